@@ -25,6 +25,8 @@ COMBINED = {
     "total": agg.sum("number", where="value > 2"),
     "low": agg.min("value"),
     "high": agg.max("name"),
+    "any": agg.any("flag"),
+    "all": agg.all("flag", where="value > 2"),
 }
 # These do not.
 ORDERED = {
@@ -54,6 +56,7 @@ def rows(seed: int, count: int = 600) -> pa.Table:
             "ts": pa.array(rng.integers(-900, 900, count) * 1_000_000, pa.timestamp("us", "UTC")),
             "value": pa.array(rng.random(count) * 9, mask=rng.random(count) < 0.1),
             "number": pa.array(rng.integers(-5, 5, count)),
+            "flag": pa.array(rng.random(count) < 0.7, mask=rng.random(count) < 0.1),
             "name": pa.array([f"n{number}" for number in rng.integers(0, 50, count)], pa.string()),
         }
     )

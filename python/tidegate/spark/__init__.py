@@ -13,6 +13,8 @@ chosen.
 
 With `aggs`, a join gives one row a left row, with aggregates of its partners, in place of pairs. A
 left row goes to one task, which has all of its right rows. Only the right side is ever sent whole.
+Where the interval is long and results do not depend on the order of rows, right rows that pair with
+all left rows of a slice of time travel as one row a key.
 The same holds for `asof_join`, where a slice of time gets copies of the nearest right rows of each
 key outside it, and no others.
 

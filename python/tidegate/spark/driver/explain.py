@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.join import Plan
 
 
+_PARTIAL = "right rows that pair with all left rows of a slice travel as one row a key"
 _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"
 
 
@@ -45,8 +46,12 @@ def described(plan: Plan) -> str:
         lines += _broadcast(way.whole)
     else:
         lines += _shuffled(way.layout, plan.query.divided)
+        if plan.right_where is not None:
+            lines.append("  filtered   right rows are tested by where before they are sent")
         if plan.query.is_asof:
             lines += _asof(plan, way.layout)
+        elif plan.parts is not None and not way.layout.has_pieces:
+            lines.append(f"  partial    {_PARTIAL}")
     return "\n".join([*lines, f"  because    {way.reason}"])
 
 
@@ -81,8 +86,6 @@ def _ties(plan: Plan) -> str:
 def _asof(plan: Plan, layout: Layout) -> list[str]:
     """Which right rows are sent, and which of them to more than one slice."""
     lines = []
-    if plan.right_where is not None:
-        lines.append("  filtered   right rows are tested by where before they are sent")
     if layout.is_cut:
         copies = "all within reach of its left rows, for where compares both sides"
         if plan.reach.nearest:

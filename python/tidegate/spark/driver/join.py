@@ -14,7 +14,8 @@ from tidegate.spark.driver.whole import joined as whole_joined
 from tidegate.spark.query.schema import arrow, struct
 from tidegate.spark.stream.join import joined as stream_joined
 from tidegate.spark.worker.pack import LEFT, RIGHT
-from tidegate.spark.worker.task import Call, Output, Task, Then, on_worker
+from tidegate.spark.worker.partials import PartialsTask
+from tidegate.spark.worker.task import Call, Output, Then, on_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +41,8 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
         # The tasks that send right rows have tested them.
         call = replace(call, arguments={**arguments, "where": None})
     home = _home_names(plan) if layout.reports_at_home else None
-    task = Task((plan.columns.left, plan.columns.right), home, call, plan.order)
+    schemas = plan.columns.left, plan.columns.right
+    task = PartialsTask(schemas, home, call, plan.order, plan.parts)
     packs = plan.packed(LEFT, layout).union(plan.packed(RIGHT, layout))
     placed = in_partitions(packs, layout)
     return placed.mapInArrow(on_worker(task.run, "tidegate_join"), schema)

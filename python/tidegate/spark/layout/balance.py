@@ -127,10 +127,12 @@ class _Load:
 
     rows: float
     halo: float
+    # Rows that are copied no further than to the next slice, if there are partial rows.
+    ends: float = math.inf
 
     def piece(self, degree: int) -> float:
         """Rows of one of `degree` slices."""
-        return self.rows / degree + self.halo * (degree - 1) / degree
+        return self.rows / degree + min(self.halo * (degree - 1), self.ends) / degree
 
     def degree(self, share: float, most: int) -> int:
         """Fewest slices of at most `share` rows each, or as many as make them smallest."""
@@ -149,9 +151,10 @@ def _bucket_loads(sample: Sample, count: int, copied: Copied, reach: Reach) -> l
         # A row a key crosses a border. A key of the sample stands for as many as a row does.
         keys = np.bincount(np.unique(sample.right_hash) % count, minlength=count) * sample.weight
         copies, crossing = np.minimum(copies * crossing, keys), 1.0
+    ends = copies if reach.partial else np.full(count, math.inf)
     return [
-        _Load(float(rows), float(halo))
-        for rows, halo in zip(left + right, copies * crossing, strict=True)
+        _Load(float(rows), float(halo), float(end))
+        for rows, halo, end in zip(left + right, copies * crossing, ends, strict=True)
     ]
 
 
@@ -179,10 +182,13 @@ def _centres(sample: Sample, reach: Reach) -> Integers:
     if reach.nearest:
         return np.concatenate([sample.left_time, sample.right_time])
     if reach.lower is None or reach.upper is None:
-        return sample.left_time
+        ends = [end for end in (reach.lower, reach.upper) if end is not None and reach.partial]
+        right = np.clip(sample.right_time, -LIMIT // 2, LIMIT // 2)
+        return np.concatenate([sample.left_time, *(right - end for end in ends)])
     middle = (reach.lower + reach.upper) // 2
-    right = np.clip(sample.right_time, -LIMIT // 2, LIMIT // 2) - middle
-    return np.concatenate([sample.left_time, right])
+    moves = [reach.lower, reach.upper] if reach.partial else [middle]
+    right = np.clip(sample.right_time, -LIMIT // 2, LIMIT // 2)
+    return np.concatenate([sample.left_time, *(right - move for move in moves)])
 
 
 def _cut(times: Integers, homes: tuple[int, ...]) -> Bucket:
@@ -273,12 +279,25 @@ def _spread(layout: Layout, hashes: Integers, times: Integers, span: Span) -> In
     spread = np.arange(len(times)) if layout.has_pieces else None
     buckets = hashes % len(layout.buckets)
     slices = Slices(*layout.slices(buckets, times, span, spread))
+    if span.copied and layout.reach.partial:
+        return _with_partials(layout, hashes, slices)
     if not (span.copied and layout.reach.nearest):
         return _counted(layout, slices)
     home = Slices(*layout.slices(buckets, times, HOME, spread))
     order = np.argsort(times, kind="stable")
     copies = carried(hashes[order], home.of(order), slices.of(order)).slices
     return _counted(layout, home) + _counted(layout, copies)
+
+
+def _with_partials(layout: Layout, hashes: Integers, slices: Slices) -> Integers:
+    """Rows that each slice gets as they are, and partial rows: one of a key and its slices."""
+    begin, end = layout.covered(*slices)
+    none = begin > end
+    begin, end = np.where(none, slices.last + 1, begin), np.where(none, slices.last, end)
+    covered = np.unique(np.stack([hashes, begin, end])[:, ~none], axis=1)
+    before, behind = Slices(slices.first, begin - 1), Slices(end + 1, slices.last)
+    partial = Slices(*covered[1:])
+    return _counted(layout, before) + _counted(layout, behind) + _counted(layout, partial)
 
 
 def _counted(layout: Layout, slices: Slices) -> Integers:

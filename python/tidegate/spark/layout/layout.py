@@ -41,6 +41,10 @@ copied, slices have one piece, since a row without a match could not be told.
 
 Nearest rows. Where a left row has one partner, the nearest right row of its key, most of the halo
 can stay away: `nearest.py` says which rows are copied then.
+
+Partial rows. Where a left row comes with functions of its partners, a right row need not be told
+from others in a slice of which it pairs with every left row: `covered` says which slices these are,
+and `worker/partials.py` what travels to them.
 """
 
 from __future__ import annotations
@@ -77,12 +81,15 @@ class Reach:
     """Bounds of `r.ts - l.ts` over all pairs, in the unit rows are sent by; None is unbounded.
 
     `nearest` says that of the right rows before a left row the last of its key is enough, and of
-    the right rows after it the first.
+    the right rows after it the first. `partial` says that one row is enough for all right rows of a
+    key that pair with every left row of a slice; pairs are then as far apart as the reach says, or
+    one step less.
     """
 
     lower: int | None
     upper: int | None
     nearest: bool = False
+    partial: bool = False
 
     @classmethod
     def of(cls, lower: int | None, upper: int | None) -> Reach:
@@ -201,6 +208,16 @@ class Layout:
             first[rows] += firsts
             last[rows] += lasts
         return first, last
+
+    def covered(self, first: Integers, last: Integers) -> tuple[Integers, Integers]:
+        """Of the slices of a right row, the first and last of which it pairs with all left rows.
+
+        The first is behind the last where there are none. These left rows are more than the
+        reach's lower end before the row, and less than its upper end.
+        """
+        # The slices between the ends are within the reach; one that is the end of time, too.
+        lower, upper = self.reach.lower, self.reach.upper
+        return first + (upper is not None), last - (lower is not None)
 
     @cached_property
     def before(self) -> Integers:

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 import tidegate
-from tidegate.agg import Aggregate, Function
+from tidegate.agg import Aggregate
 from tidegate.spark.layout.balance import Division
 from tidegate.spark.layout.layout import Reach
 from tidegate.spark.plan.checks import check_division, check_late_as, empty
@@ -33,15 +33,13 @@ from tidegate.spark.query.input import Input, check_frames, check_keys
 from tidegate.spark.query.schema import aggregate_fields
 from tidegate.spark.worker.aggregate import Aggregation, Partials
 from tidegate.spark.worker.pack import PACKS, RIGHT, Packer
+from tidegate.spark.worker.partials import MERGED
 from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
     from tidegate._tidegate import AggregationPlan
     from tidegate.spark.layout.layout import Layout
     from tidegate.types import Length
-
-# Functions whose partial results combine to the same bits in whichever order they come.
-_COMBINED: dict[str, Function] = {"count": "sum", "sum": "sum", "min": "min", "max": "max"}
 
 
 @dataclass(frozen=True)
@@ -185,7 +183,7 @@ class AggregatePlan:
         for one in self.aggregation.aggs.values():
             kind = None if one.column is None else schema[one.column].dataType
             of_floats = isinstance(kind, FloatType | DoubleType)
-            if one.function not in _COMBINED or (one.function == "sum" and of_floats):
+            if one.function not in MERGED or (one.function == "sum" and of_floats):
                 return False
         return True
 
@@ -240,9 +238,7 @@ class AggregatePlan:
     def by_slice(self) -> tuple[Aggregation, Aggregation]:
         """The aggregation of rows by slice, and that of slices by window."""
         query = self.aggregation
-        merged = {
-            name: Aggregate(_COMBINED[one.function], name) for name, one in query.aggs.items()
-        }
+        merged = {name: Aggregate(MERGED[one.function], name) for name, one in query.aggs.items()}
         return (
             replace(query, size=self.slice, advance=None),
             replace(query, on="window_start", aggs=merged, where=None),

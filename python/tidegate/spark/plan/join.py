@@ -18,6 +18,7 @@ from tidegate.spark.query.schema import Origin, aggregate_fields, spark_schema
 from tidegate.spark.worker.nearest import NearestPacker, RightWhere
 from tidegate.spark.worker.order import Order
 from tidegate.spark.worker.pack import LEFT, NAMES, PACKS, RIGHT, Packer
+from tidegate.spark.worker.partials import PartialsPacker, Parts
 from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
@@ -128,6 +129,17 @@ def _is_ordered(one: Aggregate, schema: pa.Schema) -> bool:
     if one.function in ("sum", "mean") and one.column is not None:
         return bool(pa.types.is_floating(schema.field(one.column).type))
     return one.function not in _IN_ANY_ORDER
+
+
+# Ends of a reach are whole numbers up to here, be they floats.
+_EXACT = 2**53
+
+
+def _is_bytewise(kind: pa.DataType) -> bool:
+    """Whether values are equal if their bytes are, as those of floats are not."""
+    types = pa.types
+    tests = types.is_integer, types.is_string, types.is_binary, types.is_boolean, types.is_temporal
+    return any(test(kind) for test in tests)
 
 
 # Functions in whose results the order of rows never shows.
@@ -249,6 +261,11 @@ class Plan:
         work = packer.run
         if side == RIGHT and self.reach.nearest:
             work = NearestPacker(packer, mine.by, self.right_where).run
+        # A partition that has several pieces of a slice cannot tell whose rows are combined.
+        if side == RIGHT and self.parts is not None and not layout.has_pieces:
+            schema = self.columns.right
+            keys = tuple(schema.names[key] for key in mine.by)
+            work = PartialsPacker(packer, self.parts, schema, keys, self.right_where).run
         rows = mine.frame if kept else mine.without_unmatchable()
         rows = rows.select("*", *places)
         return rows.mapInArrow(on_worker(work, f"tidegate_pack_{NAMES[side]}"), PACKS)
@@ -280,7 +297,37 @@ class Plan:
         axis, reach = (of_band if self.native.bands else of_time)(kinds, *ends)
         # Slices of streams are far from each other, so that no row is the nearest of all.
         nearest = self.query.is_asof and not self.streams and not all(self._where_reads)
-        return axis, replace(reach, nearest=nearest)
+        return axis, replace(reach, nearest=nearest, partial=self.parts is not None)
+
+    @cached_property
+    def parts(self) -> Parts | None:
+        """The functions of partners in parts, if partial rows may travel beside rows."""
+        query, right = self.query, self.columns.right
+        if not query.aggs or self.streams or self._shows_order or all(self._where_reads):
+            return None
+        if not self._is_covered_by_reach:
+            return None
+        taken = [*self.columns.left.names, *right.names, *query.aggs]
+        return Parts.of(query.aggs, right, taken)
+
+    @property
+    def _is_covered_by_reach(self) -> bool:
+        """Whether rows pair if they are within reach, and have one key whose bytes are equal."""
+        if len(self.native.bands) + (self.native.time is not None) > 1:
+            return False
+        on, ends = self._divided
+        kinds = [self.columns.of(side).field(on[side]).type for side in (LEFT, RIGHT)]
+        # Others are rounded on their way to an axis.
+        exact = all(map(pa.types.is_integer, kinds)) or (
+            kinds[0] == kinds[1]
+            and not (pa.types.is_floating(kinds[0]) or pa.types.is_decimal(kinds[0]))
+        )
+        keys = [self.columns.right.field(pair[RIGHT]).type for pair in self.native.keys]
+        return (
+            exact
+            and all(end is None or abs(end) <= _EXACT for end in ends)
+            and all(_is_bytewise(key) for key in keys)
+        )
 
     @cached_property
     def _where_reads(self) -> tuple[bool, bool]:
@@ -289,8 +336,9 @@ class Plan:
 
     @property
     def right_where(self) -> RightWhere | None:
-        """The condition of an as-of join, if right rows alone meet it or not."""
-        if not self.query.is_asof or self._where_reads != (False, True):
+        """The condition that tasks test which send right rows, if these alone meet it or not."""
+        alone = self.query.is_asof or self.parts is not None
+        if not alone or self._where_reads != (False, True):
             return None
         on, _ = self._divided
         schemas = self.columns.left, self.columns.right
@@ -299,12 +347,16 @@ class Plan:
     @cached_property
     def order(self) -> Order | None:
         """The order that right rows must come in, where it shows in the result."""
-        schema = self.columns.right
-        shows = any(_is_ordered(one, schema) for one in self.query.aggs.values())
-        if not (shows or self.query.has_prevailing or self.query.is_asof):
+        if not self._shows_order:
             return None
         # Functions see the rows of a band by number, and others by time first.
         return Order(self._divided[0][RIGHT], self.axis, by_number=bool(self.native.bands))
+
+    @property
+    def _shows_order(self) -> bool:
+        schema = self.columns.right
+        ordered = any(_is_ordered(one, schema) for one in self.query.aggs.values())
+        return ordered or self.query.has_prevailing or self.query.is_asof
 
     @property
     def axis(self) -> Axis:

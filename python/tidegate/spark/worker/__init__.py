@@ -3,6 +3,7 @@
 - `pack.py`: rows into packs, each for one partition, and back.
 - `order.py`: an order of rows that depends on their values alone.
 - `nearest.py`: the right rows of an as-of join into packs.
+- `partials.py`: the right rows of a join with aggregates into packs, some of them combined.
 - `task.py`: the native join of a partition.
 - `aggregate.py`: the native aggregation of a partition.
 """

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.layout import Integers, Layout
     from tidegate.spark.query.axis import Axis
 
-# The rows of a pack. Copies are rows outside their home, where a layout must tell them.
-LEFT, RIGHT, LEFT_COPY, RIGHT_COPY = range(4)
+# The rows of a pack. Copies are rows outside their home, where a layout must tell them. A partial
+# row has what functions found in several right rows: `partials.py`.
+LEFT, RIGHT, LEFT_COPY, RIGHT_COPY, PARTIAL = range(5)
 NAMES = ("left", "right")
 
 # The Spark schema of packs, and the Arrow one.
@@ -90,9 +91,12 @@ class Packer:
         return first, last
 
     def sent(
-        self, rows: pa.RecordBatch, first: Integers, last: Integers
+        self, rows: pa.RecordBatch, first: Integers, last: Integers, kind: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Packs of the rows, each of which goes to all slices from its first to its last."""
+        """Packs of the rows, each of which goes to all slices from its first to its last.
+
+        They are those of the packer's side, or of another `kind`.
+        """
         home = first if self.side == RIGHT else last
         # All rows go to their first slice, then those with a second one to that, and so on.
         slice_, numbers = first.copy(), np.arange(rows.num_rows)
@@ -103,12 +107,14 @@ class Packer:
             if self.layout.reports_at_home:
                 places += slice_[sent] != home[sent]
             if len(sent):
-                yield self._packed(rows, sent, places)
+                yield self._packed(rows, sent, places, self.side if kind is None else kind)
             slice_ += 1
             numbers = numbers[slice_[numbers] <= last[numbers]]
 
-    def _packed(self, rows: pa.RecordBatch, numbers: Integers, places: Integers) -> pa.RecordBatch:
-        """Packs of the rows with these `numbers`.
+    def _packed(
+        self, rows: pa.RecordBatch, numbers: Integers, places: Integers, kind: int
+    ) -> pa.RecordBatch:
+        """Packs of a kind, of the rows with these `numbers`.
 
         A row's place is twice its partition, and 1 more for a copy.
         """
@@ -126,7 +132,7 @@ class Packer:
             for start in range(0, taken.num_rows, most):
                 with pa.ipc.new_stream(sink, rows.schema) as stream:
                     stream.write_batch(taken.slice(start, most))
-                sides.append(self.side + 2 * (places[begin] % 2))
+                sides.append(kind + 2 * (places[begin] % 2))
                 partitions.append(places[begin] // 2)
                 offsets.append(sink.tell())
         ends = pa.py_buffer(np.array(offsets, dtype=np.int32))

@@ -147,9 +147,12 @@ class Task:
     def run(self, batches: Batches) -> Batches:
         """Join the rows of a Spark partition, which may have several partitions of the layout."""
         for packs in by_partition(batches):
-            sides = [self._side(packs, LEFT), self._side(packs, RIGHT)]
-            packs.clear()
-            yield from self.call.run(sides.pop(0), sides.pop(), self.home)
+            yield from self._joined(packs)
+
+    def _joined(self, packs: list[Pack]) -> Batches:
+        sides = [self._side(packs, LEFT), self._side(packs, RIGHT)]
+        packs.clear()
+        yield from self.call.run(sides.pop(0), sides.pop(), self.home)
 
     def _side(self, packs: list[Pack], side: int) -> pa.Table:
         schema = self.schemas[side]
