@@ -1,5 +1,6 @@
 //! Threads: tidegate starts them here only.
 
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -35,11 +36,45 @@ pub struct Driver {
     /// Asks for a rest, see [`Driver::is_paused`].
     pause: Stop,
     /// Threads that outlive a call.
-    pool: Option<Arc<ThreadPool>>,
+    pool: Option<Arc<Lasting>>,
     /// The thread that works in the background where no others last, from the first time on.
-    background: Arc<OnceLock<ThreadPool>>,
+    background: Arc<OnceLock<Lasting>>,
     /// Processors that this process may use.
     processors: usize,
+}
+
+/// Threads that outlive a call, and the process that started them.
+///
+/// A process that forked has none of them in the child, and their locks may be held there for ever,
+/// by threads that were about to sleep. So the child lets them be.
+#[derive(Debug)]
+struct Lasting {
+    /// There until the threads are ended.
+    pool: Option<ThreadPool>,
+    process: u32,
+}
+
+impl From<ThreadPool> for Lasting {
+    fn from(pool: ThreadPool) -> Self {
+        Lasting { pool: Some(pool), process: std::process::id() }
+    }
+}
+
+impl Deref for Lasting {
+    type Target = ThreadPool;
+
+    fn deref(&self) -> &ThreadPool {
+        self.pool.as_ref().expect("threads end once nobody can ask for them")
+    }
+}
+
+impl Drop for Lasting {
+    fn drop(&mut self) {
+        let pool = self.pool.take();
+        if self.process != std::process::id() {
+            std::mem::forget(pool);
+        }
+    }
 }
 
 /// The work was asked to stop before it was done.
@@ -98,7 +133,8 @@ impl Driver {
             .start_handler(start)
             .build()
             .map_err(std::io::Error::other)?;
-        Ok(Driver { pool: Some(Arc::new(pool)), processors: available_processors(), ..driver })
+        let pool = Some(Arc::new(Lasting::from(pool)));
+        Ok(Driver { pool, processors: available_processors(), ..driver })
     }
 
     /// Calls `work` on one of the threads that last, if there are any: what it shares out begins
@@ -192,7 +228,7 @@ impl Driver {
                     .build();
                 let made = made.map_err(std::io::Error::other)?;
                 // Where two came at once, the other's thread is taken, and this one ends.
-                self.background.get_or_init(|| made).spawn(run);
+                self.background.get_or_init(|| made.into()).spawn(run);
             }
         }
         Ok(receiver)
@@ -454,6 +490,22 @@ mod tests {
         for driver in drivers.as_flattened() {
             let squares = driver.map((0..100).collect(), |n: usize| n * n).unwrap();
             assert_eq!(squares, (0..100).map(|n| n * n).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_child_lets_its_parents_threads_be() {
+        let here = std::process::id();
+        for process in [here, here + 1] {
+            let (ended, end) = sync_channel(1);
+            let pool = ThreadPoolBuilder::new()
+                .num_threads(1)
+                .exit_handler(move |_| ended.send(()).unwrap())
+                .build()
+                .unwrap();
+            drop(Lasting { pool: Some(pool), process });
+            let patience = Duration::from_millis(if process == here { 10_000 } else { 50 });
+            assert_eq!(end.recv_timeout(patience).is_ok(), process == here);
         }
     }
 
