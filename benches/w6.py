@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 import child
 from child import Found
+from clickhouse import load_tables
 from measure import reset_peak, return_free_memory, status
 from workload import SEED, SPAN_US, hash_rows, push_by_turns
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 COLUMNS = ("k", "t", "a", "b", "t2", "c", "d")
 OF_RIGHT = COLUMNS[4:]
-SYSTEMS = ("tidegate", "polars", "pandas", "duckdb")
+SYSTEMS = ("tidegate", "polars", "pandas", "duckdb", "chdb")
 # Sources push sorted tables: `--systems "tidegate stream"`.
 STREAM = "tidegate stream"
 TIMEOUT_S = 600.0
@@ -204,6 +205,18 @@ def duckdb(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
     return lambda: connection.sql(query).to_arrow_table()
 
 
+def chdb(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
+    """As DuckDB. A row without a partner has zeros, which are replaced by nulls."""
+    session = load_tables({"l": left, "r": right})
+    near = "t2 > 0" if job.tolerance is None else f"t2 > 0 and l.t - r.t2 <= {job.tolerance}"
+    of_right = ", ".join(f"if({near}, r.{name}, null) as {name}" for name in OF_RIGHT)
+    query = (
+        f"select l.k as k, t, a, b, {of_right} from l asof left join r on l.k = r.k and l.t >= r.t2"  # noqa: S608 - names of ours
+        f" settings max_threads = {job.threads}"
+    )
+    return lambda: session.query(query, "ArrowTable")
+
+
 def as_arrow(result: Any) -> pa.Table:  # noqa: ANN401 - what a system returns
     """The result as Arrow; not timed. Of pandas, NaN is null, and integers are floats."""
     if hasattr(result, "to_arrow"):
@@ -220,7 +233,7 @@ def measured(given: dict[str, Any]) -> Found:
     left, right = (pa.ipc.open_file(pa.OSFile(path)).read_all() for path in (job.left, job.right))
     forms = {
         "tidegate": tidegate, STREAM: tidegate_stream, "polars": polars, "pandas": pandas,
-        "duckdb": duckdb,
+        "duckdb": duckdb, "chdb": chdb,
     }  # fmt: skip
     prepare = forms[job.form]
     prepare(left.slice(0, 1000), right.slice(0, 1000), job)()

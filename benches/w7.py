@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import child
+from clickhouse import load_tables
 from workload import SPAN_US, Case, push_by_turns, tables
 
 if TYPE_CHECKING:
@@ -196,6 +197,29 @@ def duckdb_range(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.T
     return lambda: connection.sql(query).to_arrow_table()
 
 
+def chdb_range(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """As DuckDB."""
+    session = load_tables({"l": left, "r": right})
+    names = "sum, mean, max" if job.question == "sums" else "median, p90"
+    values = "sum(v) over w as sum, avg(v) over w as mean, max(v) over w as max"
+    if job.question == "quantiles":
+        values = "median(v) over w as median, quantileExactInclusive(0.9)(v) over w as p90"
+    query = f"""
+        select k, t, a, b, n, {names} from (
+            select k, t, a, b, is_left, sum(1 - is_left) over w as n, {values} from (
+                select k, t, a, b, null as v, 1 as is_left from l union all
+                select k2 as k, t2 as t, 0 as a, 0 as b, d as v, 0 as is_left from r
+            )
+            window w as (
+                partition by k order by t range between {job.distance} preceding and current row
+            )
+        )
+        where is_left
+        settings max_threads = {job.threads}
+    """  # noqa: S608 - numbers only
+    return lambda: session.query(query, "ArrowTable")
+
+
 FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = {
     "tidegate": tidegate,
     "tidegate stream": tidegate_stream,
@@ -203,6 +227,7 @@ FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = 
     "polars rolling": polars_rolling,
     "polars prefix sums": polars_prefixes,
     "duckdb range frame": duckdb_range,
+    "chdb range frame": chdb_range,
 }
 
 
