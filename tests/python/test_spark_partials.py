@@ -35,6 +35,7 @@ AGGS = {
     "n": agg.count(),
     "n_x": agg.count("x"),
     "n_high": agg.count(where="row.x > 3"),
+    "n_x_high": agg.count("x", where="row.v > 0"),
     "sum_x": agg.sum("x"),
     "sum_high": agg.sum("x", where="row.v > 0"),
     "mean_x": agg.mean("x"),

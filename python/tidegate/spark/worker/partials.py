@@ -17,7 +17,7 @@ numbers, least and greatest values, `any` and `all`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,64 +47,119 @@ MERGED: dict[str, Function] = {
     "all": "all",
 }
 
-# Whole numbers of 64 bits, in which sums of a mean's values never overflow.
-_WIDE = pa.decimal128(20, 0)
+# Whole numbers, of which sums never overflow. A mean's do not in a native call.
+_WIDE = pa.decimal128(38, 0)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a function needs of a row, in a column of its own: a value to count, add up or compare.
+
+    Values are cast to `kind`, if there is one: that of their sum.
+    """
+
+    one: Aggregate
+    kind: pa.DataType | None = None
+
+    @property
+    def merged(self) -> Function:
+        """The function that merges the values of several rows."""
+        return MERGED[self.one.function]
+
+    def of(self, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
+        """The values of these rows."""
+        name, where = self.one.column, self.one.where
+        counts = None if where is None else _passing(rows, where)
+        if self.one.function == "count":
+            if name is not None:
+                valid = rows[name].is_valid()
+                counts = valid if counts is None else pc.and_(valid, counts)
+            if counts is None:
+                return pa.array(np.ones(rows.num_rows, np.int64))
+            return counts.cast(pa.int64())
+        values = rows[name] if self.kind is None else rows[name].cast(self.kind)
+        return values if counts is None else pc.if_else(counts, values, None)
+
+
+def _passing(rows: pa.Table, where: str) -> pa.Array:
+    """Whether the condition of a function holds, of each row."""
+    # Conditions have their own meaning only in a native call: one left row pairs with all.
+    number = "row".ljust(1 + max(map(len, rows.column_names)), "_")
+    found = tidegate.interval_join(
+        pa.table({number: [0]}),
+        rows.append_column(number, pa.array(np.arange(rows.num_rows))),
+        on=number,
+        lower=None,
+        upper=None,
+        aggs={"rows": Aggregate("collect", number, where)},
+        threads=threads(),
+    )
+    passing = np.zeros(rows.num_rows, np.bool_)
+    passing[found["rows"].combine_chunks().flatten().to_numpy()] = True
+    return pa.array(passing)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The functions of partners as functions of some partners, and the merger of their results.
+    """The functions of partners, as functions that merge parts of them.
 
-    `wide` names columns that are added as decimals, and their columns. `found` has the parts that
-    each function needs: a mean needs a sum and a count. `prefix` is that of no other column.
+    `names` has the parts that each function needs: a mean needs a sum and a count.
     """
 
-    parts: dict[str, Aggregate]
-    wide: dict[str, str]
-    found: tuple[tuple[str, ...], ...]
+    parts: dict[str, Part]
+    names: tuple[tuple[str, ...], ...]
     prefix: str
 
     @classmethod
     def of(cls, aggs: dict[str, Aggregate], right: pa.Schema, taken: Sequence[str]) -> Parts | None:
-        """The parts of these functions of columns of the right side; None if one has no parts."""
+        """The parts of these functions of columns of the right side; None if one has no parts.
+
+        No column or function is `taken` that a part is called.
+        """
         prefix = "part".ljust(1 + max(map(len, taken)), "_")
-        parts = {prefix: Aggregate("count")}
-        wide: dict[str, str] = {}
-        found = []
+        parts: dict[str, Part] = {}
+        names = []
         for one in aggs.values():
-            split = [one]
-            kind = None if one.column is None else right.field(one.column).type
-            if one.function == "mean" and kind is not None:
-                if not pa.types.is_integer(kind):
-                    return None
-                column = f"{prefix}wide{len(wide)}"
-                wide[column] = str(one.column)
-                split = [Aggregate("sum", column, one.where), Aggregate("count", column, one.where)]
-            elif one.function not in MERGED or (
-                one.function == "sum" and pa.types.is_floating(kind)
-            ):
+            split = _split(one, None if one.column is None else right.field(one.column).type)
+            if not split:
                 return None
-            names = tuple(f"{prefix}{len(parts) + at}" for at in range(len(split)))
-            parts |= dict(zip(names, split, strict=True))
-            found.append(names)
-        return cls(parts, wide, tuple(found), prefix)
+            names.append(tuple(f"{prefix}{len(parts) + at}" for at in range(len(split))))
+            parts |= dict(zip(names[-1], split, strict=True))
+        return cls(parts, tuple(names), prefix)
 
     @property
     def merged(self) -> dict[str, Aggregate]:
         """The functions that merge parts."""
-        return {name: Aggregate(MERGED[one.function], name) for name, one in self.parts.items()}
+        return {name: Aggregate(part.merged, name) for name, part in self.parts.items()}
 
-    def widened(self, rows: pa.Table) -> pa.Table:
-        """The rows with the columns that are added as decimals."""
-        for name, column in self.wide.items():
-            rows = rows.append_column(name, rows[column].cast(_WIDE))
-        return rows
+    def of_rows(self, rows: pa.Table, kept: Sequence[str]) -> pa.Table:
+        """Some columns of the rows, and their parts."""
+        columns = {name: rows[name] for name in kept}
+        return pa.table({**columns, **{name: part.of(rows) for name, part in self.parts.items()}})
 
     def finished(self, merged: pa.Table) -> Iterator[pa.ChunkedArray]:
         """The results of the functions from merged parts."""
-        for parts in self.found:
-            of = [merged[part] for part in parts]
-            yield of[0] if len(of) == 1 else _mean(*of)
+        for names in self.names:
+            parts = [merged[name] for name in names]
+            if self.parts[names[-1]].one.function == "count":
+                parts[-1] = parts[-1].fill_null(0)
+            yield parts[0] if len(parts) == 1 else _mean(*parts)
+
+
+def _split(one: Aggregate, kind: Any) -> list[Part]:  # noqa: ANN401 - a type, or none
+    """The parts of a function of values of this type."""
+    if one.function == "mean":
+        if not pa.types.is_integer(kind):
+            return []
+        total, count = (Aggregate(name, one.column, one.where) for name in ("sum", "count"))
+        return [Part(total, _WIDE), Part(count)]
+    if one.function != "sum":
+        return [Part(one)] if one.function in MERGED else []
+    if pa.types.is_decimal(kind):
+        return [Part(one, pa.decimal128(38, kind.scale))]
+    if pa.types.is_integer(kind):
+        return [Part(one, pa.int64() if pa.types.is_signed_integer(kind) else pa.uint64())]
+    return []
 
 
 def _mean(total: pa.ChunkedArray, count: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -158,8 +213,9 @@ class PartialsPacker:
         """Packs of one row for all rows of a key that go to the same slices."""
         name, count = f"{self.parts.prefix}slices", self.packer.layout.partition_of.size
         table = pa.Table.from_batches([rows]).rename_columns(self.schema.names)
-        table = self.parts.widened(table).append_column(name, pa.array(begin * count + end))
         on = self.schema.names[self.packer.on]
+        table = self.parts.of_rows(table, list(dict.fromkeys([on, *self.keys])))
+        table = table.append_column(name, pa.array(begin * count + end))
         by = [name, *self.keys]
         groups = table.group_by(by).aggregate([(on, "min")])
         groups = groups.rename_columns([*by, on]).select([on, *by])
@@ -170,13 +226,13 @@ class PartialsPacker:
             by=by,
             lower=None,
             upper=None,
-            aggs=self.parts.parts,
+            aggs=self.parts.merged,
             columns=groups.column_names,
             threads=threads(),
         )
         [batch] = found.combine_chunks().to_batches()
         slices = batch.column(name).to_numpy()
-        sent = batch.select([on, *self.keys, *self.parts.parts])
+        sent = batch.drop_columns([name])
         yield from self.packer.sent(sent, slices // count, slices % count, PARTIAL)
 
 
@@ -198,27 +254,15 @@ class PartialsTask(Task):
             return
         left, right = self._side(packs, LEFT), self._side(packs, RIGHT)
         packs.clear()
-        found = self._merged(self.parts, left, right, pa.concat_tables(partials))
-        for batch in found.to_batches():
-            if batch.num_rows:
-                yield self.call.output.finished(batch)
-
-    def _merged(self, parts: Parts, left: pa.Table, right: pa.Table, partial: pa.Table) -> pa.Table:
-        """The left rows with what was found for them in rows and in partial rows."""
+        of_partials = pa.concat_tables(partials)
+        kept = [name for name in of_partials.column_names if name not in self.parts.parts]
+        every = pa.concat_tables([self.parts.of_rows(right, kept), of_partials]).combine_chunks()
         function = getattr(tidegate, self.call.function)
         arguments = {**self.call.arguments, "threads": threads()}
         schema = function(left.slice(0, 0), right.slice(0, 0), **arguments).schema
-        # The number of a left row is the time that its parts are merged at.
-        row = f"{parts.prefix}row"
-        numbered = left.append_column(row, pa.array(np.arange(left.num_rows)))
-        arguments |= {"how": "left", "columns": [row]}
-        found = [
-            function(numbered, parts.widened(right), **{**arguments, "aggs": parts.parts}),
-            function(numbered, partial, **{**arguments, "aggs": parts.merged}),
-        ]
-        merged = tidegate.aggregate(found, on=row, size=1, aggs=parts.merged, threads=threads())
-        columns = [left[name] for name in self.call.arguments["columns"]]
-        table = pa.Table.from_arrays([*columns, *parts.finished(merged)], schema=schema)
-        if self.call.arguments["how"] == "inner":
-            table = table.filter(pc.greater(merged[parts.prefix], 0))
-        return table
+        columns = arguments["columns"]
+        found = function(left, every, **{**arguments, "aggs": self.parts.merged})
+        results = [*found.select(columns).columns, *self.parts.finished(found)]
+        for batch in pa.Table.from_arrays(results, schema=schema).to_batches():
+            if batch.num_rows:
+                yield self.call.output.finished(batch)
