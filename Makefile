@@ -24,7 +24,7 @@ DEVELOP := $(VENV)/.develop
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo quick test loom stress fuzz campaign check format bench wheel clean
+.PHONY: help install demo quick test loom stress fuzz campaign check format bench claims wheel clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,10 @@ format: $(VENV)/.tools ## Format all Rust and Python files.
 
 bench: $(RELEASE) ## Run a workload against its peers: make bench W=1 ARGS="--rows 1000000 --keys 1000".
 	$(SCRIPTS)/bench.sh $(W) $(ARGS)
+
+claims: $(RELEASE) ## Measure README's table again, in some 20 minutes, and compare it with what it claims.
+	pip install --group bench
+	python benches/claims.py $(ARGS)
 
 wheel: $(VENV)/.tools ## Build the wheel that is published, in dist/, and try it in an environment of its own.
 	$(SCRIPTS)/build_wheel.sh

@@ -64,6 +64,7 @@ class Measurement:
     """What one job found."""
 
     rows: int
+    first_s: float
     seconds: list[float]
     version: str
 
@@ -146,11 +147,16 @@ def main(job_file: str) -> int:
         print(error, file=sys.stderr)
         return NOT_INSTALLED
     merge = system.prepare(tables)
-    if not _is_right(merge.table(merge.run()), tables, stable=system.stable):
+    start = time.perf_counter()
+    result = merge.run()
+    first = time.perf_counter() - start
+    if not _is_right(merge.table(result), tables, stable=system.stable):
         print(f"{job.system}: not the merged rows", file=sys.stderr)
         return MISMATCH
+    del result
     found = Measurement(
         rows=sum(table.num_rows for table in tables),
+        first_s=first,
         seconds=[_seconds(merge) for _ in range(job.repeat)],
         version=importlib.metadata.version(system.package) if system.package else sys.version[:6],
     )

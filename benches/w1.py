@@ -73,7 +73,7 @@ def _measure_case(case: Case, options: Options, folder: Path) -> list[Result]:
         "equal keys": pairs_of_equal_keys(inputs.left, inputs.right),
         "close times": pairs_of_close_times(inputs),
     }
-    job = _job(inputs, expected, options, folder)
+    job = write_job(inputs, expected, options, folder)
     del inputs
     results = []
     for form in options.forms:
@@ -82,13 +82,15 @@ def _measure_case(case: Case, options: Options, folder: Path) -> list[Result]:
             if visits[form.visits] > options.most_visits[form.visits]:
                 result = dataclasses.replace(result, skipped=f"{visits[form.visits]:.0e} pairs")
             else:
-                result = _run(result, dataclasses.replace(job, threads=threads), options, folder)
+                result = run_form(
+                    result, dataclasses.replace(job, threads=threads), options, folder
+                )
             _say(f"{case.name}: {result.line()}")
             results.append(result)
     return results
 
 
-def _job(inputs: Inputs, expected: Fingerprint, options: Options, folder: Path) -> Job:
+def write_job(inputs: Inputs, expected: Fingerprint, options: Options, folder: Path) -> Job:
     """The job of this case, with its inputs on disk; system, form and threads come later."""
     for name, table in (("left", inputs.left), ("right", inputs.right)):
         with pa.ipc.new_file(folder / name, table.schema) as file:
@@ -108,7 +110,8 @@ def _job(inputs: Inputs, expected: Fingerprint, options: Options, folder: Path) 
     )
 
 
-def _run(result: Result, job: Job, options: Options, folder: Path) -> Result:
+def run_form(result: Result, job: Job, options: Options, folder: Path) -> Result:
+    """Run a form in a process of its own; the result says what it found, or why there is none."""
     job = dataclasses.replace(job, system=result.system, form=result.form)
     job_file = folder / "job.json"
     job_file.write_text(json.dumps(dataclasses.asdict(job)))

@@ -56,7 +56,7 @@ def main() -> None:
             for threads in map(int, options.threads.split(",")):
                 for system in options.systems.split(","):
                     job = Job(system, tables, options.repeat)
-                    result = _run(job, sources, threads, Path(folder))
+                    result = run_system(job, sources, threads, Path(folder))
                     print(f"{system}, k = {sources}: {result.rate / 1e6:.1f} M", file=sys.stderr)
                     results.append(result)
     text = markdown(results)
@@ -82,7 +82,8 @@ def generate(rows: int, sources: int, folder: Path) -> list[str]:
     return paths
 
 
-def _run(job: Job, sources: int, threads: int, folder: Path) -> Result:
+def run_system(job: Job, sources: int, threads: int, folder: Path) -> Result:
+    """Run a system in a process of its own; the result says what it found, or why there is none."""
     job_file = folder / "job.json"
     job_file.write_text(json.dumps(dataclasses.asdict(job)))
     done = subprocess.run(  # noqa: S603  (our own script, in this interpreter)

@@ -1,0 +1,250 @@
+"""The figures of README's table, measured again: `make claims`.
+
+Each claim has a line of that table, whose first cell names it and whose second says by how many
+times tidegate is ahead, as a range. In a round tidegate and the rivals of a claim take turns, each
+in a fresh process, whose first call is cold and whose other calls are warm. A round's lead is the
+time of its fastest rival over tidegate's. Prints the medians of the rounds' leads with their range,
+and fails if a median of warm calls is outside the range that README claims.
+
+    python benches/claims.py --rounds 5
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import platform
+import re
+import statistics
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+import child
+import w1
+import w2
+import w4
+import w5
+import w6
+import w7
+from merging import Job as Merging
+from report import Result
+from workload import Case, generate, reference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from measure import Measurement as Measured
+    from merging import Measurement as Merged
+
+README = Path(__file__).parent.parent / "README.md"
+THREADS = 2
+TIMEOUT_S = 300.0
+OURS = "tidegate"
+
+
+class Times(NamedTuple):
+    """Seconds of the first call of a process, and of a later one."""
+
+    cold: float
+    warm: float
+
+
+Forms = dict[str, "Callable[[], Times]"]
+"""What a process of each form takes; tidegate comes first."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A line of README's table: `prepare` writes the inputs into a folder."""
+
+    name: str
+    prepare: Callable[[Path], Forms]
+
+
+def _found(script: str, job: object) -> Times:
+    """What a script of this folder finds when it is called with a job."""
+    found = child.run(str(Path(__file__).with_name(script)), job, TIMEOUT_S)
+    if found is None:
+        sys.exit(f"{job} took more than {TIMEOUT_S:.0f} s")
+    return Times(found.first, found.medians[0])
+
+
+def _measured(found: Measured | Merged | None) -> Times:
+    if found is None:
+        sys.exit("a system is not installed: make claims installs all of them")
+    return Times(found.first_s, statistics.median(found.seconds))
+
+
+def interval_join(rows: int, keys: int, skew: str) -> Callable[[Path], Forms]:
+    """W1 as one table, against buckets."""
+
+    def prepare(folder: Path) -> Forms:
+        case = Case(rows, keys, skew)
+        inputs = generate(case)
+        options = w1.Options([], [THREADS], [], 3, 20.0, TIMEOUT_S, {}, {}, "claims")
+        job = w1.write_job(inputs, reference(inputs), options, folder)
+        job = dataclasses.replace(job, threads=THREADS)
+
+        def run(system: str, form: str) -> Times:
+            result = w1.run_form(Result(case, system, form, THREADS), job, options, folder)
+            return _measured(result.measurement)
+
+        return {
+            OURS: partial(run, "tidegate", "table"),
+            "polars": partial(run, "polars", "buckets"),
+            "duckdb": partial(run, "duckdb", "buckets"),
+        }
+
+    return prepare
+
+
+def aggregates(keys: int, rivals: list[str]) -> Callable[[Path], Forms]:
+    """W7, 100 partners a row."""
+
+    def prepare(_folder: Path) -> Forms:
+        def run(form: str) -> Times:
+            return _found("w7.py", w7.Job(form, 1_000_000, keys, 100, THREADS, 3))
+
+        return {form: partial(run, form) for form in [OURS, *rivals]}
+
+    return prepare
+
+
+def asof_join(keys: int, order: str) -> Callable[[Path], Forms]:
+    """W6 without a tolerance."""
+
+    def prepare(folder: Path) -> Forms:
+        tables = w6.generate(w6.Case(1_000_000, keys, order, None))
+        left, right = (_written(folder / str(n), table) for n, table in enumerate(tables))
+
+        def run(system: str) -> Times:
+            return _found("w6.py", w6.Job(system, left, right, order, None, THREADS, 5))
+
+        return {form: partial(run, form) for form in [OURS, "polars", "pandas"]}
+
+    return prepare
+
+
+def _written(path: Path, table: pa.Table) -> str:
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+    return str(path)
+
+
+def band_join(_folder: Path) -> Forms:
+    """W2, three million rows a side."""
+    forms = [OURS, "polars buckets", "duckdb buckets"]
+    jobs = {form: w2.Job(form, "band", 1 << 20, THREADS, 3) for form in forms}
+    return {form: partial(_found, "w2.py", job) for form, job in jobs.items()}
+
+
+def windows(folder: Path) -> Forms:
+    """W4, 243 keys."""
+    rows = 10_000_000
+    w4.generate(rows, 243, folder)
+    forms = [OURS, "duckdb panes", "polars panes"]
+    jobs = {form: w4.Job(form, THREADS, str(folder), rows, 3, 10) for form in forms}
+    return {form: partial(_found, "w4.py", job) for form, job in jobs.items()}
+
+
+def merge(folder: Path) -> Forms:
+    """W5, 20 sources."""
+    tables = w5.generate(10_000_000, 20, folder)
+
+    def run(system: str) -> Times:
+        result = w5.run_system(Merging(system, tables, 5), 20, THREADS, folder)
+        return _measured(result.measurement)
+
+    systems = {OURS: w5.OURS, "polars": "polars sort"}
+    return {form: partial(run, system) for form, system in systems.items()}
+
+
+CLAIMS = [
+    Claim(
+        "interval join, 10M rows a side, 1,000 keys", interval_join(10_000_000, 1_000, "uniform")
+    ),
+    Claim("interval join, 1,000 keys", interval_join(1_000_000, 1_000, "uniform")),
+    Claim("interval join, 100,000 keys", interval_join(1_000_000, 100_000, "uniform")),
+    Claim("as-of join, sorted, 1,000 keys", asof_join(1_000, "sorted")),
+    Claim("as-of join, shuffled, 1,000 keys", asof_join(1_000, "shuffled")),
+    Claim("count, sum, mean, max of partners", aggregates(1_000, ["polars rolling"])),
+    Claim("band join, 3M rows a side", band_join),
+    Claim("sliding windows, 243 keys, 10M rows", windows),
+    Claim("merge of 20 sorted tables, 10M rows", merge),
+]
+
+
+def claimed() -> dict[str, tuple[float, float]]:
+    """The range of each line of README's table."""
+    line = re.compile(r"^\| ([^|]+) \| ([\d.]+) to ([\d.]+)x \|", re.MULTILINE)
+    ranges = {
+        name: (float(low), float(high)) for name, low, high in line.findall(README.read_text())
+    }
+    missing = [claim.name for claim in CLAIMS if claim.name not in ranges]
+    if missing:
+        sys.exit(f"README.md has no line with a range for {', '.join(map(repr, missing))}")
+    return ranges
+
+
+def measured(claim: Claim, rounds: int) -> tuple[list[float], list[float]]:
+    """The leads of each round over the fastest rival: of first calls, and of later ones."""
+    cold, warm = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        forms = claim.prepare(Path(folder))
+        for _ in range(rounds):
+            times = {form: run() for form, run in forms.items()}
+            ours = times.pop(OURS)
+            cold.append(min(one.cold for one in times.values()) / ours.cold)
+            warm.append(min(one.warm for one in times.values()) / ours.warm)
+    return cold, warm
+
+
+def _spread(leads: list[float]) -> str:
+    return f"{statistics.median(leads):.1f}x ({min(leads):.1f} to {max(leads):.1f})"
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    name = re.search(r"model name\s*: (.*)", text)
+    wide = " ".join(sorted({"avx2", "avx512f", "asimd"} & set(text.split())))
+    return f"{name[1] if name else platform.machine()} ({wide})"
+
+
+def main() -> None:
+    """Measure the claims, and compare each with README's range."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5, help="processes of each form")
+    parser.add_argument("--only", default="", help="claims whose name has this text")
+    given = parser.parse_args()
+    ranges = claimed()
+    print(
+        f"{os.cpu_count()} processors, {_processor()}; {THREADS} threads, {given.rounds} rounds\n"
+    )
+    print("| claim | README | warm | first call | |\n| --- | --: | --: | --: | --- |", flush=True)
+    outside = 0
+    for claim in CLAIMS:
+        if given.only not in claim.name:
+            continue
+        low, high = ranges[claim.name]
+        cold, warm = measured(claim, given.rounds)
+        # As the table rounds.
+        holds = low <= round(statistics.median(warm), 1) <= high
+        outside += not holds
+        verdict = "" if holds else "outside"
+        cells = f"{low} to {high}x | {_spread(warm)} | {_spread(cold)} | {verdict}"
+        print(f"| {claim.name} | {cells} |", flush=True)
+    if outside:
+        sys.exit(f"{outside} claims of README are outside their range on this machine")
+
+
+if __name__ == "__main__":
+    main()
