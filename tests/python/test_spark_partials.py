@@ -310,16 +310,26 @@ def test_explain_tells_what_is_combined(sides):
     assert "right rows are tested by where before they are sent" in text
 
 
-def test_the_largest_whole_numbers(spark):
-    """A mean of numbers whose sum needs more than 64 bits; a sum of them is refused."""
-    right = pa.table({"ts": range(100), "x": [2**63 - 1 - n for n in range(100)]})
-    left = pa.table({"ts": [0, 50, 99]})
+def test_sums_that_need_more_than_64_bits_on_their_way(spark):
+    """A part of a sum may be too large where the sum is not; a sum that is too large is refused."""
+    half = [2**63 - 1 - n for n in range(50)]
+    right = pa.table({"ts": range(100), "x": half + [-x for x in half]})
+    left = pa.table({"ts": [99, 120, 140], "y": [0, 1, 2]})
     sides = [spark.createDataFrame(one) for one in (left, right)]
     query = {"on": "ts", "lower": None, "upper": 0}
-    arguments = {"partitions": 2, "parallelism": "time"}
-    mean = {**query, "aggs": {"mean": agg.mean("x")}}
-    found = tidegate.spark.interval_join(*sides, **mean, **arguments).toArrow()
-    assert as_text(found) == as_text(tidegate.interval_join(left, right, **mean))
-    total = {**query, "aggs": {"sum": agg.sum("x")}}
-    with pytest.raises(Exception, match=r"sum"):
-        tidegate.spark.interval_join(*sides, **total, **arguments).toArrow()
+    query["aggs"] = {"mean": agg.mean("x"), "sum": agg.sum("x")}
+    arguments = {"partitions": 3, "parallelism": "time"}
+    found = tidegate.spark.interval_join(*sides, **query, **arguments).toArrow()
+    assert as_text(found) == as_text(tidegate.interval_join(left, right, **query))
+    early = spark.createDataFrame(pa.table({"ts": [40, 60, 70], "y": [0, 1, 2]}))
+    with pytest.raises(Exception, match="sum"):
+        tidegate.spark.interval_join(early, sides[1], **query, **arguments).toArrow()
+
+
+def test_a_right_row_without_a_time_is_refused(spark):
+    right = pa.table({"ts": [1, None, 3], "x": [1, 2, 3]})
+    left = pa.table({"ts": range(100)})
+    sides = [spark.createDataFrame(one) for one in (left, right)]
+    query = {"on": "ts", "lower": None, "upper": 0, "aggs": {"n": agg.count()}}
+    with pytest.raises(Exception, match="null"):
+        tidegate.spark.interval_join(*sides, **query, partitions=4, parallelism="time").toArrow()

@@ -279,7 +279,7 @@ def _spread(layout: Layout, hashes: Integers, times: Integers, span: Span) -> In
     spread = np.arange(len(times)) if layout.has_pieces else None
     buckets = hashes % len(layout.buckets)
     slices = Slices(*layout.slices(buckets, times, span, spread))
-    if span.copied and layout.reach.partial:
+    if span.copied and layout.reach.partial and not layout.has_pieces:
         return _with_partials(layout, hashes, slices)
     if not (span.copied and layout.reach.nearest):
         return _counted(layout, slices)

@@ -47,7 +47,8 @@ MERGED: dict[str, Function] = {
     "all": "all",
 }
 
-# Whole numbers, of which sums never overflow. A mean's do not in a native call.
+# Whole numbers, of which sums of 64 bits never overflow: a part may be too large, and its sum with
+# other parts not.
 _WIDE = pa.decimal128(38, 0)
 
 
@@ -103,11 +104,13 @@ def _passing(rows: pa.Table, where: str) -> pa.Array:
 class Parts:
     """The functions of partners, as functions that merge parts of them.
 
-    `names` has the parts that each function needs: a mean needs a sum and a count.
+    `names` has the parts that each function needs: a mean needs a sum and a count. `kinds` has the
+    type of each function's result, if it is another one than that of its part.
     """
 
     parts: dict[str, Part]
     names: tuple[tuple[str, ...], ...]
+    kinds: tuple[pa.DataType | None, ...]
     prefix: str
 
     @classmethod
@@ -117,15 +120,17 @@ class Parts:
         No column or function is `taken` that a part is called.
         """
         prefix = "part".ljust(1 + max(map(len, taken)), "_")
-        parts: dict[str, Part] = {}
-        names = []
+        found: dict[Part, str] = {}
+        names, kinds = [], []
         for one in aggs.values():
-            split = _split(one, None if one.column is None else right.field(one.column).type)
+            kind = None if one.column is None else right.field(one.column).type
+            split = _split(one, kind)
             if not split:
                 return None
-            names.append(tuple(f"{prefix}{len(parts) + at}" for at in range(len(split))))
-            parts |= dict(zip(names[-1], split, strict=True))
-        return cls(parts, tuple(names), prefix)
+            names.append(tuple(found.setdefault(part, f"{prefix}{len(found)}") for part in split))
+            kinds.append(_sum_of(kind) if one.function == "sum" else None)
+        parts = {name: part for part, name in found.items()}
+        return cls(parts, tuple(names), tuple(kinds), prefix)
 
     @property
     def merged(self) -> dict[str, Aggregate]:
@@ -139,10 +144,13 @@ class Parts:
 
     def finished(self, merged: pa.Table) -> Iterator[pa.ChunkedArray]:
         """The results of the functions from merged parts."""
-        for names in self.names:
+        for names, kind in zip(self.names, self.kinds, strict=True):
             parts = [merged[name] for name in names]
-            if self.parts[names[-1]].one.function == "count":
+            last = self.parts[names[-1]].one
+            if last.function == "count":
                 parts[-1] = parts[-1].fill_null(0)
+            if kind is not None:
+                parts[-1] = _fitting(parts[-1], kind, str(last.column))
             yield parts[0] if len(parts) == 1 else _mean(*parts)
 
 
@@ -157,9 +165,23 @@ def _split(one: Aggregate, kind: Any) -> list[Part]:  # noqa: ANN401 - a type, o
         return [Part(one)] if one.function in MERGED else []
     if pa.types.is_decimal(kind):
         return [Part(one, pa.decimal128(38, kind.scale))]
-    if pa.types.is_integer(kind):
-        return [Part(one, pa.int64() if pa.types.is_signed_integer(kind) else pa.uint64())]
-    return []
+    return [Part(one, _WIDE)] if pa.types.is_integer(kind) else []
+
+
+def _sum_of(kind: pa.DataType) -> pa.DataType | None:
+    """The type of a sum of whole numbers."""
+    if pa.types.is_signed_integer(kind):
+        return pa.int64()
+    return pa.uint64() if pa.types.is_unsigned_integer(kind) else None
+
+
+def _fitting(total: pa.ChunkedArray, kind: pa.DataType, column: str) -> pa.ChunkedArray:
+    try:
+        return total.cast(kind)
+    except pa.ArrowInvalid as error:
+        message = f"sum({column}): the sum of a left row's partners does not fit {kind}: cast the "
+        message += "column to decimal(38, 0)"
+        raise tidegate.TidegateError(message) from error
 
 
 def _mean(total: pa.ChunkedArray, count: pa.ChunkedArray) -> pa.ChunkedArray:
