@@ -27,7 +27,7 @@ from command_line import (
     write,
 )
 from tidegate import TidegateError
-from tidegate.io.files import Format
+from tidegate.io.files import Format, in_arrow_memory
 from tidegate.io.followers import follow
 from tidegate.io.growing import Stopped
 
@@ -118,9 +118,18 @@ def test_a_value_of_another_type_ends_it(folder):
         process.stdin.flush()
         until((folder / "out.csv").exists)
         _, said = process.communicate(b"1970-01-01 00:00:11,A,cheap\n", timeout=PATIENCE)
-    assert process.returncode == 1
+    assert process.returncode == 1, said
     assert b"tidegate: error: standard input: cannot be read as csv: " in said
     assert b"cheap" in said
+
+
+def test_arrow_holds_no_bytes_of_python():
+    # A thread of Arrow that frees them while Python exits aborts the process.
+    lines = (TRADES_HEAD + "1970-01-01 00:00:10,A,1.5\n").encode()
+    before = sys.getrefcount(lines)
+    file = in_arrow_memory(lines)
+    assert sys.getrefcount(lines) == before
+    assert file.read() == lines
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Event tables in files: Parquet, CSV, Arrow IPC; read whole or by batches, written by batches."""
 
 import gzip
+import io
 import os
 import secrets
 import shutil
@@ -237,14 +238,19 @@ def _content(name: str) -> pa.NativeFile:
 
 
 def _read_whole(stream: IO[bytes]) -> pa.NativeFile:
-    """Copy a stream into Arrow's own memory.
+    """Copy a stream into Arrow's own memory."""
+    memory = pa.BufferOutputStream()
+    shutil.copyfileobj(stream, memory, 1 << 20)
+    return pa.BufferReader(memory.getvalue())
+
+
+def in_arrow_memory(content: bytes) -> pa.NativeFile:
+    """Copy bytes into Arrow's own memory, to be read as a file.
 
     Arrow's threads may let go of a file after Python has begun to exit, and a thread that then
     needs the interpreter, to free Python's memory, aborts the process.
     """
-    memory = pa.BufferOutputStream()
-    shutil.copyfileobj(stream, memory, 1 << 20)
-    return pa.BufferReader(memory.getvalue())
+    return _read_whole(io.BytesIO(content))
 
 
 def _open_parquet(content: pa.NativeFile) -> EventFile:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from tidegate import TidegateError
-from tidegate.io.files import CSV_PARSING, Format, csv_conversion, reading
+from tidegate.io.files import CSV_PARSING, Format, csv_conversion, in_arrow_memory, reading
 from tidegate.io.growing import Edges, GrowingFile, Mark
 from tidegate.io.lines import LineEnds, count_breaks, first_end, open_quote
 
@@ -219,7 +219,7 @@ class _CsvFollower:
         # All at once: a block has whole lines, however long they are.
         options.block_size = len(lines) + 1
         try:
-            return pyarrow.csv.read_csv(pa.BufferReader(lines), options, CSV_PARSING, conversion)
+            return pyarrow.csv.read_csv(in_arrow_memory(lines), options, CSV_PARSING, conversion)
         except pa.ArrowInvalid as error:
             first = self._lines - count_breaks(lines) + 1
             message = f"in lines {first:,} to {max(self._lines, first):,}: {error}"
