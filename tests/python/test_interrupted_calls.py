@@ -99,7 +99,7 @@ def run(script: str) -> str:
         timeout=PATIENCE,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, f"{done.stderr}after\n{done.stdout}"
     return done.stdout
 
 
@@ -220,13 +220,15 @@ def test_a_join_of_left_rows_is_interrupted_and_begins_again():
 CALLS = {
     "snapshot": """
         operator = fed(tg.WindowJoin(S, S, on="ts", window=0, where=W, threads=2), T, T)
-        operator.sources[0].close()
-        operator.sources[1].close()
+        for source in operator.sources:
+            source.close()
         call = operator.snapshot
     """,
     "snapshot of a chain": """
         arguments = dict(on="ts", window=0, where=W, algorithm="handshake", threads=2)
         operator = fed(tg.WindowJoin(S, S, **arguments), T, T)
+        for source in operator.sources:
+            source.close()
         call = operator.snapshot
     """,
     "iteration": """
@@ -334,8 +336,7 @@ CALLED = """
     for name, setting in {settings!r}.items():
         names = dict(globals(), check=None)
         exec(setting, names)
-        lasted = ended_within(names["call"])
-        print(name, lasted, sep="=")
+        print(name, ended_within(names["call"]), sep="=", flush=True)
         assert names["check"] is None or names["check"](), name
 """
 

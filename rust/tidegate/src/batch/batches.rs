@@ -69,6 +69,11 @@ impl Shared {
         while number >= state.first + self.ahead && !state.closed && state.outcome.is_none() {
             state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        if state.closed {
+            // Without the lock, for memory may be given back to an owner who looks at this.
+            drop(state);
+            return drop(batches);
+        }
         let place = (number - state.first) as usize;
         if state.pieces.len() <= place {
             state.pieces.resize(place + 1, None);
@@ -208,12 +213,14 @@ impl Batches {
 
     /// Ends the work and drops what was made; reads fail from now on.
     pub fn close(&self) {
-        self.stop.request();
-        let join = self.not_begun().take();
+        // First, so that a thread that reads meanwhile finds the reader closed, and never finds
+        // work that was stopped, which would look like Ctrl-C.
         let mut state = self.shared.state();
         state.closed = true;
         let made = (std::mem::take(&mut state.pieces), std::mem::take(&mut state.current));
         drop(state);
+        self.stop.request();
+        let join = self.not_begun().take();
         self.shared.taken.notify_all();
         self.shared.filled.notify_all();
         // Without the locks, for memory may be given back to an owner who looks at this.
@@ -232,5 +239,67 @@ impl Batches {
 impl Drop for Batches {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::Schema;
+
+    use super::*;
+
+    /// A reader of batches that nothing makes.
+    fn waiting() -> Batches {
+        let stats = JoinStats {
+            left_rows: 0,
+            right_rows: 0,
+            key_method: "",
+            condition_method: "",
+            threads: 1,
+            rows: 0,
+            left_rows_done: 0,
+        };
+        let state = State {
+            first: 0,
+            pieces: VecDeque::new(),
+            current: VecDeque::new(),
+            outcome: None,
+            closed: false,
+            stats,
+        };
+        let (filled, taken) = (Condvar::new(), Condvar::new());
+        let shared = Shared { state: Mutex::new(state), filled, taken, ahead: 2 };
+        Batches {
+            schema: Arc::new(Schema::empty()),
+            shared: Arc::new(shared),
+            join: Mutex::default(),
+            stop: Stop::default(),
+        }
+    }
+
+    #[test]
+    fn work_is_stopped_once_the_reader_is_closed() {
+        let batches = waiting();
+        std::thread::scope(|scope| {
+            let state = batches.shared.state();
+            let closing = scope.spawn(|| batches.close());
+            // `close` waits for the lock. Time enough to do first what it should do last.
+            std::thread::sleep(Duration::from_millis(100));
+            assert!(!closing.is_finished() && !state.closed);
+            assert!(!batches.stop.is_requested(), "a thread may find its work stopped, not closed");
+            drop(state);
+        });
+        assert!(batches.stop.is_requested());
+        // A thread that was stopped says so after that.
+        batches.shared.fail(&Error::stopped("the work was asked to stop"));
+        assert!(batches.next_within(Duration::ZERO).unwrap_err().is_closed());
+    }
+
+    #[test]
+    fn pieces_that_come_after_the_end_are_dropped() {
+        let batches = waiting();
+        batches.close();
+        batches.shared.put(0, 0, vec![RecordBatch::new_empty(batches.schema().clone())]);
+        assert!(batches.shared.state().pieces.is_empty());
     }
 }
