@@ -29,13 +29,11 @@ pub(super) fn partners(
     })?;
     let found = found.written();
     drop(right);
-    let Some(numbers) = left.numbers() else { return Ok(found) };
-    let mut runs = Pages::unwritten(rows);
-    if found.len() < rows {
-        // Rows without a key are in no group and have no partner.
-        Slot::fill(&mut runs, Run::default());
+    if left.numbers().is_none() {
+        return Ok(found);
     }
-    found.iter().zip(numbers).for_each(|(run, &row)| runs[row as usize].set(*run));
+    let mut runs = Pages::unwritten(rows);
+    left.put_by_row(found, &mut runs, driver)?;
     Ok(runs.written())
 }
 
@@ -50,15 +48,16 @@ fn follow(
     // The last group that starts at or before the first place, and is not empty.
     let mut key = left.starts.partition_point(|&start| start as usize <= first) - 1;
     let mut group = Group::new(right, key);
-    for (place, found) in (first..).zip(found) {
+    let (right_ts, numbers) = (right.ts(), right.numbers());
+    let left_ts = &left.ts()[first..first + found.len()];
+    for ((place, found), &ts) in (first..).zip(found).zip(left_ts) {
         while left.starts[key + 1] as usize <= place {
             key += 1;
             group = Group::new(right, key);
         }
-        let ts = left.ts()[place];
         let near = |place: Option<u32>| {
             let place = place?;
-            let distance = right.ts()[place as usize].abs_diff(ts);
+            let distance = right_ts[place as usize].abs_diff(ts);
             asof.admits(distance).then_some((distance, place))
         };
         let sides = asof.sides().iter();
@@ -67,7 +66,7 @@ fn follow(
             .filter_map(|&toward| near(group.partner(toward, ts, asof.exact)))
             .min_by_key(|&(distance, _)| distance);
         found.set(nearest.map_or_else(Run::default, |(_, place)| {
-            Run::of_partner(right.numbers().map_or(place, |numbers| numbers[place as usize]))
+            Run::of_partner(numbers.map_or(place, |numbers| numbers[place as usize]))
         }));
     }
 }

@@ -23,7 +23,7 @@ use crate::order::JoinColumns;
 const PARTS_A_THREAD: usize = 4;
 
 /// For each key of a table, a part has at least this many rows.
-const ROWS_A_KEY: usize = 4;
+const ROWS_A_KEY: usize = 8;
 
 /// No row, in a table of last rows; the others are row numbers plus 1.
 const NONE: u32 = 0;

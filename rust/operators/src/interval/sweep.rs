@@ -36,7 +36,7 @@ pub(crate) fn sweep<R: LeftReach>(
             directory.find(reach, first, &left.ts[first..first + runs.len()], runs);
         })?;
     } else {
-        by_group(&Groups::new(left, key_count, driver)?, right, reach, &mut runs, driver)?;
+        by_group(Groups::new(left, key_count, driver)?, right, reach, &mut runs, driver)?;
     }
     Ok(runs.written())
 }
@@ -97,7 +97,7 @@ fn in_row_order<R: LeftReach>(
 /// Sweeps left rows in any order: grouped as the right ones are, each group is followed from its
 /// start.
 fn by_group<R: LeftReach>(
-    left: &Groups<'_>,
+    left: Groups<'_>,
     right: &Groups<'_>,
     reach: &R,
     runs: &mut [Slot<Run>],
@@ -119,18 +119,7 @@ fn by_group<R: LeftReach>(
             found.set(follow::<R>(&mut cursor, key as u32, reach.at(row, left.ts()[place]), right));
         }
     })?;
-    let found = found.written();
-    if total < runs.len() {
-        // Rows without a key are in no group and match nothing.
-        Slot::fill(runs, Run::default());
-    }
-    match left.numbers() {
-        None => drop(Slot::copy(&mut runs[..total], &found)),
-        Some(numbers) => {
-            found.iter().zip(numbers).for_each(|(run, &row)| runs[row as usize].set(*run))
-        }
-    }
-    Ok(())
+    left.put_by_row(found.written(), runs, driver)
 }
 
 /// The run of right rows of `key` whose times are from the first to the last of `ends`, not before

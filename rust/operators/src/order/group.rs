@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 
+use bytemuck::Pod;
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::{
@@ -9,8 +10,16 @@ use tidegate_structures::memory::partition::{
 };
 
 use super::JoinColumns;
-use super::sort::{sort_groups, sort_rows};
+use super::sort::{Sorted, are_many, sort_by_key, sort_groups, sort_rows};
 use crate::driver::{Driver, PART_ROWS, Stopped};
+
+/// Rows whose values, of 8 bytes each, fit half of a small cache.
+const CACHED_ROWS: usize = 1 << 14;
+
+/// A value of 8 bytes that travels with a row.
+pub(crate) trait Value: Pod + Default + Send + Sync {}
+
+impl<T: Pod + Default + Send + Sync> Value for T {}
 
 /// The rows of a side by key, then time, then row number.
 #[derive(Debug)]
@@ -53,6 +62,14 @@ impl<'a> Groups<'a> {
             return Self::of_one_key(side.ts, is_sorted, driver);
         };
         assert_eq!(keys.len(), side.ts.len(), "a time a key");
+        if !is_sorted && are_many(keys.len(), key_count) {
+            let Sorted { starts, ts, numbers } = sort_by_key(keys, side.ts, key_count, driver)?;
+            let ascending = starts
+                .windows(2)
+                .all(|group| numbers[group[0] as usize..group[1] as usize].is_sorted());
+            let (ts, numbers) = (Times::Owned(ts), Some(numbers));
+            return Ok(Groups { starts, ts, numbers, ascending, is_sorted });
+        }
         let mut ts = Pages::unwritten(keys.len());
         let mut numbers = Pages::unwritten(keys.len());
         let starts = partition(keys, side.ts, key_count, &mut ts, &mut numbers, driver)?;
@@ -96,6 +113,62 @@ impl<'a> Groups<'a> {
 
     pub(crate) fn into_numbers(self) -> Option<Pages<u32>> {
         self.numbers
+    }
+
+    /// Puts the value of each row, which came in the order of the groups, at the row's place in
+    /// `out`. Rows without a key get the default.
+    pub(crate) fn put_by_row<T: Value>(
+        self,
+        values: Pages<T>,
+        out: &mut [Slot<T>],
+        driver: &Driver,
+    ) -> Result<(), Stopped> {
+        const { assert!(size_of::<T>() == size_of::<i64>(), "a value travels as a time does") };
+        let (rows, with_key) = (out.len(), values.len());
+        let fill = |out: &mut [Slot<T>], values: &[T], numbers: &[u32], first: usize| {
+            if numbers.len() < out.len() {
+                Slot::fill(out, T::default());
+            }
+            values.iter().zip(numbers).for_each(|(&value, &row)| {
+                out[row as usize - first].set(value);
+            });
+        };
+        let Some(numbers) = self.into_numbers() else {
+            Slot::copy(&mut out[..with_key], &values);
+            Slot::fill(&mut out[with_key..], T::default());
+            return Ok(());
+        };
+        if rows <= CACHED_ROWS {
+            fill(out, &values, &numbers, 0);
+            return Ok(());
+        }
+        // Neighbours of a group lie anywhere among the rows. By range of row numbers first, so that
+        // each range is filled in a cache.
+        let ranges = Buckets {
+            first: 0,
+            shift: CACHED_ROWS.trailing_zeros(),
+            count: rows.div_ceil(CACHED_ROWS),
+        };
+        let (mut by_range, mut numbers_by_range) =
+            (Pages::<i64>::unwritten(with_key), Pages::unwritten(with_key));
+        let from = Rows {
+            keys: &numbers,
+            ts: Some(bytemuck::cast_slice(&values)),
+            numbers: Some(&numbers),
+            first: 0,
+        };
+        let target = Target { keys: None, ts: Some(&mut by_range), numbers: &mut numbers_by_range };
+        let starts = scatter(from, ranges, target, driver)?;
+        drop((values, numbers));
+        let (mut by_range, mut numbers) = (by_range.written(), numbers_by_range.written());
+        let cut = split_buckets(&mut by_range, &starts)
+            .into_iter()
+            .zip(split_buckets(&mut numbers, &starts));
+        let tasks = out.chunks_mut(CACHED_ROWS).zip(cut).enumerate().collect();
+        driver.map(tasks, |(range, (out, (values, numbers)))| {
+            fill(out, bytemuck::cast_slice(values), numbers, range * CACHED_ROWS);
+        })?;
+        Ok(())
     }
 }
 
@@ -200,4 +273,61 @@ fn scatter<'a>(
     let (starts, writers) = writers(chunks, target);
     driver.map(writers, |writer| writer.run())?;
     Ok(starts)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_structures::memory::partition::NO_KEY;
+    use tidegate_sync::Stop;
+
+    use super::*;
+
+    /// The keys of rows, of which each eleventh has none.
+    fn keys(rows: usize, key_count: u32) -> Vec<u32> {
+        let key = |row| if row % 11 == 5 { NO_KEY } else { row * 7 % key_count };
+        (0..rows as u32).map(key).collect()
+    }
+
+    #[test]
+    fn rows_are_grouped_whether_keys_have_many_or_few() {
+        let driver = Driver::new(2, Stop::default());
+        let rows = 5 * CACHED_ROWS + 3;
+        let waves: Vec<i64> = (0..rows as i64).map(|row| row * row % 1_009 - 500).collect();
+        // Each key's rows are in time order, and the rows of the side are not.
+        let of_blocks = |row: usize| row as i64 - [0, 1 << 40][row * 7 % 2];
+        let blocks: Vec<i64> = (0..rows).map(of_blocks).collect();
+        for (ts, ascending) in [(waves, false), (blocks, true)] {
+            for key_count in [1, 2, 94] {
+                let keys = keys(rows, key_count);
+                let side = JoinColumns { ts: &ts, keys: Some(&keys) };
+                let groups = Groups::new(side, key_count as usize, &driver).unwrap();
+                let mut wanted: Vec<u32> = (0..rows as u32).collect();
+                wanted.retain(|&row| keys[row as usize] != NO_KEY);
+                wanted.sort_by_key(|&row| (keys[row as usize], ts[row as usize]));
+                assert_eq!(groups.numbers().unwrap(), wanted);
+                assert!(wanted.iter().map(|&row| ts[row as usize]).eq(groups.ts().iter().copied()));
+                let end = |key| wanted.partition_point(|&row| keys[row as usize] < key) as u32;
+                assert_eq!(groups.starts, Vec::from_iter((0..=key_count).map(end)));
+                assert_eq!(groups.ascending(), ascending && key_count > 1);
+                assert!(!groups.is_sorted());
+            }
+        }
+    }
+
+    #[test]
+    fn values_come_back_to_their_rows() {
+        let driver = Driver::new(2, Stop::default());
+        for rows in [1, 1_000, CACHED_ROWS, CACHED_ROWS + 1, 5 * CACHED_ROWS + 3] {
+            let keys = keys(rows, 97);
+            let ts: Vec<i64> = (0..rows as i64).map(|row| row * row % 1_009).collect();
+            let side = JoinColumns { ts: &ts, keys: Some(&keys) };
+            let groups = Groups::new(side, 97, &driver).unwrap();
+            let numbers = groups.numbers().unwrap();
+            let values = Pages::collect(numbers.iter().map(|&row| i64::from(row) + 1));
+            let mut out = Pages::unwritten(rows);
+            groups.put_by_row(values, &mut out, &driver).unwrap();
+            let wanted = (0..rows).map(|row| if keys[row] == NO_KEY { 0 } else { row + 1 });
+            assert!(out.written().iter().copied().eq(wanted.map(|value| value as i64)));
+        }
+    }
 }

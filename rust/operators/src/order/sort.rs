@@ -6,7 +6,7 @@
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
-use tidegate_structures::memory::partition::{ranges, split_buckets};
+use tidegate_structures::memory::partition::{MAX_BUCKETS, NO_KEY, ranges, split_buckets};
 
 use super::group::{are_sorted, partition};
 use crate::driver::{Driver, PART_ROWS, Stopped};
@@ -16,6 +16,12 @@ const TASK_ROWS: usize = 1 << 18;
 
 /// The most rows that are sorted as they are: 16 bytes each are half of a 2 MiB cache.
 const CACHED_ROWS: usize = 1 << 16;
+
+/// So few rows are sorted where they are.
+const FEW_ROWS: usize = 16;
+
+/// More words than this in a bucket are too many to be moved to their places one by one.
+const CROWDED: u32 = 32;
 
 /// How many rows a range of times should have: with so few they are sorted in the smallest cache.
 const RANGE_ROWS: usize = 1 << 9;
@@ -46,7 +52,8 @@ pub(crate) fn sort_groups(
     }
     small.push(task);
     let sorted = driver.map(small, |groups| {
-        groups.into_iter().fold(true, |all, (ts, numbers)| sort(ts, numbers) & all)
+        let mut scratch = Scratch::default();
+        groups.into_iter().fold(true, |all, (ts, numbers)| sort(ts, numbers, &mut scratch) & all)
     })?;
     let mut all = sorted.into_iter().all(|sorted| sorted);
     for (ts, numbers) in large {
@@ -55,39 +62,102 @@ pub(crate) fn sort_groups(
     Ok(all)
 }
 
+/// Memory that groups are sorted in, one after the other.
+#[derive(Default)]
+struct Scratch {
+    words: Vec<u64>,
+    sorted: Vec<u64>,
+    counts: Vec<u32>,
+    from: Vec<u32>,
+}
+
 /// Puts rows in time order, stably, and returns whether they were.
-fn sort(ts: &mut [i64], numbers: &mut [u32]) -> bool {
+fn sort(ts: &mut [i64], numbers: &mut [u32], scratch: &mut Scratch) -> bool {
     let sorted = ts.is_sorted();
-    if !sorted {
-        sort_cached(ts, numbers);
+    if !sorted && ts.len() <= FEW_ROWS {
+        insert(ts, numbers);
+    } else if !sorted {
+        sort_cached(ts, numbers, scratch);
     }
     sorted
 }
 
+/// Sorts few rows where they are.
+fn insert(ts: &mut [i64], numbers: &mut [u32]) {
+    for next in 1..ts.len() {
+        let (time, number) = (ts[next], numbers[next]);
+        let mut at = next;
+        while at > 0 && ts[at - 1] > time {
+            (ts[at], numbers[at]) = (ts[at - 1], numbers[at - 1]);
+            at -= 1;
+        }
+        (ts[at], numbers[at]) = (time, number);
+    }
+}
+
 /// Sorts rows in a cache: as numbers of (time, place), in one word if they fit.
-fn sort_cached(ts: &mut [i64], numbers: &mut [u32]) {
+fn sort_cached(ts: &mut [i64], numbers: &mut [u32], scratch: &mut Scratch) {
     let (low, high) = span(ts);
     let place_bits = usize::BITS - (ts.len() - 1).leading_zeros();
     let time_bits = u64::BITS - low.abs_diff(high).leading_zeros();
-    let from = memory::collect(numbers.iter().copied());
+    scratch.from.clear();
+    scratch.from.extend_from_slice(numbers);
     if place_bits + time_bits <= u64::BITS {
-        let mut rows: Vec<u64> = ts
-            .iter()
-            .zip(0..)
-            .map(|(&time, place)| time.abs_diff(low) << place_bits | place)
-            .collect();
-        rows.sort_unstable();
+        scratch.words.clear();
+        let places = ts.iter().zip(0..);
+        scratch.words.extend(places.map(|(&time, place)| time.abs_diff(low) << place_bits | place));
+        scratch.sort_words(place_bits + time_bits);
         let mask = (1 << place_bits) - 1;
-        for ((row, time), number) in rows.into_iter().zip(ts).zip(numbers) {
+        for ((row, time), number) in scratch.words.iter().zip(ts).zip(numbers) {
             *time = low.wrapping_add_unsigned(row >> place_bits);
-            *number = from[(row & mask) as usize];
+            *number = scratch.from[(row & mask) as usize];
         }
     } else {
         let mut rows: Vec<(i64, u32)> = ts.iter().copied().zip(0..).collect();
         rows.sort_unstable();
         for ((row, time), number) in rows.into_iter().zip(ts).zip(numbers) {
-            (*time, *number) = (row.0, from[row.1 as usize]);
+            (*time, *number) = (row.0, scratch.from[row.1 as usize]);
         }
+    }
+}
+
+impl Scratch {
+    /// Puts the words, which have `bits` bits, in order.
+    ///
+    /// They are counted in about two buckets a word, by their highest bits, and put in the order of
+    /// the buckets. Then a word is only a place or two from where it belongs, and is moved there.
+    /// Words that crowd in a bucket are sorted by comparisons instead.
+    fn sort_words(&mut self, bits: u32) {
+        let bucket_bits = self.words.len().ilog2() + 1;
+        let bucket = |word: u64| (word >> bits.saturating_sub(bucket_bits)) as usize;
+        self.counts.clear();
+        self.counts.resize(1 << bucket_bits, 0);
+        self.words.iter().for_each(|&word| self.counts[bucket(word)] += 1);
+        if self.counts.iter().any(|&count| count > CROWDED) {
+            self.words.sort_unstable();
+            return;
+        }
+        let mut start = 0;
+        for count in &mut self.counts {
+            (*count, start) = (start, start + *count);
+        }
+        self.sorted.clear();
+        self.sorted.resize(self.words.len(), 0);
+        for &word in &self.words {
+            let place = &mut self.counts[bucket(word)];
+            self.sorted[*place as usize] = word;
+            *place += 1;
+        }
+        for next in 1..self.sorted.len() {
+            let word = self.sorted[next];
+            let mut at = next;
+            while at > 0 && self.sorted[at - 1] > word {
+                self.sorted[at] = self.sorted[at - 1];
+                at -= 1;
+            }
+            self.sorted[at] = word;
+        }
+        std::mem::swap(&mut self.words, &mut self.sorted);
     }
 }
 
@@ -97,12 +167,14 @@ fn sort_large(ts: &mut [i64], numbers: &mut [u32], driver: &Driver) -> Result<bo
         return Ok(true);
     }
     let (sorted_ts, places) = sort_rows(ts, driver)?;
-    ts.copy_from_slice(&sorted_ts);
     let from = memory::collect(numbers.iter().copied());
-    numbers
-        .iter_mut()
-        .zip(places.iter())
-        .for_each(|(number, &place)| *number = from[place as usize]);
+    let sorted = sorted_ts.chunks(TASK_ROWS).zip(places.chunks(TASK_ROWS));
+    let tasks = ts.chunks_mut(TASK_ROWS).zip(numbers.chunks_mut(TASK_ROWS)).zip(sorted).collect();
+    driver.map(tasks, |((ts, numbers), (sorted_ts, places))| {
+        ts.copy_from_slice(sorted_ts);
+        let places = numbers.iter_mut().zip(places);
+        places.for_each(|(number, &place)| *number = from[place as usize]);
+    })?;
     Ok(false)
 }
 
@@ -110,42 +182,123 @@ fn sort_large(ts: &mut [i64], numbers: &mut [u32], driver: &Driver) -> Result<bo
 pub(super) fn sort_rows(ts: &[i64], driver: &Driver) -> Result<(Pages<i64>, Pages<u32>), Stopped> {
     if ts.len() <= CACHED_ROWS {
         let (mut sorted_ts, mut places) = (Pages::copied(ts), Pages::collect(0..ts.len() as u32));
-        sort(&mut sorted_ts, &mut places);
+        sort(&mut sorted_ts, &mut places, &mut Scratch::default());
         return Ok((sorted_ts, places));
     }
-    // 1. By range of time. More than one range, since there is more than one time.
+    let keys = Pages::filled(ts.len(), 0);
+    let sorted = sort_by_key(&keys, ts, 1, driver)?;
+    Ok((sorted.ts, sorted.numbers))
+}
+
+/// Rows by key, then time, then row number.
+#[derive(Debug)]
+pub(super) struct Sorted {
+    /// Where each key's rows start, with the number of rows that have a key as last element.
+    pub(super) starts: Vec<u32>,
+    pub(super) ts: Pages<i64>,
+    pub(super) numbers: Pages<u32>,
+}
+
+/// Whether keys have so many rows each that [`sort_by_key`] should sort them.
+pub(super) fn are_many(rows: usize, key_count: usize) -> bool {
+    rows / key_count.max(1) > CACHED_ROWS / 2
+}
+
+/// Rows of few keys, of which each has many: partitioned by key and range of time at once.
+pub(super) fn sort_by_key(
+    keys: &[u32],
+    ts: &[i64],
+    key_count: usize,
+    driver: &Driver,
+) -> Result<Sorted, Stopped> {
+    // 1. By key and range of time.
     let parts = ranges(ts.len(), driver.parts(ts.len(), PART_ROWS));
     let spans = driver.map(parts.clone(), |part| span(&ts[part]))?;
     let (low, high) =
         spans.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).expect("a part");
-    let wanted_bits = (ts.len() / RANGE_ROWS).ilog2();
-    let shift = (u64::BITS - low.abs_diff(high).leading_zeros()).saturating_sub(wanted_bits);
-    let mut keys = Pages::unwritten(ts.len());
-    let mut rest = &mut keys[..];
+    // One level of partitioning, where that leaves ranges that fit a cache.
+    let wanted = (ts.len() / key_count / RANGE_ROWS).min(MAX_BUCKETS / key_count).max(2);
+    let shift = (u64::BITS - low.abs_diff(high).leading_zeros()).saturating_sub(wanted.ilog2());
+    let ranges_a_key = (low.abs_diff(high) >> shift) as u32 + 1;
+    let code = |(&key, &time): (&u32, &i64)| match key {
+        NO_KEY => NO_KEY,
+        key => key * ranges_a_key + (time.abs_diff(low) >> shift) as u32,
+    };
+    let mut codes = Pages::unwritten(ts.len());
+    let mut rest = &mut codes[..];
     let cut = |part: std::ops::Range<usize>| {
-        let (keys, others) = std::mem::take(&mut rest).split_at_mut(part.len());
+        let (codes, others) = std::mem::take(&mut rest).split_at_mut(part.len());
         rest = others;
-        (&ts[part], keys)
+        (&keys[part.clone()], &ts[part], codes)
     };
     let cuts = parts.into_iter().map(cut).collect();
-    driver.map(cuts, |(ts, keys): (&[i64], &mut [Slot<u32>])| {
-        keys.iter_mut()
-            .zip(ts)
-            .for_each(|(key, &time)| key.set((time.abs_diff(low) >> shift) as u32));
+    driver.map(cuts, |(keys, ts, codes): (&[u32], &[i64], &mut [Slot<u32>])| {
+        codes.iter_mut().zip(keys.iter().zip(ts)).for_each(|(slot, row)| slot.set(code(row)));
     })?;
-    let keys = keys.written();
-    let count = (low.abs_diff(high) >> shift) as usize + 1;
-    let (mut sorted_ts, mut places) = (Pages::unwritten(ts.len()), Pages::unwritten(ts.len()));
-    let starts = partition(&keys, ts, count, &mut sorted_ts, &mut places, driver)?;
-    drop(keys);
-    let (mut sorted_ts, mut places) = (sorted_ts.written(), places.written());
+    let codes = codes.written();
+    let count = key_count * ranges_a_key as usize;
+    let (mut sorted_ts, mut numbers) = (Pages::unwritten(ts.len()), Pages::unwritten(ts.len()));
+    let starts = partition(&codes, ts, count, &mut sorted_ts, &mut numbers, driver)?;
+    drop(codes);
+    // Rows without a key have no place.
+    let with_key = starts[count] as usize;
+    let (mut ts, mut numbers) = (sorted_ts.written_upto(with_key), numbers.written_upto(with_key));
     // 2. Each range by itself.
-    sort_groups(&starts, &mut sorted_ts, &mut places, driver)?;
-    Ok((sorted_ts, places))
+    sort_groups(&starts, &mut ts, &mut numbers, driver)?;
+    let starts = starts.into_iter().step_by(ranges_a_key as usize).collect();
+    Ok(Sorted { starts, ts, numbers })
 }
 
 /// The smallest and the largest of some times.
 fn span(ts: &[i64]) -> (i64, i64) {
     // One pass each, so that both are vectorised.
     (ts.iter().copied().fold(i64::MAX, i64::min), ts.iter().copied().fold(i64::MIN, i64::max))
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_sync::Stop;
+
+    use super::*;
+
+    /// Sorts as [`sort`] should.
+    fn expected(ts: &[i64]) -> (Vec<i64>, Vec<u32>) {
+        let mut rows: Vec<(i64, u32)> = ts.iter().copied().zip(7..).collect();
+        rows.sort();
+        rows.into_iter().unzip()
+    }
+
+    #[test]
+    fn times_may_be_distributed_in_any_way() {
+        let mut scratch = Scratch::default();
+        let mut random = 1_u64;
+        let mut next = move || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            random >> 16
+        };
+        for rows in [2, FEW_ROWS, FEW_ROWS + 1, 100, 1_000, 5_000] {
+            let spread: Vec<i64> = (0..rows).map(|_| next() as i64).collect();
+            let ties = (0..rows).map(|_| (next() % 3) as i64).collect();
+            // All but one in the first bucket, and times that fill a word with their place.
+            let mut crowd: Vec<i64> = (0..rows).map(|_| next() as i64 % 99).collect();
+            crowd[0] = 1 << 50;
+            let far = (0..rows).map(|_| (next() << 17) as i64).collect();
+            let falling = (0..rows).map(|row| -(row as i64)).collect();
+            for times in [spread, ties, crowd, far, falling] {
+                let (mut ts, mut numbers) = (times.clone(), Vec::from_iter(7..7 + rows as u32));
+                sort(&mut ts, &mut numbers, &mut scratch);
+                assert_eq!((ts, numbers), expected(&times), "{rows} rows");
+            }
+        }
+    }
+
+    #[test]
+    fn many_times_are_sorted_in_ranges() {
+        let driver = Driver::new(2, Stop::default());
+        let times: Vec<i64> = (0..CACHED_ROWS as i64 * 3).map(|row| row * row % 10_007).collect();
+        let (ts, places) = sort_rows(&times, &driver).unwrap();
+        let (expected_ts, expected_places) = expected(&times);
+        assert_eq!(*ts, *expected_ts);
+        assert!(places.iter().zip(&expected_places).all(|(place, number)| place + 7 == *number));
+    }
 }
