@@ -1,8 +1,12 @@
 //! Puts rows in time order, stably.
 //!
-//! Many rows are first partitioned by time, in equal ranges of it, so that each range is sorted in
-//! a cache; a range with far more rows than others is partitioned again, in its own range. So times
-//! may be distributed in any way.
+//! - Keys of many rows: partitioned by key and by equal ranges of time at once ([`sort_by_key`]), so
+//!   that each range is sorted in a cache.
+//! - Keys of few rows: partitioned by key, and each group is sorted in a cache ([`sort_groups`]). A
+//!   group that has far more rows than others is partitioned in its own range of time. So times may
+//!   be distributed in any way.
+//! - In a cache: few rows by insertion, more by buckets of their highest bits, and rows that crowd
+//!   in a bucket by comparisons.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
