@@ -14,8 +14,9 @@
 //!
 //! # Trade-offs
 //!
-//! The pass in time order costs 8 bytes a left row and 4 a key for each part; rows in another order
-//! are copied as (time, row number), 12 bytes a row. The definition is that of `ASOF` joins in
+//! The pass in time order costs 8 bytes a left row and 4 a key for each part. Rows in another order
+//! are copied as (time, row number), 12 bytes a row, and their partners are put back in row order
+//! through 12 bytes a left row more. The definition is that of `ASOF` joins in
 //! kdb+ (`aj`) and DuckDB, and of `merge_asof` in pandas.
 //!
 //! # Files
