@@ -522,12 +522,17 @@ mod tests {
 
     #[test]
     fn maps_of_a_call_share_its_threads() {
-        let thread = || {
-            let driver = Driver::new(2, Stop::default());
-            driver.map((0..50).collect(), |_: usize| std::thread::current().id()).unwrap()
+        // The two items of a map wait for each other, so that both of its threads take part.
+        let two_threads = || {
+            let (driver, both) = (Driver::new(2, Stop::default()), std::sync::Barrier::new(2));
+            let wait = |_: usize| {
+                both.wait();
+                std::thread::current().id()
+            };
+            driver.map(vec![1, 2], wait).unwrap()
         };
         let threads = |rows| -> std::collections::HashSet<_> {
-            with_threads(2, rows, || (0..20).flat_map(|_| thread()).collect())
+            with_threads(2, rows, || (0..20).flat_map(|_| two_threads()).collect())
         };
         let shared = threads(2 * PART_ROWS);
         assert!(shared.len() <= 2, "{shared:?}");
