@@ -84,7 +84,8 @@ impl<F: Function> Given<F> for &[Column<'_, F::Input>] {
     }
 }
 
-fn address_of(mask: Mask<'_>) -> usize {
+/// The address of a mask; 0 where all rows count.
+pub(super) fn address_of(mask: Mask<'_>) -> usize {
     mask.map_or(0, |mask| std::ptr::from_ref(mask).addr())
 }
 

@@ -49,7 +49,7 @@ use crate::matches::{MAX_ROWS, Matches};
 use crate::order::{Groups, JoinColumns, are_sorted};
 use crate::rows::Interval;
 use crate::rows::interval::LeftReach;
-pub(crate) use partners::Panes;
+pub(crate) use partners::{Panes, pane_begin, pane_borders, pane_end};
 pub use partners::{PartnerColumns, Partners, interval_partners};
 pub(crate) use sweep::sweep;
 

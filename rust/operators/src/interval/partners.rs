@@ -23,7 +23,7 @@ use tidegate_structures::memory::partition::ranges;
 
 use super::{Found, find_in_groups};
 use crate::driver::{Driver, PART_ROWS, Stopped};
-use crate::matches::{BitSet, Matches, Run};
+use crate::matches::{Matches, Run};
 use crate::order::JoinColumns;
 use crate::rows::{Interval, NO_KEY, NO_ROW};
 
@@ -38,6 +38,9 @@ pub struct PartnerColumns<'a> {
     pub key_count: usize,
     /// How far the times of partners are from a left row's.
     pub interval: &'a Interval,
+    /// Whether the last right row of the key before the interval is a partner, too: it prevails when
+    /// the interval begins.
+    pub with_prevailing: bool,
 }
 
 /// The partners of left rows in an interval join: right rows by key and time, and the run of them
@@ -65,8 +68,7 @@ pub(crate) enum Panes {
     OfRows(Vec<u32>),
 }
 
-/// Finds the partners of every left row: its matches and, if it is asked for, the last right row of
-/// its key before the interval, which prevails when the interval begins.
+/// Finds the partners of every left row.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
@@ -78,8 +80,9 @@ pub(crate) enum Panes {
 /// let left = JoinColumns { ts: &[10, 20], keys: None };
 /// let right = JoinColumns { ts: &[8, 9, 30], keys: None };
 /// let before = Interval { lower: Some(-2), upper: Some(0), closed: Closed::Both };
-/// let columns = PartnerColumns { left, right, key_count: 1, interval: &before };
-/// let partners = interval_partners(columns, true, &Driver::new(1, Stop::default()))?;
+/// let columns =
+///     PartnerColumns { left, right, key_count: 1, interval: &before, with_prevailing: true };
+/// let partners = interval_partners(columns, &Driver::new(1, Stop::default()))?;
 /// assert_eq!((partners.count(0), partners.count(1)), (2, 1)); // 20 with 9, before its interval
 /// # Ok::<(), Stopped>(())
 /// ```
@@ -89,10 +92,9 @@ pub(crate) enum Panes {
 /// As [`interval_join`](super::interval_join).
 pub fn interval_partners(
     columns: PartnerColumns<'_>,
-    with_prevailing: bool,
     driver: &Driver,
 ) -> Result<Partners, Stopped> {
-    let PartnerColumns { left, right, key_count, interval } = columns;
+    let PartnerColumns { left, right, key_count, interval, with_prevailing } = columns;
     let Found { matches, starts, is_sorted } =
         find_in_groups(left, right, key_count, interval, driver)?;
     let groups =
@@ -150,14 +152,6 @@ impl Partners {
         match self.prevailing {
             None => self.matches,
             Some(prevailing) => self.matches.with_rows_before(&prevailing),
-        }
-    }
-
-    /// Takes all partners from the left rows that are not in `kept`.
-    pub fn keep(&mut self, kept: &BitSet) {
-        self.matches.clear_others(kept);
-        if let Some(prevailing) = &mut self.prevailing {
-            kept.missing().for_each(|row| prevailing[row] = NO_ROW);
         }
     }
 
@@ -240,7 +234,7 @@ impl Interval {
 }
 
 /// The last time of the pane of a time, where panes have this length.
-fn pane_end(ts: i64, length: u64) -> i64 {
+pub(crate) fn pane_end(ts: i64, length: u64) -> i64 {
     match i64::try_from(length) {
         Ok(length) => ts.saturating_add(length - 1 - ts.rem_euclid(length)),
         // One pane of this length has all times below 0, another one the others.
@@ -250,7 +244,7 @@ fn pane_end(ts: i64, length: u64) -> i64 {
 }
 
 /// The first time of the pane of a time.
-fn pane_begin(ts: i64, length: u64) -> i64 {
+pub(crate) fn pane_begin(ts: i64, length: u64) -> i64 {
     match i64::try_from(length) {
         Ok(length) => ts.saturating_sub(ts.rem_euclid(length)),
         Err(_) if ts < 0 => i64::MIN,
@@ -259,7 +253,11 @@ fn pane_begin(ts: i64, length: u64) -> i64 {
 }
 
 /// The first row of each pane that has rows, then the number of rows, which are in time order.
-fn pane_borders(ts: &[i64], length: Option<u64>, driver: &Driver) -> Result<Vec<u32>, Stopped> {
+pub(crate) fn pane_borders(
+    ts: &[i64],
+    length: Option<u64>,
+    driver: &Driver,
+) -> Result<Vec<u32>, Stopped> {
     let Some(length) = length else { return Ok(vec![0, ts.len() as u32]) };
     let of_part = |part: Range<usize>| {
         let mut end = part.start.checked_sub(1).map(|before| pane_end(ts[before], length));

@@ -189,11 +189,6 @@ impl Matches {
         self
     }
 
-    /// Takes all matches from the left rows that are not in `kept`.
-    pub(crate) fn clear_others(&mut self, kept: &BitSet) {
-        kept.missing().for_each(|row| self.runs[row] = Run::default());
-    }
-
     /// The number of matches of a left row.
     pub fn count(&self, left: usize) -> usize {
         self.runs[left].len()

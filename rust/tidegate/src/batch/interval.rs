@@ -36,7 +36,7 @@ impl IntervalJoin {
         let plan = self.plan(left.schema(), right.schema())?;
         let rows = sides(&plan, left, right, driver)?;
         let key_method = rows.key_method();
-        let timed = TimedPartners::new(rows, plan.interval, with_prevailing, driver)?;
+        let timed = TimedPartners::new(rows, plan.interval, with_prevailing);
         Ok(FoundPartners { plan: plan.join, key_method, partners: Source::Runs(Box::new(timed)) })
     }
 }

@@ -333,16 +333,16 @@ impl Join {
             let rows = partners.left_rows();
             self.count_left(aggregation, rows as u64)?;
             let functions = aggregation.fold(&self.driver)?;
-            let most = if aggregation.has_lists() { ADDED_PAIRS } else { u64::MAX };
+            let most = aggregation.has_lists().then_some(ADDED_PAIRS);
             let mut pieces: Vec<Range<usize>> = Vec::new();
             while let start = pieces.last().map_or(0, |piece| piece.end)
                 && start < rows
             {
-                pieces.push(partners.page(start, self.batch_rows, most));
+                pieces.push(partners.page(start, self.batch_rows, most, &self.driver)?);
             }
             return self.run_pieces(pieces, 0, &take, |left| {
                 let found = functions.of(left.clone());
-                let rows = aggregation.rows(&values, left, found, |row| partners.count(row))?;
+                let rows = aggregation.rows(&values, left, found)?;
                 self.check_kept(aggregation, &kept, rows)
             });
         }
@@ -363,8 +363,7 @@ impl Join {
             let pieces = self.run_pieces(pieces, taken.len() as u64, &take, |left| {
                 let places = left.start - first..left.end - first;
                 let found = aggregation.of_matches(&matches, places);
-                let rows =
-                    aggregation.rows(&values, left, found, |row| matches.count(row - first))?;
+                let rows = aggregation.rows(&values, left, found)?;
                 self.check_kept(aggregation, &kept, rows)
             })?;
             taken.extend(pieces);

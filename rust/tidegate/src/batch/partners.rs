@@ -1,7 +1,7 @@
 //! Aggregates of each left row's partners.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::{ArrayRef, BooleanArray, UInt32Array};
 use arrow_schema::SchemaRef;
@@ -43,30 +43,66 @@ pub(super) enum Source {
     Pairs(Found, Option<Int64s>),
 }
 
-/// Partners, and the columns by which they were found.
+/// The right rows of each left row's key in its interval. They are found once they are asked for.
 #[derive(Debug)]
 pub(super) struct TimedPartners {
-    partners: Partners,
     sides: Sides,
     interval: Interval,
+    with_prevailing: bool,
+    found: OnceLock<Partners>,
 }
 
 impl TimedPartners {
-    /// Finds the right rows of each left row's key in its interval.
-    pub(super) fn new(
-        sides: Sides,
-        interval: Interval,
-        with_prevailing: bool,
-        driver: &Driver,
-    ) -> Result<Self, Stopped> {
-        let partners = interval_partners(columns(&sides, &interval), with_prevailing, driver)?;
-        Ok(TimedPartners { partners, sides, interval })
+    pub(super) fn new(sides: Sides, interval: Interval, with_prevailing: bool) -> Self {
+        TimedPartners { sides, interval, with_prevailing, found: OnceLock::new() }
     }
-}
 
-fn columns<'a>(sides: &'a Sides, interval: &'a Interval) -> PartnerColumns<'a> {
-    let (left, right) = sides.columns();
-    PartnerColumns { left, right, key_count: sides.key_count(), interval }
+    /// The columns that decide which right rows are partners.
+    fn columns(&self) -> PartnerColumns<'_> {
+        let (left, right) = self.sides.columns();
+        PartnerColumns {
+            left,
+            right,
+            key_count: self.sides.key_count(),
+            interval: &self.interval,
+            with_prevailing: self.with_prevailing,
+        }
+    }
+
+    fn find(&self, driver: &Driver) -> Result<&Partners, Stopped> {
+        match self.found.get() {
+            Some(found) => Ok(found),
+            None => {
+                let found = interval_partners(self.columns(), driver)?;
+                Ok(self.found.get_or_init(|| found))
+            }
+        }
+    }
+
+    fn find_matches(&mut self, driver: &Driver) -> Result<Matches, Stopped> {
+        self.find(driver)?;
+        Ok(self.found.take().expect("partners that were found").into_matches())
+    }
+
+    /// The number of left rows.
+    pub(super) fn left_rows(&self) -> usize {
+        self.sides.left.len()
+    }
+
+    /// At most `rows` left rows from `start` on that together have at most `most` partners, or the
+    /// first of them.
+    pub(super) fn page(
+        &self,
+        start: usize,
+        rows: usize,
+        most: Option<u64>,
+        driver: &Driver,
+    ) -> Result<Range<usize>, Stopped> {
+        match most {
+            None => Ok(start..self.left_rows().min(start.saturating_add(rows))),
+            Some(most) => Ok(self.find(driver)?.page(start, rows, most)),
+        }
+    }
 }
 
 /// The aggregates of a join that has been started.
@@ -147,8 +183,8 @@ impl PartnerAggregation {
                 let checks = Vec::new();
                 match by_side {
                     None => {
+                        let matches = timed.find_matches(&driver)?;
                         order = Some(timed.sides.right);
-                        let matches = timed.partners.into_matches();
                         (None, Found { key_method, matches, checks })
                     }
                     Some([of_left, of_right]) => {
@@ -158,7 +194,7 @@ impl PartnerAggregation {
                             mask(table, &every, predicate, side, &driver)
                         };
                         if let Some(predicate) = &of_left {
-                            timed.partners.keep(&rows(left, predicate, Origin::Left)?);
+                            timed.sides.keep_left(&rows(left, predicate, Origin::Left)?);
                         }
                         if let Some(predicate) = &of_right {
                             counted = Some(rows(right, predicate, Origin::Right)?);
@@ -200,20 +236,20 @@ impl Aggregation {
     }
 
     /// The partners, where no pair is looked at.
-    pub(super) fn partners(&self) -> Option<&Partners> {
-        self.partners.as_ref().map(|timed| &timed.partners)
+    pub(super) fn partners(&self) -> Option<&TimedPartners> {
+        self.partners.as_deref()
     }
 
     pub(super) fn values(&self) -> FunctionValues<'_> {
         FunctionValues::of_tables(&self.plan.functions, &self.right, &self.columns)
     }
 
-    /// The functions, and last, where it takes them to tell who has partners, the number of rows
-    /// that a condition leaves.
+    /// The functions, and last, where left rows without partners are left out, the number of
+    /// partners.
     fn aggregates(&self) -> Vec<Aggregate<'_>> {
         let mut aggregates = self.columns.aggregates();
-        if let Some(counted) = self.counted.as_ref().filter(|_| !self.keeps_all) {
-            aggregates.push(Aggregate::Count(vec![Some(counted)]));
+        if !self.keeps_all {
+            aggregates.push(Aggregate::Count(vec![self.counted.as_ref()]));
         }
         aggregates
     }
@@ -224,16 +260,16 @@ impl Aggregation {
     ///
     /// When pairs are to be looked at.
     pub(super) fn fold(&self, driver: &Driver) -> Result<Folded<'_>, Stopped> {
-        let timed = self.partners.as_deref().expect("partners that are runs");
-        let TimedPartners { partners, sides, interval } = timed;
-        let columns = columns(sides, interval);
+        let partners = self.partners.as_deref().expect("partners that are runs");
+        let find = || partners.find(driver);
         let all_values = self.columns.all_values();
         let of_all_values =
-            all_values.iter().map(|function| PartnerValues::new(partners, function, driver));
+            all_values.iter().map(|function| PartnerValues::new(find()?, function, driver));
+        let aggregates = self.aggregates();
         Ok(Folded {
             columns: &self.columns,
             of_all_values: of_all_values.collect::<Result<_, _>>()?,
-            of_states: PartnerAggregates::new(partners, columns, &self.aggregates(), driver)?,
+            of_states: PartnerAggregates::new(partners.columns(), find, &aggregates, driver)?,
         })
     }
 
@@ -254,14 +290,12 @@ impl Aggregation {
         self.columns.put_together(of_states, all_values)
     }
 
-    /// The rows of the result of some left rows; `count` says how many partners a left row has
-    /// before a condition on right rows.
+    /// The rows of the result of some left rows.
     pub(super) fn rows(
         &self,
         values: &FunctionValues<'_>,
         left: Range<usize>,
         mut found: Vec<OutputColumn>,
-        count: impl Fn(usize) -> usize,
     ) -> Result<PartnerRows> {
         let outputs = self.plan.functions.outputs.len();
         let counts = found.drain(outputs..).next();
@@ -279,13 +313,9 @@ impl Aggregation {
         let mut aggregates =
             found.into_iter().enumerate().zip(fields).map(array).collect::<Result<Vec<_>>>()?;
         let mut rows: UInt32Array = (left.start as u32..left.end as u32).collect();
-        if !self.keeps_all {
-            let has_partners: BooleanArray = match &counts {
-                Some(OutputColumn { values: OutputValues::Integers(counts), .. }) => {
-                    counts[..left.len()].iter().map(|&count| Some(count > 0)).collect()
-                }
-                _ => left.map(|row| Some(count(row) > 0)).collect(),
-            };
+        if let Some(OutputColumn { values: OutputValues::Integers(counts), .. }) = &counts {
+            let has_partners: BooleanArray =
+                counts[..left.len()].iter().map(|&count| Some(count > 0)).collect();
             if has_partners.false_count() > 0 {
                 let kept = |array: &ArrayRef| filter(array, &has_partners);
                 aggregates = aggregates.iter().map(kept).collect::<Result<_, _>>()?;

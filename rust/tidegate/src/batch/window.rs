@@ -56,7 +56,7 @@ impl WindowJoin {
         let partners = match plan.windows.retention {
             Retention::Time { left, right } => {
                 let interval = Interval::of_windows(left, right);
-                Source::Runs(Box::new(TimedPartners::new(rows, interval, false, driver)?))
+                Source::Runs(Box::new(TimedPartners::new(rows, interval, false)))
             }
             Retention::Rows { left, right } => {
                 let matches = in_counts(&rows, left, right, driver)?;

@@ -37,8 +37,9 @@ const BUCKET: usize = if cfg!(test) { 7 } else { 1 << 15 };
 /// let left = JoinColumns { ts: &[10, 30], keys: None };
 /// let right = JoinColumns { ts: &[8, 9], keys: None };
 /// let before = Interval { lower: Some(-2), upper: Some(0), closed: Closed::Both };
-/// let columns = PartnerColumns { left, right, key_count: 1, interval: &before };
-/// let partners = interval_partners(columns, false, &driver)?;
+/// let columns =
+///     PartnerColumns { left, right, key_count: 1, interval: &before, with_prevailing: false };
+/// let partners = interval_partners(columns, &driver)?;
 ///
 /// let values = vec![Column { values: &[4.0, 7.0], mask: None }];
 /// let quantile = Quantile { share: 0.5, interpolation: Interpolation::Linear };

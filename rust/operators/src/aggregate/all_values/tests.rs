@@ -77,8 +77,9 @@ proptest! {
             right: JoinColumns { ts: &right_ts, keys: is_keyed.then_some(&right_keys) },
             key_count: 3,
             interval: &interval,
+            with_prevailing: prevails,
         };
-        let partners = interval_partners(columns, prevails, &driver).unwrap();
+        let partners = interval_partners(columns, &driver).unwrap();
 
         let floats: Vec<f64> = right.iter().map(|row| f64::from(row.2)).collect();
         let integers: Vec<i64> = right.iter().map(|row| i64::from(row.2)).collect();

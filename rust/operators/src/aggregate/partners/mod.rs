@@ -12,10 +12,13 @@
 //!   partners c d e:        c       + de
 //! ```
 //!
-//! Where the right rows are in time order, they are folded in it, each into the state of its key, and
-//! a prefix or suffix has the number of its row. A pane is then a range of rows, for all keys. Values
-//! are read and states written as they lie; folded key by key, each value would be fetched from a
-//! place of its own. Rows in another order are folded key by key, as the picture shows.
+//! Where both sides are in time order, functions whose states are words take passes over the rows of
+//! both sides, merged by time ([`passes`]). A left row then takes down the state of its key where
+//! its interval ends, and nobody has to find the run of its partners. Other functions write down
+//! the states of all right rows, and a left row looks up the two at the ends of its run ([`panes`]).
+//! If the right rows are in time order, these are folded in it, too, each into the state of its
+//! key: values are read and states written as they lie. Rows in another order are folded key by
+//! key, as the picture shows. The bits of a result are the same in all cases.
 //!
 //! Where the partners are no runs, as under a condition on both sides, they are added one by one
 //! ([`aggregate_matches`]); no pair is written anywhere.
@@ -30,15 +33,19 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `panes.rs` | suffixes and prefixes of a function |
-//! | `states.rs` | functions with small states where all rows count |
+//! | `words.rs` | functions whose states are words |
+//! | `passes.rs` | suffixes and prefixes of words, where both sides are in time order |
+//! | `panes.rs` | suffixes and prefixes of any function, in any order of rows |
+//! | `states.rs` | functions as both have them; small states where all rows count |
 //! | `listed.rs` | partners one by one |
 
 mod listed;
 mod panes;
+mod passes;
 mod states;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::ops::Range;
 
@@ -51,8 +58,10 @@ use crate::interval::{PartnerColumns, Partners};
 use crate::matches::Matches;
 pub(super) use listed::Lists;
 pub(super) use panes::Folding;
-use panes::{OfRuns, Runs};
+use panes::{Block, OfBlocks, Runs};
+use passes::Passes;
 pub(super) use states::{InPanes, OfPartners};
+use words::FoldedWord;
 
 /// Left rows that all functions are computed of before the next ones: where their partners are
 /// stays in a cache.
@@ -76,21 +85,25 @@ const BLOCK: usize = if cfg!(test) { 7 } else { 1 << 12 };
 /// let left = JoinColumns { ts: &[10, 30], keys: None };
 /// let right = JoinColumns { ts: &[7, 8, 9], keys: None };
 /// let before = Interval { lower: Some(-2), upper: Some(0), closed: Closed::Both };
-/// let columns = PartnerColumns { left, right, key_count: 1, interval: &before };
-/// let partners = interval_partners(columns, false, &driver)?;
+/// let columns =
+///     PartnerColumns { left, right, key_count: 1, interval: &before, with_prevailing: false };
+/// let partners = interval_partners(columns, &driver)?;
 ///
 /// let values = Column { values: &[1, 20, 300], mask: None };
 /// let sum = Aggregate::Sum(NumberColumns::Integers(vec![values]));
-/// let sums = PartnerAggregates::new(&partners, columns, &[sum], &driver)?;
+/// let sums = PartnerAggregates::new(columns, || Ok(&partners), &[sum], &driver)?;
 /// let found = &sums.of(0..2)[0];
 /// let OutputValues::Integers(sums) = &found.values else { unreachable!() };
 /// assert_eq!((sums[0], &found.missing), (320, &vec![1])); // 30 has no partner
 /// # Ok::<(), Stopped>(())
 /// ```
 pub struct PartnerAggregates<'a> {
-    partners: &'a Partners,
     columns: PartnerColumns<'a>,
-    functions: Vec<Box<dyn OfRuns>>,
+    /// Present if some function is folded in panes.
+    partners: Option<&'a Partners>,
+    /// What passes have folded.
+    words: Vec<FoldedWord>,
+    functions: Vec<Box<dyn OfBlocks>>,
 }
 
 impl std::fmt::Debug for PartnerAggregates<'_> {
@@ -100,19 +113,37 @@ impl std::fmt::Debug for PartnerAggregates<'_> {
 }
 
 impl<'a> PartnerAggregates<'a> {
-    /// Folds the values of the right rows. `columns` are those by which the partners were found.
+    /// Folds the values of the right rows. `find` gives the partners that
+    /// [`interval_partners`](crate::interval::interval_partners) finds by these columns; it is
+    /// called if some function needs them.
     pub fn new(
-        partners: &'a Partners,
         columns: PartnerColumns<'a>,
+        find: impl Fn() -> Result<&'a Partners, Stopped>,
         aggregates: &[Aggregate<'_>],
         driver: &Driver,
     ) -> Result<Self, Stopped> {
-        let one_time = OneTime::new(partners.right_rows(), aggregates);
+        let one_time = OneTime::new(columns.right.ts.len(), aggregates);
         let streams = [one_time.rows()];
-        let mut folding = Folding::new(partners, columns, driver);
-        let fold = |aggregate| kind(aggregate, &streams, &[0]).panes(&mut folding);
-        let functions = aggregates.iter().map(fold).collect::<Result<_, _>>()?;
-        Ok(PartnerAggregates { partners, columns, functions })
+        let kinds: Vec<_> = aggregates.iter().map(|one| kind(one, &streams, &[0])).collect();
+        let passes = match kinds.iter().any(|kind| kind.in_words().is_some()) {
+            true => Passes::new(columns, driver)?,
+            false => None,
+        };
+        let (mut words, mut partners, mut folding) = (Vec::new(), None, None);
+        let mut functions = Vec::with_capacity(kinds.len());
+        for kind in &kinds {
+            functions.push(match kind.in_words().filter(|_| passes.is_some()) {
+                Some(function) => function.place(&mut words),
+                None => {
+                    let found = *partners.insert(find()?);
+                    let folding =
+                        folding.get_or_insert_with(|| Folding::new(found, columns, driver));
+                    kind.panes(folding)?
+                }
+            });
+        }
+        let words = passes.map(|passes| passes.fold(&words, driver)).transpose()?;
+        Ok(PartnerAggregates { columns, partners, words: words.unwrap_or_default(), functions })
     }
 
     /// The values of each aggregate for some neighbouring left rows.
@@ -120,9 +151,11 @@ impl<'a> PartnerAggregates<'a> {
         let mut results: Vec<_> =
             self.functions.iter().map(|function| function.results(left.len())).collect();
         for start in left.clone().step_by(BLOCK) {
-            let block = start..left.end.min(start + BLOCK);
-            let runs = Runs::new(self.partners, self.columns, block);
-            results.iter_mut().for_each(|results| results.add(&runs));
+            let left = start..left.end.min(start + BLOCK);
+            let runs = |partners| Runs::new(partners, self.columns, left.clone());
+            let runs = self.partners.map(runs);
+            let block = Block { left, runs, words: &self.words };
+            results.iter_mut().for_each(|results| results.add(&block));
         }
         results.into_iter().map(|results| results.finish()).collect()
     }

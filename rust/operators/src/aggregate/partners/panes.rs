@@ -14,6 +14,7 @@ use tidegate_structures::memory::pages::{Pages, Slot, Unwritten};
 use super::super::OutputColumn;
 use super::super::functions::OutputValue;
 use super::super::given::Memory;
+use super::words::FoldedWord;
 use crate::driver::{Driver, Stopped};
 use crate::interval::{self, PartnerColumns, Partners};
 use crate::rows::NO_ROW;
@@ -160,15 +161,31 @@ fn states(partners: &Partners) -> usize {
     }
 }
 
-/// One function, whichever it is, of runs.
-pub(in super::super) trait OfRuns: Send + Sync {
+/// Neighbouring left rows.
+pub(in super::super) struct Block<'a> {
+    pub(super) left: Range<usize>,
+    /// Their partners, if a function is folded in panes.
+    pub(super) runs: Option<Runs<'a>>,
+    /// What passes have folded.
+    pub(super) words: &'a [FoldedWord],
+}
+
+impl<'a> Block<'a> {
+    /// The partners, for functions that are folded in panes.
+    pub(super) fn runs(&self) -> &Runs<'a> {
+        self.runs.as_ref().expect("the partners of a function that is folded in panes")
+    }
+}
+
+/// One function, whichever it is, whose right rows were folded.
+pub(in super::super) trait OfBlocks: Send + Sync {
     /// The results of a number of left rows, none of which is there yet.
     fn results(&self, rows: usize) -> Box<dyn Results + '_>;
 }
 
-/// The results of a function, which grow by those of some runs.
+/// The results of a function, which grow by the results of some left rows.
 pub(in super::super) trait Results {
-    fn add(&mut self, runs: &Runs<'_>);
+    fn add(&mut self, block: &Block<'_>);
     fn finish(self: Box<Self>) -> OutputColumn;
 }
 
@@ -242,7 +259,7 @@ impl<'a> Folding<'a> {
         &mut self,
         memory: Option<Memory>,
         value: impl Fn(usize) -> Option<P::Input> + Sync,
-    ) -> Result<Box<dyn OfRuns>, Stopped> {
+    ) -> Result<Box<dyn OfBlocks>, Stopped> {
         let id = memory.map(|memory| (TypeId::of::<Family>(), TypeId::of::<P::State>(), memory));
         let known = id.and_then(|id| self.states.get(&id)).cloned();
         let panes = match known.and_then(|states| states.downcast::<Panes<P::State>>().ok()) {
@@ -458,17 +475,17 @@ fn cut(pane_starts: &[u32]) -> Vec<Range<usize>> {
     parts
 }
 
-impl<P: PaneFunction> OfRuns for Folded<P> {
+impl<P: PaneFunction> OfBlocks for Folded<P> {
     fn results(&self, rows: usize) -> Box<dyn Results + '_> {
         Box::new(Growing::<Self, P::Output>::new(self, rows))
     }
 }
 
 impl<P: PaneFunction> Results for Growing<'_, Folded<P>, P::Output> {
-    fn add(&mut self, runs: &Runs<'_>) {
+    fn add(&mut self, block: &Block<'_>) {
         let panes = &self.function.panes;
         let (prefixes, suffixes) = (&panes.prefixes[..], &panes.suffixes[..]);
-        let ends = &runs.ends[..];
+        let ends = &block.runs().ends[..];
         let state = |at: usize| {
             if let Some(next) = ends.get(at + AHEAD) {
                 prefetch(suffixes, next.suffix as usize);

@@ -11,23 +11,31 @@ use super::super::functions::{
 use super::super::given::Given;
 use super::super::kinds;
 use super::super::merged::Place;
-use super::super::stored::{Stored, Words};
+use super::super::stored::Stored;
 use super::listed::Lists;
-use super::panes::{Folding, Growing, OfRuns, PaneFunction, Results, Runs};
+use super::panes::{Block, Folding, Growing, OfBlocks, PaneFunction, Results};
+use super::words::{AddedUp, OfWords, WordFunction};
 use crate::driver::Stopped;
 
 /// A function of partners, with its input.
 pub(in super::super) trait OfPartners {
     /// The function of any run, after all right rows were folded.
-    fn panes(&self, folding: &mut Folding<'_>) -> Result<Box<dyn OfRuns>, Stopped>;
+    fn panes(&self, folding: &mut Folding<'_>) -> Result<Box<dyn OfBlocks>, Stopped>;
+
+    /// The function by its words, if its states are words.
+    fn in_words(&self) -> Option<WordFunction<'_>>;
 
     /// The function of each list.
     fn of_lists(&self, lists: &Lists<'_>) -> OutputColumn;
 }
 
 impl<F: InPanes, G: Given<F>> OfPartners for kinds::Of<'_, F, G> {
-    fn panes(&self, folding: &mut Folding<'_>) -> Result<Box<dyn OfRuns>, Stopped> {
+    fn panes(&self, folding: &mut Folding<'_>) -> Result<Box<dyn OfBlocks>, Stopped> {
         F::panes(&self.given, folding)
+    }
+
+    fn in_words(&self) -> Option<WordFunction<'_>> {
+        F::in_words(&self.given)
     }
 
     fn of_lists(&self, lists: &Lists<'_>) -> OutputColumn {
@@ -43,7 +51,7 @@ pub(in super::super) trait InPanes: Stored {
     fn panes<G: Given<Self>>(
         given: &G,
         folding: &mut Folding<'_>,
-    ) -> Result<Box<dyn OfRuns>, Stopped>
+    ) -> Result<Box<dyn OfBlocks>, Stopped>
     where
         Self: Sized,
     {
@@ -52,6 +60,14 @@ pub(in super::super) trait InPanes: Stored {
             given.counts(place).then(|| given.at(place))
         };
         folding.fold::<AsWords<Self>, Self::Family>(given.memory(), value)
+    }
+
+    /// The function by its words, if its states are words.
+    fn in_words<G: Given<Self>>(_given: &G) -> Option<WordFunction<'_>>
+    where
+        Self: Sized,
+    {
+        None
     }
 }
 
@@ -136,35 +152,61 @@ impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = Of<T>>> PaneFu
 }
 
 /// Folds values, without a count beside them if all rows count.
-macro_rules! uncounted {
+fn fold_values<T: OutputValue + Send + Sync, F, G: Given<F>>(
+    given: &G,
+    folding: &mut Folding<'_>,
+) -> Result<Box<dyn OfBlocks>, Stopped>
+where
+    F: InPanes + Function<Input = T, State = Of<T>>,
+{
+    match given.mask(0) {
+        None => {
+            let value = |row| Some(given.at(Place { source: 0, row }));
+            folding.fold::<Uncounted<F>, F::Family>(given.memory(), value)
+        }
+        Some(mask) => {
+            let value = |row| mask.contains(row).then(|| given.at(Place { source: 0, row }));
+            folding.fold::<AsWords<F>, F::Family>(given.memory(), value)
+        }
+    }
+}
+
+/// Functions whose state is a value, which is a word, too.
+macro_rules! of_values {
     ($($function:ty, $family:ty $(, $number:ident)?;)*) => {$(
-        impl $(<$number: Words + Sync>)? InPanes for $function {
+        impl $(<$number: AddedUp>)? InPanes for $function {
             type Family = $family;
 
-            fn panes<G: Given<Self>>(given: &G, folding: &mut Folding<'_>) -> Result<Box<dyn OfRuns>, Stopped> {
-                match given.mask(0) {
-                    None => {
-                        let value = |row| Some(given.at(Place { source: 0, row }));
-                        folding.fold::<Uncounted<Self>, Self::Family>(given.memory(), value)
-                    }
-                    Some(mask) => {
-                        let value = |row| {
-                            mask.contains(row).then(|| given.at(Place { source: 0, row }))
-                        };
-                        folding.fold::<AsWords<Self>, Self::Family>(given.memory(), value)
-                    }
-                }
+            fn panes<G: Given<Self>>(
+                given: &G,
+                folding: &mut Folding<'_>,
+            ) -> Result<Box<dyn OfBlocks>, Stopped> {
+                fold_values(given, folding)
+            }
+
+            fn in_words<G: Given<Self>>(given: &G) -> Option<WordFunction<'_>> {
+                (!Self::OPERATIONS.is_empty()).then(|| WordFunction::new(given))
             }
         }
     )*};
 }
 
-uncounted! {
+of_values! {
     Sum<T>, Sum<T>, T;
     Mean<T>, Sum<T>, T;
     Extreme<false>, Self;
     Extreme<true>, Self;
-    Product, Self;
+}
+
+impl InPanes for Product {
+    type Family = Self;
+
+    fn panes<G: Given<Self>>(
+        given: &G,
+        folding: &mut Folding<'_>,
+    ) -> Result<Box<dyn OfBlocks>, Stopped> {
+        fold_values(given, folding)
+    }
 }
 
 impl<const ROOT: bool> InPanes for Variance<ROOT> {
@@ -173,6 +215,10 @@ impl<const ROOT: bool> InPanes for Variance<ROOT> {
 
 impl InPanes for WeightedMean {
     type Family = Self;
+
+    fn in_words<G: Given<Self>>(given: &G) -> Option<WordFunction<'_>> {
+        Some(WordFunction::new(given))
+    }
 }
 
 impl<const LARGEST: bool> InPanes for RowOfExtreme<LARGEST> {
@@ -185,7 +231,7 @@ impl<const RATIO: bool> InPanes for Covariance<RATIO> {
     fn panes<G: Given<Self>>(
         given: &G,
         folding: &mut Folding<'_>,
-    ) -> Result<Box<dyn OfRuns>, Stopped> {
+    ) -> Result<Box<dyn OfBlocks>, Stopped> {
         let value = |row| {
             let place = Place { source: 0, row };
             given.counts(place).then(|| given.at(place))
@@ -200,7 +246,7 @@ impl InPanes for Count {
     fn panes<G: Given<Self>>(
         given: &G,
         folding: &mut Folding<'_>,
-    ) -> Result<Box<dyn OfRuns>, Stopped> {
+    ) -> Result<Box<dyn OfBlocks>, Stopped> {
         match given.mask(0) {
             None => Ok(Box::new(Lengths)),
             Some(mask) => {
@@ -209,20 +255,24 @@ impl InPanes for Count {
             }
         }
     }
+
+    fn in_words<G: Given<Self>>(given: &G) -> Option<WordFunction<'_>> {
+        Some(WordFunction::new(given))
+    }
 }
 
 /// The number of partners.
 struct Lengths;
 
-impl OfRuns for Lengths {
+impl OfBlocks for Lengths {
     fn results(&self, rows: usize) -> Box<dyn Results + '_> {
         Box::new(Growing::<Self, i64>::new(self, rows))
     }
 }
 
 impl Results for Growing<'_, Lengths, i64> {
-    fn add(&mut self, runs: &Runs<'_>) {
-        self.extend(runs.ends.iter().map(|ends| Some(i64::from(ends.partners))));
+    fn add(&mut self, block: &Block<'_>) {
+        self.extend(block.runs().ends.iter().map(|ends| Some(i64::from(ends.partners))));
     }
 
     fn finish(self: Box<Self>) -> OutputColumn {
@@ -236,7 +286,7 @@ impl<const LAST: bool> InPanes for Pick<LAST> {
     fn panes<G: Given<Self>>(
         given: &G,
         folding: &mut Folding<'_>,
-    ) -> Result<Box<dyn OfRuns>, Stopped> {
+    ) -> Result<Box<dyn OfBlocks>, Stopped> {
         match given.mask(0) {
             None => Ok(Box::new(End::<LAST>)),
             Some(mask) => {
@@ -245,21 +295,25 @@ impl<const LAST: bool> InPanes for Pick<LAST> {
             }
         }
     }
+
+    fn in_words<G: Given<Self>>(given: &G) -> Option<WordFunction<'_>> {
+        Some(WordFunction::new(given))
+    }
 }
 
 /// The first or the last partner.
 struct End<const LAST: bool>;
 
-impl<const LAST: bool> OfRuns for End<LAST> {
+impl<const LAST: bool> OfBlocks for End<LAST> {
     fn results(&self, rows: usize) -> Box<dyn Results + '_> {
         Box::new(Growing::<Self, u32>::new(self, rows))
     }
 }
 
 impl<const LAST: bool> Results for Growing<'_, End<LAST>, u32> {
-    fn add(&mut self, runs: &Runs<'_>) {
+    fn add(&mut self, block: &Block<'_>) {
         let chosen = |(first, last)| if LAST { last } else { first };
-        self.extend(runs.edges().map(|edges| edges.map(chosen)));
+        self.extend(block.runs().edges().map(|edges| edges.map(chosen)));
     }
 
     fn finish(self: Box<Self>) -> OutputColumn {

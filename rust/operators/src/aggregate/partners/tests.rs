@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use tidegate_sync::Stop;
 
 use super::*;
-use crate::aggregate::{Column, OutputValues, RowOrder, STATE_WORDS, UserFunction};
+use crate::aggregate::{
+    Column, ColumnPairs, NumberColumns, OutputValues, RowOrder, STATE_WORDS, UserFunction,
+};
 use crate::interval::{PartnerColumns, interval_partners};
 use crate::matches::BitSet;
 use crate::order::JoinColumns;
@@ -78,6 +80,7 @@ proptest! {
             right: JoinColumns { ts: &right_ts, keys: with_keys.then_some(&right_keys[..]) },
             key_count: 3,
             interval: &interval,
+            with_prevailing: prevailing,
         };
         let numbers: Vec<u64> = (0..right.len() as u64).collect();
         let mut mask = BitSet::new(right.len());
@@ -109,11 +112,113 @@ proptest! {
             Composed::finish(state)
         }).collect();
 
-        let partners = interval_partners(columns, prevailing, &driver).unwrap();
-        let functions = PartnerAggregates::new(&partners, columns, &aggregates, &driver).unwrap();
+        let partners = interval_partners(columns, &driver).unwrap();
+        let find = || Ok(&partners);
+        let functions = PartnerAggregates::new(columns, find, &aggregates, &driver).unwrap();
         prop_assert_eq!(values(&functions.of(0..left.len())[0], left.len()), expected.clone());
         let matches = partners.into_matches();
         let listed = aggregate_matches(&matches, 0..left.len(), Some(&right_ts), &aggregates);
         prop_assert_eq!(values(&listed[0], left.len()), expected);
+    }
+}
+
+/// What a column says of its first rows, floats by their bits.
+fn shown(column: &OutputColumn, rows: usize) -> Vec<Option<i64>> {
+    let mut found: Vec<Option<i64>> = match &column.values {
+        OutputValues::Integers(values) => values[..rows].iter().copied().map(Some).collect(),
+        OutputValues::Floats(values) => {
+            values[..rows].iter().map(|value| Some(value.to_bits().cast_signed())).collect()
+        }
+        OutputValues::Rows(numbers) => {
+            numbers[..rows].iter().map(|&row| Some(row.into())).collect()
+        }
+        _ => unreachable!("no function of words gives others"),
+    };
+    column.missing.iter().for_each(|&row| found[row] = None);
+    found
+}
+
+proptest! {
+    /// Each function is computed twice: in passes, and in panes, for which the right rows are
+    /// numbered in another order.
+    #[test]
+    fn differential_passes_and_panes(
+        left in prop::collection::vec((-60..60_i64, prop_oneof![0..3_u32, Just(NO_KEY)]), 0..60),
+        right in prop::collection::vec(
+            (-60..60_i64, prop_oneof![0..3_u32, Just(NO_KEY)], any::<i8>(), any::<bool>()), 0..90,
+        ),
+        (lower, length) in (-25..25_i64, 0..40_i64),
+        closed in prop::sample::select(vec![Closed::Both, Closed::Left, Closed::Right, Closed::Neither]),
+        origin in prop::sample::select(vec![0, 1 << 60, -(1 << 60)]),
+        threads in 1..4_usize,
+    ) {
+        let (mut left, mut right) = (left, right);
+        left.sort_by_key(|row| row.0);
+        right.sort_by_key(|row| row.0);
+        let interval = Interval { lower: Some(lower), upper: Some(lower + length), closed };
+        let driver = Driver::new(threads, Stop::default());
+        let left_ts: Vec<i64> = left.iter().map(|row| row.0 + origin).collect();
+        let left_keys: Vec<u32> = left.iter().map(|row| row.1).collect();
+        let of_left = JoinColumns { ts: &left_ts, keys: Some(&left_keys) };
+        // In passes, the rows as they are. In panes, a last row of no key is not in time order.
+        let mut found = Vec::new();
+        for in_passes in [true, false] {
+            let mut right = right.clone();
+            if !in_passes {
+                right.push((i64::MIN + 1 - origin.min(0), NO_KEY, 0, true));
+            }
+            let ts: Vec<i64> = right.iter().map(|row| row.0 + origin).collect();
+            let keys: Vec<u32> = right.iter().map(|row| row.1).collect();
+            let integers: Vec<i64> = right.iter().map(|row| i64::from(row.2)).collect();
+            let floats: Vec<f64> = right.iter().map(|row| match row.2 {
+                100.. => f64::NAN,
+                -100 => -0.0,
+                -101 => f64::INFINITY,
+                value => 0.1 * 10_f64.powi(i32::from(value) / 6),
+            }).collect();
+            let mut mask = BitSet::new(right.len());
+            right.iter().enumerate().filter(|(_, row)| row.3).for_each(|(at, _)| mask.insert(at));
+            let mut aggregates = Vec::new();
+            for mask in [None, Some(&mask)] {
+                let floats = || vec![Column { values: &floats[..], mask }];
+                let integers = || vec![Column { values: &integers[..], mask }];
+                aggregates.extend([
+                    Aggregate::Count(vec![mask]),
+                    Aggregate::Sum(NumberColumns::Floats(floats())),
+                    Aggregate::Mean(NumberColumns::Floats(floats())),
+                    Aggregate::Sum(NumberColumns::Integers(integers())),
+                    Aggregate::Mean(NumberColumns::Integers(integers())),
+                    Aggregate::Product(floats()),
+                    Aggregate::WeightedMean(ColumnPairs { values: floats(), others: floats() }),
+                    Aggregate::Min(integers()),
+                    Aggregate::Max(integers()),
+                    Aggregate::First(vec![mask]),
+                    Aggregate::Last(vec![mask]),
+                    Aggregate::Variance(floats()),
+                ]);
+            }
+            let columns = PartnerColumns {
+                left: of_left,
+                right: JoinColumns { ts: &ts, keys: Some(&keys) },
+                key_count: 3,
+                interval: &interval,
+                with_prevailing: false,
+            };
+            let is_empty = length == 0 && closed != Closed::Both || length == 1 && closed == Closed::Neither;
+            let passes = Passes::new(columns, &driver).unwrap();
+            prop_assert_eq!(passes.is_some(), in_passes && !is_empty);
+            let partners = interval_partners(columns, &driver).unwrap();
+            let functions =
+                PartnerAggregates::new(columns, || Ok(&partners), &aggregates, &driver).unwrap();
+            let all = functions.of(0..left.len());
+            found.push(all.iter().map(|column| shown(column, left.len())).collect::<Vec<_>>());
+            let matches = partners.into_matches();
+            let listed = aggregate_matches(&matches, 0..left.len(), Some(&ts), &aggregates);
+            let whole = [0, 3, 4, 7, 8, 9, 10, 12, 15, 16, 19, 20, 21, 22];
+            for at in whole {
+                prop_assert_eq!(shown(&listed[at], left.len()), found[found.len() - 1][at].clone(), "{}", at);
+            }
+        }
+        prop_assert_eq!(&found[0], &found[1]);
     }
 }
