@@ -8,6 +8,7 @@ Markdown, and writes it with every figure as JSON into benches/results/.
     python benches/w3.py streams           # WindowJoin with full windows, by algorithm
     python benches/w3.py skew              # sides of different rates, from several sources
     python benches/w3.py latency           # from push to result at a share of the peak rate
+    python benches/w3.py linear            # conditions on sums and differences of both sides
 """
 
 from __future__ import annotations
@@ -38,6 +39,13 @@ EVALUATED = f"({WHERE}) OR FALSE"
 EQUAL = "left.x = right.a AND left.y BETWEEN right.b - 10 AND right.b + 10"
 CONDITIONS = {"band": WHERE, "equality": EQUAL}
 US = 1_000_000
+# Linear forms of both sides: of integers, of floats, and with two numbers of the left side.
+LINEAR = (
+    "left.x + right.a > 19900",
+    "left.y + right.b > 19900",
+    "left.y + 2 * right.b BETWEEN 9990 AND 10010",
+    "abs(left.y - right.b) <= left.x / 1000",
+)
 ALGORITHMS = ("three-step", "cell", "scalejoin", "handshake", "low-latency-handshake")
 # Sources of the left and the right side: those of ScaleJoin's Figure 8.
 SKEWS = ((1, 4), (3, 2), (4, 2))
@@ -96,6 +104,40 @@ def tables(options: argparse.Namespace) -> list[Row]:
             print(results[-1], file=sys.stderr)
         if len(found) > 1:
             sys.exit(f"algorithms differ in how many pairs they find: {found}")
+    return results
+
+
+def linear(options: argparse.Namespace) -> list[Row]:
+    """Whole tables under linear forms: comparisons per second, scanned for and evaluated."""
+    results: list[Row] = []
+    for where, count in product(LINEAR, map(int, options.threads.split(","))):
+        rng = np.random.Generator(np.random.PCG64(SEED))
+        few = [table(rng, 8_000, 0, 1000, names) for names in ("xy", "ab")]
+        many = [table(rng, 100_000, 0, 1000, names) for names in ("xy", "ab")]
+        query = {"on": "ts", "threads": count}
+        evaluated = f"({where}) OR FALSE"
+        found, wanted = (
+            tidegate.window_join(*few, window=2_000_000, where=condition, **query)
+            for condition in (where, evaluated)
+        )
+        if not found.equals(wanted):
+            sys.exit(f"{where} differs from its evaluation")
+        rates: dict[str, list[float]] = {"scanned": [], "evaluated": []}
+        for _, kind in product(range(options.repeat), rates):
+            sides, condition = (many, where) if kind == "scanned" else (few, evaluated)
+            rows = sides[0].num_rows
+            start = time.perf_counter()
+            tidegate.window_join(*sides, window=rows // 4 * 1000, where=condition, **query)
+            took = time.perf_counter() - start
+            rates[kind].append(compared(rows, rows // 4 * 1000, 1000) / took / 1e9)
+        results.append(
+            {"condition": where, "threads": count}
+            | {
+                f"G comparisons/s, {kind}": round(statistics.median(rates[kind]), 3)
+                for kind in rates
+            }
+        )
+        print(results[-1], file=sys.stderr)
     return results
 
 
@@ -246,9 +288,9 @@ def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("what", choices=("tables", "streams", "skew", "latency"))
+    add("what", choices=("tables", "streams", "skew", "latency", "linear"))
     add("--threads", default="1,2", help="thread counts, comma-separated")
-    add("--repeat", type=int, default=3, help="timed runs of tables; the median counts")
+    add("--repeat", type=int, default=3, help="timed runs of tables and linear; the median counts")
     add("--minutes", default="5,10,15", help="window lengths, comma-separated")
     add("--algorithms", default=",".join(ALGORITHMS), help="comma-separated; not of skew")
     add("--condition", default="band", choices=tuple(CONDITIONS), help="of streams")
@@ -259,8 +301,8 @@ def main() -> None:
     add("--peak", type=float, default=26, help="G comparisons/s of a thread, for latencies")
     add("--shares", default="0.5,0.8", help="of the peak, for latencies")
     options = parser.parse_args()
-    run = {"tables": tables, "streams": streams, "skew": skew, "latency": latency}[options.what]
-    results = run(options)
+    runs = (tables, streams, skew, latency, linear)
+    results = {run.__name__: run for run in runs}[options.what](options)
     text = markdown(results)
     print(text)
     found = HERE / "results"

@@ -1263,8 +1263,9 @@ class WindowJoin(StreamJoin):
 
     The window join of sources that are pushed to, a number of them on each side. Of the rows that
     were not late, it finds those that `window_join` does. Every row is compared with the other
-    side's window, so that any condition will do. Comparisons of numbers between the sides are
-    scanned for with the widest instructions of the processor, or looked up where few pairs match.
+    side's window, so that any condition will do. Comparisons of numbers between the sides, and of
+    sums and differences of them, are scanned for with the widest instructions of the processor, or
+    looked up where few pairs match.
 
     Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
     pieces, on the number of threads or on `algorithm`. The place of a pair is that of its later row
@@ -2381,7 +2382,8 @@ def window_join(
     The pairs are the pairs of Kang's three-step procedure over whole tables, as in Teubner and
     Mueller's handshake join and ScaleJoin (section II). Every pair within the windows is compared
     unless `by` rules it out. Comparisons of numbers between the sides, such as
-    `abs(left.x - right.x) <= 5`, are scanned for with the widest instructions of the processor.
+    `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y > 3`, are scanned for with the widest
+    instructions of the processor.
 
     Example:
         Trades and quotes at most two seconds apart whose prices are near each other:

@@ -8,13 +8,20 @@ import math
 import random
 from datetime import datetime, timedelta
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate
-from tidegate import TidegateError, interval_join
+from tidegate import (
+    TidegateError,
+    WindowJoin,
+    interval_join,
+    window_join,
+    window_join_batches,
+)
 
 START = datetime(2024, 1, 1)  # noqa: DTZ001 - the columns have no zone
 FLOATS = st.one_of(
@@ -57,6 +64,15 @@ def comparisons(draw: st.DrawFn) -> str:
                 f"{here}.{a} BETWEEN {there}.{b} - {c} AND {there}.{b} + {d}",
                 f"{here}.{a} - {there}.{b} BETWEEN -3 AND {c}",
                 f"{here}.{a} * 2 {order} {there}.{b} + {here}.{b}",
+                f"{here}.{a} + {there}.{b} {order} {c}",
+                f"2 * ({here}.{a} + {there}.{b}) - {c} {order} {d}",
+                f"{c} - ({here}.{a} / 3 - {there}.{b}) {order} {d}",
+                f"({there}.{b} + {here}.{a}) / 2 {order} {c}",
+                f"abs({here}.{a} + {there}.{b} - {c}) {order} {d}",
+                f"abs({here}.{a} - {there}.{b}) {order} {here}.{b}",
+                f"{here}.{a} + {there}.{b} BETWEEN {c} AND {here}.f64",
+                f"3 * {here}.{a} - {there}.{b} {order} {there}.small - {here}.{b}",
+                f"{here}.{t} - {there}.{u} {order} {here}.{u} - {there}.{t}",
                 f"{c} / {here}.small {order} {there}.{b}",
                 f"{here}.{t} {order} {there}.{u}",
                 f"{here}.{t} - {there}.{u} {order} INTERVAL '1 second'",
@@ -130,9 +146,78 @@ def test_explain_says_what_is_scanned() -> None:
     text = tidegate.explain(interval_join, table, table, where=where, **plan)
     assert "  scan       1 of 2 conjuncts, as ranges of numbers, with " in text
     assert "in time order; in blocks by the value of right.x too, if a sample says that" in text
+    where = "left.x + 2 * right.x > 3 AND abs(left.x - right.x) <= left.ts"
+    text = tidegate.explain(interval_join, table, table, where=where, **plan)
+    assert "  scan       2 of 2 conjuncts, as ranges of numbers, with " in text
+    assert "in blocks by the value of 2 * right.x or right.x too, if a sample says that" in text
     text = tidegate.explain(interval_join, table, table, where="left.x > 1", **plan)
     assert "  scan       none: the condition has no conjunct that compares numbers" in text
     assert "in time order; none by value, since no numbers of the two sides are compared" in text
+
+
+LINEAR = [
+    "left.n + right.n > 90000",
+    "abs(left.n + right.n - 100000) <= left.m",
+    "3 * left.n - 2 * right.n = left.m",
+    "left.f + right.f BETWEEN 0.3 AND 0.300001",
+    "abs(left.f - right.f) <= left.g / 1e6",
+    "right.f + left.f - 2 * left.g > 0.9",
+    "(left.n + right.n) / 2 < 1000.5",
+]
+
+
+@pytest.mark.parametrize("where", LINEAR)
+def test_linear_forms_are_scanned_in_every_join(where: str) -> None:
+    random = np.random.Generator(np.random.PCG64(5))
+
+    def table() -> pa.Table:
+        n, m = random.integers(0, 100_000, 4000), random.integers(0, 50, 4000)
+        f, g = random.random(4000), random.random(4000)
+        return pa.table({"ts": range(4000), "n": n, "m": m, "f": f, "g": g})
+
+    left, right = table(), table()
+    evaluated = f"({where}) OR FALSE"
+    query = {"on": "ts", "window": 1500}
+    wanted = window_join(left, right, where=evaluated, **query)
+    assert 0 < wanted.num_rows < 3000 * 4000
+    for algorithm in ("auto", "scalejoin"):
+        found = window_join(left, right, where=where, algorithm=algorithm, threads=2, **query)
+        assert found.equals(wanted)
+    bounds = {"on": "ts", "lower": -1500, "upper": 1500}
+    assert interval_join(left, right, where=where, **bounds).equals(wanted)
+    with window_join_batches(left, right, where=where, **query) as reader:
+        assert reader.stats()["where"] != "evaluated on every pair"
+    with WindowJoin(left.schema, right.schema, where=where, **query) as join:
+        for source, rows in zip(join.sources, (left, right), strict=True):
+            source.push(rows)
+            source.close()
+        streamed = pa.Table.from_batches(list(join), wanted.schema)
+    order = [("ts", "ascending"), ("ts_right", "ascending")]
+    assert streamed.sort_by(order).equals(wanted.sort_by(order))
+
+
+@pytest.mark.parametrize("where", ["left.n + right.n > 0", "abs(right.n - left.n) <= left.n"])
+def test_a_pair_that_overflows_is_an_error_as_it_is_where_each_is_evaluated(where: str) -> None:
+    most = 2**63 - 1
+
+    def table(ts: int, n: int) -> pa.Table:
+        return pa.table({"ts": pa.array([ts], pa.int64()), "n": pa.array([n], pa.int64())})
+
+    left, right = table(0, most), table(1, -2 if "abs" in where else 2)
+    with pytest.raises(TidegateError, match="verflow"):
+        interval_join(left, right, on="ts", lower=0, upper=9, where=where)
+    # A pair outside of the interval is no error.
+    assert interval_join(left, right, on="ts", lower=5, upper=9, where=where).num_rows == 0
+    # Each of the rows alone would be scanned.
+    with WindowJoin(left.schema, right.schema, on="ts", window=9, where=where) as join:
+        join.sources[0].push(left)
+        join.sources[1].push(table(0, 0))
+        join.sources[0].push(table(1, 0))
+        assert join.poll() is not None
+        join.sources[1].push(right)
+        join.sources[0].push(table(2, 0))
+        with pytest.raises(TidegateError, match="verflow"):
+            list(iter(join.poll, None))
 
 
 @pytest.mark.parametrize("how", ["inner", "full", "semi"])

@@ -23,7 +23,21 @@ pub enum Order {
     GreaterOrEqual,
 }
 
-/// A condition on the numbers of a left and a right row, computed in `W`. Constants are finite.
+impl std::fmt::Display for Order {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Order::Less => "<",
+            Order::LessOrEqual => "<=",
+            Order::Greater => ">",
+            Order::GreaterOrEqual => ">=",
+        })
+    }
+}
+
+/// A condition on the numbers of a left and a right row, computed in `W`. Constants are finite; but a
+/// sum or a difference may be compared `>= inf` or `<= -inf`. Where an infinity meets its opposite,
+/// there is NaN, which compares with nothing. This is at that end of the other side's numbers where
+/// these comparisons do not hold, and all others with an infinity would.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Constraint<W> {
     /// `left + left_plus <order> right + right_plus`
@@ -34,6 +48,13 @@ pub enum Constraint<W> {
         order: Order,
         /// The constant that is added to the right number.
         right_plus: W,
+    },
+    /// `left + right <order> than`
+    Sum {
+        /// How the sum compares.
+        order: Order,
+        /// The constant that it is compared with.
+        than: W,
     },
     /// `left - right <order> than`
     Difference {
@@ -82,7 +103,32 @@ impl Wide for f64 {
 }
 
 impl Order {
-    fn holds<W: Wide>(self, left: W, right: W) -> bool {
+    /// The comparison of an integer with a constant that holds just where `holds` does, given that
+    /// this is from some integer on or up to some integer. None if it is for all integers or for
+    /// none.
+    pub fn turn_of_whole(holds: impl Fn(i64) -> bool) -> Option<(Order, i64)> {
+        turn(0, holds)
+    }
+
+    /// As [`turn_of_whole`](Self::turn_of_whole), for floats. The search is short if it ends near
+    /// `near`.
+    pub fn turn_of_float(near: f64, holds: impl Fn(f64) -> bool) -> Option<(Order, f64)> {
+        turn(near, holds)
+    }
+
+    /// The order that holds after its sides, or their signs, are exchanged.
+    #[must_use]
+    pub fn across(self) -> Order {
+        match self {
+            Order::Less => Order::Greater,
+            Order::LessOrEqual => Order::GreaterOrEqual,
+            Order::Greater => Order::Less,
+            Order::GreaterOrEqual => Order::LessOrEqual,
+        }
+    }
+
+    /// Whether two numbers compare so.
+    pub fn holds<W: PartialOrd>(self, left: W, right: W) -> bool {
         match self {
             Order::Less => left < right,
             Order::LessOrEqual => left <= right,
@@ -91,7 +137,8 @@ impl Order {
         }
     }
 
-    fn is_less(self) -> bool {
+    /// Whether it bounds the first number from above.
+    pub fn is_less(self) -> bool {
         matches!(self, Order::Less | Order::LessOrEqual)
     }
 }
@@ -102,6 +149,7 @@ fn holds<W: Wide>(constraint: &Constraint<W>, left: W, right: W) -> bool {
         Constraint::Compare { left_plus, order, right_plus } => {
             order.holds(left.plus(left_plus), right.plus(right_plus))
         }
+        Constraint::Sum { order, than } => order.holds(left.plus(right), than),
         Constraint::Difference { order, than } => order.holds(left.minus(right), than),
     }
 }
@@ -112,6 +160,7 @@ fn rises_with<W>(constraint: &Constraint<W>, side: Side) -> bool {
         Constraint::Compare { order, .. } | Constraint::Difference { order, .. } => {
             order.is_less() == (side == Side::Right)
         }
+        Constraint::Sum { order, .. } => !order.is_less(),
     }
 }
 
@@ -124,6 +173,7 @@ fn turns_near<W: Wide>(constraint: &Constraint<W>, side: Side, other: W) -> W {
         (Constraint::Compare { left_plus, right_plus, .. }, Side::Left) => {
             other.plus(right_plus).minus(left_plus)
         }
+        (Constraint::Sum { than, .. }, _) => than.minus(other),
         (Constraint::Difference { than, .. }, Side::Right) => other.minus(than),
         (Constraint::Difference { than, .. }, Side::Left) => other.plus(than),
     }
@@ -138,6 +188,9 @@ impl Constraint<i64> {
                     [ends.0, ends.1].iter().all(|end| end.checked_add(plus).is_some())
                 };
                 adds(left, left_plus) && adds(right, right_plus)
+            }
+            Constraint::Sum { .. } => {
+                left.0.checked_add(right.0).is_some() && left.1.checked_add(right.1).is_some()
             }
             // An absolute value must exist as well.
             Constraint::Difference { .. } => {
@@ -166,7 +219,9 @@ impl Relation {
             constraints.iter().any(|constraint| match *constraint {
                 Constraint::Compare { left_plus: 0, order, right_plus: 0 } => order == wanted,
                 Constraint::Difference { order, than: 0 } => order == wanted,
-                _ => false,
+                Constraint::Compare { .. }
+                | Constraint::Sum { .. }
+                | Constraint::Difference { .. } => false,
             })
         };
         has(Order::LessOrEqual) && has(Order::GreaterOrEqual)
@@ -176,9 +231,9 @@ impl Relation {
     pub(super) fn is_band(&self) -> bool {
         fn bounds<W>(constraints: &[Constraint<W>], less: bool) -> bool {
             constraints.iter().any(|constraint| match constraint {
-                Constraint::Compare { order, .. } | Constraint::Difference { order, .. } => {
-                    order.is_less() == less
-                }
+                Constraint::Compare { order, .. }
+                | Constraint::Sum { order, .. }
+                | Constraint::Difference { order, .. } => order.is_less() == less,
             })
         }
         match self {
@@ -271,6 +326,22 @@ fn range<T: Number, W: Wide>(
     (low <= high).then_some((low, high))
 }
 
+fn turn<T: Number>(near: T, holds: impl Fn(T) -> bool) -> Option<(Order, T)> {
+    let near = near.rank().clamp(T::FIRST, T::LAST);
+    let holds = |rank: u64| holds(T::of_rank(rank));
+    match (holds(T::FIRST), holds(T::LAST)) {
+        (false, true) => {
+            let least = first(T::FIRST, T::LAST, near, holds)?;
+            Some((Order::GreaterOrEqual, T::of_rank(least)))
+        }
+        (true, false) => {
+            let beyond = first(T::FIRST, T::LAST, near, |rank| !holds(rank))?;
+            Some((Order::LessOrEqual, T::of_rank(beyond - 1)))
+        }
+        _ => None,
+    }
+}
+
 /// The first number from `from` to `to` that holds, where all after it do; looked for around
 /// `near`.
 fn first(from: u64, to: u64, near: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
@@ -324,11 +395,22 @@ mod tests {
     fn constraint<W: Copy + std::fmt::Debug>(
         number: impl Strategy<Value = W> + Clone,
     ) -> impl Strategy<Value = Constraint<W>> {
-        (any::<bool>(), order(), number.clone(), number).prop_map(|(compare, order, a, b)| {
-            match compare {
-                true => Constraint::Compare { left_plus: a, order, right_plus: b },
-                false => Constraint::Difference { order, than: a },
-            }
+        (0..3, order(), number.clone(), number).prop_map(|(form, order, a, b)| match form {
+            0 => Constraint::Compare { left_plus: a, order, right_plus: b },
+            1 => Constraint::Sum { order, than: a },
+            _ => Constraint::Difference { order, than: a },
+        })
+    }
+
+    /// The comparisons with an infinity that a sum or a difference may have.
+    fn with_infinity() -> impl Strategy<Value = Constraint<f64>> {
+        let ends = prop::sample::select(vec![
+            (Order::GreaterOrEqual, f64::INFINITY),
+            (Order::LessOrEqual, f64::NEG_INFINITY),
+        ]);
+        (any::<bool>(), ends).prop_map(|(sum, (order, than))| match sum {
+            true => Constraint::Sum { order, than },
+            false => Constraint::Difference { order, than },
         })
     }
 
@@ -355,7 +437,7 @@ mod tests {
 
         #[test]
         fn oracle_the_arithmetic_itself_in_floats(
-            constraints in prop::collection::vec(constraint(finite()), 1..3),
+            constraints in prop::collection::vec(prop_oneof![9 => constraint(finite()), 1 => with_infinity()], 1..3),
             left in prop::collection::vec(floats(), 1..8),
             narrow in any::<[bool; 2]>(),
         ) {
@@ -400,6 +482,24 @@ mod tests {
                     let found = relation.range(Side::Left, &wide, &narrow_numbers, r);
                     prop_assert_eq!(found.is_some_and(|(low, high)| (low..=high).contains(&a.rank())), expected);
                 }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_comparison_turns_where_it_is_said_to(near in floats(), than in floats(), x in floats(), order in order()) {
+            prop_assume!(!near.is_nan());
+            let holds = |x: f64| order.holds(x, than);
+            match Order::turn_of_float(near, holds) {
+                Some((found, constant)) => prop_assert_eq!(found.holds(x, constant), holds(x)),
+                None => prop_assert!(x.is_nan() || holds(x) == holds(0.0)),
+            }
+            let (whole, near) = (x as i64, near as i64);
+            let holds = |x: i64| order.holds(x, near);
+            match Order::turn_of_whole(holds) {
+                Some((found, constant)) => prop_assert_eq!(found.holds(whole, constant), holds(whole)),
+                None => prop_assert_eq!(holds(0), holds(whole)),
             }
         }
     }

@@ -41,22 +41,34 @@ fn operand() -> impl Strategy<Value = Operand> {
     )
 }
 
-fn constraint() -> impl Strategy<Value = (bool, Order, i32, i32)> {
+/// How two numbers are put together before they are compared.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Compare,
+    Sum,
+    Difference,
+}
+
+fn constraint() -> impl Strategy<Value = (Form, Order, i32, i32)> {
     let order = prop::sample::select(vec![
         Order::Less,
         Order::LessOrEqual,
         Order::Greater,
         Order::GreaterOrEqual,
     ]);
-    (any::<bool>(), order, -20..20, -20..20)
+    let form = prop::sample::select(vec![Form::Compare, Form::Sum, Form::Difference]);
+    (form, order, -20..20, -20..20)
 }
 
 /// A relation of the given constraints, in integers if both columns are.
-fn relation(left: &Operand, right: &Operand, constraints: &[(bool, Order, i32, i32)]) -> Relation {
-    fn of<W: From<i32>>(&(compare, order, a, b): &(bool, Order, i32, i32)) -> Constraint<W> {
-        match compare {
-            true => Constraint::Compare { left_plus: a.into(), order, right_plus: b.into() },
-            false => Constraint::Difference { order, than: a.into() },
+fn relation(left: &Operand, right: &Operand, constraints: &[(Form, Order, i32, i32)]) -> Relation {
+    fn of<W: From<i32>>(&(form, order, a, b): &(Form, Order, i32, i32)) -> Constraint<W> {
+        match form {
+            Form::Compare => {
+                Constraint::Compare { left_plus: a.into(), order, right_plus: b.into() }
+            }
+            Form::Sum => Constraint::Sum { order, than: a.into() },
+            Form::Difference => Constraint::Difference { order, than: a.into() },
         }
     }
     let whole = |operand: &Operand| matches!(operand.numbers, Numbers::I32(_) | Numbers::I64(_));
@@ -107,6 +119,7 @@ fn matches(term: &Term, left: usize, right: usize) -> bool {
                 Constraint::Compare { left_plus, order, right_plus } => {
                     compare(order, l + left_plus, r + right_plus)
                 }
+                Constraint::Sum { order, than } => compare(order, l + r, than),
                 Constraint::Difference { order, than } => compare(order, l - r, than),
             }
         }),
@@ -116,6 +129,7 @@ fn matches(term: &Term, left: usize, right: usize) -> bool {
                 Constraint::Compare { left_plus, order, right_plus } => {
                     compare(order, l + left_plus, r + right_plus)
                 }
+                Constraint::Sum { order, than } => compare(order, l + r, than),
                 Constraint::Difference { order, than } => compare(order, l - r, than),
             }
         }),

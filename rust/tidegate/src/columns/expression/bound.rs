@@ -10,6 +10,7 @@ use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
 use arrow_schema::{DataType, TimeUnit};
 use regex::Regex;
 
+use super::turn::Turn;
 use super::types::{is_text_or_binary, leaf, literal_type, nanoseconds_of};
 use super::{Arithmetic, Comparison, Literal};
 use crate::{Error, Result};
@@ -44,6 +45,8 @@ pub(super) enum Operation {
     Arithmetic(Arithmetic, Box<[Bound; 2]>),
     /// A division in `float64`, and whether a divisor of zero is an error.
     Divide(Box<[Bound; 2]>, ZeroDivisor),
+    /// Where a comparison turns, which no user writes.
+    Turn(Turn, Box<[Bound; 2]>),
     Compare(Comparison, Box<[Bound; 2]>),
     And(Box<[Bound; 2]>),
     Or(Box<[Bound; 2]>),

@@ -139,6 +139,11 @@ impl Bound {
                 Ok(left.like_both(&right, result))
             }
             Operation::Divide(operands, zero) => self.divide(operands, *zero, rows),
+            Operation::Turn(turn, operands) => {
+                let [by, than] = &**operands;
+                let found = turn.found(&by.values(rows)?, &than.values(rows)?);
+                Ok(Value::Array(found.map_err(|error| self.failed(&error))?))
+            }
             Operation::Compare(operator, operands) => {
                 let (left, right) = both(operands, rows)?;
                 let result = compare(*operator, &left, &right)?;

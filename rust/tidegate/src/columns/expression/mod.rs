@@ -39,17 +39,21 @@
 //! | `sql.rs`, `display.rs` | from text and to text |
 //! | `bind.rs`, `bound.rs`, `types.rs` | with the types of two schemas |
 //! | `evaluate.rs`, `compare.rs`, `pattern.rs` | its values |
-//! | `split.rs`, `operands.rs` | the comparisons between the sides |
+//! | `split.rs`, `linear.rs`, `turn.rs`, `operands.rs` | the comparisons between the sides |
+//! | `overflow.rs` | whether a pair of theirs may overflow |
 
 mod bind;
 mod bound;
 mod compare;
 mod display;
 mod evaluate;
+mod linear;
 mod operands;
+mod overflow;
 mod pattern;
 mod split;
 mod sql;
+mod turn;
 mod types;
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ impl Bound {
             | Operation::Match(x, _) => vec![x],
             Operation::Arithmetic(_, operands)
             | Operation::Divide(operands, _)
+            | Operation::Turn(_, operands)
             | Operation::Compare(_, operands)
             | Operation::And(operands)
             | Operation::Or(operands) => operands.iter().collect(),
@@ -36,6 +37,7 @@ impl Bound {
             | Operation::Match(x, _) => vec![x],
             Operation::Arithmetic(_, operands)
             | Operation::Divide(operands, _)
+            | Operation::Turn(_, operands)
             | Operation::Compare(_, operands)
             | Operation::And(operands)
             | Operation::Or(operands) => operands.iter_mut().collect(),

@@ -3,8 +3,9 @@
 //!
 //! A conjunct such as `left.x BETWEEN right.a - 10 AND right.a + 10` or `abs(left.x - right.x) <=
 //! 5` relates a number of the left row to one of the right row. Each number is a column, or an
-//! expression over one side, which is computed once a row instead of once a pair. A pushed conjunct
-//! gives the value that the evaluator would compute, rounding included.
+//! expression over one side, which is computed once a row instead of once a pair. Linear forms of
+//! both sides are taken apart into such numbers first (`linear.rs`). A pushed conjunct gives the
+//! value that the evaluator would compute, rounding included.
 //!
 //! The order of evaluation stays, too, as far as anyone can tell: no conjunct is moved before one
 //! that may fail, since that one would then fail for fewer pairs.
@@ -15,26 +16,38 @@ use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
+use tidegate_operators::rows::Side;
 
 use super::bind::Predicate;
 use super::bound::{Bound, Operation};
 use super::evaluate::Rows;
+use super::linear;
+use super::overflow::Overflow;
 use super::{Arithmetic, Comparison, Origin};
 
 /// A conjunct of a predicate.
 #[derive(Clone, Debug)]
 struct Conjunct {
     whole: Bound,
-    /// The comparisons that the conjunct is made of, if a scan can make all of them.
-    pushable: Option<Vec<Pushed>>,
+    /// What the conjunct is made of, if a scan can test it.
+    pushable: Option<Pushable>,
+}
+
+/// The comparisons that a conjunct is made of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pushable {
+    pub(super) pushed: Vec<Pushed>,
+    /// Expressions of both sides in integers. None of the comparisons computes them as they are
+    /// written, so overflow is watched for.
+    pub(super) watched: Vec<Bound>,
 }
 
 /// A comparison between a number of each side, which is pushed down into a scan.
 #[derive(Clone, Debug)]
-struct Pushed {
-    left: Bound,
-    right: Bound,
-    relation: Relation,
+pub(super) struct Pushed {
+    pub(super) left: Bound,
+    pub(super) right: Bound,
+    pub(super) relation: Relation,
 }
 
 impl Pushed {
@@ -46,7 +59,7 @@ impl Pushed {
 
 /// The arithmetic that a comparison computes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Domain {
+pub(super) enum Domain {
     Whole,
     Float,
 }
@@ -56,6 +69,7 @@ enum Domain {
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
     pushed: Vec<Pushed>,
+    watched: Vec<Overflow>,
     residual: Option<Predicate>,
 }
 
@@ -69,20 +83,24 @@ impl Scan {
     }
 
     /// The numbers of rows, for each pushed comparison. `None` if the whole predicate has to be
-    /// evaluated on each pair. This is so in two cases: computing a number fails, though its row
-    /// may be in no pair; or a number is missing and the residual predicate may fail. A comparison
-    /// with null is null, and `and` then still evaluates the residual predicate.
+    /// evaluated on each pair. This is so in three cases: computing a number fails, though its row
+    /// may be in no pair; a pair of these rows and of those of the calls before may overflow; or a
+    /// number is missing and the residual predicate may fail. A comparison with null is null, and
+    /// `and` then still evaluates the residual predicate.
     pub(crate) fn numbers(
-        &self,
+        &mut self,
         left: &SideColumns,
         right: &SideColumns,
     ) -> Option<Vec<(Operand, Operand)>> {
         let sides = Sides { left, right };
         let numbers = |one: &Pushed| {
-            Some((sides.numbers(&one.left, left)?, sides.numbers(&one.right, right)?))
+            Some((sides.numbers(&one.left, Side::Left)?, sides.numbers(&one.right, Side::Right)?))
         };
         let all: Vec<(Operand, Operand)> =
             self.pushed.iter().map(numbers).collect::<Option<_>>()?;
+        for watched in &mut self.watched {
+            watched.add(|part, side| sides.values(part, side)).filter(|may| !may)?;
+        }
         let has_missing = all.iter().any(|(left, right)| left.has_missing() || right.has_missing());
         let residual_can_fail =
             self.residual.as_ref().is_some_and(|residual| residual.root().can_fail);
@@ -91,7 +109,13 @@ impl Scan {
 
     /// The numbers of right rows that are compared, for people.
     pub(crate) fn of_right(&self) -> Vec<&str> {
-        self.pushed.iter().map(|one| &*one.right.text).collect()
+        let mut texts: Vec<&str> = Vec::new();
+        for Pushed { right, .. } in &self.pushed {
+            if !texts.contains(&&*right.text) {
+                texts.push(&right.text);
+            }
+        }
+        texts
     }
 
     /// The residual predicate: the conjuncts that no scan can test.
@@ -103,16 +127,30 @@ impl Scan {
 impl Predicate {
     /// Separates the comparisons that a scan can make from the residual predicate.
     pub(crate) fn scan(&self) -> Scan {
+        self.scan_of(|_| true)
+    }
+
+    /// The same, if only some of the conjuncts are pushed that a scan can test.
+    fn scan_of(&self, is_pushed: impl Fn(&Pushable) -> bool) -> Scan {
         let mut pushed: Vec<Pushed> = Vec::new();
+        let mut watched: Vec<Bound> = Vec::new();
         let mut residual: Vec<Bound> = Vec::new();
         for Conjunct { whole, pushable } in self.conjuncts() {
             match pushable {
-                Some(pushable) if !residual.iter().any(|conjunct| conjunct.can_fail) => {
-                    for one in pushable {
+                Some(pushable)
+                    if is_pushed(&pushable)
+                        && !residual.iter().any(|conjunct| conjunct.can_fail) =>
+                {
+                    for one in pushable.pushed {
                         // Comparisons between the same two numbers become one.
                         let same = pushed.iter_mut().find(|other| other.names() == one.names());
                         if !same.is_some_and(|other| other.relation.extend(&one.relation)) {
                             pushed.push(one);
+                        }
+                    }
+                    for form in pushable.watched {
+                        if !watched.iter().any(|other| other.text == form.text) {
+                            watched.push(form);
                         }
                     }
                 }
@@ -120,7 +158,9 @@ impl Predicate {
             }
         }
         let residual = residual.into_iter().reduce(Bound::and).map(|part| self.of_part(part));
-        Scan { pushed, residual }
+        let left_columns = self.columns(Origin::Left).len();
+        let watched = watched.into_iter().map(|form| Overflow::new(form, left_columns)).collect();
+        Scan { pushed, watched, residual }
     }
 
     /// The pushed comparisons between the columns of two tables, and the residual predicate.
@@ -129,14 +169,17 @@ impl Predicate {
         left: &SideColumns,
         right: &SideColumns,
     ) -> (Vec<Term>, Option<Predicate>) {
-        let scan = self.scan();
-        let term =
-            |(one, (left, right)): (&Pushed, _)| Term::new(left, right, one.relation.clone());
-        let numbers = scan.numbers(left, right);
-        match numbers.and_then(|numbers| scan.pushed.iter().zip(numbers).map(term).collect()) {
-            Some(terms) => (terms, scan.residual),
-            None => (Vec::new(), Some(self.clone())),
+        // Where a pair may overflow in a conjunct, the others may still be scanned.
+        for mut scan in [self.scan(), self.scan_of(|pushable| pushable.watched.is_empty())] {
+            let term =
+                |(one, (left, right)): (&Pushed, _)| Term::new(left, right, one.relation.clone());
+            let numbers = scan.numbers(left, right);
+            let terms = numbers.and_then(|all| scan.pushed.iter().zip(all).map(term).collect());
+            if let Some(terms) = terms {
+                return (terms, scan.residual);
+            }
         }
+        (Vec::new(), Some(self.clone()))
     }
 
     /// The conjuncts that read columns of one side, for each side; `None` if a conjunct reads both,
@@ -194,18 +237,24 @@ struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    fn numbers(&self, bound: &Bound, side: &SideColumns) -> Option<Operand> {
+    /// The values of an expression over one side, a value a row.
+    fn values(&self, bound: &Bound, side: Side) -> Option<ArrayRef> {
         // An expression over one side reads neither the columns of the other side nor columns in
         // chunks.
         let columns = self.left.arrays.iter().chain(&self.right.arrays);
         let columns: Vec<_> = columns
             .map(|array| array.clone().unwrap_or_else(|| new_empty_array(&DataType::Null)))
             .collect();
-        let len = side.rows;
-        let array = bound
-            .values(&Rows::All { columns: &columns, len })
-            .ok()
-            .filter(|array| array.len() == len)?;
+        let len = match side {
+            Side::Left => self.left.rows,
+            Side::Right => self.right.rows,
+        };
+        let array = bound.values(&Rows::All { columns: &columns, len }).ok()?;
+        (array.len() == len).then_some(array)
+    }
+
+    fn numbers(&self, bound: &Bound, side: Side) -> Option<Operand> {
+        let array = self.values(bound, side)?;
         let numbers = match number_type(array.data_type())? {
             DataType::Int32 => Numbers::I32(
                 cast(&array, &DataType::Int32).ok()?.as_primitive::<Int32Type>().values().to_vec(),
@@ -258,13 +307,13 @@ fn no_numbers(data_type: &DataType) -> Numbers {
     }
 }
 
-fn domain(data_type: &DataType) -> Option<Domain> {
+pub(super) fn domain(data_type: &DataType) -> Option<Domain> {
     number_type(data_type)
         .map(|found| if found.is_floating() { Domain::Float } else { Domain::Whole })
 }
 
 /// The sides whose columns an expression reads.
-fn reads(bound: &Bound, left_columns: usize) -> (bool, bool) {
+pub(super) fn reads(bound: &Bound, left_columns: usize) -> (bool, bool) {
     match bound.operation {
         Operation::Column(slot) => (slot < left_columns, slot >= left_columns),
         _ => bound
@@ -276,7 +325,7 @@ fn reads(bound: &Bound, left_columns: usize) -> (bool, bool) {
 }
 
 /// The comparisons that a conjunct is made of; `None` if a scan cannot test it.
-fn pushable(bound: &Bound, left_columns: usize) -> Option<Vec<Pushed>> {
+fn pushable(bound: &Bound, left_columns: usize) -> Option<Pushable> {
     match &bound.operation {
         Operation::Compare(comparison, operands) => {
             compared(*comparison, &operands[0], &operands[1], left_columns)
@@ -284,7 +333,9 @@ fn pushable(bound: &Bound, left_columns: usize) -> Option<Vec<Pushed>> {
         Operation::Between(operands) => {
             let [value, low, high] = &**operands;
             let mut all = compared(Comparison::GreaterOrEqual, value, low, left_columns)?;
-            all.extend(compared(Comparison::LessOrEqual, value, high, left_columns)?);
+            let below = compared(Comparison::LessOrEqual, value, high, left_columns)?;
+            all.pushed.extend(below.pushed);
+            all.watched.extend(below.watched);
             Some(all)
         }
         _ => None,
@@ -296,7 +347,7 @@ fn compared(
     first: &Bound,
     second: &Bound,
     left_columns: usize,
-) -> Option<Vec<Pushed>> {
+) -> Option<Pushable> {
     let domain = domain(&first.data_type)?;
     let orders = match comparison {
         Comparison::Equal => vec![Order::LessOrEqual, Order::GreaterOrEqual],
@@ -306,30 +357,16 @@ fn compared(
         Comparison::GreaterOrEqual => vec![Order::GreaterOrEqual],
         Comparison::NotEqual => return None,
     };
-    let orders_across = orders.iter().copied().map(across).collect();
+    let orders_across = orders.iter().map(|order| order.across()).collect();
     match (reads(first, left_columns), reads(second, left_columns)) {
         ((true, false), (false, true)) => sums(first, second, orders, domain),
         ((false, true), (true, false)) => sums(second, first, orders_across, domain),
-        ((true, true), (false, false)) => difference(first, second, orders, domain, left_columns),
-        ((false, false), (true, true)) => {
-            difference(second, first, orders_across, domain, left_columns)
-        }
-        _ => None,
-    }
-}
-
-/// The order that holds after its sides, or their signs, are exchanged.
-fn across(order: Order) -> Order {
-    match order {
-        Order::Less => Order::Greater,
-        Order::LessOrEqual => Order::GreaterOrEqual,
-        Order::Greater => Order::Less,
-        Order::GreaterOrEqual => Order::LessOrEqual,
+        _ => linear::compared(first, &orders, second, left_columns),
     }
 }
 
 /// `left [+ constant] <order> right [+ constant]`
-fn sums(left: &Bound, right: &Bound, orders: Vec<Order>, domain: Domain) -> Option<Vec<Pushed>> {
+fn sums(left: &Bound, right: &Bound, orders: Vec<Order>, domain: Domain) -> Option<Pushable> {
     let ((left, left_plus), (right, right_plus)) = (sum(left, domain)?, sum(right, domain)?);
     let relation = match domain {
         Domain::Whole => {
@@ -343,90 +380,39 @@ fn sums(left: &Bound, right: &Bound, orders: Vec<Order>, domain: Domain) -> Opti
             Relation::Float(orders.into_iter().map(one).collect())
         }
     };
-    Some(vec![Pushed { left: left.clone(), right: right.clone(), relation }])
-}
-
-/// `left - right <order> constant`, or its absolute value.
-fn difference(
-    computed: &Bound,
-    than: &Bound,
-    orders: Vec<Order>,
-    domain: Domain,
-    left_columns: usize,
-) -> Option<Vec<Pushed>> {
-    let than = Constant::of(than)?;
-    let (subtraction, is_absolute) = match &computed.operation {
-        Operation::Abs(inner) => (&**inner, true),
-        _ => (computed, false),
-    };
-    let Operation::Arithmetic(Arithmetic::Subtract, operands) = &subtraction.operation else {
-        return None;
-    };
-    if self::domain(&subtraction.data_type)? != domain {
-        return None;
-    }
-    let [first, second] = &**operands;
-    let swapped = match (reads(first, left_columns), reads(second, left_columns)) {
-        ((true, false), (false, true)) => false,
-        ((false, true), (true, false)) => true,
-        _ => return None,
-    };
-    let (left, right) = if swapped { (second, first) } else { (first, second) };
-    let mut all: Vec<(Order, Constant)> = orders.into_iter().map(|order| (order, than)).collect();
-    if is_absolute {
-        // `abs(a - b) > d` selects two ranges; a scan takes one.
-        if all.iter().any(|(order, _)| matches!(order, Order::Greater | Order::GreaterOrEqual)) {
-            return None;
-        }
-        all.extend(all.clone().into_iter().map(|(order, than)| (across(order), than.negated())));
-    }
-    if swapped {
-        all.iter_mut().for_each(|(order, than)| (*order, *than) = (across(*order), than.negated()));
-    }
-    let relation = match domain {
-        Domain::Whole => Relation::Whole(
-            all.iter()
-                .map(|&(order, than)| Constraint::Difference { order, than: than.whole })
-                .collect(),
-        ),
-        Domain::Float => Relation::Float(
-            all.iter()
-                .map(|&(order, than)| Constraint::Difference { order, than: than.float })
-                .collect(),
-        ),
-    };
-    Some(vec![Pushed {
-        left: column(left, domain)?.clone(),
-        right: column(right, domain)?.clone(),
-        relation,
-    }])
+    let pushed = vec![Pushed { left: left.clone(), right: right.clone(), relation }];
+    Some(Pushable { pushed, watched: Vec::new() })
 }
 
 /// A finite constant, in both types; the one of the comparison's domain is exact.
 #[derive(Clone, Copy)]
-struct Constant {
-    whole: i64,
-    float: f64,
+pub(super) struct Constant {
+    pub(super) whole: i64,
+    pub(super) float: f64,
 }
 
 impl Constant {
     const ZERO: Constant = Constant { whole: 0, float: 0.0 };
 
-    fn of(bound: &Bound) -> Option<Self> {
-        let Operation::Scalar(value) = &bound.operation else { return None };
+    /// The value of an expression that reads no column; `None` for others.
+    pub(super) fn of(bound: &Bound) -> Option<Self> {
+        if reads(bound, 0) != (false, false) {
+            return None;
+        }
+        let value = bound.values(&Rows::All { columns: &[], len: 1 }).ok()?;
         if value.is_null(0) {
             return None;
         }
         match domain(value.data_type())? {
             Domain::Whole => {
                 let whole =
-                    cast(value, &DataType::Int64).ok()?.as_primitive::<Int64Type>().value(0);
+                    cast(&value, &DataType::Int64).ok()?.as_primitive::<Int64Type>().value(0);
                 // Its negative must exist.
                 (whole > i64::MIN).then_some(Constant { whole, float: whole as f64 })
             }
             Domain::Float => {
                 let float =
-                    cast(value, &DataType::Float64).ok()?.as_primitive::<Float64Type>().value(0);
+                    cast(&value, &DataType::Float64).ok()?.as_primitive::<Float64Type>().value(0);
                 float.is_finite().then_some(Constant { whole: 0, float })
             }
         }
@@ -466,7 +452,7 @@ fn sum(bound: &Bound, domain: Domain) -> Option<(&Bound, Constant)> {
 
 /// The expression that a number is read from. The cast to the type of the comparison is left out,
 /// because it keeps the order.
-fn column(bound: &Bound, domain: Domain) -> Option<&Bound> {
+pub(super) fn column(bound: &Bound, domain: Domain) -> Option<&Bound> {
     let found = number_type(&bound.data_type)?;
     match &bound.operation {
         Operation::Cast(inner) => match (number_type(&inner.data_type), domain) {
@@ -515,6 +501,26 @@ mod tests {
             "left.i * 2 < right.n / 3",
             "left.t - right.t < INTERVAL '5 seconds'",
             "left.t < right.t + INTERVAL '5 seconds'",
+            "left.i + right.i < 5",
+            "left.n + right.i = 5",
+            "5 <= right.f + left.d",
+            "left.d + right.d BETWEEN -2 * 3 AND 7.5",
+            "abs(left.d + right.f - 1) <= 0.25",
+            "2 * (3 - (left.d + right.f / 2)) > -(1.5)",
+            "(left.i + right.n) / 2 >= 2.5",
+            "abs(left.i - right.n) < 2.5",
+            "left.n + right.n > left.i",
+            "abs(left.n - right.i) <= left.i + right.n",
+            "3 * left.n - 2 * right.n + 1 < right.i - (left.n - 7)",
+            "left.i BETWEEN right.i - left.n AND right.i + left.n",
+            "left.d + right.f > left.f",
+            "right.d - 2 * left.d < right.f / 3",
+            "(left.d + right.d - left.f) / 2 > 3",
+            "abs(right.d - left.d - right.f / 2) < 3",
+            "abs(left.d - right.d) <= left.f",
+            "left.d BETWEEN right.d - left.f AND right.d + left.f",
+            "left.i + right.d = right.f - 1",
+            "(left.t - right.t) / INTERVAL '1 second' < 2.5",
         ] {
             assert_eq!(comparisons(text), (1, 1), "{text}");
         }
@@ -531,11 +537,23 @@ mod tests {
             "left.s < right.s",
             "left.u < right.u",
             "left.i < 5",
-            "left.i + right.i < 5",
             "abs(left.n - right.n) > 5",
+            "abs(left.d + right.d) >= 5",
+            "0 * (left.i + right.i) < 5",
+            "left.d * right.d < 5",
+            "left.f * right.d + left.d < 5",
+            "left.d + right.d < left.f + right.f",
+            "(left.i + right.i) / 2 < left.d",
+            "5 / (left.d + right.d) < 5",
+            "(left.i + right.i) % 3 < 2",
+            "(left.d + right.d) % 3 < 2",
+            "left.i + right.i < 1 / 0",
+            "left.u + right.u < 5",
             "left.i < right.i OR left.n < right.n",
             "left.i * right.i < 5",
             "left.i < NULL",
+            "left.d < NULL",
+            "left.d + 1 < 5",
         ] {
             assert_eq!(comparisons(text).0, 0, "{text}");
         }

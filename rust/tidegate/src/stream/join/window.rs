@@ -128,7 +128,7 @@ impl PrepareNumbers {
         batches: [&RecordBatch; 2],
         mut of_keys: impl FnMut(&mut KeptKeys, Side) -> Result<Operand>,
     ) -> Result<Option<Vec<(Operand, Operand)>>> {
-        let mut numbers = match (&self.scan, &self.predicate) {
+        let mut numbers = match (&mut self.scan, &self.predicate) {
             (Some(scan), Some(predicate)) if join.compares() => {
                 let columns = |side: expression::Origin, batch: &RecordBatch| SideColumns {
                     arrays: predicate

@@ -7,7 +7,10 @@
 //! - `oracle`: random trees over random columns against an evaluation row by row in plain Rust,
 //!   nulls, NaN, extremes and errors included; catches kernels, casts, scalars and the order of
 //!   evaluation.
+//! - `linear`: random linear forms of two sides, scanned, against the evaluation of every pair; catches
+//!   rounding, infinities, and overflow that is not noticed.
 
+mod linear;
 mod oracle;
 mod rows;
 mod text;

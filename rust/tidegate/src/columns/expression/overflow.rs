@@ -1,0 +1,119 @@
+//! Watches expressions in integers of which a pair may overflow.
+//!
+//! A comparison that was taken apart is computed in another way than it was written. Where a pair
+//! overflows as it was written, this is an error, and the pair has to be evaluated. Whether one may
+//! is told from the smallest and the largest number of each side, which no pair need have together.
+
+use arrow_arith::aggregate::{max, min};
+use arrow_array::ArrayRef;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_cast::cast;
+use arrow_schema::DataType;
+use tidegate_operators::rows::Side;
+
+use super::Arithmetic;
+use super::bound::{Bound, Operation};
+use super::linear::is_number_of_duration;
+use super::split::{Constant, reads};
+
+/// The smallest and the largest number.
+type Ends = (i64, i64);
+
+/// An expression of both sides in integers, and the ends of its parts: its largest expressions over
+/// one side.
+#[derive(Clone, Debug)]
+pub(super) struct Overflow {
+    form: Bound,
+    left_columns: usize,
+    /// In the order in which they are written; no ends where no row has had a number.
+    parts: Vec<(Bound, Option<Ends>)>,
+}
+
+impl Overflow {
+    pub(super) fn new(form: Bound, left_columns: usize) -> Self {
+        let mut parts = Vec::new();
+        collect(&form, left_columns, &mut parts);
+        Overflow { form, left_columns, parts }
+    }
+
+    /// Adds rows, given the values of a part of a side. Says whether a pair of all rows so far may
+    /// overflow; `None` if a value cannot be had.
+    pub(super) fn add(
+        &mut self,
+        values: impl Fn(&Bound, Side) -> Option<ArrayRef>,
+    ) -> Option<bool> {
+        for (part, ends) in &mut self.parts {
+            let side = if reads(part, self.left_columns).0 { Side::Left } else { Side::Right };
+            let values = cast(&values(part, side)?, &DataType::Int64).ok()?;
+            let values = values.as_primitive::<Int64Type>();
+            if let (Some(low), Some(high)) = (min(values), max(values)) {
+                let (least, most) = ends.unwrap_or((low, high));
+                *ends = Some((least.min(low), most.max(high)));
+            }
+        }
+        let mut ends = self.parts.iter().map(|(_, ends)| *ends);
+        Some(self.range(&self.form, &mut ends).is_err())
+    }
+
+    /// The ends of an expression, given those of its parts in order; none where it has no value.
+    fn range(
+        &self,
+        bound: &Bound,
+        parts: &mut impl Iterator<Item = Option<Ends>>,
+    ) -> Result<Option<Ends>, MayOverflow> {
+        if let Some(constant) = Constant::of(bound) {
+            return Ok(Some((constant.whole, constant.whole)));
+        }
+        if is_part(bound, self.left_columns) {
+            return Ok(parts.next().expect("the ends of each part"));
+        }
+        let corners: Vec<Option<i64>> = match &bound.operation {
+            Operation::Negate(inner) | Operation::Abs(inner) => {
+                let Some((low, high)) = self.range(inner, parts)? else { return Ok(None) };
+                match bound.operation {
+                    Operation::Abs(_) if low <= 0 && high >= 0 => {
+                        vec![Some(0), low.checked_abs(), high.checked_abs()]
+                    }
+                    Operation::Abs(_) => vec![low.checked_abs(), high.checked_abs()],
+                    _ => vec![low.checked_neg(), high.checked_neg()],
+                }
+            }
+            Operation::Cast(inner) if is_number_of_duration(bound) => {
+                return self.range(inner, parts);
+            }
+            Operation::Arithmetic(operator, operands) => {
+                let [first, second] = &**operands;
+                let both = (self.range(first, parts)?, self.range(second, parts)?);
+                let (Some(first), Some(second)) = both else { return Ok(None) };
+                let step: fn(i64, i64) -> Option<i64> = match operator {
+                    Arithmetic::Add => i64::checked_add,
+                    Arithmetic::Subtract => i64::checked_sub,
+                    Arithmetic::Multiply => i64::checked_mul,
+                    Arithmetic::Divide | Arithmetic::Remainder => return Err(MayOverflow),
+                };
+                [(first.0, second.0), (first.0, second.1), (first.1, second.0), (first.1, second.1)]
+                    .map(|(x, y)| step(x, y))
+                    .to_vec()
+            }
+            _ => return Err(MayOverflow),
+        };
+        let corners: Vec<i64> = corners.into_iter().collect::<Option<_>>().ok_or(MayOverflow)?;
+        Ok(corners.iter().copied().min().zip(corners.iter().copied().max()))
+    }
+}
+
+/// Some pair may overflow.
+struct MayOverflow;
+
+fn is_part(bound: &Bound, left_columns: usize) -> bool {
+    let (left, right) = reads(bound, left_columns);
+    left != right
+}
+
+fn collect(bound: &Bound, left_columns: usize, into: &mut Vec<(Bound, Option<Ends>)>) {
+    match is_part(bound, left_columns) {
+        true => into.push((bound.clone(), None)),
+        false => bound.operands().into_iter().for_each(|one| collect(one, left_columns, into)),
+    }
+}
