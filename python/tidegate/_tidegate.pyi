@@ -53,6 +53,7 @@ from tidegate.types import (
 
 __all__ = [
     "BUILD_PROFILE",
+    "SIMD",
     "Aggregate",
     "AggregationPlan",
     "AsofJoin",
@@ -99,6 +100,9 @@ __version__: Final[str]
 
 BUILD_PROFILE: Final[Literal["debug", "release"]]
 """How the native part was built. Only times measured with `release` mean anything."""
+
+SIMD: Final[Literal["portable", "avx2", "avx512"]]
+"""The instructions that loops use. The environment variable `TIDEGATE_SIMD` chooses them."""
 
 class TidegateError(ValueError):
     """Anything that tidegate refuses.

@@ -8,7 +8,8 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_structures::simd::bitmaps::{BUCKETS, Bitmaps};
-use tidegate_structures::simd::scan::{Instructions, Lane, Span, instructions, scan, scan_two_by};
+use tidegate_structures::simd::instructions::{available, instructions};
+use tidegate_structures::simd::scan::{Lane, Span, scan, scan_two_by};
 
 /// Rows of the window.
 const ROWS: usize = 8192;
@@ -48,7 +49,7 @@ fn two<A: Lane + TryFrom<u64>, B: Lane + TryFrom<u64>>(
     let (first, first_spans) = band::<A>(&mut numbers, unit);
     let (second, second_spans) = band::<B>(&mut numbers, unit);
     let mut found: [Vec<u32>; 4] = Default::default();
-    for &by in Instructions::available() {
+    for &by in available() {
         let mut group = criterion.benchmark_group(format!("two bands, {by}"));
         group.throughput(Throughput::Elements((ROWS * NEW_ROWS) as u64));
         group.bench_function(name, |bench| {

@@ -270,7 +270,7 @@ def test_doctor_reports_versions_and_machine() -> None:
     assert report["tidegate"] == version("tidegate")
     assert report["pyarrow"] == pa.__version__
     assert report["python"].startswith(sys.version.split()[0])
-    assert {"numpy", "platform", "pyspark", "cpu features", "threads"} < set(report)
+    assert {"numpy", "platform", "pyspark", "cpu features", "instructions", "threads"} < set(report)
 
 
 def test_doctor_tells_that_spark_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

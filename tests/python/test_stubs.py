@@ -64,7 +64,7 @@ def test_public_methods_are_declared(class_):
 
 
 def test_everything_public_has_a_docstring():
-    assert declared() - {"__version__", "BUILD_PROFILE"} <= DOCUMENTED.keys()
+    assert declared() - {"__version__", "BUILD_PROFILE", "SIMD"} <= DOCUMENTED.keys()
     methods = {
         "BatchReader.schema",
         "BatchReader.stats",

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import tidegate
+from tidegate import _tidegate
 
 
 def report() -> Iterator[tuple[str, str]]:
@@ -20,6 +21,7 @@ def report() -> Iterator[tuple[str, str]]:
     yield "numpy", np.__version__
     yield "pyspark", _module("pyspark")
     yield "cpu features", _cpu_features()
+    yield "instructions", f"{_tidegate.SIMD}; the variable TIDEGATE_SIMD chooses others"
     yield "threads", f"{tidegate.default_threads()} by default, {os.cpu_count()} cores"
 
 

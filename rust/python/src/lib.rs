@@ -65,6 +65,7 @@ mod reader;
 mod stream_join;
 mod window_join;
 
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use tidegate::Allocator;
 
@@ -116,6 +117,9 @@ mod _tidegate {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("BUILD_PROFILE", if cfg!(debug_assertions) { "debug" } else { "release" })?;
+        let simd = tidegate::chosen_instructions()
+            .map_err(|refused| PyImportError::new_err(refused.to_string()))?;
+        module.add("SIMD", simd.name())?;
         let end_readers = wrap_pyfunction!(reader::end_readers, module)?;
         module.py().import("atexit")?.call_method1("register", (end_readers,))?;
         error::register(module)

@@ -3,16 +3,19 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
+#[cfg(target_arch = "x86_64")]
+use crate::simd::instructions::Instructions;
+
 /// The number of keys below `key` among `N` sorted ones; `N` is a multiple of 8.
 #[inline]
 pub(crate) fn count_below<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     #[cfg(target_arch = "x86_64")]
     {
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("popcnt") {
+        if Instructions::Avx512.are_used() {
             // SAFETY: the processor has the instructions.
             return unsafe { count_avx512(keys, key) };
         }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+        if Instructions::Avx2.are_used() {
             // SAFETY: the processor has the instructions.
             return unsafe { count_avx2(keys, key) };
         }
@@ -85,7 +88,7 @@ mod tests {
             assert_eq!((count_below(&keys, key), count_upto(&keys, key)), (below, upto));
             assert_eq!(count_portable(&keys, key), below);
             #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+            if Instructions::Avx2.are_used() {
                 // SAFETY: the processor has the instructions.
                 assert_eq!(unsafe { count_avx2(&keys, key) }, below);
             }

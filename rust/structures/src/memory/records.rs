@@ -8,6 +8,8 @@ use bytemuck::Pod;
 
 use super::gather::Store;
 use super::pages::{Pages, Slot};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::instructions::Instructions;
 
 /// The most columns of a record.
 pub const COLUMNS: usize = 4;
@@ -211,7 +213,7 @@ macro_rules! wide {
                 store: Store,
             ) -> (usize, bool) {
                 #[cfg(target_arch = "x86_64")]
-                if std::arch::is_x86_feature_detected!("avx512f") && !records.is_empty() {
+                if Instructions::Avx512.are_used() && !records.is_empty() {
                     assert_a_value_a_place(out, places, $columns);
                     let done = places.len() / 8 * 8;
                     // Streaming stores are of whole cache lines.
@@ -512,7 +514,7 @@ mod tests {
     #[test]
     fn a_kernel_refuses_columns_that_are_too_short_or_too_many() {
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx512f") {
+        if Instructions::Avx512.are_used() {
             let places = [0; 16];
             let refused = |work: &mut dyn FnMut()| {
                 let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))

@@ -10,6 +10,8 @@
 //! Before AVX-512 vectors have no unsigned comparison. There a range is moved to the signed
 //! numbers, and values beyond it are compared instead: two instructions where there would be three.
 
+use super::instructions::{Instructions, available, instructions};
+
 /// A range of unsigned values: `low`, and how far the largest is above it.
 ///
 /// One subtraction and one comparison test it, since what is below wraps around to what is far
@@ -107,52 +109,9 @@ pub fn scan_two_by<A: Lane, B: Lane, const N: usize>(
     found: &mut [Vec<u32>; N],
 ) {
     assert_eq!(first.len(), second.len(), "columns of one length");
-    assert!(Instructions::available().contains(&by), "instructions of this processor");
+    assert!(available().contains(&by), "instructions of this processor");
     let ranges = Ranges { values: first, second, spans: first_spans, second_spans, base };
     ranges.find::<true>(by, found);
-}
-
-/// Instructions that values are compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Instructions {
-    /// AVX-512, with its bytes and words.
-    Avx512,
-    /// AVX2.
-    Avx2,
-    /// The instructions that every processor of the target has.
-    Portable,
-}
-
-impl Instructions {
-    /// The instructions of this processor, the widest first.
-    pub fn available() -> &'static [Instructions] {
-        use Instructions::{Avx2, Avx512, Portable};
-        #[cfg(target_arch = "x86_64")]
-        return match () {
-            () if x86::has_avx512() && x86::has_avx2() => &[Avx512, Avx2, Portable],
-            () if x86::has_avx2() => &[Avx2, Portable],
-            () => &[Portable],
-        };
-        #[cfg(not(target_arch = "x86_64"))]
-        &[Portable]
-    }
-}
-
-impl std::fmt::Display for Instructions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Instructions::Avx512 => "AVX-512",
-            Instructions::Avx2 => "AVX2",
-            Instructions::Portable if cfg!(target_arch = "x86_64") => "SSE2",
-            Instructions::Portable if cfg!(target_feature = "neon") => "NEON",
-            Instructions::Portable => "portable instructions",
-        })
-    }
-}
-
-/// The processor's widest instructions.
-pub fn instructions() -> Instructions {
-    Instructions::available()[0]
 }
 
 /// Two columns, of which the second may be unused, and the ranges of `N` rows.
@@ -192,18 +151,6 @@ type Moved<A, B, const N: usize> = ([Span<A>; N], [Span<B>; N]);
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{Lane, Moved, Ranges, tiles};
-
-    #[inline]
-    pub(super) fn has_avx512() -> bool {
-        std::arch::is_x86_feature_detected!("avx512f")
-            && std::arch::is_x86_feature_detected!("avx512bw")
-            && std::arch::is_x86_feature_detected!("avx512vl")
-    }
-
-    #[inline]
-    pub(super) fn has_avx2() -> bool {
-        std::arch::is_x86_feature_detected!("avx2")
-    }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     pub(super) fn avx512<A: Lane, B: Lane, const TWO: bool, const N: usize>(
@@ -359,7 +306,7 @@ mod tests {
         for (row, found) in found.iter().enumerate() {
             assert_eq!(*found, expected(row, true), "row {row}");
         }
-        for &by in Instructions::available() {
+        for &by in available() {
             let mut again: [Vec<u32>; 4] = Default::default();
             scan_two_by(by, &first, &second, &of_first, &of_second, 7, &mut again);
             assert_eq!(again, found, "with {by}");
@@ -394,7 +341,7 @@ mod tests {
         assert_eq!(found, [vec![0, 1, 2, 3], vec![3], vec![0], vec![1, 2]]);
         // In a tile, too, whatever compares.
         let tile: Vec<u64> = values.into_iter().cycle().take(TILE).collect();
-        for &by in Instructions::available() {
+        for &by in available() {
             let mut of_tile: [Vec<u32>; 4] = Default::default();
             scan_two_by(by, &tile, &tile, &spans, &spans, 0, &mut of_tile);
             assert_eq!(

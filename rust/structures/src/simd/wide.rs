@@ -1,5 +1,8 @@
 //! Code compiled for the wide instructions of newer processors.
 
+#[cfg(target_arch = "x86_64")]
+use super::instructions::Instructions;
+
 /// Work that is compiled for the instructions of its caller.
 pub trait Work {
     /// What comes of it.
@@ -22,8 +25,7 @@ pub fn wide<W: Work>(work: W) -> W::Output {
         fn with_avx2<W: Work>(work: W) -> W::Output {
             work.run()
         }
-        use std::arch::is_x86_feature_detected as has;
-        if has!("avx2") && has!("bmi1") && has!("bmi2") && has!("popcnt") {
+        if Instructions::Avx2.are_used() {
             // SAFETY: the processor has the features.
             return unsafe { with_avx2(work) };
         }

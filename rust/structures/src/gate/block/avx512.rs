@@ -1,6 +1,5 @@
 //! The passes of the merge, with instructions of 512 bits.
 
-use std::arch::is_x86_feature_detected;
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi16, _mm512_loadu_si512, _mm512_mask_max_epu32,
     _mm512_maskz_permutexvar_epi16, _mm512_max_epu16, _mm512_min_epu32, _mm512_permutexvar_epi16,
@@ -9,13 +8,11 @@ use std::arch::x86_64::{
 };
 
 use super::scatter::{LANES, Passes};
+use crate::simd::instructions::Instructions;
 
-/// Whether the processor has the features that this module and its callers use.
+/// Whether the features that this module and its callers use are there, and to be used.
 pub(super) fn is_supported() -> bool {
-    is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vl")
+    Instructions::Avx512.are_used()
 }
 
 /// For a processor for which [`is_supported`] said so.

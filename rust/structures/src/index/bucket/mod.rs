@@ -263,14 +263,11 @@ impl BucketIndex {
     }
 }
 
-/// Whether the processor has the instructions of the widest kernel.
+/// Whether the instructions of the widest kernel are there, and to be used.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn has_avx512() -> bool {
-    is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("popcnt")
+    crate::simd::instructions::Instructions::Avx512.are_used()
 }
 
 impl WindowIndex for BucketIndex {

@@ -1,0 +1,131 @@
+//! Which instructions loops use: the only place that asks the processor.
+
+use std::env;
+use std::fmt;
+use std::sync::OnceLock;
+
+/// The name of the environment variable that chooses the instructions, for instance to see what a
+/// program would do on an older processor. It is read once, when the first loop asks.
+pub const VARIABLE: &str = "TIDEGATE_SIMD";
+
+/// Sets of instructions, each with the sets before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Instructions {
+    /// The instructions that every processor of the target has.
+    Portable,
+    /// AVX2, with the two sets of bit manipulations and the count of bits.
+    Avx2,
+    /// AVX-512: its foundation, bytes and words, doubles and quads, and shorter vectors.
+    Avx512,
+}
+
+/// The instructions that [`VARIABLE`] asks for cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused(String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = available().iter().map(|one| one.name()).collect();
+        let names = names.join("`, `");
+        write!(f, "{VARIABLE}: expected one of `{names}` on this machine, got `{}`", self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Instructions {
+    /// The name of the set in [`VARIABLE`].
+    pub fn name(self) -> &'static str {
+        match self {
+            Instructions::Portable => "portable",
+            Instructions::Avx2 => "avx2",
+            Instructions::Avx512 => "avx512",
+        }
+    }
+
+    /// Whether loops may use these instructions.
+    #[inline]
+    pub fn are_used(self) -> bool {
+        self <= instructions()
+    }
+}
+
+impl fmt::Display for Instructions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Instructions::Avx512 => "AVX-512",
+            Instructions::Avx2 => "AVX2",
+            Instructions::Portable if cfg!(target_arch = "x86_64") => "SSE2",
+            Instructions::Portable if cfg!(target_feature = "neon") => "NEON",
+            Instructions::Portable => "portable instructions",
+        })
+    }
+}
+
+/// The instructions that this processor has, the narrowest first.
+pub fn available() -> &'static [Instructions] {
+    use Instructions::{Avx2, Avx512, Portable};
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::is_x86_feature_detected as has;
+        if has!("avx2") && has!("bmi1") && has!("bmi2") && has!("popcnt") {
+            let is_wide =
+                has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
+            return if is_wide { &[Portable, Avx2, Avx512] } else { &[Portable, Avx2] };
+        }
+    }
+    let _ = (Avx2, Avx512);
+    &[Portable]
+}
+
+/// The widest instructions that loops use: those of [`VARIABLE`], or the widest that the processor
+/// has. Where [`chosen`] is an error, it is the portable ones.
+#[inline]
+pub fn instructions() -> Instructions {
+    static USED: OnceLock<Instructions> = OnceLock::new();
+    *USED.get_or_init(|| chosen().unwrap_or(Instructions::Portable))
+}
+
+/// The instructions that [`VARIABLE`] chooses; an error if this processor has none of that name.
+pub fn chosen() -> Result<Instructions, Refused> {
+    match env::var_os(VARIABLE) {
+        None => Ok(widest()),
+        Some(name) => named(&name.to_string_lossy()),
+    }
+}
+
+fn widest() -> Instructions {
+    available().iter().copied().max().unwrap_or(Instructions::Portable)
+}
+
+fn named(name: &str) -> Result<Instructions, Refused> {
+    match name {
+        "" => Ok(widest()),
+        _ => available()
+            .iter()
+            .copied()
+            .find(|one| one.name() == name)
+            .ok_or_else(|| Refused(name.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_chooses_instructions_that_are_there() {
+        for &one in available() {
+            assert_eq!(named(one.name()), Ok(one));
+        }
+        assert_eq!(named(""), Ok(widest()));
+        assert!(Instructions::Portable.are_used());
+    }
+
+    #[test]
+    fn other_names_are_refused() {
+        let refused = named("sse9").unwrap_err().to_string();
+        assert!(refused.starts_with("TIDEGATE_SIMD: expected one of `portable`"), "{refused}");
+        assert!(refused.ends_with("on this machine, got `sse9`"), "{refused}");
+    }
+}
