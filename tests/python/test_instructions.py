@@ -37,7 +37,7 @@ found = [
     tg.aggregate([left, right], on="ts", by="k", size=100, advance=10,
                  aggs={"n": tg.agg.count(), "y": tg.agg.sum("y"), "x": tg.agg.max("x")}),
     tg.interval_join(left, right, on="ts", by="k", lower=-20, upper=20,
-                     aggs={"y": tg.agg.sum("y"), "x": tg.agg.max("x")}),
+                     aggs={"sum": tg.agg.sum("y"), "max": tg.agg.max("x")}),
 ]
 for index in ["buckets", "bplus-tree"]:
     join = tg.BandJoin(left.schema, right.schema, on="x", within=1, time="ts", window=100,
