@@ -7,8 +7,8 @@ use std::array;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use tidegate_structures::instructions::{available, instructions};
 use tidegate_structures::simd::bitmaps::{BUCKETS, Bitmaps};
-use tidegate_structures::simd::instructions::{available, instructions};
 use tidegate_structures::simd::scan::{Lane, Span, scan, scan_two_by};
 
 /// Rows of the window.

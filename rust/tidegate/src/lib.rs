@@ -78,6 +78,6 @@ pub use tidegate_operators::asof::Strategy;
 pub use tidegate_operators::band::index::IndexKind;
 pub use tidegate_operators::driver::{Driver, MAX_THREADS, default_threads, with_threads};
 pub use tidegate_operators::rows::{Closed, How};
+pub use tidegate_structures::instructions::{Instructions, chosen as chosen_instructions};
 pub use tidegate_structures::memory::Allocator;
-pub use tidegate_structures::simd::instructions::{Instructions, chosen as chosen_instructions};
 pub use tidegate_sync::Stop;

@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 
 #[cfg(target_arch = "x86_64")]
-use crate::simd::instructions::Instructions;
+use crate::instructions::Instructions;
 
 /// The number of keys below `key` among `N` sorted ones; `N` is a multiple of 8.
 #[inline]

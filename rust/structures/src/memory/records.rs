@@ -9,7 +9,7 @@ use bytemuck::Pod;
 use super::gather::Store;
 use super::pages::{Pages, Slot};
 #[cfg(target_arch = "x86_64")]
-use crate::simd::instructions::Instructions;
+use crate::instructions::Instructions;
 
 /// The most columns of a record.
 pub const COLUMNS: usize = 4;

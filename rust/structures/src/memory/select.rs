@@ -8,7 +8,7 @@ pub fn select_within(values: &[i64], low: i64, high: i64, first: u32, found: &mu
     found.resize(before + values.len() + WIDTH, 0);
     let out = &mut found[before..];
     #[cfg(target_arch = "x86_64")]
-    let count = if crate::simd::instructions::Instructions::Avx512.are_used() {
+    let count = if crate::instructions::Instructions::Avx512.are_used() {
         // SAFETY: the processor has the features.
         unsafe { avx512(values, low, high, first, out) }
     } else {

@@ -2,12 +2,10 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `instructions.rs` | which instructions are used |
 //! | `wide.rs` | runs a loop as compiled for AVX2, where the processor has it |
 //! | `scan.rs` | places where columns are in given ranges, with the widest instructions there are |
 //! | `bitmaps.rs` | the same by a bitmap for each of a few buckets of values |
 
 pub mod bitmaps;
-pub mod instructions;
 pub mod scan;
 pub mod wide;

@@ -10,7 +10,7 @@
 //! Before AVX-512 vectors have no unsigned comparison. There a range is moved to the signed
 //! numbers, and values beyond it are compared instead: two instructions where there would be three.
 
-use super::instructions::{Instructions, available, instructions};
+use crate::instructions::{Instructions, available, instructions};
 
 /// A range of unsigned values: `low`, and how far the largest is above it.
 ///

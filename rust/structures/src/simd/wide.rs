@@ -1,7 +1,7 @@
 //! Code compiled for the wide instructions of newer processors.
 
 #[cfg(target_arch = "x86_64")]
-use super::instructions::Instructions;
+use crate::instructions::Instructions;
 
 /// Work that is compiled for the instructions of its caller.
 pub trait Work {

@@ -111,7 +111,7 @@ impl JoinPlan {
     /// The line of an explanation that says how a condition is tested, if there is one.
     pub(crate) fn describe_scan(&self) -> Option<String> {
         let (scanned, all) = self.predicate.as_ref()?.comparisons();
-        let wide = tidegate_structures::simd::instructions::instructions();
+        let wide = tidegate_structures::instructions::instructions();
         Some(match scanned {
             0 => "  scan       none: the condition has no conjunct that compares numbers of the two sides".to_owned(),
             _ => format!("  scan       {scanned} of {all} conjuncts, as ranges of numbers, with {wide}"),

@@ -8,7 +8,7 @@ use std::arch::x86_64::{
 };
 
 use super::scatter::{LANES, Passes};
-use crate::simd::instructions::Instructions;
+use crate::instructions::Instructions;
 
 /// Whether the features that this module and its callers use are there, and to be used.
 pub(super) fn is_supported() -> bool {

@@ -267,7 +267,7 @@ impl BucketIndex {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn has_avx512() -> bool {
-    crate::simd::instructions::Instructions::Avx512.are_used()
+    crate::instructions::Instructions::Avx512.are_used()
 }
 
 impl WindowIndex for BucketIndex {
