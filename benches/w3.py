@@ -114,10 +114,9 @@ def linear(options: argparse.Namespace) -> list[Row]:
         rng = np.random.Generator(np.random.PCG64(SEED))
         few = [table(rng, 8_000, 0, 1000, names) for names in ("xy", "ab")]
         many = [table(rng, 100_000, 0, 1000, names) for names in ("xy", "ab")]
-        query = {"on": "ts", "threads": count}
         evaluated = f"({where}) OR FALSE"
         found, wanted = (
-            tidegate.window_join(*few, window=2_000_000, where=condition, **query)
+            tidegate.window_join(*few, window=2_000_000, on="ts", where=condition, threads=count)
             for condition in (where, evaluated)
         )
         if not found.equals(wanted):
@@ -127,7 +126,9 @@ def linear(options: argparse.Namespace) -> list[Row]:
             sides, condition = (many, where) if kind == "scanned" else (few, evaluated)
             rows = sides[0].num_rows
             start = time.perf_counter()
-            tidegate.window_join(*sides, window=rows // 4 * 1000, where=condition, **query)
+            tidegate.window_join(
+                *sides, window=rows // 4 * 1000, on="ts", where=condition, threads=count
+            )
             took = time.perf_counter() - start
             rates[kind].append(compared(rows, rows // 4 * 1000, 1000) / took / 1e9)
         results.append(
