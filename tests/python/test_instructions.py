@@ -71,7 +71,7 @@ def test_all_instructions_give_the_same_rows() -> None:
     assert widest.returncode == 0, widest.stderr
     default, digest = widest.stdout.split()
 
-    # In the order of the sets, of which each has those before it.
+    # Each set contains the sets before it.
     sets = ["portable", "avx2", "avx512"]
     for instructions in sets[: sets.index(default) + 1]:
         found = run(instructions)

@@ -78,8 +78,8 @@ pub fn available() -> &'static [Instructions] {
     &[Portable]
 }
 
-/// The widest instructions that loops use: those of [`VARIABLE`], or the widest that the processor
-/// has. Where [`chosen`] is an error, it is the portable ones.
+/// The widest instructions that loops use. [`VARIABLE`] names them; without it, loops use the widest
+/// set of the processor. Where [`chosen`] is an error, loops use the portable set.
 #[inline]
 pub fn instructions() -> Instructions {
     static USED: OnceLock<Instructions> = OnceLock::new();

@@ -26,6 +26,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use super::words::{FoldedWord, Operation, Word};
 use crate::driver::{Driver, Stopped};
 use crate::interval::{PartnerColumns, pane_begin, pane_borders, pane_end};
+use crate::matches::MAX_ROWS;
 use crate::order::{JoinColumns, are_sorted, gallop};
 use crate::rows::NO_KEY;
 use crate::rows::interval::LeftReach;
@@ -103,6 +104,8 @@ impl<'a> Passes<'a> {
         driver: &Driver,
     ) -> Result<Option<Self>, Stopped> {
         let PartnerColumns { left, right, key_count, interval, with_prevailing } = columns;
+        let is_numbered = |side: JoinColumns<'_>| side.ts.len() < MAX_ROWS;
+        assert!(is_numbered(left) && is_numbered(right), "row numbers fit in 32 bits");
         let (Some(left), Some(right)) = (Rows::new(left), Rows::new(right)) else {
             return Ok(None);
         };

@@ -211,8 +211,7 @@ impl OfWords for Count {
 
 /// How the words of numbers are added up.
 pub(in super::super) trait AddedUp: Words {
-    /// The operation; none for numbers of two words, of which the second takes what the first
-    /// carries.
+    /// The operation; none for numbers of two words: the second word takes the carry of the first.
     const OPERATIONS: &[Operation];
 }
 

@@ -172,7 +172,7 @@ impl Forms {
         }
     }
 
-    /// `first <order> second` in floats, one of which is a constant.
+    /// `first <order> second` in floats, where one operand is a constant.
     fn than_constant(&mut self, first: &Bound, order: Order, second: &Bound) -> Option<()> {
         match Constant::of(second) {
             Some(than) => self.float(first, order, than.float),
@@ -368,7 +368,7 @@ fn negate(parts: &mut [Part]) -> Option<()> {
     Some(())
 }
 
-/// The expression that computes a sum of parts, of which the first has a positive factor.
+/// The expression that computes a sum of parts. The first part has a positive factor.
 fn number(parts: &[Part]) -> Option<Bound> {
     if let [Part { bound, factor: 1 }] = parts {
         return column(bound, Domain::Whole).cloned();

@@ -1,4 +1,4 @@
-//! Watches expressions in integers of which a pair may overflow.
+//! Watches expressions in integers, which may overflow for some pair.
 //!
 //! A comparison that was taken apart is computed in another way than it was written. Where a pair
 //! overflows as it was written, this is an error, and the pair has to be evaluated. Whether one may
@@ -56,7 +56,7 @@ impl Overflow {
         Some(self.range(&self.form, &mut ends).is_err())
     }
 
-    /// The ends of an expression, given those of its parts in order; none where it has no value.
+    /// The ends of an expression, given the ends of its parts in order; none where it has no value.
     fn range(
         &self,
         bound: &Bound,

@@ -84,7 +84,7 @@ impl Scan {
 
     /// The numbers of rows, for each pushed comparison. `None` if the whole predicate has to be
     /// evaluated on each pair. This is so in three cases: computing a number fails, though its row
-    /// may be in no pair; a pair of these rows and of those of the calls before may overflow; or a
+    /// may be in no pair; a pair of rows, of this call or of calls before, may overflow; or a
     /// number is missing and the residual predicate may fail. A comparison with null is null, and
     /// `and` then still evaluates the residual predicate.
     pub(crate) fn numbers(
