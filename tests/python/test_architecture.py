@@ -30,7 +30,7 @@ ENTRANCES = re.compile(r"\w*join|aggregate\w*|merge|\w*Join|Streaming\w+|Aggrega
 # reads `--checkpoint`, which no native call knows.
 READERS_OF_TEXTS = {"cli/app.py"}
 JOINS = "rust/tidegate/src/stream/join/mod.rs"
-PAGES = "rust/structures/src/memory/pages.rs"
+POOL = "rust/structures/src/memory/pool.rs"
 SOURCES = "rust/tidegate/src/stream/intake/source.rs"
 ROW_GATE = "rust/structures/src/papers/row_gate"
 SENT_WHOLE = "python/tidegate/spark/driver/whole.py"
@@ -40,13 +40,13 @@ COMMAND = "python/tidegate/cli/app.py"
 QUOTED = [
     ("ARCHITECTURE.md", "about {} rows at most (`EPOCH_ROWS`)", JOINS, "EPOCH_ROWS", 1),
     ("DESIGN.md", "about {} at a time", JOINS, "EPOCH_ROWS", 1),
-    ("ARCHITECTURE.md", "Fresh {} KiB pages", PAGES, "PAGE", 1 << 10),
-    ("ARCHITECTURE.md", "asks for {} MiB pages", PAGES, "HUGE_PAGE", 1 << 20),
-    ("ARCHITECTURE.md", "keeps up to {} MiB of them", PAGES, "POOL_BYTES", 1 << 20),
-    ("ARCHITECTURE.md", "keeps up to {} GiB more", PAGES, "LENT_BYTES", 1 << 30),
-    ("DESIGN.md", "With {} KiB pages", PAGES, "PAGE", 1 << 10),
-    ("DESIGN.md", "keeps up to {} MiB", PAGES, "POOL_BYTES", 1 << 20),
-    ("DESIGN.md", "keeps up to {} GiB more", PAGES, "LENT_BYTES", 1 << 30),
+    ("ARCHITECTURE.md", "Fresh {} KiB pages", POOL, "PAGE", 1 << 10),
+    ("ARCHITECTURE.md", "asks for {} MiB pages", POOL, "HUGE_PAGE", 1 << 20),
+    ("ARCHITECTURE.md", "keeps up to {} MiB for the next join", POOL, "POOL_BYTES", 1 << 20),
+    ("ARCHITECTURE.md", "keeps up to {} GiB more", POOL, "LENT_BYTES", 1 << 30),
+    ("DESIGN.md", "With {} KiB pages", POOL, "PAGE", 1 << 10),
+    ("DESIGN.md", "keeps up to {} MiB", POOL, "POOL_BYTES", 1 << 20),
+    ("DESIGN.md", "keeps up to {} GiB more", POOL, "LENT_BYTES", 1 << 30),
     ("ARCHITECTURE.md", "signals every {} ms", "rust/python/src/interrupt.rs", "PATIENCE", 1),
     (f"{ROW_GATE}/README.md", "({} nodes", f"{ROW_GATE}/reclaim.rs", "NODES_BETWEEN", 1),
     (

@@ -3,12 +3,14 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `pages.rs` | large arrays on reused huge pages |
+//! | `pool.rs` | those pages: extents of mappings, free or in use |
 //! | `slots.rs` | their places until they are written, which cannot be read |
 //! | `partition.rs` | stable parallel partitioning by a dense key; `partition/merge.rs` also finds matches |
 //! | `gather.rs` | values by row number, with AVX-512 where the processor has it |
 //! | `records.rs` | the same for several columns that lie side by side, also of rows that come and leave |
 //! | `select.rs` | the values of an array in a range |
 //! | `bits.rs` | a set of row numbers |
+//! | `allocator.rs` | what vectors come from: the pool, or the system |
 //! | `left.rs`, `limit.rs`, `reserve.rs` | memory that the machine leaves, or a limit; for small requests |
 //!
 //! # Memory that may not be there
@@ -34,12 +36,14 @@
 //! processes when the pages are written to. Two requests at the same time may both find what is
 //! enough for one.
 
+mod allocator;
 pub mod bits;
 pub mod gather;
 mod left;
 mod limit;
 pub mod pages;
 pub mod partition;
+mod pool;
 pub mod records;
 mod reserve;
 pub mod select;
@@ -51,7 +55,8 @@ use std::panic::resume_unwind;
 
 use memmap2::MmapOptions;
 
-pub use reserve::{Allocator, RESERVE};
+pub use allocator::Allocator;
+pub use reserve::RESERVE;
 
 /// Requests from this size on are tried before they are made.
 pub const LARGE: usize = 1 << 20;
@@ -115,7 +120,7 @@ fn look(bytes: usize) -> Result<(), OutOfMemory> {
     // The addresses, as an allocator would take them, and given back at once.
     let try_one = || MmapOptions::new().len(bytes).map_anon().is_ok();
     let is_possible =
-        isize::try_from(bytes).is_ok() && (try_one() || (pages::empty_pool() && try_one()));
+        isize::try_from(bytes).is_ok() && (try_one() || (pool::empty_pool() && try_one()));
     if is_possible { Ok(()) } else { Err(OutOfMemory::refused(bytes)) }
 }
 
@@ -125,7 +130,7 @@ pub(crate) fn is_left(bytes: usize) -> Result<(), OutOfMemory> {
     if bytes < LOOKED_AT || left::left().filter(is_short).is_none() {
         return Ok(());
     }
-    pages::empty_pool();
+    pool::empty_pool();
     match left::left().filter(is_short) {
         None => Ok(()),
         left => Err(OutOfMemory { bytes, left }),

@@ -1,12 +1,11 @@
 //! Addresses that are kept for small allocations once the system refuses.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use memmap2::{MmapMut, MmapOptions};
 use tidegate_sync::Counter;
 
-use super::{OutOfMemory, limit, pages};
+use super::{OutOfMemory, limit, pool};
 
 /// Bytes of the reserve where no limit on the process says otherwise: what all threads together
 /// allocate in small pieces between two [checks](super::check). They are addresses only, of which
@@ -54,7 +53,7 @@ pub(super) fn renew() -> Result<(), OutOfMemory> {
         let sizes =
             || std::iter::successors(Some(most), |size| (size / 2 >= LEAST).then_some(size / 2));
         addresses.reserve = take(most).or_else(|| {
-            pages::empty_pool();
+            pool::empty_pool();
             sizes().find_map(take)
         });
     }
@@ -86,81 +85,5 @@ fn lock() -> Option<MutexGuard<'static, Addresses>> {
     }
 }
 
-/// The system's allocator. Where that refuses, what is kept for later arrays is given back, then
-/// the reserve is.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Allocator;
-
-/// Allocates once more, after memory was given back.
-#[cold]
-fn again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
-    for give_back in [pages::empty_pool, spend, spend_last] {
-        if give_back() {
-            let memory = allocate();
-            if !memory.is_null() {
-                return memory;
-            }
-        }
-    }
-    std::ptr::null_mut()
-}
-
-#[inline]
-fn or_again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
-    let memory = allocate();
-    if memory.is_null() { again(allocate) } else { memory }
-}
-
-// SAFETY: each call is handed on to the system's allocator with the caller's arguments, once or,
-// where that gave nothing, several times; what it gives is returned. Nothing in between unwinds:
-// maps are removed, and locks only tried.
-unsafe impl GlobalAlloc for Allocator {
-    #[inline]
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller says.
-        or_again(|| unsafe { System.alloc(layout) })
-    }
-
-    #[inline]
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as the caller says; all memory is the system's.
-        unsafe { System.dealloc(memory, layout) }
-    }
-
-    #[inline]
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller says.
-        or_again(|| unsafe { System.alloc_zeroed(layout) })
-    }
-
-    #[inline]
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // SAFETY: as the caller says; memory that could not be grown is as it was.
-        or_again(|| unsafe { System.realloc(memory, layout, bytes) })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use super::*;
-
-    #[test]
-    fn a_refused_allocation_is_tried_again_with_the_reserve() {
-        renew().unwrap();
-        assert!(is_whole());
-        let (tries, memory) = (Cell::new(0), Cell::new(0_u8));
-        let allocate = || {
-            tries.set(tries.get() + 1);
-            if is_whole() { std::ptr::null_mut() } else { memory.as_ptr() }
-        };
-        assert!(!or_again(allocate).is_null());
-        assert!(tries.get() >= 2 && !is_whole());
-        renew().unwrap();
-        assert!(is_whole());
-        assert!(or_again(std::ptr::null_mut).is_null(), "there is nothing left to give");
-        super::super::check();
-        assert!(is_whole());
-    }
-}
+/// What gives memory back once the system refuses, the dearest last; each says whether there was any.
+pub(super) const GIVE_BACK: [fn() -> bool; 3] = [pool::empty_pool, spend, spend_last];

@@ -1,0 +1,224 @@
+//! The allocator of a process: the pool for large requests, the system for small ones.
+//!
+//! A vector of rows comes and goes with each call, as [`Pages`](super::pages::Pages) do. The heap
+//! gives it back to the system and clears new pages for the next one, which costs more than the rows
+//! in it. So a request of [`SMALL`] bytes or more is an extent of the pool, which keeps its own
+//! description in its first [`HEADER`] bytes.
+//!
+//! Where the system refuses memory, what is kept for later arrays is given back, then the reserve
+//! is.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ptr;
+
+use super::pages::SMALL;
+use super::pool::{Extent, HEADER};
+use super::reserve::GIVE_BACK;
+
+/// The allocator. Where the system refuses, what is kept for later arrays is given back, then the
+/// reserve is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allocator;
+
+/// Allocates once more, after memory was given back.
+#[cold]
+fn again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
+    for give_back in GIVE_BACK {
+        if give_back() {
+            let memory = allocate();
+            if !memory.is_null() {
+                return memory;
+            }
+        }
+    }
+    ptr::null_mut()
+}
+
+#[inline]
+fn or_again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
+    let memory = allocate();
+    if memory.is_null() { again(allocate) } else { memory }
+}
+
+/// Whether a request is served by the pool. Sanitizers see the borders of the system's memory only.
+#[inline]
+fn is_pooled(layout: Layout) -> bool {
+    layout.size() >= SMALL && layout.align() <= HEADER && !cfg!(tidegate_stress)
+}
+
+/// An extent for a request; nothing where there is no memory.
+fn extent(layout: Layout) -> Option<Extent> {
+    Extent::take(layout.size().checked_add(HEADER)?).ok()
+}
+
+#[cold]
+fn take(layout: Layout) -> *mut u8 {
+    or_again(|| extent(layout).map_or(ptr::null_mut(), Extent::into_memory))
+}
+
+#[cold]
+fn take_zeroed(layout: Layout) -> *mut u8 {
+    or_again(|| {
+        let Some(mut extent) = extent(layout) else { return ptr::null_mut() };
+        if !extent.is_zero() {
+            extent.bytes_mut()[..HEADER + layout.size()].fill(0);
+        }
+        extent.into_memory()
+    })
+}
+
+/// Makes memory of the pool longer or shorter, which leaves it where it is; or nothing.
+///
+/// # Safety
+///
+/// The memory is from [`Extent::into_memory`].
+#[cold]
+unsafe fn resize(memory: *mut u8, layout: Layout, bytes: usize) -> Option<*mut u8> {
+    let wanted = Layout::from_size_align(bytes, layout.align()).ok().filter(|&it| is_pooled(it))?;
+    // SAFETY: as the caller says, and it is given back to the same place below.
+    let mut extent = unsafe { Extent::from_memory(memory) };
+    let is_resized = extent.resize(HEADER + wanted.size());
+    let memory = extent.into_memory();
+    is_resized.then_some(memory)
+}
+
+// SAFETY: each call is handed on with the caller's arguments to the system's allocator or, by its
+// layout alone, to the pool, once or, where that gave nothing, several times; what it gives is
+// returned. An extent has its own addresses from behind its header on, at a multiple of the header's
+// size, which no alignment that is asked of it exceeds. Nothing in between unwinds: maps are removed,
+// and locks only tried.
+unsafe impl GlobalAlloc for Allocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if is_pooled(layout) {
+            return take(layout);
+        }
+        // SAFETY: as the caller says.
+        or_again(|| unsafe { System.alloc(layout) })
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        if is_pooled(layout) {
+            // SAFETY: of this layout, memory comes from the pool; the caller does not use it again.
+            return unsafe { Extent::from_memory(memory) }.give_back();
+        }
+        // SAFETY: as the caller says; of this layout, memory is the system's.
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if is_pooled(layout) {
+            return take_zeroed(layout);
+        }
+        // SAFETY: as the caller says.
+        or_again(|| unsafe { System.alloc_zeroed(layout) })
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: the caller says that the size, rounded up to the alignment, is one.
+        let wanted = unsafe { Layout::from_size_align_unchecked(bytes, layout.align()) };
+        if !is_pooled(layout) && !is_pooled(wanted) {
+            // SAFETY: as the caller says; memory that could not be grown is as it was.
+            return or_again(|| unsafe { System.realloc(memory, layout, bytes) });
+        }
+        if is_pooled(layout) {
+            // SAFETY: of this layout, memory comes from the pool.
+            if let Some(memory) = unsafe { resize(memory, layout, bytes) } {
+                return memory;
+            }
+        }
+        // SAFETY: the layout is not empty, as the caller says.
+        let other = unsafe { self.alloc(wanted) };
+        if !other.is_null() {
+            // SAFETY: both are at least as long as what is copied, the new one is nobody else's, and
+            // the caller does not use the old one again.
+            unsafe {
+                ptr::copy_nonoverlapping(memory, other, bytes.min(layout.size()));
+                self.dealloc(memory, layout);
+            }
+        }
+        other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::reserve::{is_whole, renew};
+    use super::*;
+
+    #[test]
+    fn a_refused_allocation_is_tried_again_with_the_reserve() {
+        renew().unwrap();
+        assert!(is_whole());
+        let (tries, memory) = (Cell::new(0), Cell::new(0_u8));
+        let allocate = || {
+            tries.set(tries.get() + 1);
+            if is_whole() { std::ptr::null_mut() } else { memory.as_ptr() }
+        };
+        assert!(!or_again(allocate).is_null());
+        assert!(tries.get() >= 2 && !is_whole());
+        renew().unwrap();
+        assert!(is_whole());
+        assert!(or_again(std::ptr::null_mut).is_null(), "there is nothing left to give");
+        super::super::check();
+        assert!(is_whole());
+    }
+
+    /// Bytes that say where they are.
+    fn pattern(at: usize) -> u8 {
+        (at % 251) as u8
+    }
+
+    /// Grows and shrinks memory, and looks at what stays.
+    #[test]
+    fn memory_keeps_its_bytes_when_it_is_resized() {
+        let sizes = [100, SMALL - 1, SMALL, SMALL + 1, 3 * SMALL, 40 * SMALL, SMALL, 9 << 20, 10];
+        for align in [1, 8, 64, 128] {
+            let mut layout = Layout::from_size_align(7, align).unwrap();
+            // SAFETY: layouts are not empty, memory is asked for with the layout that it has, and
+            // written before it is read.
+            unsafe {
+                let mut memory = Allocator.alloc(layout);
+                (0..layout.size()).for_each(|at| memory.add(at).write(pattern(at)));
+                for size in sizes {
+                    memory = Allocator.realloc(memory, layout, size);
+                    assert_eq!(memory.addr() % align, 0);
+                    let kept = layout.size().min(size);
+                    assert!((0..kept).all(|at| memory.add(at).read() == pattern(at)));
+                    layout = Layout::from_size_align(size, align).unwrap();
+                    (kept..size).for_each(|at| memory.add(at).write(pattern(at)));
+                }
+                Allocator.dealloc(memory, layout);
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_are_zeros_in_used_memory() {
+        for size in [10, SMALL, 5 * SMALL + 1, 3 << 20] {
+            let layout = Layout::from_size_align(size, 8).unwrap();
+            for _ in 0..3 {
+                // SAFETY: the layout is not empty, and the same throughout.
+                unsafe {
+                    let memory = Allocator.alloc_zeroed(layout);
+                    let bytes = std::slice::from_raw_parts_mut(memory, size);
+                    assert!(bytes.iter().all(|byte| *byte == 0));
+                    bytes.fill(7);
+                    Allocator.dealloc(memory, layout);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn requests_for_more_than_there_is_get_nothing() {
+        let layout = Layout::from_size_align(isize::MAX as usize - 64, 8).unwrap();
+        // SAFETY: the layout is not empty.
+        assert!(unsafe { Allocator.alloc(layout) }.is_null());
+    }
+}

@@ -1,0 +1,499 @@
+//! The memory behind large arrays: extents of mappings on huge pages, which are cut to size, joined
+//! again and used again.
+//!
+//! An array takes the smallest free [`Extent`] that is large enough, and leaves the rest of it. A
+//! free extent joins its neighbours. So what one part of a call gives back is what the next part
+//! takes, of whatever size: a first call touches few pages, and the memory of a call stays close to
+//! what it uses at one time.
+//!
+//! # Trade-offs
+//!
+//! Of free extents that were used, the pool keeps up to [`POOL_BYTES`]. Beyond these, it keeps up to
+//! [`LENT_BYTES`] that are the kernel's to take as soon as anybody needs memory; until then they
+//! count as the process's. The kernel clears the pages of all others. A mapping's addresses are
+//! given back when none of its extents is in use. A new mapping has at least [`MAPPED`] bytes of
+//! them, most of which may never get a page.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use crate::memory::{self, OutOfMemory};
+
+/// The smallest page that a kernel has: what it takes, and what it leaves once it was written to.
+const PAGE: usize = 4 << 10;
+
+/// A huge page of x86-64, and of aarch64 with 4 KiB base pages.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// The addresses of a mapping, at least, so that the extents of arrays lie side by side, and join
+/// when they are free. A process whose addresses are limited has smaller ones.
+const MAPPED: usize = 256 << 20;
+
+/// The bytes at the start of memory in which its extent is kept: a cache line.
+pub(super) const HEADER: usize = 64;
+
+/// What the pool keeps at most: the result of a join of a million rows a side and what the join
+/// took beside, so that the next such join finds no fresh page.
+const POOL_BYTES: usize = 320 << 20;
+
+/// What the pool keeps beyond that, but for the kernel to take: a result of gigabytes, such as that
+/// of an aggregation of many keys, of which the next one is made several times as fast in memory
+/// that is still mapped.
+#[cfg(target_os = "linux")]
+const LENT_BYTES: usize = 4 << 30;
+
+/// Elsewhere, there is no such memory.
+#[cfg(not(target_os = "linux"))]
+const LENT_BYTES: usize = 0;
+
+static POOL: Mutex<Pool> = Mutex::new(Pool::new());
+
+/// The pool, unless it is in use for long: by a thread that was interrupted, or that existed before
+/// the process forked.
+fn lock_pool() -> Option<MutexGuard<'static, Pool>> {
+    for _ in 0..1000 {
+        match POOL.try_lock() {
+            Ok(pool) => return Some(pool),
+            Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            Err(TryLockError::Poisoned(_)) => return None,
+        }
+    }
+    None
+}
+
+/// Gives what the pool keeps back to the system; whether that was anything.
+pub(super) fn empty_pool() -> bool {
+    // An allocator that waits for memory may wait for the pool: nothing is freed while it is locked.
+    let Some(pool) = lock_pool().map(|mut pool| std::mem::replace(&mut *pool, Pool::new())) else {
+        return false;
+    };
+    pool.free.into_values().for_each(|extent| drop(extent.clear()));
+    pool.bytes[State::Used as usize] + pool.bytes[State::Lent as usize] > 0
+}
+
+/// What is known of the pages of an extent. The pool gives out the first of these before the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    /// They were written to, and are the process's.
+    Used,
+    /// They were written to, and the kernel may take them.
+    Lent,
+    /// There are none, but for a part of a huge page.
+    Fresh,
+}
+
+/// A stretch of a mapping that has one owner.
+pub(super) struct Extent {
+    mapping: Arc<MmapRaw>,
+    /// Where it begins in the mapping, at a page's start.
+    start: usize,
+    /// Its bytes, in whole pages.
+    len: usize,
+    state: State,
+}
+
+impl Extent {
+    /// An extent of at least `bytes` that nobody else has. Its contents are arbitrary.
+    pub(super) fn take(bytes: usize) -> Result<Extent, OutOfMemory> {
+        let len = bytes.checked_next_multiple_of(PAGE).ok_or(OutOfMemory { bytes, left: None })?;
+        if let Some(extent) = lock_pool().and_then(|mut pool| pool.take(len)) {
+            return extent.taken_back();
+        }
+        let mut extent = Extent::map(len)?;
+        if let Some(rest) = extent.split_off(len)
+            && let Some(mut pool) = lock_pool()
+        {
+            pool.insert(rest);
+        }
+        Ok(extent)
+    }
+
+    /// The whole of a new mapping, from a huge page's start.
+    fn map(len: usize) -> Result<Extent, OutOfMemory> {
+        memory::is_left(len)?;
+        let refused = OutOfMemory { bytes: len, left: None };
+        // Room for the start of a huge page.
+        let map = |len: usize| {
+            let memory = MmapOptions::new().len(len.checked_add(HUGE_PAGE)?).map_anon().ok()?;
+            Some((MmapRaw::from(memory), len))
+        };
+        let least = len.checked_next_multiple_of(HUGE_PAGE).ok_or(refused)?;
+        let most = memory::addresses_left().map_or(least.max(MAPPED), |_| least);
+        let (memory, len) = map(most)
+            .or_else(|| map(least))
+            .or_else(|| empty_pool().then(|| map(least)).flatten())
+            .ok_or(refused)?;
+        // Advice that the kernel does not take (no huge pages configured) costs speed, not
+        // correctness.
+        #[cfg(target_os = "linux")]
+        let _ = memory.advise(memmap2::Advice::HugePage);
+        let start = memory.as_ptr().align_offset(HUGE_PAGE);
+        Ok(Extent { mapping: Arc::new(memory), start, len, state: State::Fresh })
+    }
+
+    /// Gives the extent to the pool, or to the system where the pool has enough.
+    pub(super) fn give_back(mut self) {
+        self.state = State::Used;
+        // What the pool does not keep is cleared while others may use the pool.
+        let not_kept = match lock_pool() {
+            Some(mut pool) => pool.keep(self),
+            None => Some(self),
+        };
+        if let Some(cleared) = not_kept.and_then(Extent::clear)
+            && let Some(mut pool) = lock_pool()
+        {
+            pool.insert(cleared);
+        }
+    }
+
+    /// The bytes behind the extent's header, which keeps the extent until
+    /// [`from_memory`](Self::from_memory).
+    pub(super) fn into_memory(self) -> *mut u8 {
+        const { assert!(size_of::<Extent>() <= HEADER && PAGE.is_multiple_of(HEADER)) };
+        debug_assert!(self.len > HEADER);
+        // SAFETY: as in `bytes_mut`; the header is at a page's start, and the extent is longer.
+        unsafe {
+            let start = self.mapping.as_mut_ptr().add(self.start);
+            start.cast::<Extent>().write(self);
+            start.add(HEADER)
+        }
+    }
+
+    /// The extent of bytes that came [from an extent](Self::into_memory).
+    ///
+    /// # Safety
+    ///
+    /// They did, and nobody uses them unless the extent is made into memory again.
+    pub(super) unsafe fn from_memory(memory: *mut u8) -> Extent {
+        // SAFETY: as the caller says, the header is before these bytes.
+        unsafe { memory.sub(HEADER).cast::<Extent>().read() }
+    }
+
+    /// Makes the extent so long that it has at least `bytes`, and not much more, if the addresses
+    /// behind it are free.
+    pub(super) fn resize(&mut self, bytes: usize) -> bool {
+        let Some(len) = bytes.checked_next_multiple_of(PAGE) else { return false };
+        if let Some(rest) = self.split_off(len) {
+            rest.give_back();
+        }
+        let more = len - self.len;
+        if more == 0 {
+            return true;
+        }
+        let next = lock_pool().and_then(|mut pool| pool.take_behind(self, more));
+        let Some(next) = next.and_then(|next| next.taken_back().ok()) else { return false };
+        self.len += next.len;
+        self.state = State::Used;
+        true
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether its pages are there.
+    pub(super) fn is_used(&self) -> bool {
+        self.state == State::Used
+    }
+
+    /// Whether no page of it was written to.
+    pub(super) fn is_zero(&self) -> bool {
+        self.state == State::Fresh
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        debug_assert!(self.state != State::Lent, "what is lent may change");
+        // SAFETY: the extent lies within its mapping, which it keeps alive, and of which it alone
+        // has these addresses: extents of a mapping come from its only one by cutting. A mapping
+        // without a file is zeros until it is written to, and nobody takes pages that are not lent.
+        unsafe { std::slice::from_raw_parts(self.mapping.as_ptr().add(self.start), self.len) }
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        debug_assert!(self.state != State::Lent, "what is lent may change");
+        // SAFETY: as in `bytes`, and the extent is borrowed for good.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.mapping.as_mut_ptr().add(self.start), self.len)
+        }
+    }
+
+    /// Its first address.
+    fn address(&self) -> usize {
+        self.mapping.as_ptr().addr() + self.start
+    }
+
+    /// Cuts the extent to a length, and returns the rest of it.
+    fn split_off(&mut self, len: usize) -> Option<Extent> {
+        let rest = self.len.checked_sub(len).filter(|&rest| rest > 0)?;
+        self.len = len;
+        let start = self.start + len;
+        Some(Extent { mapping: self.mapping.clone(), start, len: rest, state: self.state })
+    }
+
+    /// Whether another extent begins where this one ends, and can be a part of it.
+    fn goes_on_in(&self, next: &Extent) -> bool {
+        Arc::ptr_eq(&self.mapping, &next.mapping)
+            && self.start + self.len == next.start
+            && self.state == next.state
+    }
+
+    /// Takes the pages away, and leaves the addresses unless that was all of the mapping. `None`,
+    /// too, where there is no way to take pages.
+    fn clear(mut self) -> Option<Extent> {
+        if self.state == State::Fresh || Arc::strong_count(&self.mapping) == 1 {
+            return (Arc::strong_count(&self.mapping) > 1).then_some(self);
+        }
+        self.state = State::Fresh;
+        self.advise(Freed::Now).then_some(self)
+    }
+
+    /// Lets the kernel take the pages until they are written to again, if it can. Until
+    /// [`taken_back`](Self::taken_back), the contents may change at any time, and nothing may look
+    /// at them.
+    fn lend(&mut self) -> bool {
+        let lent = self.advise(Freed::Later);
+        if lent {
+            self.state = State::Lent;
+        }
+        lent
+    }
+
+    /// Whether the kernel has taken the pages, or will.
+    #[cfg(target_os = "linux")]
+    fn advise(&mut self, freed: Freed) -> bool {
+        let advice = match freed {
+            Freed::Now => memmap2::UncheckedAdvice::DontNeed,
+            Freed::Later => memmap2::UncheckedAdvice::Free,
+        };
+        // SAFETY: the extent has these addresses for itself, and is borrowed for good: nobody
+        // counts on the contents. Those of lent pages are not read until they are taken back.
+        unsafe { self.mapping.unchecked_advise_range(advice, self.start, self.len) }.is_ok()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn advise(&mut self, _: Freed) -> bool {
+        false
+    }
+
+    /// Ends the loan of an extent that the pool had lent, if there is memory for it: the kernel may
+    /// have taken all of it. It leaves a page that was written to since, be it the old one or a new
+    /// one of zeros. It takes a write for each page, so nobody should wait for it.
+    fn taken_back(mut self) -> Result<Extent, OutOfMemory> {
+        if self.state == State::Lent {
+            memory::is_left(self.len)?;
+            self.state = State::Used;
+            self.bytes_mut().iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);
+        }
+        Ok(self)
+    }
+}
+
+/// When the kernel takes pages.
+#[derive(Clone, Copy, Debug)]
+enum Freed {
+    Now,
+    Later,
+}
+
+/// Free extents.
+struct Pool {
+    /// By their addresses.
+    free: BTreeMap<usize, Extent>,
+    /// By what the pool gives out first: their states, lengths and addresses.
+    by_len: BTreeSet<(State, usize, usize)>,
+    /// The bytes of the extents of each state.
+    bytes: [usize; 3],
+}
+
+impl Pool {
+    const fn new() -> Self {
+        Pool { free: BTreeMap::new(), by_len: BTreeSet::new(), bytes: [0; 3] }
+    }
+
+    /// The start of the smallest free extent of at least `len` bytes, which may be lent.
+    fn take(&mut self, len: usize) -> Option<Extent> {
+        let fit =
+            |state| self.by_len.range((state, len, 0)..=(state, usize::MAX, usize::MAX)).next();
+        let &(_, _, address) =
+            fit(State::Used).or_else(|| fit(State::Lent)).or_else(|| fit(State::Fresh))?;
+        let mut extent = self.remove(address);
+        if let Some(rest) = extent.split_off(len) {
+            self.insert(rest);
+        }
+        Some(extent)
+    }
+
+    /// The first `len` bytes behind an extent, if they are free.
+    fn take_behind(&mut self, extent: &Extent, len: usize) -> Option<Extent> {
+        let address = extent.address() + extent.len;
+        let is_behind = |next: &&Extent| Arc::ptr_eq(&extent.mapping, &next.mapping);
+        self.free.get(&address).filter(is_behind).filter(|next| next.len >= len)?;
+        let mut next = self.remove(address);
+        if let Some(rest) = next.split_off(len) {
+            self.insert(rest);
+        }
+        Some(next)
+    }
+
+    /// Keeps an extent, lends it, or returns it.
+    fn keep(&mut self, mut extent: Extent) -> Option<Extent> {
+        let fits = |state, most| self.bytes[state as usize] + extent.len <= most;
+        let is_kept =
+            fits(State::Used, POOL_BYTES) || (fits(State::Lent, LENT_BYTES) && extent.lend());
+        if !is_kept {
+            return Some(extent);
+        }
+        self.insert(extent);
+        None
+    }
+
+    /// Adds an extent, joined with its neighbours.
+    fn insert(&mut self, mut extent: Extent) {
+        let before = self.free.range(..extent.address()).next_back();
+        if let Some((&address, _)) = before.filter(|(_, before)| before.goes_on_in(&extent)) {
+            let mut before = self.remove(address);
+            before.len += extent.len;
+            extent = before;
+        }
+        let after = self.free.get(&(extent.address() + extent.len));
+        if let Some(address) = after.filter(|after| extent.goes_on_in(after)).map(Extent::address) {
+            extent.len += self.remove(address).len;
+        }
+        if extent.state == State::Fresh && Arc::strong_count(&extent.mapping) == 1 {
+            return;
+        }
+        self.bytes[extent.state as usize] += extent.len;
+        self.by_len.insert((extent.state, extent.len, extent.address()));
+        self.free.insert(extent.address(), extent);
+    }
+
+    fn remove(&mut self, address: usize) -> Extent {
+        let extent = self.free.remove(&address).expect("a free extent begins here");
+        self.by_len.remove(&(extent.state, extent.len, address));
+        self.bytes[extent.state as usize] -= extent.len;
+        extent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mappings of these lengths, each of which has an extent in use.
+    fn mapped(lens: &[usize]) -> Vec<(Extent, Extent)> {
+        let map = |&len: &usize| {
+            let mut extent = Extent::map(len + PAGE).unwrap();
+            let mut rest = extent.split_off(PAGE).unwrap();
+            rest.split_off(len);
+            rest.state = State::Used;
+            (extent, rest)
+        };
+        lens.iter().map(map).collect()
+    }
+
+    /// That the free extents are counted, ordered, apart and joined.
+    fn check(pool: &Pool) {
+        let mut bytes = [0; 3];
+        for (&address, extent) in &pool.free {
+            assert_eq!(address, extent.address());
+            assert!(pool.by_len.contains(&(extent.state, extent.len, address)));
+            bytes[extent.state as usize] += extent.len;
+        }
+        assert_eq!((pool.bytes, pool.by_len.len()), (bytes, pool.free.len()));
+        for (one, next) in pool.free.values().zip(pool.free.values().skip(1)) {
+            assert!(one.address() + one.len <= next.address() && !one.goes_on_in(next));
+        }
+    }
+
+    #[test]
+    fn the_best_fit_is_cut_and_joined_again() {
+        let mut pool = Pool::new();
+        let in_use = mapped(&[4 * HUGE_PAGE, HUGE_PAGE, 2 * HUGE_PAGE]);
+        let (_in_use, free): (Vec<_>, Vec<_>) = in_use.into_iter().unzip();
+        assert!(free.into_iter().all(|extent| pool.keep(extent).is_none()));
+        check(&pool);
+        let two = pool.take(2 * HUGE_PAGE).unwrap();
+        assert!(two.is_used() && pool.bytes[0] == 5 * HUGE_PAGE);
+        let three = pool.take(3 * HUGE_PAGE).unwrap();
+        assert!(pool.take(2 * HUGE_PAGE).is_none());
+        let small: Vec<_> = (0..3).map(|_| pool.take(PAGE).unwrap()).collect();
+        check(&pool);
+        for extent in small.into_iter().chain([three, two]) {
+            assert!(pool.keep(extent).is_none());
+            check(&pool);
+        }
+        assert_eq!((pool.free.len(), pool.bytes[0]), (3, 7 * HUGE_PAGE));
+    }
+
+    #[test]
+    fn the_pool_is_bounded() {
+        const EXTENT: usize = 64 << 20;
+        let mut pool = Pool::new();
+        let mut returned = 0;
+        for _ in 0..=(POOL_BYTES + LENT_BYTES) / EXTENT {
+            let mut extent = Extent::map(EXTENT).unwrap();
+            extent.split_off(EXTENT);
+            extent.state = State::Used;
+            returned += usize::from(pool.keep(extent).is_some());
+        }
+        check(&pool);
+        assert_eq!((pool.bytes, returned), ([POOL_BYTES, LENT_BYTES, 0], 1));
+        assert!(pool.take(EXTENT).unwrap().is_used());
+        let lent = std::iter::from_fn(|| pool.take(EXTENT)).filter(|extent| !extent.is_used());
+        assert_eq!((lent.count(), pool.bytes), (LENT_BYTES / EXTENT, [0; 3]));
+    }
+
+    #[test]
+    fn a_mapping_goes_when_none_of_it_is_in_use() {
+        let mut pool = Pool::new();
+        let mut whole = Extent::map(HUGE_PAGE).unwrap();
+        let mapping = Arc::downgrade(&whole.mapping);
+        let mut parts: Vec<_> = (0..4)
+            .map_while(|_| {
+                let rest = whole.split_off(PAGE)?;
+                Some(std::mem::replace(&mut whole, rest))
+            })
+            .collect();
+        parts.push(whole);
+        parts.swap(0, 3);
+        for (left, part) in (0..parts.len()).rev().zip(parts) {
+            assert!(mapping.strong_count() > 0);
+            let cleared = Extent { state: State::Used, ..part }.clear();
+            if let Some(extent) = cleared {
+                pool.insert(extent);
+            }
+            check(&pool);
+            assert_eq!(mapping.strong_count() > 0, left > 0);
+        }
+        assert!(pool.free.is_empty());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn memory_that_was_lent_can_be_written_again() {
+        let (_in_use, mut extent) = mapped(&[2 * HUGE_PAGE]).remove(0);
+        for turn in 1..4 {
+            extent.bytes_mut().fill(turn);
+            assert!(extent.bytes().iter().all(|byte| *byte == turn));
+            let mut pool = Pool::new();
+            pool.bytes[0] = POOL_BYTES;
+            assert!(pool.keep(extent).is_none());
+            assert_eq!(pool.bytes[State::Lent as usize], 2 * HUGE_PAGE);
+            extent = pool.take(2 * HUGE_PAGE).expect("it was kept").taken_back().unwrap();
+            // As if the kernel had taken none of the pages, or some.
+            assert!(extent.bytes().iter().all(|byte| [0, turn].contains(byte)));
+            assert!(extent.bytes().iter().step_by(PAGE).all(|byte| *byte == 0));
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn memory_that_was_cleared_is_zeros() {
+        let (_in_use, mut extent) = mapped(&[HUGE_PAGE]).remove(0);
+        extent.bytes_mut().fill(7);
+        let cleared = extent.clear().expect("the mapping is in use");
+        assert!(cleared.state == State::Fresh && cleared.bytes().iter().all(|byte| *byte == 0));
+    }
+}
