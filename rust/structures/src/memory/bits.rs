@@ -1,7 +1,7 @@
 //! A set of row numbers, one bit each.
 
 /// A set of numbers below a fixed length.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BitSet {
     words: Vec<u64>,
     len: usize,

@@ -128,14 +128,14 @@ pub(super) struct Aggregation {
 pub(super) struct Folded<'a> {
     columns: &'a Columns,
     of_states: PartnerAggregates<'a>,
-    of_all_values: Vec<PartnerValues<'a>>,
+    of_all_values: Option<PartnerValues<'a>>,
 }
 
 impl Folded<'_> {
     /// The values for some neighbouring left rows.
     pub(super) fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
-        let all_values = self.of_all_values.iter().map(|function| function.of(left.clone()));
-        self.columns.put_together(self.of_states.of(left.clone()), all_values.collect())
+        let all_values = self.of_all_values.as_ref().map(|functions| functions.of(left.clone()));
+        self.columns.put_together(self.of_states.of(left), all_values.unwrap_or_default())
     }
 }
 
@@ -263,12 +263,13 @@ impl Aggregation {
         let partners = self.partners.as_deref().expect("partners that are runs");
         let find = || partners.find(driver);
         let all_values = self.columns.all_values();
-        let of_all_values =
-            all_values.iter().map(|function| PartnerValues::new(find()?, function, driver));
+        let of_all_values = (!all_values.is_empty())
+            .then(|| PartnerValues::new(find()?, &all_values, driver))
+            .transpose()?;
         let aggregates = self.aggregates();
         Ok(Folded {
             columns: &self.columns,
-            of_all_values: of_all_values.collect::<Result<_, _>>()?,
+            of_all_values,
             of_states: PartnerAggregates::new(partners.columns(), find, &aggregates, driver)?,
         })
     }

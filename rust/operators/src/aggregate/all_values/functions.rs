@@ -13,6 +13,11 @@ pub(super) trait Sliding: Sync {
     type Output: OutputValue;
     type Window: Default + Send;
 
+    /// The number of results of a window.
+    fn results(&self) -> usize {
+        1
+    }
+
     /// Makes the window empty; `sorted` has all values that may come, ascending.
     fn open(&self, window: &mut Self::Window, sorted: &[i64]);
 
@@ -20,11 +25,16 @@ pub(super) trait Sliding: Sync {
 
     fn remove(&self, window: &mut Self::Window, rank: usize);
 
-    /// The result, or none where there are too few values.
-    fn result(&self, window: &mut Self::Window, sorted: &[i64]) -> Option<Self::Output>;
+    /// Hands out the results in order, none where there are too few values.
+    fn result(
+        &self,
+        window: &mut Self::Window,
+        sorted: &[i64],
+        each: impl FnMut(Option<Self::Output>),
+    );
 
-    /// The result of values in any order.
-    fn of(&self, values: &mut [i64]) -> Option<Self::Output>;
+    /// As [`result`](Self::result), of values in any order.
+    fn of(&self, values: &mut [i64], each: impl FnMut(Option<Self::Output>));
 }
 
 /// A quantile: the value that a share of the values do not exceed.
@@ -82,9 +92,20 @@ impl Quantile {
     }
 }
 
-impl Sliding for Quantile {
+/// Some quantiles of the same values.
+#[derive(Clone, Debug)]
+pub(super) struct Quantiles(pub(super) Vec<Quantile>);
+
+/// Up to this many values are all put in order: quantiles are looked for among more.
+const FEW: usize = 16;
+
+impl Sliding for Quantiles {
     type Output = f64;
     type Window = RankSet;
+
+    fn results(&self) -> usize {
+        self.0.len()
+    }
 
     fn open(&self, window: &mut RankSet, sorted: &[i64]) {
         window.clear(sorted.len());
@@ -101,27 +122,36 @@ impl Sliding for Quantile {
     }
 
     #[inline]
-    fn result(&self, window: &mut RankSet, sorted: &[i64]) -> Option<f64> {
-        if window.len() == 0 {
-            return None;
+    fn result(&self, window: &mut RankSet, sorted: &[i64], mut each: impl FnMut(Option<f64>)) {
+        for quantile in &self.0 {
+            each((window.len() > 0).then(|| {
+                let (lower, higher, part) = quantile.ranks(window.len());
+                let low = window.find(lower);
+                let high = if higher > lower { window.next(low) } else { low };
+                quantile.between(sorted[low], sorted[high], part)
+            }));
         }
-        let (lower, higher, part) = self.ranks(window.len());
-        let low = window.find(lower);
-        let high = if higher > lower { window.next(low) } else { low };
-        Some(self.between(sorted[low], sorted[high], part))
     }
 
-    fn of(&self, values: &mut [i64]) -> Option<f64> {
-        if values.is_empty() {
-            return None;
+    fn of(&self, values: &mut [i64], mut each: impl FnMut(Option<f64>)) {
+        let is_sorted = values.len() <= FEW;
+        if is_sorted {
+            values.sort_unstable();
         }
-        let (lower, higher, part) = self.ranks(values.len());
-        let (_, &mut low, above) = values.select_nth_unstable(lower);
-        let high = match higher > lower {
-            true => above.iter().copied().min().expect("there is a higher value"),
-            false => low,
-        };
-        Some(self.between(low, high, part))
+        for quantile in &self.0 {
+            each((!values.is_empty()).then(|| {
+                let (lower, higher, part) = quantile.ranks(values.len());
+                if is_sorted {
+                    return quantile.between(values[lower], values[higher], part);
+                }
+                let (_, &mut low, above) = values.select_nth_unstable(lower);
+                let high = match higher > lower {
+                    true => above.iter().copied().min().expect("there is a higher value"),
+                    false => low,
+                };
+                quantile.between(low, high, part)
+            }));
+        }
     }
 }
 
@@ -172,13 +202,13 @@ impl Sliding for Distinct {
     }
 
     #[inline]
-    fn result(&self, window: &mut Counts, _: &[i64]) -> Option<i64> {
-        Some(window.present)
+    fn result(&self, window: &mut Counts, _: &[i64], mut each: impl FnMut(Option<i64>)) {
+        each(Some(window.present));
     }
 
-    fn of(&self, values: &mut [i64]) -> Option<i64> {
+    fn of(&self, values: &mut [i64], mut each: impl FnMut(Option<i64>)) {
         values.sort_unstable();
-        Some(values.chunk_by(|a, b| a == b).count() as i64)
+        each(Some(values.chunk_by(|a, b| a == b).count() as i64));
     }
 }
 

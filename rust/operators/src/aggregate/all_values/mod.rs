@@ -29,7 +29,7 @@ use super::merged::Place;
 use super::{Column, Mask, OutputColumn, OutputValues};
 use crate::driver::{Driver, Stopped};
 use crate::matches::Run;
-use functions::{Distinct, Sliding};
+use functions::{Distinct, Quantiles, Sliding};
 pub use functions::{Interpolation, Quantile, float_of, order_of};
 pub use partners::{PartnerValues, all_values_of_matches};
 use sliding::{Item, Placed, Scratch, slide, sort_items};
@@ -52,6 +52,16 @@ pub enum AllValues<'a> {
 }
 
 impl AllValues<'_> {
+    /// The quantile, if this is one of just these values.
+    fn quantile_of(&self, others: &[Column<'_, f64>]) -> Option<Quantile> {
+        let AllValues::Quantile { values, quantile } = self else { return None };
+        let is_same = |(one, other): (&Column<'_, f64>, &Column<'_, f64>)| {
+            std::ptr::eq(one.values, other.values) && one.mask == other.mask
+        };
+        let are_same = values.len() == others.len() && values.iter().zip(others).all(is_same);
+        are_same.then_some(*quantile)
+    }
+
     /// The values of the rows at these places.
     fn placed(
         &self,
@@ -113,7 +123,7 @@ fn codes(
     Ok(codes.written())
 }
 
-/// The results of runs, in their order.
+/// The results of runs, in their order, of a function that has one for each.
 fn of_runs<F: Sliding>(
     function: &F,
     placed: &Placed,

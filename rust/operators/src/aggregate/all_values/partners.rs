@@ -10,7 +10,8 @@ use super::super::functions::OutputValue;
 use super::super::merged::Place;
 use super::super::partners::Lists;
 use super::{
-    AllValues, Distinct, Item, Placed, Scratch, Sliding, column, lists, slide, sort_items,
+    AllValues, Distinct, Item, Placed, Quantiles, Scratch, Sliding, column, lists, slide,
+    sort_items,
 };
 use crate::driver::{Driver, Stopped};
 use crate::interval::Partners;
@@ -19,7 +20,8 @@ use crate::matches::{Matches, Run};
 /// The fewest places whose left rows one thread does.
 const BUCKET: usize = if cfg!(test) { 7 } else { 1 << 15 };
 
-/// A function of the partners of all left rows. It gives the results of any left rows.
+/// Functions of the partners of all left rows. They give the results of any left rows. Quantiles of
+/// the same values share the work.
 ///
 /// The median of the right values of up to 2 before:
 ///
@@ -44,13 +46,13 @@ const BUCKET: usize = if cfg!(test) { 7 } else { 1 << 15 };
 /// let values = vec![Column { values: &[4.0, 7.0], mask: None }];
 /// let quantile = Quantile { share: 0.5, interpolation: Interpolation::Linear };
 /// let median = AllValues::Quantile { values, quantile };
-/// let found = PartnerValues::new(&partners, &median, &driver)?.of(0..2);
-/// let OutputValues::Floats(medians) = &found.values else { unreachable!() };
-/// assert_eq!((medians[0], &found.missing), (5.5, &vec![1])); // 30 has no partner
+/// let found = PartnerValues::new(&partners, &[median], &driver)?.of(0..2);
+/// let OutputValues::Floats(medians) = &found[0].values else { unreachable!() };
+/// assert_eq!((medians[0], &found[0].missing), (5.5, &vec![1])); // 30 has no partner
 /// # Ok::<(), Stopped>(())
 /// ```
 #[derive(Debug)]
-pub struct PartnerValues<'a>(Found<'a>);
+pub struct PartnerValues<'a>(Vec<Found<'a>>);
 
 #[derive(Debug)]
 enum Found<'a> {
@@ -71,50 +73,71 @@ impl<'a> PartnerValues<'a> {
     /// Finds the results of all left rows.
     pub fn new(
         partners: &'a Partners,
-        function: &AllValues<'_>,
+        functions: &[AllValues<'_>],
         driver: &Driver,
     ) -> Result<Self, Stopped> {
         let rows = partners.rows();
         let row = |place| Place { source: 0, row: rows.map_or(place, |rows| rows[place] as usize) };
         let places = partners.places();
-        let placed = function.placed(places, row, driver)?;
-        Ok(PartnerValues(match function {
-            AllValues::Quantile { quantile, .. } => {
-                Found::Floats(Results::new(quantile, partners, &placed, driver)?)
+        let mut all: Vec<Option<Found<'_>>> = functions.iter().map(|_| None).collect();
+        for (at, function) in functions.iter().enumerate() {
+            if all[at].is_some() {
+                continue;
             }
-            AllValues::Distinct(_) => {
-                Found::Integers(Results::new(&Distinct, partners, &placed, driver)?)
+            let placed = function.placed(places, row, driver)?;
+            match function {
+                AllValues::Quantile { values, .. } => {
+                    let same = |at: &usize| functions[*at].quantile_of(values).is_some();
+                    let together: Vec<usize> = (at..functions.len()).filter(same).collect();
+                    let quantile = |&at: &usize| functions[at].quantile_of(values);
+                    let quantiles = Quantiles(together.iter().filter_map(quantile).collect());
+                    let found = Results::new(&quantiles, partners, &placed, driver)?;
+                    for (at, results) in together.into_iter().zip(found) {
+                        all[at] = Some(Found::Floats(results));
+                    }
+                }
+                AllValues::Distinct(_) => {
+                    let found = Results::new(&Distinct, partners, &placed, driver)?;
+                    all[at] = found.into_iter().next().map(Found::Integers);
+                }
+                AllValues::Rows(_) => all[at] = Some(Found::Rows(partners, placed)),
             }
-            AllValues::Rows(_) => Found::Rows(partners, placed),
-        }))
+        }
+        Ok(PartnerValues(all.into_iter().flatten().collect()))
     }
 
-    /// The results of some neighbouring left rows.
-    pub fn of(&self, left: Range<usize>) -> OutputColumn {
-        match &self.0 {
-            Found::Floats(results) => results.of(left),
-            Found::Integers(results) => results.of(left),
+    /// The results of some neighbouring left rows, for each function.
+    pub fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
+        let of_function = |found: &Found<'_>| match found {
+            Found::Floats(results) => results.of(left.clone()),
+            Found::Integers(results) => results.of(left.clone()),
             Found::Rows(partners, placed) => {
                 let rows = partners.rows();
                 let row = |place| rows.map_or(place, |rows| rows[place as usize]);
-                lists(placed, left.map(partners.whole_runs()), row)
+                lists(placed, left.clone().map(partners.whole_runs()), row)
             }
-        }
+        };
+        self.0.iter().map(of_function).collect()
     }
 }
 
 impl<T: OutputValue> Results<T> {
-    /// Left rows are dealt out by where their runs begin, so that neighbouring runs meet.
+    /// The results of a function, one after the other. Left rows are dealt out by where their runs
+    /// begin, so that neighbouring runs meet.
     fn new<F: Sliding<Output = T>>(
         function: &F,
         partners: &Partners,
         placed: &Placed,
         driver: &Driver,
-    ) -> Result<Self, Stopped> {
-        let none = function.of(&mut []);
+    ) -> Result<Vec<Self>, Stopped> {
         let rows = partners.left_rows();
-        let mut values = Pages::filled(rows, none.unwrap_or_default());
-        let mut is_present = Pages::filled(rows, u8::from(none.is_some()));
+        let mut all = Vec::with_capacity(function.results());
+        function.of(&mut [], |none: Option<T>| {
+            all.push(Results {
+                values: Pages::filled(rows, none.unwrap_or_default()),
+                is_present: Pages::filled(rows, u8::from(none.is_some())),
+            });
+        });
         let buckets = placed.codes.len().div_ceil(BUCKET);
         let mut starts = memory::filled(buckets + 1, 0_usize);
         let run = partners.whole_runs();
@@ -145,23 +168,26 @@ impl<T: OutputValue> Results<T> {
             let items: &mut [Item] = items;
             let first = (bucket * BUCKET) as u32;
             sort_items(items, first..first + BUCKET as u32, starts, dealt);
-            let mut found = memory::vec(items.len());
+            let mut found = memory::vec(items.len() * function.results());
             slide(function, placed, items, scratch, driver, |_, result| found.push(result))?;
             Ok(found)
         })?;
         let found = found.into_iter().collect::<Result<Vec<_>, Stopped>>()?;
-        let (to_values, to_present) = (&mut values[..], &mut is_present[..]);
-        let mut rest = &items[..];
-        for found in found {
-            let own;
-            (own, rest) = rest.split_at(found.len());
-            for (item, result) in own.iter().zip(found) {
-                let left = item.out as usize;
-                to_values[left] = result.unwrap_or_default();
-                to_present[left] = u8::from(result.is_some());
+        for (at, Results { values, is_present }) in all.iter_mut().enumerate() {
+            let mut rest = &items[..];
+            for found in &found {
+                let own;
+                (own, rest) = rest.split_at(found.len() / function.results());
+                for (item, result) in
+                    own.iter().zip(found.iter().skip(at).step_by(function.results()))
+                {
+                    let left = item.out as usize;
+                    values[left] = result.unwrap_or_default();
+                    is_present[left] = u8::from(result.is_some());
+                }
             }
         }
-        Ok(Results { values, is_present })
+        Ok(all)
     }
 
     fn of(&self, left: Range<usize>) -> OutputColumn {
@@ -198,7 +224,8 @@ pub fn all_values_of_matches(
     match function {
         AllValues::Quantile { values, quantile } => {
             let of = values[0];
-            one_by_one(quantile, &found, of.mask, |row| super::order_of(of.values[row]))
+            let code = |row| super::order_of(of.values[row]);
+            one_by_one(&Quantiles(vec![*quantile]), &found, of.mask, code)
         }
         AllValues::Distinct(values) => {
             let of = values[0];
@@ -218,23 +245,20 @@ pub fn all_values_of_matches(
     }
 }
 
-/// The result of each list by itself.
+/// The result of each list by itself, of a function that has one.
 fn one_by_one<F: Sliding>(
     function: &F,
     lists: &Lists<'_>,
     mask: super::Mask<'_>,
     code: impl Fn(usize) -> i64,
 ) -> OutputColumn {
-    let mut values = Vec::new();
-    let results: Vec<Option<F::Output>> = lists
-        .rows_of_each()
-        .map(|rows| {
-            values.clear();
-            let counted = rows.map(|row| row as usize);
-            let counted = counted.filter(|&row| mask.is_none_or(|mask| mask.contains(row)));
-            values.extend(counted.map(&code));
-            function.of(&mut values)
-        })
-        .collect();
+    let (mut values, mut results) = (Vec::new(), Vec::new());
+    for rows in lists.rows_of_each() {
+        values.clear();
+        let counted = rows.map(|row| row as usize);
+        let counted = counted.filter(|&row| mask.is_none_or(|mask| mask.contains(row)));
+        values.extend(counted.map(&code));
+        function.of(&mut values, |result| results.push(result));
+    }
     column(results.into_iter())
 }

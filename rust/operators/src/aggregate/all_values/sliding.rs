@@ -72,7 +72,7 @@ impl<F: Sliding> Default for Scratch<F> {
     }
 }
 
-/// Hands the result of each item to `set` with its number. Items are in the order of where their
+/// Hands the results of each item to `set`, one after the other, with its number. Items are in the order of where their
 /// runs begin, then end.
 pub(super) fn slide<F: Sliding>(
     function: &F,
@@ -107,7 +107,7 @@ pub(super) fn slide<F: Sliding>(
                         scratch.few.extend(counted.map(|place| codes[place as usize]));
                     }
                 }
-                set(item.out, function.of(&mut scratch.few));
+                function.of(&mut scratch.few, |result| set(item.out, result));
             }
         } else {
             scratch.sort(placed, start..end);
@@ -165,7 +165,7 @@ impl<F: Sliding> Scratch<F> {
             // Runs are in the order of where they begin.
             remove(function, window, &ranks[start..to.start]);
             (start, end) = (to.start, to.end);
-            set(*out, function.result(window, sorted));
+            function.result(window, sorted, |result| set(*out, result));
         }
     }
 }

@@ -88,6 +88,11 @@ proptest! {
         let mask = is_masked.then_some(&mask);
         let which = Quantile { share, interpolation };
         let values = vec![Column { values: &floats[..], mask }];
+        // Another quantile of these values, and the same one of all values.
+        let other_which = Quantile { share: 1.0 - share * share, ..which };
+        let others = AllValues::Quantile { values: values.clone(), quantile: other_which };
+        let unmasked = vec![Column { values: &floats[..], mask: None }];
+        let of_all_rows = AllValues::Quantile { values: unmasked, quantile: which };
         let quantiles = AllValues::Quantile { values, quantile: which };
         let distincts = AllValues::Distinct(vec![Column { values: &integers[..], mask }]);
         let rows = AllValues::Rows(vec![mask]);
@@ -118,11 +123,20 @@ proptest! {
             expected.iter().map(|rows| Some(distinct(of(rows)))).collect();
 
         let all = 0..left.len();
-        let of_partners = |function: &AllValues<'_>| {
-            PartnerValues::new(&partners, function, &driver).unwrap().of(all.clone())
-        };
-        let (a, b, c) =
-            (of_partners(&quantiles), of_partners(&distincts), of_partners(&rows));
+        let functions = [
+            of_all_rows.clone(), quantiles.clone(), distincts.clone(), rows.clone(), others.clone(),
+        ];
+        let of_functions =
+            PartnerValues::new(&partners, &functions, &driver).unwrap().of(all.clone());
+        let [unmasked, a, b, c, others] = <[_; 5]>::try_from(of_functions).unwrap();
+        let expected_others: Vec<_> =
+            expected.iter().map(|rows| quantile(of(rows), other_which)).collect();
+        prop_assert_eq!(&found(&others, left.len()), &expected_others);
+        let alone = PartnerValues::new(&partners, &[of_all_rows], &driver).unwrap();
+        prop_assert_eq!(
+            found(&unmasked, left.len()),
+            found(&alone.of(all.clone())[0], left.len())
+        );
         let matches = partners.into_matches();
         let of_matches = |function: &AllValues<'_>| {
             all_values_of_matches(&matches, all.clone(), Some(&right_ts), function)

@@ -2,7 +2,7 @@
 
 use super::super::merged::Place;
 use super::super::{OutputColumn, Page, Stream, first_rows};
-use super::{AllValues, Distinct, Placed, Quantile, lists, of_runs};
+use super::{AllValues, Distinct, Placed, Quantiles, lists, of_runs};
 use crate::driver::{Driver, Stopped};
 use crate::matches::{MAX_ROWS, Run};
 use crate::order::{Groups, JoinColumns};
@@ -114,7 +114,7 @@ pub struct WindowValues<'a> {
 
 #[derive(Debug)]
 enum Function {
-    Quantile(Quantile),
+    Quantile(Quantiles),
     Distinct,
     Rows,
 }
@@ -128,7 +128,7 @@ impl<'a> WindowValues<'a> {
     ) -> Result<Self, Stopped> {
         let placed = function.placed(rows.rows.len(), |place| rows.place(place), driver)?;
         let function = match function {
-            AllValues::Quantile { quantile, .. } => Function::Quantile(quantile),
+            AllValues::Quantile { quantile, .. } => Function::Quantile(Quantiles(vec![quantile])),
             AllValues::Distinct(_) => Function::Distinct,
             AllValues::Rows(_) => Function::Rows,
         };
