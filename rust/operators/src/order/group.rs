@@ -118,7 +118,7 @@ impl<'a> Groups<'a> {
     /// Puts the value of each row, which came in the order of the groups, at the row's place in
     /// `out`. Rows without a key get the default.
     pub(crate) fn put_by_row<T: Value>(
-        self,
+        &self,
         values: Pages<T>,
         out: &mut [Slot<T>],
         driver: &Driver,
@@ -133,13 +133,13 @@ impl<'a> Groups<'a> {
                 out[row as usize - first].set(value);
             });
         };
-        let Some(numbers) = self.into_numbers() else {
+        let Some(numbers) = self.numbers() else {
             Slot::copy(&mut out[..with_key], &values);
             Slot::fill(&mut out[with_key..], T::default());
             return Ok(());
         };
         if rows <= CACHED_ROWS {
-            fill(out, &values, &numbers, 0);
+            fill(out, &values, numbers, 0);
             return Ok(());
         }
         // Neighbours of a group lie anywhere among the rows. By range of row numbers first, so that
@@ -152,14 +152,14 @@ impl<'a> Groups<'a> {
         let (mut by_range, mut numbers_by_range) =
             (Pages::<i64>::unwritten(with_key), Pages::unwritten(with_key));
         let from = Rows {
-            keys: &numbers,
+            keys: numbers,
             ts: Some(bytemuck::cast_slice(&values)),
-            numbers: Some(&numbers),
+            numbers: Some(numbers),
             first: 0,
         };
         let target = Target { keys: None, ts: Some(&mut by_range), numbers: &mut numbers_by_range };
         let starts = scatter(from, ranges, target, driver)?;
-        drop((values, numbers));
+        drop(values);
         let (mut by_range, mut numbers) = (by_range.written(), numbers_by_range.written());
         let cut = split_buckets(&mut by_range, &starts)
             .into_iter()

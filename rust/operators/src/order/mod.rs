@@ -11,7 +11,7 @@ mod sort;
 use tidegate_structures::memory::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
-pub(crate) use group::{Groups, are_sorted};
+pub(crate) use group::{Groups, Value, are_sorted};
 pub(crate) use sort::sort_groups;
 
 /// The columns of one side that decide who matches whom.

@@ -108,7 +108,7 @@ impl Sliding for Quantiles {
     }
 
     fn open(&self, window: &mut RankSet, sorted: &[i64]) {
-        window.clear(sorted.len());
+        window.clear(sorted.len(), self.0.len());
     }
 
     #[inline]
@@ -123,10 +123,10 @@ impl Sliding for Quantiles {
 
     #[inline]
     fn result(&self, window: &mut RankSet, sorted: &[i64], mut each: impl FnMut(Option<f64>)) {
-        for quantile in &self.0 {
+        for (at, quantile) in self.0.iter().enumerate() {
             each((window.len() > 0).then(|| {
                 let (lower, higher, part) = quantile.ranks(window.len());
-                let low = window.find(lower);
+                let low = window.find(at, lower);
                 let high = if higher > lower { window.next(low) } else { low };
                 quantile.between(sorted[low], sorted[high], part)
             }));

@@ -32,7 +32,7 @@ use crate::matches::Run;
 use functions::{Distinct, Quantiles, Sliding};
 pub use functions::{Interpolation, Quantile, float_of, order_of};
 pub use partners::{PartnerValues, all_values_of_matches};
-use sliding::{Item, Placed, Scratch, slide, sort_items};
+use sliding::{Item, Placed, Scratch, slide};
 pub use windows::{WindowRows, WindowValues};
 
 /// A function of all values of some rows, and what it is of, for each source.

@@ -1,24 +1,25 @@
 //! Functions of all values of the partners of each left row.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use tidegate_structures::memory;
-use tidegate_structures::memory::pages::Pages;
+use tidegate_structures::memory::pages::{Pages, Slot, Unwritten};
+use tidegate_structures::memory::partition::{ranges, split_buckets};
 
 use super::super::OutputColumn;
 use super::super::functions::OutputValue;
 use super::super::merged::Place;
 use super::super::partners::Lists;
-use super::{
-    AllValues, Distinct, Item, Placed, Quantiles, Scratch, Sliding, column, lists, slide,
-    sort_items,
-};
-use crate::driver::{Driver, Stopped};
+use super::{AllValues, Distinct, Item, Placed, Quantiles, Scratch, Sliding, column, lists, slide};
+use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::interval::Partners;
 use crate::matches::{Matches, Run};
+use crate::order::{Groups, JoinColumns, Value};
+use crate::rows::NO_KEY;
 
 /// The fewest places whose left rows one thread does.
-const BUCKET: usize = if cfg!(test) { 7 } else { 1 << 15 };
+const BUCKET: u32 = if cfg!(test) { 7 } else { 1 << 15 };
 
 /// Functions of the partners of all left rows. They give the results of any left rows. Quantiles of
 /// the same values share the work.
@@ -66,7 +67,31 @@ enum Found<'a> {
 #[derive(Debug)]
 struct Results<T> {
     values: Pages<T>,
-    is_present: Pages<u8>,
+    is_present: Arc<Pages<u8>>,
+}
+
+/// Some neighbouring left rows, and where their buckets, their runs and whether they have results go.
+type Part<'a> = (((Range<usize>, &'a mut [Slot<u32>]), &'a mut [Slot<i64>]), &'a mut [Slot<u8>]);
+
+/// The parts of a column of left rows that tasks write to.
+fn cut<'a, T>(column: &'a mut [Slot<T>], rows: usize, driver: &Driver) -> Vec<&'a mut [Slot<T>]> {
+    let mut rest = column;
+    let part = |part: Range<usize>| {
+        let (own, others) = std::mem::take(&mut rest).split_at_mut(part.len());
+        rest = others;
+        own
+    };
+    ranges(rows, driver.parts(rows, PART_ROWS)).into_iter().map(part).collect()
+}
+
+/// A run as a number, in the order of where runs begin, then end.
+fn pack(run: Run) -> i64 {
+    (((u64::from(run.start) << 32) | u64::from(run.end)) ^ (1 << 63)).cast_signed()
+}
+
+fn unpack(packed: i64) -> Run {
+    let packed = packed.cast_unsigned() ^ (1 << 63);
+    Run { start: (packed >> 32) as u32, end: packed as u32 }
 }
 
 impl<'a> PartnerValues<'a> {
@@ -121,73 +146,84 @@ impl<'a> PartnerValues<'a> {
     }
 }
 
-impl<T: OutputValue> Results<T> {
-    /// The results of a function, one after the other. Left rows are dealt out by where their runs
-    /// begin, so that neighbouring runs meet.
+impl<T: OutputValue + Value> Results<T> {
+    /// The results of a function, one after the other. Left rows are put in the order of their
+    /// runs, so that neighbouring runs meet, and their results back in row order.
     fn new<F: Sliding<Output = T>>(
         function: &F,
         partners: &Partners,
         placed: &Placed,
         driver: &Driver,
     ) -> Result<Vec<Self>, Stopped> {
+        // A left row without partners has the result of no values, or none.
+        let mut of_none = Vec::with_capacity(function.results());
+        function.of(&mut [], |none| of_none.push(u8::from(none.is_some())));
         let rows = partners.left_rows();
-        let mut all = Vec::with_capacity(function.results());
-        function.of(&mut [], |none: Option<T>| {
-            all.push(Results {
-                values: Pages::filled(rows, none.unwrap_or_default()),
-                is_present: Pages::filled(rows, u8::from(none.is_some())),
-            });
-        });
-        let buckets = placed.codes.len().div_ceil(BUCKET);
-        let mut starts = memory::filled(buckets + 1, 0_usize);
+        let (mut buckets, mut runs) = (Pages::unwritten(rows), Pages::unwritten(rows));
+        let mut is_present = Pages::unwritten(rows);
         let run = partners.whole_runs();
-        let runs = || (0..rows).map(&run).enumerate();
-        let filled = || runs().filter(|(_, run)| run.len() > 0);
-        let bucket = |run: &Run| run.start as usize / BUCKET;
-        filled().for_each(|(_, run)| starts[bucket(&run) + 1] += 1);
-        for at in 1..starts.len() {
-            starts[at] += starts[at - 1];
-        }
-        let mut items = memory::filled(starts[buckets], Item { run: Run::default(), out: 0 });
-        let mut next = starts.clone();
-        for (left, run) in filled() {
-            let place = &mut next[bucket(&run)];
-            items[*place] = Item { run, out: left as u32 };
-            *place += 1;
-        }
-        let mut rest = &mut items[..];
-        let tasks = starts.windows(2).map(|ends| {
-            let (own, others) = std::mem::take(&mut rest).split_at_mut(ends[1] - ends[0]);
-            rest = others;
-            own
-        });
-        let tasks = tasks.enumerate().collect();
-        let scratch = || (Scratch::default(), Vec::new(), Vec::new());
-        let found = driver.map_with(tasks, scratch, |scratch, (bucket, items)| {
-            let (scratch, starts, dealt) = scratch;
-            let items: &mut [Item] = items;
-            let first = (bucket * BUCKET) as u32;
-            sort_items(items, first..first + BUCKET as u32, starts, dealt);
-            let mut found = memory::vec(items.len() * function.results());
-            slide(function, placed, items, scratch, driver, |_, result| found.push(result))?;
-            Ok(found)
+        let parts = ranges(rows, driver.parts(rows, PART_ROWS)).into_iter();
+        let parts = parts
+            .zip(cut(&mut buckets, rows, driver))
+            .zip(cut(&mut runs, rows, driver))
+            .zip(cut(&mut is_present, rows, driver))
+            .collect();
+        driver.map(parts, |(((left, buckets), runs), is_present): Part<'_>| {
+            for (((left, bucket), packed), is_present) in
+                left.zip(buckets).zip(runs).zip(is_present)
+            {
+                let run = run(left);
+                bucket.set(if run.len() > 0 { run.start / BUCKET } else { NO_KEY });
+                packed.set(pack(run));
+                is_present.set(u8::from(run.len() > 0) | of_none[0]);
+            }
         })?;
-        let found = found.into_iter().collect::<Result<Vec<_>, Stopped>>()?;
-        for (at, Results { values, is_present }) in all.iter_mut().enumerate() {
-            let mut rest = &items[..];
-            for found in &found {
-                let own;
-                (own, rest) = rest.split_at(found.len() / function.results());
-                for (item, result) in
-                    own.iter().zip(found.iter().skip(at).step_by(function.results()))
-                {
-                    let left = item.out as usize;
-                    values[left] = result.unwrap_or_default();
-                    is_present[left] = u8::from(result.is_some());
-                }
+        let (buckets, runs) = (buckets.written(), runs.written());
+        let side = JoinColumns { ts: &runs, keys: Some(&buckets) };
+        let groups = Groups::new(side, placed.codes.len().div_ceil(BUCKET as usize), driver)?;
+        let packed = groups.ts();
+        let mut found: Vec<_> =
+            of_none.iter().map(|_| Pages::<T>::unwritten(packed.len())).collect();
+        let mut slots: Vec<_> = groups.starts.windows(2).map(|_| Vec::new()).collect();
+        for found in &mut found {
+            for (slots, part) in slots.iter_mut().zip(split_buckets(found, &groups.starts)) {
+                slots.push(part);
             }
         }
-        Ok(all)
+        let tasks = groups.starts.iter().zip(slots).collect();
+        let scratch = || (Scratch::default(), Vec::new());
+        let missing =
+            driver.map_with(tasks, scratch, |(scratch, items), (&start, mut slots)| {
+                let places =
+                    start as usize..start as usize + slots.first().map_or(0, |own| own.len());
+                items.clear();
+                memory::reserve(items, places.len());
+                let item = |(out, &run)| Item { run: unpack(run), out };
+                items.extend((0..).zip(&packed[places]).map(item));
+                let (mut missing, mut nth) = (Vec::new(), 0);
+                slide(function, placed, items, scratch, driver, |out, result: Option<T>| {
+                    slots[nth][out as usize].set(result.unwrap_or_default());
+                    if result.is_none() && nth == 0 {
+                        missing.push(start + out);
+                    }
+                    nth = (nth + 1) % slots.len();
+                })?;
+                Ok(missing)
+            })?;
+        let mut is_present = is_present.written();
+        for missing in missing.into_iter().collect::<Result<Vec<_>, Stopped>>()? {
+            for place in missing {
+                let row = groups.numbers().map_or(place, |numbers| numbers[place as usize]);
+                is_present[row as usize] = 0;
+            }
+        }
+        let is_present = Arc::new(is_present);
+        let by_row = |found: Unwritten<T>| {
+            let mut values = Pages::unwritten(rows);
+            groups.put_by_row(found.written(), &mut values, driver)?;
+            Ok(Results { values: values.written(), is_present: is_present.clone() })
+        };
+        found.into_iter().map(by_row).collect()
     }
 
     fn of(&self, left: Range<usize>) -> OutputColumn {

@@ -6,25 +6,33 @@ use tidegate_structures::memory;
 const WORD: usize = u64::BITS as usize;
 
 /// A set of numbers below a bound. It finds the member that has a number of smaller ones, and
-/// remembers where. From there it goes on, so that a search costs as much as the words between.
+/// remembers where, for each of some series of searches. From there the series goes on, so that a
+/// search costs as much as the words between.
 #[derive(Debug, Default)]
 pub(super) struct RankSet {
     /// A bit for each number.
     words: Vec<u64>,
     len: usize,
-    /// Where the last search has ended.
+    /// Where the last search of each series has ended.
+    series: Vec<Found>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
     at: usize,
     /// The number of members below `at`.
     below: usize,
 }
 
 impl RankSet {
-    /// Makes it the empty set of numbers below `bound`.
-    pub(super) fn clear(&mut self, bound: usize) {
+    /// Makes it the empty set of numbers below `bound`, for a number of series of searches.
+    pub(super) fn clear(&mut self, bound: usize, series: usize) {
         self.words.clear();
         memory::reserve(&mut self.words, bound.div_ceil(WORD));
         self.words.resize(bound.div_ceil(WORD), 0);
-        (self.len, self.at, self.below) = (0, 0, 0);
+        self.len = 0;
+        self.series.clear();
+        self.series.resize(series, Found::default());
     }
 
     pub(super) fn len(&self) -> usize {
@@ -36,7 +44,9 @@ impl RankSet {
     pub(super) fn insert(&mut self, rank: usize) {
         self.words[rank / WORD] |= 1 << (rank % WORD);
         self.len += 1;
-        self.below += usize::from(rank < self.at);
+        for found in &mut self.series {
+            found.below += usize::from(rank < found.at);
+        }
     }
 
     /// Takes a number out of the set that is there.
@@ -44,17 +54,20 @@ impl RankSet {
     pub(super) fn remove(&mut self, rank: usize) {
         self.words[rank / WORD] &= !(1 << (rank % WORD));
         self.len -= 1;
-        self.below -= usize::from(rank < self.at);
+        for found in &mut self.series {
+            found.below -= usize::from(rank < found.at);
+        }
     }
 
-    /// The member that has `smaller` smaller ones; there are more members.
+    /// The member that has `smaller` smaller ones, for a series; there are more members.
     #[inline]
-    pub(super) fn find(&mut self, smaller: usize) -> usize {
-        let (mut word, bit) = (self.at / WORD, self.at % WORD);
+    pub(super) fn find(&mut self, series: usize, smaller: usize) -> usize {
+        let Found { at, below } = self.series[series];
+        let (mut word, bit) = (at / WORD, at % WORD);
         // The members of the word, and the number of all below it.
         let low = (1 << bit) - 1;
         let mut bits = self.words[word];
-        let mut below = self.below - (bits & low).count_ones() as usize;
+        let mut below = below - (bits & low).count_ones() as usize;
         while below > smaller {
             word -= 1;
             bits = self.words[word];
@@ -72,8 +85,9 @@ impl RankSet {
         for _ in below..smaller {
             bits &= bits - 1;
         }
-        (self.at, self.below) = (word * WORD + bits.trailing_zeros() as usize, smaller);
-        self.at
+        let at = word * WORD + bits.trailing_zeros() as usize;
+        self.series[series] = Found { at, below: smaller };
+        at
     }
 
     /// The smallest member above another one; there is one.
@@ -104,10 +118,10 @@ mod tests {
             moves in prop::collection::vec((0..700_usize, 0..700_usize), 1..400),
         ) {
             let mut set = RankSet::default();
-            set.clear(3);
+            set.clear(3, 1);
             set.insert(1);
-            prop_assert_eq!(set.find(0), 1);
-            set.clear(bound);
+            prop_assert_eq!(set.find(0, 0), 1);
+            set.clear(bound, 2);
             let mut expected = BTreeSet::new();
             for (rank, smaller) in moves {
                 let rank = rank % bound;
@@ -122,7 +136,7 @@ mod tests {
                 let members: Vec<usize> = expected.iter().copied().collect();
                 if !members.is_empty() {
                     let smaller = smaller % members.len();
-                    prop_assert_eq!(set.find(smaller), members[smaller]);
+                    prop_assert_eq!(set.find(rank % 2, smaller), members[smaller]);
                 }
                 for pair in members.windows(2) {
                     prop_assert_eq!(set.next(pair[0]), pair[1]);

@@ -213,39 +213,6 @@ fn in_order<'a>(
     dealt
 }
 
-/// Puts items in the order of where their runs begin, then end. They begin between `places`, which
-/// are few.
-pub(super) fn sort_items(
-    items: &mut [Item],
-    places: std::ops::Range<u32>,
-    starts: &mut Vec<u32>,
-    dealt: &mut Vec<Item>,
-) {
-    let order = |item: &Item| (item.run.start, item.run.end);
-    if items.is_sorted_by_key(order) {
-        return;
-    }
-    starts.clear();
-    starts.resize(places.len() + 1, 0);
-    items.iter().for_each(|item| starts[(item.run.start - places.start) as usize + 1] += 1);
-    for at in 1..starts.len() {
-        starts[at] += starts[at - 1];
-    }
-    dealt.clear();
-    memory::reserve(dealt, items.len());
-    dealt.extend_from_slice(items);
-    for item in &*dealt {
-        let place = &mut starts[(item.run.start - places.start) as usize];
-        items[*place as usize] = *item;
-        *place += 1;
-    }
-    if !items.is_sorted_by_key(order) {
-        items.chunk_by_mut(|a, b| a.run.start == b.run.start).for_each(|equal| {
-            equal.sort_unstable_by_key(order);
-        });
-    }
-}
-
 #[inline]
 fn insert<F: Sliding>(function: &F, window: &mut F::Window, ranks: &[u32]) {
     let counted = ranks.iter().filter(|&&rank| rank != NOT_COUNTED);
