@@ -3,7 +3,8 @@
 //! A vector of rows comes and goes with each call, as [`Pages`](super::pages::Pages) do. The heap
 //! gives it back to the system and clears new pages for the next one, which costs more than the rows
 //! in it. So a request of [`SMALL`] bytes or more is an extent of the pool, which keeps its own
-//! description in its first [`HEADER`] bytes.
+//! description in its first [`HEADER`] bytes. One that asks for more than a cache line's alignment is
+//! the system's.
 //!
 //! Where the system refuses memory, what is kept for later arrays is given back, then the reserve
 //! is.
@@ -48,7 +49,8 @@ fn is_pooled(layout: Layout) -> bool {
 
 /// An extent for a request; nothing where there is no memory.
 fn extent(layout: Layout) -> Option<Extent> {
-    Extent::take(layout.size().checked_add(HEADER)?).ok()
+    // Who needs much has asked beforehand whether it is there.
+    Extent::take(layout.size().checked_add(HEADER)?, false).ok()
 }
 
 #[cold]

@@ -116,6 +116,9 @@ pub fn room(bytes: usize) -> Result<(), OutOfMemory> {
 
 #[cold]
 fn look(bytes: usize) -> Result<(), OutOfMemory> {
+    if pool::has(bytes) {
+        return Ok(());
+    }
     is_left(bytes)?;
     // The addresses, as an allocator would take them, and given back at once.
     let try_one = || MmapOptions::new().len(bytes).map_anon().is_ok();

@@ -5,7 +5,7 @@
 //! dropped, it hands its memory to a bounded pool (`pool.rs`), and the next array takes it warm. An
 //! array of less than [`SMALL`] bytes is a block of the heap.
 //!
-//! The contents of a new array are arbitrary, zeros or a former array's values. So it is
+//! The contents of a new array are arbitrary, zeros or what lay there before. So it is
 //! [`Unwritten`]: its places are [`Slot`]s, which can be written to and not read, until all of them
 //! are [said to be written](Unwritten::written).
 
@@ -15,15 +15,15 @@ use std::ops::{Deref, DerefMut};
 
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use super::pool::Extent;
+use super::pool::{Extent, LEAST};
 pub use super::slots::Slot;
 use crate::memory::OutOfMemory;
 
 /// Smaller arrays come from the heap: others are found in the pool sooner than the heap clears pages
 /// for them.
-pub const SMALL: usize = 64 << 10;
+pub const SMALL: usize = LEAST;
 
-/// Arrays from this size on are in no cache when they come from the pool.
+/// Larger arrays are in no cache when they come from the pool.
 const LARGE: usize = 1 << 20;
 
 /// An array of `len` values of a plain type.
@@ -225,7 +225,7 @@ impl Block {
         if bytes < SMALL {
             return Ok(Block::Heap(vec![Line([0; 64]); bytes.div_ceil(size_of::<Line>())]));
         }
-        Extent::take(bytes).map(Block::Mapped)
+        Extent::take(bytes, true).map(Block::Mapped)
     }
 
     fn bytes(&self) -> &[u8] {

@@ -10,9 +10,12 @@
 //!
 //! Of free extents that were used, the pool keeps up to [`POOL_BYTES`]. Beyond these, it keeps up to
 //! [`LENT_BYTES`] that are the kernel's to take as soon as anybody needs memory; until then they
-//! count as the process's. The kernel clears the pages of all others. A mapping's addresses are
-//! given back when none of its extents is in use. A new mapping has at least [`MAPPED`] bytes of
+//! count as the process's. On Linux, the pages of all others go back at once. A mapping's addresses
+//! go back when all of it is free and has no pages. A new mapping has at least [`MAPPED`] bytes of
 //! them, most of which may never get a page.
+//!
+//! Nobody waits for the pool for long: an allocator may not, and in a forked child its lock may be
+//! held for ever. Where it is busy, an extent has a mapping of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -27,9 +30,17 @@ const PAGE: usize = 4 << 10;
 /// A huge page of x86-64, and of aarch64 with 4 KiB base pages.
 const HUGE_PAGE: usize = 2 << 20;
 
+/// Extents are cut at multiples of this: pages of the kernel, which have up to 64 KiB on aarch64,
+/// have one owner each.
+const CUT: usize = if cfg!(target_arch = "x86_64") { PAGE } else { 64 << 10 };
+
+/// No request is smaller, so that a rest which is would be of no use.
+pub(super) const LEAST: usize = 64 << 10;
+
 /// The addresses of a mapping, at least, so that the extents of arrays lie side by side, and join
-/// when they are free. A process whose addresses are limited has smaller ones.
-const MAPPED: usize = 256 << 20;
+/// when they are free. A process whose addresses are limited has smaller ones, and so has one whose
+/// system counts addresses as memory, or takes no pages back.
+const MAPPED: usize = if cfg!(target_os = "linux") { 256 << 20 } else { HUGE_PAGE };
 
 /// The bytes at the start of memory in which its extent is kept: a cache line.
 pub(super) const HEADER: usize = 64;
@@ -53,14 +64,24 @@ static POOL: Mutex<Pool> = Mutex::new(Pool::new());
 /// The pool, unless it is in use for long: by a thread that was interrupted, or that existed before
 /// the process forked.
 fn lock_pool() -> Option<MutexGuard<'static, Pool>> {
-    for _ in 0..1000 {
+    for tries in 0..200 {
         match POOL.try_lock() {
             Ok(pool) => return Some(pool),
-            Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            Err(TryLockError::WouldBlock) if tries < 100 => std::hint::spin_loop(),
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
             Err(TryLockError::Poisoned(_)) => return None,
         }
     }
     None
+}
+
+/// Adds an extent to the pool. What is not used any more goes to the system once the pool is free.
+fn insert(extent: Extent) {
+    let unused = match lock_pool() {
+        Some(mut pool) => pool.insert(extent),
+        None => Some(extent),
+    };
+    drop(unused);
 }
 
 /// Gives what the pool keeps back to the system; whether that was anything.
@@ -69,8 +90,14 @@ pub(super) fn empty_pool() -> bool {
     let Some(pool) = lock_pool().map(|mut pool| std::mem::replace(&mut *pool, Pool::new())) else {
         return false;
     };
-    pool.free.into_values().for_each(|extent| drop(extent.clear()));
+    pool.free.into_values().filter_map(Extent::clear).for_each(insert);
     pool.bytes[State::Used as usize] + pool.bytes[State::Lent as usize] > 0
+}
+
+/// Whether a free extent of at least `bytes` has its pages.
+pub(super) fn has(bytes: usize) -> bool {
+    let bytes = bytes.saturating_add(HEADER);
+    lock_pool().is_some_and(|pool| pool.fit(State::Used, bytes).is_some())
 }
 
 /// What is known of the pages of an extent. The pool gives out the first of these before the others.
@@ -95,56 +122,69 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// An extent of at least `bytes` that nobody else has. Its contents are arbitrary.
-    pub(super) fn take(bytes: usize) -> Result<Extent, OutOfMemory> {
-        let len = bytes.checked_next_multiple_of(PAGE).ok_or(OutOfMemory { bytes, left: None })?;
-        if let Some(extent) = lock_pool().and_then(|mut pool| pool.take(len)) {
-            return extent.taken_back();
+    /// An extent of at least `bytes` that nobody else has. Its contents are arbitrary. If it
+    /// `looks`, what the machine has left decides, too.
+    pub(super) fn take(bytes: usize, looks: bool) -> Result<Extent, OutOfMemory> {
+        let len = bytes.checked_next_multiple_of(CUT).ok_or(OutOfMemory { bytes, left: None })?;
+        let found = lock_pool().map(|mut pool| pool.take(len));
+        if let Some(Some(extent)) = found {
+            return extent.taken_back(looks);
         }
-        let mut extent = Extent::map(len)?;
-        if let Some(rest) = extent.split_off(len)
-            && let Some(mut pool) = lock_pool()
-        {
-            pool.insert(rest);
+        if looks {
+            memory::is_left(len)?;
+        }
+        if found.is_none() {
+            return Extent::map(len, 0).ok_or(OutOfMemory { bytes: len, left: None });
+        }
+        let mut extent = Extent::new(len)?;
+        if let Some(rest) = extent.split_off(len) {
+            insert(rest);
         }
         Ok(extent)
     }
 
-    /// The whole of a new mapping, from a huge page's start.
-    fn map(len: usize) -> Result<Extent, OutOfMemory> {
-        memory::is_left(len)?;
+    /// An extent of a new mapping, from a huge page's start if there is room for that.
+    fn new(len: usize) -> Result<Extent, OutOfMemory> {
+        let is_limited = || memory::addresses_left().is_some();
+        let most = if len >= MAPPED || is_limited() { len } else { MAPPED };
+        let one = || Extent::map(most, HUGE_PAGE).or_else(|| Extent::map(len, 0));
         let refused = OutOfMemory { bytes: len, left: None };
-        // Room for the start of a huge page.
-        let map = |len: usize| {
-            let memory = MmapOptions::new().len(len.checked_add(HUGE_PAGE)?).map_anon().ok()?;
-            Some((MmapRaw::from(memory), len))
-        };
-        let least = len.checked_next_multiple_of(HUGE_PAGE).ok_or(refused)?;
-        let most = memory::addresses_left().map_or(least.max(MAPPED), |_| least);
-        let (memory, len) = map(most)
-            .or_else(|| map(least))
-            .or_else(|| empty_pool().then(|| map(least)).flatten())
-            .ok_or(refused)?;
-        // Advice that the kernel does not take (no huge pages configured) costs speed, not
-        // correctness.
-        #[cfg(target_os = "linux")]
-        let _ = memory.advise(memmap2::Advice::HugePage);
-        let start = memory.as_ptr().align_offset(HUGE_PAGE);
-        Ok(Extent { mapping: Arc::new(memory), start, len, state: State::Fresh })
+        one().or_else(|| empty_pool().then(one).flatten()).ok_or(refused)
+    }
+
+    /// The whole of a new mapping. With room for it, it begins at a huge page's start.
+    fn map(len: usize, room: usize) -> Option<Extent> {
+        let memory = MmapRaw::from(MmapOptions::new().len(len.checked_add(room)?).map_anon().ok()?);
+        let mut start = 0;
+        if room >= HUGE_PAGE {
+            start = memory.as_ptr().align_offset(HUGE_PAGE);
+            // Advice that the kernel does not take (no huge pages configured) costs speed, not
+            // correctness.
+            #[cfg(target_os = "linux")]
+            let _ = memory.advise(memmap2::Advice::HugePage);
+        }
+        Some(Extent { mapping: Arc::new(memory), start, len, state: State::Fresh })
     }
 
     /// Gives the extent to the pool, or to the system where the pool has enough.
     pub(super) fn give_back(mut self) {
         self.state = State::Used;
-        // What the pool does not keep is cleared while others may use the pool.
-        let not_kept = match lock_pool() {
-            Some(mut pool) => pool.keep(self),
-            None => Some(self),
+        let room = match lock_pool() {
+            Some(mut pool) => match pool.room(self.len) {
+                State::Used => {
+                    let unused = pool.insert(self);
+                    debug_assert!(unused.is_none(), "it has pages");
+                    return;
+                }
+                room => room,
+            },
+            None => State::Fresh,
         };
-        if let Some(cleared) = not_kept.and_then(Extent::clear)
-            && let Some(mut pool) = lock_pool()
-        {
-            pool.insert(cleared);
+        // The kernel takes its time, in which others may use the pool.
+        if room == State::Lent && self.lend() {
+            insert(self);
+        } else if let Some(cleared) = self.clear() {
+            insert(cleared);
         }
     }
 
@@ -174,16 +214,16 @@ impl Extent {
     /// Makes the extent so long that it has at least `bytes`, and not much more, if the addresses
     /// behind it are free.
     pub(super) fn resize(&mut self, bytes: usize) -> bool {
-        let Some(len) = bytes.checked_next_multiple_of(PAGE) else { return false };
-        if let Some(rest) = self.split_off(len) {
-            rest.give_back();
-        }
-        let more = len - self.len;
-        if more == 0 {
+        let Some(len) = bytes.checked_next_multiple_of(CUT) else { return false };
+        if self.len >= len {
+            if let Some(rest) = self.split_off(len) {
+                rest.give_back();
+            }
             return true;
         }
+        let more = len - self.len;
         let next = lock_pool().and_then(|mut pool| pool.take_behind(self, more));
-        let Some(next) = next.and_then(|next| next.taken_back().ok()) else { return false };
+        let Some(Ok(next)) = next.map(|next| next.taken_back(false)) else { return false };
         self.len += next.len;
         self.state = State::Used;
         true
@@ -224,9 +264,9 @@ impl Extent {
         self.mapping.as_ptr().addr() + self.start
     }
 
-    /// Cuts the extent to a length, and returns the rest of it.
+    /// Cuts the extent to a length, and returns the rest of it, if that is of any use.
     fn split_off(&mut self, len: usize) -> Option<Extent> {
-        let rest = self.len.checked_sub(len).filter(|&rest| rest > 0)?;
+        let rest = self.len.checked_sub(len).filter(|&rest| rest >= LEAST)?;
         self.len = len;
         let start = self.start + len;
         Some(Extent { mapping: self.mapping.clone(), start, len: rest, state: self.state })
@@ -280,9 +320,12 @@ impl Extent {
     /// Ends the loan of an extent that the pool had lent, if there is memory for it: the kernel may
     /// have taken all of it. It leaves a page that was written to since, be it the old one or a new
     /// one of zeros. It takes a write for each page, so nobody should wait for it.
-    fn taken_back(mut self) -> Result<Extent, OutOfMemory> {
+    fn taken_back(mut self, looks: bool) -> Result<Extent, OutOfMemory> {
         if self.state == State::Lent {
-            memory::is_left(self.len)?;
+            if looks && let Err(error) = memory::is_left(self.len) {
+                insert(self);
+                return Err(error);
+            }
             self.state = State::Used;
             self.bytes_mut().iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);
         }
@@ -312,17 +355,26 @@ impl Pool {
         Pool { free: BTreeMap::new(), by_len: BTreeSet::new(), bytes: [0; 3] }
     }
 
-    /// The start of the smallest free extent of at least `len` bytes, which may be lent.
+    /// The address of the smallest free extent of a state that has at least `len` bytes.
+    fn fit(&self, state: State, len: usize) -> Option<usize> {
+        let fits = (state, len, 0)..=(state, usize::MAX, usize::MAX);
+        self.by_len.range(fits).next().map(|&(_, _, address)| address)
+    }
+
+    /// The start of a free extent of at least `len` bytes: of the smallest that was used, or else of
+    /// one that is lent or new.
     fn take(&mut self, len: usize) -> Option<Extent> {
-        let fit =
-            |state| self.by_len.range((state, len, 0)..=(state, usize::MAX, usize::MAX)).next();
-        let &(_, _, address) =
-            fit(State::Used).or_else(|| fit(State::Lent)).or_else(|| fit(State::Fresh))?;
+        let states = [State::Used, State::Lent, State::Fresh];
+        let address = states.into_iter().find_map(|state| self.fit(state, len))?;
+        Some(self.take_start(address, len))
+    }
+
+    /// The start of a free extent.
+    fn take_start(&mut self, address: usize, len: usize) -> Extent {
         let mut extent = self.remove(address);
-        if let Some(rest) = extent.split_off(len) {
-            self.insert(rest);
-        }
-        Some(extent)
+        let unused = extent.split_off(len).and_then(|rest| self.insert(rest));
+        debug_assert!(unused.is_none(), "the start is in use");
+        extent
     }
 
     /// The first `len` bytes behind an extent, if they are free.
@@ -330,27 +382,25 @@ impl Pool {
         let address = extent.address() + extent.len;
         let is_behind = |next: &&Extent| Arc::ptr_eq(&extent.mapping, &next.mapping);
         self.free.get(&address).filter(is_behind).filter(|next| next.len >= len)?;
-        let mut next = self.remove(address);
-        if let Some(rest) = next.split_off(len) {
-            self.insert(rest);
-        }
-        Some(next)
+        Some(self.take_start(address, len))
     }
 
-    /// Keeps an extent, lends it, or returns it.
-    fn keep(&mut self, mut extent: Extent) -> Option<Extent> {
-        let fits = |state, most| self.bytes[state as usize] + extent.len <= most;
-        let is_kept =
-            fits(State::Used, POOL_BYTES) || (fits(State::Lent, LENT_BYTES) && extent.lend());
-        if !is_kept {
-            return Some(extent);
+    /// As what the pool has room for an extent that was used.
+    fn room(&self, len: usize) -> State {
+        let fits = |state, most| self.bytes[state as usize] + len <= most;
+        if fits(State::Used, POOL_BYTES) {
+            State::Used
+        } else if fits(State::Lent, LENT_BYTES) {
+            State::Lent
+        } else {
+            State::Fresh
         }
-        self.insert(extent);
-        None
     }
 
-    /// Adds an extent, joined with its neighbours.
-    fn insert(&mut self, mut extent: Extent) {
+    /// Adds an extent, joined with its neighbours. Returns it where that is all of a mapping and has
+    /// no pages.
+    #[must_use]
+    fn insert(&mut self, mut extent: Extent) -> Option<Extent> {
         let before = self.free.range(..extent.address()).next_back();
         if let Some((&address, _)) = before.filter(|(_, before)| before.goes_on_in(&extent)) {
             let mut before = self.remove(address);
@@ -362,11 +412,12 @@ impl Pool {
             extent.len += self.remove(address).len;
         }
         if extent.state == State::Fresh && Arc::strong_count(&extent.mapping) == 1 {
-            return;
+            return Some(extent);
         }
         self.bytes[extent.state as usize] += extent.len;
         self.by_len.insert((extent.state, extent.len, extent.address()));
         self.free.insert(extent.address(), extent);
+        None
     }
 
     fn remove(&mut self, address: usize) -> Extent {
@@ -381,16 +432,20 @@ impl Pool {
 mod tests {
     use super::*;
 
-    /// Mappings of these lengths, each of which has an extent in use.
+    /// Mappings, each of which has an extent of a length that was used, and another one in use.
     fn mapped(lens: &[usize]) -> Vec<(Extent, Extent)> {
         let map = |&len: &usize| {
-            let mut extent = Extent::map(len + PAGE).unwrap();
-            let mut rest = extent.split_off(PAGE).unwrap();
-            rest.split_off(len);
+            let mut extent = Extent::map(LEAST + len, HUGE_PAGE).unwrap();
+            let mut rest = extent.split_off(LEAST).unwrap();
             rest.state = State::Used;
             (extent, rest)
         };
         lens.iter().map(map).collect()
+    }
+
+    fn keep(pool: &mut Pool, extent: Extent) {
+        assert!(pool.insert(extent).is_none());
+        check(pool);
     }
 
     /// That the free extents are counted, ordered, apart and joined.
@@ -410,60 +465,64 @@ mod tests {
     #[test]
     fn the_best_fit_is_cut_and_joined_again() {
         let mut pool = Pool::new();
-        let in_use = mapped(&[4 * HUGE_PAGE, HUGE_PAGE, 2 * HUGE_PAGE]);
-        let (_in_use, free): (Vec<_>, Vec<_>) = in_use.into_iter().unzip();
-        assert!(free.into_iter().all(|extent| pool.keep(extent).is_none()));
-        check(&pool);
+        let (_in_use, free): (Vec<_>, Vec<_>) =
+            mapped(&[4 * HUGE_PAGE, HUGE_PAGE, 2 * HUGE_PAGE]).into_iter().unzip();
+        free.into_iter().for_each(|extent| keep(&mut pool, extent));
         let two = pool.take(2 * HUGE_PAGE).unwrap();
         assert!(two.is_used() && pool.bytes[0] == 5 * HUGE_PAGE);
         let three = pool.take(3 * HUGE_PAGE).unwrap();
         assert!(pool.take(2 * HUGE_PAGE).is_none());
-        let small: Vec<_> = (0..3).map(|_| pool.take(PAGE).unwrap()).collect();
+        let small: Vec<_> = (0..3).map(|_| pool.take(LEAST).unwrap()).collect();
         check(&pool);
-        for extent in small.into_iter().chain([three, two]) {
-            assert!(pool.keep(extent).is_none());
-            check(&pool);
-        }
+        small.into_iter().chain([three, two]).for_each(|extent| keep(&mut pool, extent));
         assert_eq!((pool.free.len(), pool.bytes[0]), (3, 7 * HUGE_PAGE));
+        // A rest that nobody could ask for stays with the extent.
+        assert_eq!(pool.take(2 * HUGE_PAGE - CUT).unwrap().len, 2 * HUGE_PAGE);
+    }
+
+    #[test]
+    fn extents_grow_into_what_is_free_behind_them() {
+        let mut extent = Extent::map(4 * LEAST, HUGE_PAGE).unwrap();
+        let rest = extent.split_off(LEAST).unwrap();
+        let mut pool = Pool::new();
+        keep(&mut pool, Extent { state: State::Used, ..rest });
+        assert!(pool.take_behind(&extent, 4 * LEAST).is_none());
+        let (_in_use, other) = mapped(&[LEAST]).remove(0);
+        assert!(pool.take_behind(&other, LEAST).is_none(), "that is another mapping");
+        let next = pool.take_behind(&extent, LEAST).unwrap();
+        assert_eq!((next.start, next.len, pool.bytes[0]), (extent.start + LEAST, LEAST, 2 * LEAST));
     }
 
     #[test]
     fn the_pool_is_bounded() {
-        const EXTENT: usize = 64 << 20;
         let mut pool = Pool::new();
-        let mut returned = 0;
-        for _ in 0..=(POOL_BYTES + LENT_BYTES) / EXTENT {
-            let mut extent = Extent::map(EXTENT).unwrap();
-            extent.split_off(EXTENT);
-            extent.state = State::Used;
-            returned += usize::from(pool.keep(extent).is_some());
-        }
-        check(&pool);
-        assert_eq!((pool.bytes, returned), ([POOL_BYTES, LENT_BYTES, 0], 1));
-        assert!(pool.take(EXTENT).unwrap().is_used());
-        let lent = std::iter::from_fn(|| pool.take(EXTENT)).filter(|extent| !extent.is_used());
-        assert_eq!((lent.count(), pool.bytes), (LENT_BYTES / EXTENT, [0; 3]));
+        assert_eq!(pool.room(POOL_BYTES), State::Used);
+        assert_eq!(
+            pool.room(POOL_BYTES + 1),
+            if LENT_BYTES > 0 { State::Lent } else { State::Fresh }
+        );
+        pool.bytes = [POOL_BYTES - 1, LENT_BYTES, 0];
+        assert_eq!((pool.room(1), pool.room(2)), (State::Used, State::Fresh));
     }
 
     #[test]
     fn a_mapping_goes_when_none_of_it_is_in_use() {
         let mut pool = Pool::new();
-        let mut whole = Extent::map(HUGE_PAGE).unwrap();
+        let mut whole = Extent::map(HUGE_PAGE, HUGE_PAGE).unwrap();
         let mapping = Arc::downgrade(&whole.mapping);
-        let mut parts: Vec<_> = (0..4)
-            .map_while(|_| {
-                let rest = whole.split_off(PAGE)?;
-                Some(std::mem::replace(&mut whole, rest))
-            })
-            .collect();
+        let mut parts = Vec::new();
+        for _ in 0..4 {
+            let rest = whole.split_off(LEAST).unwrap();
+            parts.push(std::mem::replace(&mut whole, rest));
+        }
         parts.push(whole);
         parts.swap(0, 3);
         for (left, part) in (0..parts.len()).rev().zip(parts) {
             assert!(mapping.strong_count() > 0);
             let cleared = Extent { state: State::Used, ..part }.clear();
-            if let Some(extent) = cleared {
-                pool.insert(extent);
-            }
+            let unused = cleared.and_then(|extent| pool.insert(extent));
+            assert!(unused.is_none() || left == 0);
+            drop(unused);
             check(&pool);
             assert_eq!(mapping.strong_count() > 0, left > 0);
         }
@@ -478,10 +537,10 @@ mod tests {
             extent.bytes_mut().fill(turn);
             assert!(extent.bytes().iter().all(|byte| *byte == turn));
             let mut pool = Pool::new();
-            pool.bytes[0] = POOL_BYTES;
-            assert!(pool.keep(extent).is_none());
+            assert!(extent.lend());
+            keep(&mut pool, extent);
             assert_eq!(pool.bytes[State::Lent as usize], 2 * HUGE_PAGE);
-            extent = pool.take(2 * HUGE_PAGE).expect("it was kept").taken_back().unwrap();
+            extent = pool.take(2 * HUGE_PAGE).expect("it was kept").taken_back(true).unwrap();
             // As if the kernel had taken none of the pages, or some.
             assert!(extent.bytes().iter().all(|byte| [0, turn].contains(byte)));
             assert!(extent.bytes().iter().step_by(PAGE).all(|byte| *byte == 0));
