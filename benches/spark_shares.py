@@ -1,4 +1,4 @@
-"""Where the time goes in tables of W1, W2 and W4 on Spark: Spark, the way to Python, the call.
+"""Where the time goes in tables of W1, W2, W4 and W7 on Spark: Spark, the way to Python, the call.
 
 Each query runs with a sink that takes all rows and keeps none. Printed is processor time: of the
 JVM, which reads, shuffles, and writes and reads what Python gets; of the Python workers beside the
@@ -22,6 +22,7 @@ from unittest import mock
 import w1_spark
 import w2_spark
 import w4_spark
+import w7_spark
 from spark_costs import cpu_by_name, local_session
 from tidegate.spark.driver import aggregate, join, whole
 from tidegate.spark.plan import aggregate as aggregate_plan
@@ -106,7 +107,7 @@ def queries(session: SparkSession, rows: int, folder: Path) -> dict[str, Callabl
     def read(case: str, name: str) -> DataFrame:
         return session.read.parquet(str(folder / case / f"{name}.parquet"))
 
-    for name in ("w1", "w2", "w4"):
+    for name in ("w1", "w2", "w4", "w7"):
         (folder / name).mkdir()
     w1 = w1_spark.make(rows, 1_000, skewed=False, hot=False, folder=folder / "w1")
     w2 = w2_spark.Case(rows, heavy=False)
@@ -121,6 +122,11 @@ def queries(session: SparkSession, rows: int, folder: Path) -> dict[str, Callabl
             w2_spark.tide, read("w2", "left"), read("w2", "right"), w2, "value"
         ),
     }
+    w7 = w7_spark.Case(rows, 1_000, 100)
+    w7.write(folder / "w7")
+    found["W7, 1,000 keys, 100 partners"] = functools.partial(
+        w7_spark.tide, read("w7", "left"), read("w7", "right"), w7, "auto"
+    )
     table = read("w4", "rows")
     for functions in w4_spark.FUNCTIONS:
         found[f"W4, 40,000 keys, {functions}"] = functools.partial(w4_spark.tide, table, functions)
@@ -133,6 +139,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="of a side")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--memory", default="4g")
+    parser.add_argument("--only", default="", help="queries whose names begin so")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="for Spark")
     arguments = parser.parse_args()
     settings = dict(setting.split("=", 1) for setting in arguments.set)
@@ -141,6 +148,8 @@ def main() -> None:
     print("| --- | --: | --: | --: | --: | --: |")
     with tempfile.TemporaryDirectory() as folder:
         for name, query in queries(session, arguments.rows, Path(folder)).items():
+            if not name.startswith(arguments.only):
+                continue
             shares(session, query)  # compiles, and starts workers
             parts = shares(session, query)
             total = sum(parts)
