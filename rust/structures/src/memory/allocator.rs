@@ -2,9 +2,10 @@
 //!
 //! A vector of rows comes and goes with each call, as [`Pages`](super::pages::Pages) do. The heap
 //! gives it back to the system and clears new pages for the next one, which costs more than the rows
-//! in it. So a request of [`SMALL`] bytes or more is an extent of the pool, which keeps its own
-//! description in its first [`HEADER`] bytes. One that asks for more than a cache line's alignment is
-//! the system's.
+//! in it. So a request of [`SMALL`] bytes or more gets an extent of the pool. In its first bytes, a
+//! [`Header`] says where it is from. Where addresses are limited, it is from the system unless the
+//! pool has what fits: the heap packs what it has into few of them. One that asks for more than a
+//! cache line's alignment is the system's, too.
 //!
 //! Where the system refuses memory, what is kept for later arrays is given back, then the reserve
 //! is.
@@ -13,8 +14,18 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 
 use super::pages::SMALL;
-use super::pool::{Extent, HEADER};
+use super::pool::Extent;
 use super::reserve::GIVE_BACK;
+use crate::memory;
+
+/// Where large memory is from. It lies before the memory.
+enum Header {
+    Pool(Extent),
+    System,
+}
+
+/// The bytes of a header: a cache line.
+const HEADER: usize = 64;
 
 /// The allocator. Where the system refuses, what is kept for later arrays is given back, then the
 /// reserve is.
@@ -41,59 +52,120 @@ fn or_again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
     if memory.is_null() { again(allocate) } else { memory }
 }
 
-/// Whether a request is served by the pool. Sanitizers see the borders of the system's memory only.
+/// Whether a request is large. Sanitizers see the borders of the system's memory only.
 #[inline]
-fn is_pooled(layout: Layout) -> bool {
+fn is_large(layout: Layout) -> bool {
     layout.size() >= SMALL && layout.align() <= HEADER && !cfg!(tidegate_stress)
 }
 
-/// An extent for a request; nothing where there is no memory.
-fn extent(layout: Layout) -> Option<Extent> {
-    // Who needs much has asked beforehand whether it is there.
-    Extent::take(layout.size().checked_add(HEADER)?, false).ok()
+/// The layout of a request that the system serves, with its header.
+fn with_header(layout: Layout) -> Option<Layout> {
+    Layout::from_size_align(layout.size().checked_add(HEADER)?, HEADER).ok()
 }
 
-#[cold]
-fn take(layout: Layout) -> *mut u8 {
-    or_again(|| extent(layout).map_or(ptr::null_mut(), Extent::into_memory))
-}
-
-#[cold]
-fn take_zeroed(layout: Layout) -> *mut u8 {
-    or_again(|| {
-        let Some(mut extent) = extent(layout) else { return ptr::null_mut() };
-        if !extent.is_zero() {
-            extent.bytes_mut()[..HEADER + layout.size()].fill(0);
-        }
-        extent.into_memory()
-    })
-}
-
-/// Makes memory of the pool longer or shorter, which leaves it where it is; or nothing.
+/// Puts a header at the start of memory, and returns what is behind it.
 ///
 /// # Safety
 ///
-/// The memory is from [`Extent::into_memory`].
+/// The memory is longer, aligned as a header's size, and only the caller's.
+unsafe fn put(header: Header, start: *mut u8) -> *mut u8 {
+    const { assert!(size_of::<Header>() <= HEADER && align_of::<Header>() <= HEADER) };
+    // SAFETY: as the caller says.
+    unsafe {
+        start.cast::<Header>().write(header);
+        start.add(HEADER)
+    }
+}
+
+/// Takes the header of memory.
+///
+/// # Safety
+///
+/// The memory is from [`put`], and the header is not taken again until it is put back.
+unsafe fn header(memory: *mut u8) -> Header {
+    // SAFETY: as the caller says.
+    unsafe { memory.sub(HEADER).cast::<Header>().read() }
+}
+
+/// Memory for a large request, and whether it is all zeros; null where there is none.
+fn large(layout: Layout, zeroed: bool) -> *mut u8 {
+    let Some(whole) = with_header(layout) else { return ptr::null_mut() };
+    let found = Extent::free(whole.size());
+    let found = match found {
+        None if memory::addresses_left().is_some() => {
+            // SAFETY: the layout is not empty.
+            let start =
+                unsafe { if zeroed { System.alloc_zeroed(whole) } else { System.alloc(whole) } };
+            if start.is_null() {
+                return start;
+            }
+            // SAFETY: this is memory of the layout, which has room for a header.
+            return unsafe { put(Header::System, start) };
+        }
+        // Who needs much has asked beforehand whether it is there.
+        None => Extent::take(whole.size(), false).ok(),
+        found => found,
+    };
+    let Some(mut extent) = found else { return ptr::null_mut() };
+    if zeroed && !extent.is_zero() {
+        extent.bytes_mut()[..whole.size()].fill(0);
+    }
+    let start = extent.start();
+    // SAFETY: the extent begins at a page's start, is as long as the layout, and goes with the memory.
+    unsafe { put(Header::Pool(extent), start) }
+}
+
 #[cold]
-unsafe fn resize(memory: *mut u8, layout: Layout, bytes: usize) -> Option<*mut u8> {
-    let wanted = Layout::from_size_align(bytes, layout.align()).ok().filter(|&it| is_pooled(it))?;
-    // SAFETY: as the caller says, and it is given back to the same place below.
-    let mut extent = unsafe { Extent::from_memory(memory) };
-    let is_resized = extent.resize(HEADER + wanted.size());
-    let memory = extent.into_memory();
-    is_resized.then_some(memory)
+fn take(layout: Layout, zeroed: bool) -> *mut u8 {
+    or_again(|| large(layout, zeroed))
+}
+
+/// Gives large memory back.
+///
+/// # Safety
+///
+/// The memory is from [`large`] for this layout, and nobody uses it any more.
+#[cold]
+unsafe fn give_back(memory: *mut u8, layout: Layout) {
+    // SAFETY: as the caller says.
+    match (unsafe { header(memory) }, with_header(layout)) {
+        (Header::Pool(extent), _) => extent.give_back(),
+        // SAFETY: this is the system's memory of this layout.
+        (Header::System, Some(whole)) => unsafe { System.dealloc(memory.sub(HEADER), whole) },
+        (Header::System, None) => unreachable!("it was allocated"),
+    }
+}
+
+/// Makes large memory longer or shorter, if it can be done where it lies.
+///
+/// # Safety
+///
+/// The memory is from [`large`].
+#[cold]
+unsafe fn is_resized(memory: *mut u8, layout: Layout, bytes: usize) -> bool {
+    let wanted = Layout::from_size_align(bytes, layout.align()).ok().filter(|&it| is_large(it));
+    let Some(whole) = wanted.and_then(with_header) else { return false };
+    // SAFETY: as the caller says, and the header is put back.
+    unsafe {
+        let mut header = header(memory);
+        let is_resized = match &mut header {
+            Header::Pool(extent) => extent.resize(whole.size()),
+            Header::System => false,
+        };
+        put(header, memory.sub(HEADER));
+        is_resized
+    }
 }
 
 // SAFETY: each call is handed on with the caller's arguments to the system's allocator or, by its
-// layout alone, to the pool, once or, where that gave nothing, several times; what it gives is
-// returned. An extent has its own addresses from behind its header on, at a multiple of the header's
-// size, which no alignment that is asked of it exceeds. Nothing in between unwinds: maps are removed,
-// and locks only tried.
+// layout alone, to `large`, once or, where that gave nothing, several times; what it gives is returned.
+// Large memory is from behind a header on, at a multiple of its size, which no alignment that is asked
+// of it exceeds. Nothing in between unwinds: maps are removed, and locks only tried.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if is_pooled(layout) {
-            return take(layout);
+        if is_large(layout) {
+            return take(layout, false);
         }
         // SAFETY: as the caller says.
         or_again(|| unsafe { System.alloc(layout) })
@@ -101,9 +173,9 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        if is_pooled(layout) {
-            // SAFETY: of this layout, memory comes from the pool; the caller does not use it again.
-            return unsafe { Extent::from_memory(memory) }.give_back();
+        if is_large(layout) {
+            // SAFETY: of this layout, memory is large; the caller does not use it again.
+            return unsafe { give_back(memory, layout) };
         }
         // SAFETY: as the caller says; of this layout, memory is the system's.
         unsafe { System.dealloc(memory, layout) }
@@ -111,8 +183,8 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if is_pooled(layout) {
-            return take_zeroed(layout);
+        if is_large(layout) {
+            return take(layout, true);
         }
         // SAFETY: as the caller says.
         or_again(|| unsafe { System.alloc_zeroed(layout) })
@@ -122,15 +194,13 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         // SAFETY: the caller says that the size, rounded up to the alignment, is one.
         let wanted = unsafe { Layout::from_size_align_unchecked(bytes, layout.align()) };
-        if !is_pooled(layout) && !is_pooled(wanted) {
+        if !is_large(layout) && !is_large(wanted) {
             // SAFETY: as the caller says; memory that could not be grown is as it was.
             return or_again(|| unsafe { System.realloc(memory, layout, bytes) });
         }
-        if is_pooled(layout) {
-            // SAFETY: of this layout, memory comes from the pool.
-            if let Some(memory) = unsafe { resize(memory, layout, bytes) } {
-                return memory;
-            }
+        // SAFETY: of such a layout, memory is large.
+        if is_large(layout) && unsafe { is_resized(memory, layout, bytes) } {
+            return memory;
         }
         // SAFETY: the layout is not empty, as the caller says.
         let other = unsafe { self.alloc(wanted) };

@@ -42,9 +42,6 @@ pub(super) const LEAST: usize = 64 << 10;
 /// system counts addresses as memory, or takes no pages back.
 const MAPPED: usize = if cfg!(target_os = "linux") { 256 << 20 } else { HUGE_PAGE };
 
-/// The bytes at the start of memory in which its extent is kept: a cache line.
-pub(super) const HEADER: usize = 64;
-
 /// What the pool keeps at most: the result of a join of a million rows a side and what the join
 /// took beside, so that the next such join finds no fresh page.
 const POOL_BYTES: usize = 320 << 20;
@@ -96,7 +93,8 @@ pub(super) fn empty_pool() -> bool {
 
 /// Whether a free extent of at least `bytes` has its pages.
 pub(super) fn has(bytes: usize) -> bool {
-    let bytes = bytes.saturating_add(HEADER);
+    // A vector takes a header more.
+    let bytes = bytes.saturating_add(PAGE);
     lock_pool().is_some_and(|pool| pool.fit(State::Used, bytes).is_some())
 }
 
@@ -145,9 +143,11 @@ impl Extent {
 
     /// An extent of a new mapping, from a huge page's start if there is room for that.
     fn new(len: usize) -> Result<Extent, OutOfMemory> {
-        let is_limited = || memory::addresses_left().is_some();
-        let most = if len >= MAPPED || is_limited() { len } else { MAPPED };
-        let one = || Extent::map(most, HUGE_PAGE).or_else(|| Extent::map(len, 0));
+        // Where addresses are limited, an extent has just its own.
+        let is_limited = memory::addresses_left().is_some();
+        let most = if is_limited { len } else { len.max(MAPPED) };
+        let room = if is_limited && len < HUGE_PAGE { 0 } else { HUGE_PAGE };
+        let one = || Extent::map(most, room).or_else(|| Extent::map(len, 0));
         let refused = OutOfMemory { bytes: len, left: None };
         one().or_else(|| empty_pool().then(one).flatten()).ok_or(refused)
     }
@@ -188,27 +188,15 @@ impl Extent {
         }
     }
 
-    /// The bytes behind the extent's header, which keeps the extent until
-    /// [`from_memory`](Self::from_memory).
-    pub(super) fn into_memory(self) -> *mut u8 {
-        const { assert!(size_of::<Extent>() <= HEADER && PAGE.is_multiple_of(HEADER)) };
-        debug_assert!(self.len > HEADER);
-        // SAFETY: as in `bytes_mut`; the header is at a page's start, and the extent is longer.
-        unsafe {
-            let start = self.mapping.as_mut_ptr().add(self.start);
-            start.cast::<Extent>().write(self);
-            start.add(HEADER)
-        }
+    /// A free extent of at least `bytes`, if the pool has one.
+    pub(super) fn free(bytes: usize) -> Option<Extent> {
+        let len = bytes.checked_next_multiple_of(CUT)?;
+        lock_pool().and_then(|mut pool| pool.take(len))?.taken_back(false).ok()
     }
 
-    /// The extent of bytes that came [from an extent](Self::into_memory).
-    ///
-    /// # Safety
-    ///
-    /// They did, and nobody uses them unless the extent is made into memory again.
-    pub(super) unsafe fn from_memory(memory: *mut u8) -> Extent {
-        // SAFETY: as the caller says, the header is before these bytes.
-        unsafe { memory.sub(HEADER).cast::<Extent>().read() }
+    /// Where its bytes begin, at a page's start.
+    pub(super) fn start(&mut self) -> *mut u8 {
+        self.bytes_mut().as_mut_ptr()
     }
 
     /// Makes the extent so long that it has at least `bytes`, and not much more, if the addresses
