@@ -2810,8 +2810,8 @@ def merge(
         TypeError: An argument is of the wrong type.
 
     Note:
-        Memory: the result, a batch or two of each stream, 40 bytes for each of their rows, and the
-        rows that `lateness` holds back.
+        Streams are read to their ends first, and held beside the result. `merge_batches` holds no
+        more of them than it needs.
     """
 
 def merge_batches(

@@ -4,16 +4,18 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use pyo3_arrow::PyTable;
-use tidegate::stream::{self, MergeOptions, MergeStreams};
-use tidegate::{Bound as Length, Error, MAX_THREADS, Next, Stop};
+use tidegate::stream::{self, MergeOptions, MergeStreams, merge_tables};
+use tidegate::{Bound as Length, Driver, Error, MAX_THREADS, Next, Stop, Table, with_threads};
 
 use crate::error::raise;
-use crate::input::{Input, UserThread, bound, count, schema, take};
-use crate::interrupt::{self, PATIENCE};
+use crate::input::{Input, UserThread, bound, count, read, rows_of, schema, take};
+use crate::interrupt;
 use crate::operator::{self, Operator};
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 
@@ -27,24 +29,29 @@ pub(crate) fn merge<'py>(
     lateness: Option<&Bound<'py, PyAny>>,
     threads: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let opening = Opening::read(streams, on, lateness, threads)?;
+    let lateness = lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten();
+    let threads = threads_of(threads)?;
+    let streams = listed(streams)?;
+    check_distinct(&streams)?;
     let stop = Stop::default();
-    let running = stop.clone();
-    let (batches, schema) = interrupt::run(py, &stop, move || {
-        // This thread may wait, so that streams need none of their own.
-        let merge = opening.open(false, None)?;
-        let mut batches = Vec::new();
-        loop {
-            match merge.next_within(PATIENCE)? {
-                Next::Batch(batch) => batches.push(batch),
-                Next::End => return Ok((batches, merge.schema().clone())),
-                Next::NotYet => {}
-            }
-            if running.is_requested() {
-                return Err(Error::stopped("the work was asked to stop"));
-            }
-        }
-    })?;
+    // Tables lie in memory, and all of the result will: so streams are read to their ends first.
+    let read = |(number, stream)| {
+        let name = format!("streams[{number}]");
+        read(&name, stream, &stop).map(|(schema, batches)| (name, schema, batches))
+    };
+    let given = streams.iter().enumerate().map(read).collect::<PyResult<Vec<_>>>()?;
+    let rows = given.iter().map(|(.., batches)| rows_of(batches)).sum();
+    let (on, running) = (on.to_owned(), stop.clone());
+    let work = move || {
+        let driver = Driver::new(threads, running);
+        let table = |(name, schema, batches): (String, SchemaRef, Vec<RecordBatch>)| {
+            Table::new(name, schema, batches, &driver)
+        };
+        let tables = given.into_iter().map(table).collect::<tidegate::Result<Vec<_>>>()?;
+        let merged = merge_tables(&tables, &on, lateness, &driver)?;
+        Ok((merged, tables[0].schema().clone()))
+    };
+    let (batches, schema) = interrupt::run(py, &stop, move || with_threads(threads, rows, work))?;
     PyTable::try_new(batches, schema)?.into_pyarrow(py)
 }
 
@@ -61,7 +68,7 @@ pub(crate) fn merge_batches(
     let opening = Opening::read(streams, on, lateness, threads)?;
     let user_thread = UserThread::default();
     let told = user_thread.clone();
-    let merge = interrupt::run(py, &Stop::default(), move || opening.open(true, Some(&told)))?;
+    let merge = interrupt::run(py, &Stop::default(), move || opening.open(&told))?;
     let schema = merge.schema().clone();
     Ok(BatchReader::new(Merging { merge, user_thread }, schema, "merge_batches"))
 }
@@ -90,13 +97,13 @@ impl Opening {
         Ok(Opening { streams, on: on.to_owned(), lateness, threads })
     }
 
-    /// Asks the streams for their schemas. Those that may wait get a thread of their own if
-    /// `apart`, which says which it is.
-    fn open(self, apart: bool, user_thread: Option<&UserThread>) -> tidegate::Result<MergeStreams> {
+    /// Asks the streams for their schemas. Those that may wait get a thread of their own, and say
+    /// which it is.
+    fn open(self, user_thread: &UserThread) -> tidegate::Result<MergeStreams> {
         let open = |input: Input| {
-            let waits = apart && input.waits;
+            let waits = input.waits;
             let mut batches = input.open()?;
-            if let Some(user_thread) = user_thread.filter(|_| waits) {
+            if waits {
                 batches.tell_thread(user_thread);
             }
             Ok(stream::MergeInput { batches: Box::new(batches), waits })

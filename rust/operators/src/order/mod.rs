@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | `group.rs` | rows by key and time |
 //! | `sort.rs` | rows of a group in time order, however they are distributed |
+//! | `merge.rs` | the rows of sorted runs in one order |
 
 mod group;
+pub mod merge;
 mod sort;
 
 use tidegate_structures::memory::pages::Pages;

@@ -63,7 +63,7 @@ impl RowId {
 
     /// The id whose [`to_bits`](Self::to_bits) gave `bits`.
     #[inline]
-    pub fn from_bits(bits: u64) -> Self {
+    pub const fn from_bits(bits: u64) -> Self {
         RowId(bits)
     }
 }

@@ -37,7 +37,7 @@ pub(crate) mod promise;
 
 use std::fmt;
 
-pub use block::{Block, BlockGate, BlockReader, BlockSource, Filler, Planned, Pushed, Run};
+pub use block::{Block, BlockGate, BlockReader, BlockSource, Filler, Planned, Pushed, Run, Slabs};
 pub use key::{Key, MAX_SOURCES, RowId};
 use tidegate_sync::Exceeded;
 

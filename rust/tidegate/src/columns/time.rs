@@ -232,12 +232,17 @@ pub(crate) fn from_int64(
     unit: Unit,
     values: &ScalarBuffer<i64>,
 ) -> Option<ArrayRef> {
-    let is_int64 =
-        matches!(field.data_type(), DataType::Int64 | DataType::Date64 | DataType::Timestamp(..));
     let data = ArrayData::builder(field.data_type().clone())
         .len(values.len())
         .add_buffer(values.inner().clone());
-    (is_int64 && scale(field, unit) == 1).then(|| make_array(data.build().expect("64-bit values")))
+    is_int64(field, unit).then(|| make_array(data.build().expect("64-bit values")))
+}
+
+/// Whether a time column has its times in `unit`, in 64 bits.
+pub(crate) fn is_int64(field: &Field, unit: Unit) -> bool {
+    let data_type = field.data_type();
+    matches!(data_type, DataType::Int64 | DataType::Date64 | DataType::Timestamp(..))
+        && scale(field, unit) == 1
 }
 
 /// Writes the times of a chunk times `factor`; the row of the first that does not fit, if one does

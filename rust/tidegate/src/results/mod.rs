@@ -3,10 +3,12 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `gather/` | result columns from row numbers |
-//! | `interleave.rs` | rows of many batches |
+//! | `interleave.rs` | rows of many batches, at any places |
+//! | `weave.rs` | rows of sources in merged order, each source's in its own |
 
 pub(crate) mod gather;
 pub(crate) mod interleave;
+pub(crate) mod weave;
 
 use arrow_array::RecordBatch;
 

@@ -36,6 +36,7 @@ pub use intake::source::{Source, SourceStats};
 pub use join::{StreamOptions, band_join, interval_join, window_join};
 pub use memory::Memory;
 pub use merge::streams::{MergeInput, MergeStreams};
+pub use merge::tables::merge_tables;
 pub use merge::{MergeOptions, merge};
 pub use operator::{Figure, Operator, Polled, Stats, Step};
 pub use partners::{asof_join, partner_aggregates};

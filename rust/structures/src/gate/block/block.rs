@@ -147,7 +147,7 @@ impl<R: Run> Block<R> {
     pub(super) fn fill(&self, filler: &mut Filler) {
         let mut columns = filler.memory(self.len());
         for (rows, pieces) in self.slabs() {
-            filler.scatter.merge(&pieces, &mut columns.ts[rows.clone()], &mut columns.ids[rows]);
+            filler.of_ids.merge(&pieces, &mut columns.ts[rows.clone()], &mut columns.ids[rows]);
         }
         if let Err(lost) = self.rows.set(Arc::new(columns)) {
             filler.keep(into_inner(lost));
@@ -212,12 +212,7 @@ impl<R: Run> Planned<R> {
     pub fn write(&self, filler: &mut Filler, ts: &mut [i64], sources: &mut [u16]) {
         assert_eq!((ts.len(), sources.len()), (self.len(), self.len()), "a place for each row");
         for (rows, pieces) in self.0.slabs() {
-            filler.ids.resize(rows.len(), RowId::new(0, 0));
-            filler.scatter.merge(&pieces, &mut ts[rows.clone()], &mut filler.ids);
-            sources[rows]
-                .iter_mut()
-                .zip(&filler.ids)
-                .for_each(|(source, id)| *source = id.source());
+            filler.of_sources.merge(&pieces, &mut ts[rows.clone()], &mut sources[rows]);
         }
     }
 
@@ -230,9 +225,8 @@ impl<R: Run> Planned<R> {
 /// The memory that a thread needs to fill blocks.
 #[derive(Debug, Default)]
 pub struct Filler {
-    scatter: Scatter,
-    /// The ids of a slab.
-    ids: Vec<RowId>,
+    of_ids: Scatter<RowId>,
+    of_sources: Scatter<u16>,
     /// Memory of a block that was passed, for the next one.
     spare: Columns,
 }

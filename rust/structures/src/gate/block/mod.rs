@@ -16,6 +16,8 @@
 //! Readiness and merging are done by run and slab of about a thousand rows, see `scatter.rs`.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 #[allow(clippy::module_inception, reason = "the block gate's blocks")]
 mod block;
@@ -34,6 +36,7 @@ pub use self::block::{Block, Filler, Planned};
 use self::log::{Entry, Record};
 pub use self::log::{Pushed, Run};
 pub use self::reader::BlockReader;
+pub use self::scatter::Slabs;
 use super::key::{MAX_SOURCES, NotSync, RowId};
 use super::{Handles, Rejected, TooManySources};
 

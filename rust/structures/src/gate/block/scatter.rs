@@ -20,6 +20,8 @@
 //!   in those only are put right at the end.
 
 #[cfg(target_arch = "x86_64")]
+use super::avx2::{self, Avx2};
+#[cfg(target_arch = "x86_64")]
 use super::avx512::{self, Avx512};
 use crate::gate::key::RowId;
 
@@ -50,18 +52,84 @@ pub(super) trait Passes {
     fn settle(words: &mut [u32], len: usize, crowd: u16);
 }
 
+/// What is written of a row beside its time.
+pub(super) trait Label: Copy {
+    /// Stands where no row is.
+    const NONE: Self;
+
+    /// The label of the row `rows` after the first one of a piece.
+    fn of(first: RowId, rows: usize) -> Self;
+}
+
+impl Label for RowId {
+    const NONE: Self = RowId::from_bits(0);
+
+    #[inline(always)]
+    fn of(first: RowId, rows: usize) -> Self {
+        RowId::from_bits(first.to_bits() + rows as u64)
+    }
+}
+
+/// The source alone.
+impl Label for u16 {
+    const NONE: Self = 0;
+
+    #[inline(always)]
+    fn of(first: RowId, _: usize) -> Self {
+        first.source()
+    }
+}
+
 /// Memory for the passes.
-#[derive(Debug, Default)]
-pub(super) struct Scatter {
+#[derive(Debug)]
+pub(super) struct Scatter<L> {
     /// The rows in order of source and position.
     words: Vec<u32>,
-    ids: Vec<RowId>,
+    labels: Vec<L>,
     /// Their event times, where those do not fit a word.
     times: Vec<i64>,
     /// Rows in each slot, then the slot's next place.
     slots: Vec<u16>,
     /// The rows in order of time.
     sorted: Vec<u32>,
+}
+
+impl<L> Default for Scatter<L> {
+    fn default() -> Self {
+        Scatter {
+            words: Vec::new(),
+            labels: Vec::new(),
+            times: Vec::new(),
+            slots: Vec::new(),
+            sorted: Vec::new(),
+        }
+    }
+}
+
+/// Merges sorted pieces of a few thousand rows, of which the source is all that is asked beside the
+/// time.
+#[derive(Debug, Default)]
+pub struct Slabs(Scatter<u16>);
+
+impl Slabs {
+    /// Writes the rows of `pieces` to `ts` and `sources`, sorted by time, then as they come. A
+    /// piece begins with the row of the given id; if its times fall, the order is any.
+    ///
+    /// ```
+    /// use tidegate_structures::gate::{RowId, Slabs};
+    ///
+    /// let pieces = [(RowId::new(0, 0), &[3, 7, 9][..]), (RowId::new(1, 0), &[4, 8])];
+    /// let (mut ts, mut sources) = ([0; 5], [0; 5]);
+    /// Slabs::default().merge(&pieces, &mut ts, &mut sources);
+    /// assert_eq!((ts, sources), ([3, 4, 7, 8, 9], [0, 1, 0, 1, 0]));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Unless `ts` and `sources` have a place for each row, and there are at most 65,535.
+    pub fn merge(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], sources: &mut [u16]) {
+        self.0.merge(pieces, ts, sources);
+    }
 }
 
 /// How rows are written as words.
@@ -112,31 +180,44 @@ impl Layout {
     }
 }
 
-impl Scatter {
-    /// Writes the rows of `pieces` to `ts` and `ids`, sorted by time, then as they come.
+impl<L: Label> Scatter<L> {
+    /// Writes the rows of `pieces` to `ts` and `labels`, sorted by time, then as they come.
     ///
-    /// A piece is sorted; `ts` and `ids` have room for exactly all rows.
-    pub(super) fn merge(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], ids: &mut [RowId]) {
+    /// A piece is sorted; `ts` and `labels` have room for exactly all rows.
+    pub(super) fn merge(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], labels: &mut [L]) {
         let rows: usize = pieces.iter().map(|(_, times)| times.len()).sum();
         assert!(
-            ts.len() == rows && ids.len() == rows,
+            ts.len() == rows && labels.len() == rows,
             "a slab's output has a place for each of its {rows} rows"
         );
         assert!(rows <= MOST_ROWS, "a slab has at most {MOST_ROWS} rows, not {rows}");
         #[cfg(target_arch = "x86_64")]
         if avx512::is_supported() {
             // SAFETY: the processor has the features.
-            unsafe { self.merge_avx512(pieces, ts, ids) };
+            unsafe { self.merge_avx512(pieces, ts, labels) };
             return;
         }
-        self.merge_by::<Portable>(pieces, ts, ids);
+        #[cfg(target_arch = "x86_64")]
+        if avx2::is_supported() {
+            // SAFETY: likewise.
+            unsafe { self.merge_avx2(pieces, ts, labels) };
+            return;
+        }
+        self.merge_by::<Portable>(pieces, ts, labels);
     }
 
     /// [`merge_by`](Self::merge_by), all of it compiled for wide instructions.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn merge_avx512(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], ids: &mut [RowId]) {
-        self.merge_by::<Avx512>(pieces, ts, ids);
+    fn merge_avx512(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], labels: &mut [L]) {
+        self.merge_by::<Avx512>(pieces, ts, labels);
+    }
+
+    /// Likewise.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    fn merge_avx2(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], labels: &mut [L]) {
+        self.merge_by::<Avx2>(pieces, ts, labels);
     }
 
     #[inline(always)]
@@ -144,7 +225,7 @@ impl Scatter {
         &mut self,
         pieces: &[(RowId, &[i64])],
         ts: &mut [i64],
-        ids: &mut [RowId],
+        labels: &mut [L],
     ) {
         let Some((low, high)) = ends(pieces) else { return };
         let layout = Layout::new(low, high, ts.len());
@@ -158,23 +239,24 @@ impl Scatter {
             2..=CROWDED => P::settle(&mut self.sorted, ts.len(), crowd),
             _ => self.sorted[..ts.len()].sort_unstable(),
         }
-        self.write_rows(layout, ts, ids);
+        self.write_rows(layout, ts, labels);
     }
 
-    /// 1. Each row as a word, and its id.
+    /// 1. Each row as a word, and its label.
     #[inline(always)]
     fn write_words(&mut self, layout: Layout, pieces: &[(RowId, &[i64])], rows: usize) {
         self.words.resize(rows, 0);
         // Room for every number that the layout has bits for: so no number read from a word is out
         // of range.
-        self.ids.resize(1 << layout.number, RowId::from_bits(0));
+        self.labels.resize(1 << layout.number, L::NONE);
         let mut at = 0;
         for (first, times) in pieces {
             let words = &mut self.words[at..at + times.len()];
-            let ids = &mut self.ids[at..at + times.len()];
-            for (row, ((word, id), &ts)) in words.iter_mut().zip(ids).zip(*times).enumerate() {
+            let labels = &mut self.labels[at..at + times.len()];
+            for (row, ((word, label), &ts)) in words.iter_mut().zip(labels).zip(*times).enumerate()
+            {
                 *word = layout.word(ts, at + row);
-                *id = RowId::from_bits(first.to_bits() + row as u64);
+                *label = L::of(*first, row);
             }
             at += times.len();
         }
@@ -220,23 +302,24 @@ impl Scatter {
 
     /// 4. Words as rows.
     #[inline(always)]
-    fn write_rows(&self, layout: Layout, ts: &mut [i64], ids: &mut [RowId]) {
-        self.write_ids(layout, ids);
+    fn write_rows(&mut self, layout: Layout, ts: &mut [i64], labels: &mut [L]) {
         if layout.lost == 0 {
             ts.iter_mut().zip(&self.sorted).for_each(|(ts, &word)| *ts = layout.ts(word));
-            return;
+        } else {
+            let times = ts.iter_mut().zip(&self.sorted);
+            times.for_each(|(ts, &word)| *ts = self.times[layout.row(word)]);
+            put_right(layout, ts, &mut self.sorted);
         }
-        ts.iter_mut().zip(&self.sorted).for_each(|(ts, &word)| *ts = self.times[layout.row(word)]);
-        put_right(ts, ids);
+        self.write_labels(layout, labels);
     }
 
     /// Compiled by itself, without wide instructions: see [`gather`](crate::memory::gather).
     #[inline(never)]
-    fn write_ids(&self, layout: Layout, ids: &mut [RowId]) {
-        for (id, &word) in ids.iter_mut().zip(&self.sorted) {
-            debug_assert!(layout.row(word) < self.ids.len());
-            // SAFETY: there are as many ids as numbers that fit a word's lower bits.
-            *id = unsafe { *self.ids.get_unchecked(layout.row(word)) };
+    fn write_labels(&self, layout: Layout, labels: &mut [L]) {
+        for (label, &word) in labels.iter_mut().zip(&self.sorted) {
+            debug_assert!(layout.row(word) < self.labels.len());
+            // SAFETY: there are as many labels as numbers that fit a word's lower bits.
+            *label = unsafe { *self.labels.get_unchecked(layout.row(word)) };
         }
     }
 }
@@ -248,28 +331,29 @@ fn ends(pieces: &[(RowId, &[i64])]) -> Option<(i64, i64)> {
     ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
-/// Sorts rows that are nearly sorted by time, and rows of equal time by id.
+/// Sorts rows that are nearly sorted by time. Words of equal time are in order of their numbers,
+/// and stay so.
 #[cold]
-fn put_right(ts: &mut [i64], ids: &mut [RowId]) {
+fn put_right(layout: Layout, ts: &mut [i64], words: &mut [u32]) {
     let mut moves = ts.len() * MOST_MOVES_PER_ROW;
     for at in 1..ts.len() {
-        let (time, id) = (ts[at], ids[at]);
+        let (time, word) = (ts[at], words[at]);
         let mut to = at;
         while to > 0 && ts[to - 1] > time {
-            (ts[to], ids[to]) = (ts[to - 1], ids[to - 1]);
+            (ts[to], words[to]) = (ts[to - 1], words[to - 1]);
             to -= 1;
         }
-        (ts[to], ids[to]) = (time, id);
-        let Some(left) = moves.checked_sub(at - to) else { return sort(ts, ids) };
+        (ts[to], words[to]) = (time, word);
+        let Some(left) = moves.checked_sub(at - to) else { return sort(layout, ts, words) };
         moves = left;
     }
 }
 
-fn sort(ts: &mut [i64], ids: &mut [RowId]) {
-    let mut rows: Vec<_> = ts.iter().copied().zip(ids.iter().copied()).collect();
-    rows.sort_unstable();
-    for (at, (time, id)) in rows.into_iter().enumerate() {
-        (ts[at], ids[at]) = (time, id);
+fn sort(layout: Layout, ts: &mut [i64], words: &mut [u32]) {
+    let mut rows: Vec<_> = ts.iter().copied().zip(words.iter().copied()).collect();
+    rows.sort_unstable_by_key(|&(time, word)| (time, layout.row(word)));
+    for (at, (time, word)) in rows.into_iter().enumerate() {
+        (ts[at], words[at]) = (time, word);
     }
 }
 
@@ -323,19 +407,19 @@ mod tests {
 
     use super::*;
 
-    type Merge = fn(&mut Scatter, &[(RowId, &[i64])], &mut [i64], &mut [RowId]);
+    type Merge<L> = fn(&mut Scatter<L>, &[(RowId, &[i64])], &mut [i64], &mut [L]);
 
     /// The rows of a slab that `merge` merges.
-    fn merged(columns: &[Vec<i64>], merge: Merge) -> Vec<(i64, RowId)> {
+    fn merged<L: Label>(columns: &[Vec<i64>], merge: Merge<L>) -> Vec<(i64, L)> {
         let pieces: Vec<_> = columns
             .iter()
             .enumerate()
             .map(|(source, ts)| (RowId::new(source as u16, 7), ts.as_slice()))
             .collect();
         let rows = columns.iter().map(Vec::len).sum();
-        let (mut ts, mut ids) = (vec![0; rows], vec![RowId::new(0, 0); rows]);
-        merge(&mut Scatter::default(), &pieces, &mut ts, &mut ids);
-        ts.into_iter().zip(ids).collect()
+        let (mut ts, mut labels) = (vec![0; rows], vec![L::NONE; rows]);
+        merge(&mut Scatter::default(), &pieces, &mut ts, &mut labels);
+        ts.into_iter().zip(labels).collect()
     }
 
     fn sorted(columns: &[Vec<i64>]) -> Vec<(i64, RowId)> {
@@ -373,6 +457,10 @@ mod tests {
     fn each_slot_becomes_the_sum_before_it() {
         sums_are_right::<Portable>();
         #[cfg(target_arch = "x86_64")]
+        if avx2::is_supported() {
+            sums_are_right::<Avx2>();
+        }
+        #[cfg(target_arch = "x86_64")]
         if avx512::is_supported() {
             sums_are_right::<Avx512>();
         }
@@ -407,7 +495,10 @@ mod tests {
         ) {
             columns.iter_mut().for_each(|column| column.sort());
             columns[0].insert(0, i64::MIN);
-            prop_assert_eq!(merged(&columns, Scatter::merge), sorted(&columns));
+            let expected = sorted(&columns);
+            prop_assert_eq!(&merged(&columns, Scatter::merge), &expected);
+            let of_sources = expected.into_iter().map(|(ts, id)| (ts, id.source()));
+            prop_assert_eq!(merged(&columns, Scatter::<u16>::merge), of_sources.collect::<Vec<_>>());
         }
     }
 }

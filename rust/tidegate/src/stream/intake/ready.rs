@@ -7,24 +7,12 @@ use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use tidegate_operators::driver::Driver;
-use tidegate_structures::gate::{Block, BlockReader, Filler, Next, Planned};
+use tidegate_structures::gate::{BlockReader, Filler, Next, Planned};
 use tidegate_structures::memory;
 
 use super::source::SourceRun;
 use crate::Result;
-use crate::results::interleave::Place;
 use crate::stream::memory::Charge;
-
-/// Ready rows in merged order.
-#[derive(Debug, Default)]
-pub(crate) struct Ready {
-    pub(crate) ts: Vec<i64>,
-    /// Each row's source.
-    pub(crate) sources: Vec<u16>,
-    /// Where each row lies among `batches`.
-    pub(crate) places: Vec<Place>,
-    pub(crate) batches: Vec<RecordBatch>,
-}
 
 /// Ready rows in merged order, of which each source's are together.
 #[derive(Debug, Default)]
@@ -68,24 +56,42 @@ impl ReadyRun {
 }
 
 impl ReadyRuns {
-    /// The rows of blocks that follow each other.
+    /// The rows of blocks that follow each other, merged by all threads.
     pub(crate) fn new(blocks: &[Planned<SourceRun>], driver: &Driver) -> Result<ReadyRuns> {
-        let rows = blocks.iter().map(Planned::len).sum();
-        let (mut ts, mut sources) = (memory::filled(rows, 0), memory::filled(rows, 0));
-        // 1. Each block's rows are merged where they belong.
-        let (mut ts_left, mut sources_left) = (&mut ts[..], &mut sources[..]);
-        let places = blocks.iter().map(|block| {
+        let mut ready = ReadyRuns::unmerged(blocks);
+        driver.map_with(
+            ready.places(blocks),
+            Filler::default,
+            |filler, (block, ts, sources)| block.write(filler, ts, sources),
+        )?;
+        Ok(ready)
+    }
+
+    /// As [`new`](Self::new), by this thread alone.
+    pub(crate) fn merged(blocks: &[Planned<SourceRun>], filler: &mut Filler) -> ReadyRuns {
+        let mut ready = ReadyRuns::unmerged(blocks);
+        let places = ready.places(blocks);
+        places.into_iter().for_each(|(block, ts, sources)| block.write(filler, ts, sources));
+        ready
+    }
+
+    /// The place of each block's rows.
+    fn places<'a>(&'a mut self, blocks: &'a [Planned<SourceRun>]) -> Vec<Unmerged<'a>> {
+        let (mut ts_left, mut sources_left) = (&mut self.ts[..], &mut self.sources[..]);
+        let place = |block: &'a Planned<SourceRun>| {
             let (ts, rest) = std::mem::take(&mut ts_left).split_at_mut(block.len());
             ts_left = rest;
             let (sources, rest) = std::mem::take(&mut sources_left).split_at_mut(block.len());
             sources_left = rest;
             (block, ts, sources)
-        });
-        let places: Vec<_> = places.collect();
-        driver.map_with(places, Filler::default, |filler, (block, ts, sources)| {
-            block.write(filler, ts, sources)
-        })?;
-        // 2. A source's run may go on in the next block.
+        };
+        blocks.iter().map(place).collect()
+    }
+
+    /// The rows of blocks before their times and sources are written.
+    fn unmerged(blocks: &[Planned<SourceRun>]) -> ReadyRuns {
+        let rows = blocks.iter().map(Planned::len).sum();
+        // A source's run may go on in the next block.
         let mut runs: Vec<ReadyRun> = Vec::new();
         let mut last: HashMap<u16, usize> = HashMap::new();
         for (pushed, range) in blocks.iter().flat_map(Planned::pieces) {
@@ -100,9 +106,12 @@ impl ReadyRuns {
         }
         // Each source's stay in order.
         runs.sort_by_key(|run| run.source);
-        Ok(ReadyRuns { ts, sources, runs })
+        ReadyRuns { ts: memory::filled(rows, 0), sources: memory::filled(rows, 0), runs }
     }
 }
+
+/// A block, and where the times and the sources of its rows belong.
+type Unmerged<'a> = (&'a Planned<SourceRun>, &'a mut [i64], &'a mut [u16]);
 
 /// How a reading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,66 +141,4 @@ pub(crate) fn plan(
         }
     }
     (blocks, Rest::More)
-}
-
-impl Ready {
-    /// The rows of blocks that follow each other.
-    pub(crate) fn new(blocks: Vec<Planned<SourceRun>>, filler: &mut Filler) -> Ready {
-        let rows = blocks.iter().map(Planned::len).sum();
-        let mut ready = Ready {
-            ts: memory::vec(rows),
-            sources: memory::vec(rows),
-            places: memory::vec(rows),
-            ..Ready::default()
-        };
-        // The batch in which each source's rows lie last, by the position of its first row.
-        let mut last = HashMap::new();
-        for block in blocks {
-            ready.add(block.filled(filler), &mut last);
-            block.recycle(filler);
-        }
-        ready
-    }
-
-    fn add(&mut self, block: &Block<SourceRun>, last: &mut HashMap<u16, (u64, u32)>) {
-        // 1. The block's runs, which lie in order of source and position, become batches.
-        let mut lanes: Vec<Lane> = Vec::with_capacity(block.runs().len());
-        for pushed in block.runs() {
-            let (source, first) = (pushed.first.source(), pushed.first.position());
-            let batch = match last.get(&source) {
-                Some(&(known, batch)) if known == first => batch,
-                _ => {
-                    self.batches.push(pushed.run.batch.clone());
-                    (self.batches.len() - 1) as u32
-                }
-            };
-            last.insert(source, (first, batch));
-            let end = first + pushed.run.batch.num_rows() as u64;
-            lanes.push(Lane { source, first, end, batch, next: lanes.len() + 1 });
-        }
-        // 2. Each source's rows go through its runs one after the other.
-        let sources = lanes.last().map_or(0, |lane| usize::from(lane.source) + 1);
-        let mut at = vec![Lane::default(); sources];
-        lanes.iter().rev().for_each(|lane| at[usize::from(lane.source)] = *lane);
-        self.ts.extend_from_slice(block.ts());
-        self.sources.extend(block.ids().iter().map(|id| id.source()));
-        self.places.extend(block.ids().iter().map(|id| {
-            let (lane, position) = (&mut at[usize::from(id.source())], id.position());
-            while lane.end <= position {
-                *lane = lanes[lane.next];
-            }
-            (lane.batch, (position - lane.first) as u32)
-        }));
-    }
-}
-
-/// A run of one source, and its batch.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lane {
-    source: u16,
-    first: u64,
-    end: u64,
-    batch: u32,
-    /// The number of the run after it.
-    next: usize,
 }

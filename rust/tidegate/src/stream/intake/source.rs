@@ -72,6 +72,27 @@ pub(crate) struct Stream {
     pub(crate) lateness: i64,
 }
 
+impl Stream {
+    /// Refuses rows whose columns differ from the stream's.
+    pub(crate) fn check_schema(&self, name: &str, given: &Schema) -> Result<()> {
+        let same = |a: &Schema, b: &Schema| {
+            a.fields().len() == b.fields().len()
+                && a.fields()
+                    .iter()
+                    .zip(b.fields())
+                    .all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type())
+        };
+        if same(given, &self.schema) {
+            return Ok(());
+        }
+        Err(Error::schema(format!(
+            "{name}: expected rows of ({}), got ({}); select, order and cast the columns first",
+            columns(&self.schema),
+            columns(given)
+        )))
+    }
+}
+
 /// The parts that all sources of an operator share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
@@ -258,22 +279,7 @@ impl Source {
     }
 
     pub(crate) fn check_schema(&self, given: &Schema) -> Result<()> {
-        let same = |a: &Schema, b: &Schema| {
-            a.fields().len() == b.fields().len()
-                && a.fields()
-                    .iter()
-                    .zip(b.fields())
-                    .all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type())
-        };
-        if same(given, &self.stream.schema) {
-            return Ok(());
-        }
-        Err(Error::schema(format!(
-            "{}: expected rows of ({}), got ({}); select, order and cast the columns first",
-            self.name,
-            columns(&self.stream.schema),
-            columns(given)
-        )))
+        self.stream.check_schema(&self.name, given)
     }
 
     fn hold(&mut self, charge: Charge) {
@@ -477,7 +483,7 @@ pub(crate) fn gather_batch(
 }
 
 /// Rows of several batches of a stream as one batch, of which the times are known already.
-pub(crate) fn gather_timed(
+fn gather_timed(
     stream: &Stream,
     ts: &ScalarBuffer<i64>,
     batches: &[&RecordBatch],

@@ -1,6 +1,8 @@
-//! Many sources as one stream in merged order; `streams.rs` merges streams that are read.
+//! Many sources as one stream in merged order; `streams.rs` merges streams that are read,
+//! `tables.rs` whole tables.
 
 pub(crate) mod streams;
+pub(crate) mod tables;
 
 use std::time::Instant;
 
@@ -13,8 +15,8 @@ use tidegate_structures::gate::{BlockReader, Filler, Planned};
 use super::explanation::Explanation;
 use super::intake::late::late_schema;
 use super::intake::latency::Latency;
-use super::intake::ready::{Ready, Rest, plan};
-use super::intake::source::{ROW_BYTES, SourceRun, Stream, gather_timed};
+use super::intake::ready::{ReadyRuns, Rest, plan};
+use super::intake::source::{ROW_BYTES, SourceRun, Stream};
 use super::intake::{Intake, RestoredIntake};
 use super::memory::Memory;
 use super::operator::{Figure, Operator, Step};
@@ -24,6 +26,7 @@ use crate::background::lasting;
 use crate::columns::table::column;
 use crate::columns::time::{self, Bound, Unit};
 use crate::query::identity::Identity;
+use crate::results::weave::weave;
 use crate::{Error, Result};
 
 /// Rows of a batch, about: a thread's piece of a poll's work.
@@ -89,10 +92,7 @@ fn merge_of(
     options: &MergeOptions,
     name: impl Fn(usize) -> String,
 ) -> Result<Operator> {
-    let on = column("streams", &schema, &options.on, "on")?;
-    let unit = Unit::of("streams", schema.field(on))?;
-    let lateness = time::lateness(options.lateness, unit)?;
-    let stream = Stream { schema, on, unit, lateness };
+    let stream = stream_of(schema, &options.on, options.lateness)?;
     let streams = (0..options.sources).map(|number| (name(number), stream.clone())).collect();
     let memory = Memory::new(options.memory_limit, options.sources, false);
     let common = Common {
@@ -111,6 +111,14 @@ fn merge_of(
         latency: Latency::default(),
     };
     Ok(Operator::new(common, Box::new(MergeTactic { stream })))
+}
+
+/// The stream that a merge takes.
+pub(crate) fn stream_of(schema: SchemaRef, on: &str, lateness: Option<Bound>) -> Result<Stream> {
+    let on = column("streams", &schema, on, "on")?;
+    let unit = Unit::of("streams", schema.field(on))?;
+    let lateness = time::lateness(lateness, unit)?;
+    Ok(Stream { schema, on, unit, lateness })
 }
 
 fn explain(stream: &Stream, options: &MergeOptions) -> Explanation {
@@ -235,7 +243,7 @@ fn make(
         let pieces = blocks.iter().flat_map(Planned::pieces);
         let pushed: Pushed =
             pieces.map(|(pushed, rows)| (pushed.run.pushed, rows.len() as u64)).collect();
-        batch(stream, blocks, filler).map(|batch| (batch, pushed))
+        batch(stream, &blocks, filler).map(|batch| (batch, pushed))
     };
     let made = driver.map_with(vec![(); threads], Filler::default, |filler, ()| {
         std::iter::from_fn(next)
@@ -256,10 +264,13 @@ fn make(
 /// A batch of the rows of blocks.
 fn batch(
     stream: &Stream,
-    blocks: Vec<Planned<SourceRun>>,
+    blocks: &[Planned<SourceRun>],
     filler: &mut Filler,
 ) -> Result<RecordBatch> {
-    let Ready { ts, places, batches, .. } = Ready::new(blocks, filler);
-    let batches: Vec<&RecordBatch> = batches.iter().collect();
-    gather_timed(stream, &ts.into(), &batches, &places)
+    let ReadyRuns { ts, sources, runs } = ReadyRuns::merged(blocks, filler);
+    let batches: Vec<_> = runs.iter().map(|run| (run.source, run.rows())).collect();
+    weave(&stream.schema, (stream.on, stream.unit), &batches, sources.len(), |weave| {
+        weave.extend(&sources);
+        ts
+    })
 }

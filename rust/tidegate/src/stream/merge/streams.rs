@@ -123,9 +123,7 @@ impl MergeStreams {
         threads: usize,
     ) -> Result<Self> {
         let Some(first) = streams.first() else {
-            return Err(Error::argument(
-                "streams: expected at least one stream, which gives the result its columns",
-            ));
+            return Err(at_least_one());
         };
         if streams.len() > MAX_SOURCES {
             let given = streams.len();
@@ -254,6 +252,11 @@ impl Drop for MergeStreams {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+#[cold]
+pub(super) fn at_least_one() -> Error {
+    Error::argument("streams: expected at least one stream, which gives the result its columns")
 }
 
 #[cold]

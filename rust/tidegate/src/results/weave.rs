@@ -1,0 +1,353 @@
+//! Puts rows of sources, each in its own order, into one order that is given row by row.
+//!
+//! ```text
+//! order of sources   0 0 1 0 1
+//! source 0           a b c           result   a b x c y
+//! source 1           x y
+//! ```
+//!
+//! A value is the next one of its row's source, so no row has a place that would have to be
+//! written and looked up: a cursor a source goes through its values.
+
+use std::iter::Copied;
+use std::ops::Range;
+use std::slice::Iter;
+
+use arrow_array::{Array, ArrayRef, RecordBatch, make_array};
+use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer};
+use arrow_data::ArrayDataBuilder;
+use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_select::interleave::interleave as interleave_any;
+use bytemuck::AnyBitPattern;
+use tidegate_structures::memory;
+
+use super::gather::{demand_texts, fixed_width, raw_values};
+use crate::Result;
+use crate::columns::time::{self, Unit};
+
+/// A column of the sources.
+#[derive(Debug)]
+pub(crate) struct Strand {
+    data_type: DataType,
+    /// By source, and a source's in its order.
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    source: u16,
+    rows: ArrayRef,
+    /// The values, if each has the same number of bytes.
+    values: Option<Buffer>,
+}
+
+impl Strand {
+    /// The parts come by source, and those of one source in its order.
+    pub(crate) fn new(
+        data_type: &DataType,
+        parts: impl IntoIterator<Item = (u16, ArrayRef)>,
+    ) -> Self {
+        let width = fixed_width(data_type);
+        let part = |(source, rows): (u16, ArrayRef)| {
+            let values = width.map(|width| raw_values(&rows, width));
+            Part { source, rows, values }
+        };
+        let parts: Vec<Part> = parts.into_iter().map(part).collect();
+        debug_assert!(parts.is_sorted_by_key(|part| part.source), "parts come by source");
+        Strand { data_type: data_type.clone(), parts }
+    }
+
+    fn fixed(&self, rows: usize) -> Option<Box<dyn Values + '_>> {
+        Some(match fixed_width(&self.data_type)? {
+            1 => self.values::<u8>(rows),
+            2 => self.values::<u16>(rows),
+            4 => self.values::<u32>(rows),
+            8 => self.values::<u64>(rows),
+            _ => self.values::<i128>(rows),
+        })
+    }
+
+    fn values<T: ArrowNativeType + AnyBitPattern>(&self, rows: usize) -> Box<dyn Values + '_> {
+        let values = self.parts.iter().map(|part| {
+            let values: &[T] = bytemuck::cast_slice(part.values.as_deref().unwrap_or_default());
+            (part.source, values.iter().copied())
+        });
+        let has_nulls = self.parts.iter().any(|part| part.rows.null_count() > 0);
+        let valid = has_nulls.then(|| {
+            let bits = self.parts.iter().map(|part| (part.source, Bits::of(&part.rows)));
+            (Cursors::new(bits), BooleanBufferBuilder::new(rows))
+        });
+        Box::new(Woven { cursors: Cursors::new(values), woven: memory::vec(rows), valid })
+    }
+}
+
+/// A batch of `rows` rows of the batches of sources, which come by source, and those of one source
+/// in its order. `merge` weaves the rows and gives their times, which are in `unit`.
+pub(crate) fn weave(
+    schema: &SchemaRef,
+    (on, unit): (usize, Unit),
+    batches: &[(u16, RecordBatch)],
+    rows: usize,
+    merge: impl FnOnce(&mut Weave<'_>) -> Vec<i64>,
+) -> Result<RecordBatch> {
+    let stored = time::is_int64(schema.field(on), unit);
+    let others = (0..schema.fields().len()).filter(|&at| at != on || !stored);
+    let strand = |at: usize| {
+        let parts = batches.iter().map(|(source, batch)| (*source, batch.column(at).clone()));
+        Strand::new(schema.field(at).data_type(), parts)
+    };
+    let strands: Vec<Strand> = others.map(strand).collect();
+    let mut weave = Weave::new(&strands, rows);
+    let ts = merge(&mut weave);
+    let mut columns = weave.finish()?;
+    if let Some(times) = time::from_int64(schema.field(on), unit, &ts.into()) {
+        columns.insert(on, times);
+    }
+    Ok(RecordBatch::try_new(schema.clone(), columns)?)
+}
+
+/// Columns that are woven a piece at a time.
+pub(crate) struct Weave<'a> {
+    columns: Vec<(&'a Strand, Option<Box<dyn Values + 'a>>)>,
+    /// The place of each row among the parts, where a column's values differ in length.
+    places: Option<(Cursors<Places>, Vec<Place>)>,
+}
+
+impl<'a> Weave<'a> {
+    /// Room for a number of rows. The parts of all columns have equal lengths.
+    pub(crate) fn new(strands: &'a [Strand], rows: usize) -> Self {
+        let columns: Vec<_> = strands.iter().map(|strand| (strand, strand.fixed(rows))).collect();
+        let other = columns.iter().find(|(_, values)| values.is_none());
+        let places = other.map(|(strand, _)| {
+            let parts = strand.parts.iter().enumerate();
+            let places = parts.map(|(at, part)| (part.source, Places::new(at, part.rows.len())));
+            (Cursors::new(places), memory::vec(rows))
+        });
+        Weave { columns, places }
+    }
+
+    /// The rows that follow: the source of each.
+    pub(crate) fn extend(&mut self, sources: &[u16]) {
+        for values in self.columns.iter_mut().filter_map(|(_, values)| values.as_mut()) {
+            values.extend(sources);
+        }
+        if let Some((cursors, places)) = &mut self.places {
+            cursors.next_of(sources, places);
+        }
+    }
+
+    /// The columns.
+    pub(crate) fn finish(self) -> std::result::Result<Vec<ArrayRef>, ArrowError> {
+        let places = self.places.map_or_else(Vec::new, |(_, places)| places);
+        let column = |(strand, values): (&Strand, Option<Box<dyn Values + 'a>>)| {
+            if let [only] = &strand.parts[..] {
+                return Ok(only.rows.clone());
+            }
+            let Some(values) = values else {
+                let chunks: Vec<ArrayRef> =
+                    strand.parts.iter().map(|part| part.rows.clone()).collect();
+                demand_texts(&chunks, places.iter().copied());
+                let chunks: Vec<&dyn Array> = chunks.iter().map(|chunk| &**chunk).collect();
+                return interleave_any(&chunks, &places);
+            };
+            values.finish(&strand.data_type)
+        };
+        self.columns.into_iter().map(column).collect()
+    }
+}
+
+/// A column of values of one length.
+trait Values {
+    fn extend(&mut self, sources: &[u16]);
+
+    fn finish(self: Box<Self>, data_type: &DataType) -> std::result::Result<ArrayRef, ArrowError>;
+}
+
+struct Woven<'a, T> {
+    cursors: Cursors<Copied<Iter<'a, T>>>,
+    woven: Vec<T>,
+    /// Where some value is null.
+    valid: Option<(Cursors<Bits>, BooleanBufferBuilder)>,
+}
+
+impl<T: ArrowNativeType> Values for Woven<'_, T> {
+    fn extend(&mut self, sources: &[u16]) {
+        self.cursors.next_of(sources, &mut self.woven);
+        if let Some((cursors, valid)) = &mut self.valid {
+            sources.iter().for_each(|&source| valid.append(cursors.next(source)));
+        }
+    }
+
+    fn finish(self: Box<Self>, data_type: &DataType) -> std::result::Result<ArrayRef, ArrowError> {
+        let nulls = self.valid.map(|(_, mut valid)| NullBuffer::new(valid.finish()));
+        let data = ArrayDataBuilder::new(data_type.clone())
+            .len(self.woven.len())
+            .add_buffer(Buffer::from_vec(self.woven))
+            .nulls(nulls.filter(|nulls| nulls.null_count() > 0));
+        data.build().map(make_array)
+    }
+}
+
+/// Where each source has come to.
+struct Cursors<I>(Vec<Cursor<I>>);
+
+struct Cursor<I> {
+    part: Option<I>,
+    /// The parts after it, the next one last.
+    later: Vec<I>,
+}
+
+impl<T, I: Iterator<Item = T>> Cursors<I> {
+    fn new(parts: impl Iterator<Item = (u16, I)>) -> Self {
+        let mut cursors: Vec<Cursor<I>> = Vec::new();
+        for (source, part) in parts {
+            let source = usize::from(source);
+            if source >= cursors.len() {
+                cursors.resize_with(source + 1, || Cursor { part: None, later: Vec::new() });
+            }
+            let cursor = &mut cursors[source];
+            match cursor.part {
+                None => cursor.part = Some(part),
+                Some(_) => cursor.later.push(part),
+            }
+        }
+        cursors.iter_mut().for_each(|cursor| cursor.later.reverse());
+        Cursors(cursors)
+    }
+
+    /// The next value of a source.
+    #[inline(always)]
+    fn next(&mut self, source: u16) -> T {
+        let cursor = &mut self.0[usize::from(source)];
+        match cursor.part.as_mut().and_then(Iterator::next) {
+            Some(value) => value,
+            None => cursor.next_of_later(),
+        }
+    }
+
+    /// Adds the next value of each row's source.
+    fn next_of(&mut self, sources: &[u16], out: &mut Vec<T>) {
+        memory::reserve(out, sources.len());
+        out.extend(sources.iter().map(|&source| self.next(source)));
+    }
+}
+
+impl<T, I: Iterator<Item = T>> Cursor<I> {
+    #[cold]
+    #[inline(never)]
+    fn next_of_later(&mut self) -> T {
+        loop {
+            let mut part = self.later.pop().expect("the parts have a value for each row");
+            let value = part.next();
+            self.part = Some(part);
+            if let Some(value) = value {
+                return value;
+            }
+        }
+    }
+}
+
+/// The number of a part, and a row of it.
+type Place = (usize, usize);
+
+/// The places of the rows of a part.
+struct Places {
+    part: usize,
+    rows: Range<usize>,
+}
+
+impl Places {
+    fn new(part: usize, rows: usize) -> Self {
+        Places { part, rows: 0..rows }
+    }
+}
+
+impl Iterator for Places {
+    type Item = Place;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        Some((self.part, self.rows.next()?))
+    }
+}
+
+/// Which rows of a part are not null.
+struct Bits {
+    nulls: Option<NullBuffer>,
+    rows: Range<usize>,
+}
+
+impl Bits {
+    fn of(part: &ArrayRef) -> Self {
+        Bits { nulls: part.nulls().cloned(), rows: 0..part.len() }
+    }
+}
+
+impl Iterator for Bits {
+    type Item = bool;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<bool> {
+        let row = self.rows.next()?;
+        Some(self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{BooleanArray, Int32Array, StringArray};
+
+    use super::*;
+
+    const SOURCES: [u16; 6] = [3, 0, 3, 3, 0, 3];
+
+    fn woven(strand: Strand) -> ArrayRef {
+        let strands = [strand];
+        let mut weave = Weave::new(&strands, SOURCES.len());
+        SOURCES.chunks(4).for_each(|sources| weave.extend(sources));
+        weave.finish().unwrap().remove(0)
+    }
+
+    #[test]
+    fn each_source_goes_through_its_parts() {
+        let parts: [(u16, ArrayRef); 4] = [
+            (0, Arc::new(Int32Array::from(vec![1, 2]))),
+            (3, Arc::new(Int32Array::from(vec![9, 5, 6]).slice(1, 2))),
+            (3, Arc::new(Int32Array::from(Vec::<i32>::new()))),
+            (3, Arc::new(Int32Array::from(vec![Some(7), None]))),
+        ];
+        let expected = vec![Some(5), Some(1), Some(6), Some(7), Some(2), None];
+        let found = woven(Strand::new(&DataType::Int32, parts));
+        assert_eq!(*found, Int32Array::from(expected));
+    }
+
+    #[test]
+    fn columns_of_any_type_have_the_same_order() {
+        let texts: [(u16, ArrayRef); 2] = [
+            (0, Arc::new(StringArray::from(vec!["a", "b"]))),
+            (3, Arc::new(StringArray::from(vec![Some("c"), None, Some("d"), Some("e")]))),
+        ];
+        let expected = vec![Some("c"), Some("a"), None, Some("d"), Some("b"), Some("e")];
+        let found = woven(Strand::new(&DataType::Utf8, texts));
+        assert_eq!(*found, StringArray::from(expected));
+
+        let flags: [(u16, ArrayRef); 2] = [
+            (0, Arc::new(BooleanArray::from(vec![true, false]))),
+            (3, Arc::new(BooleanArray::from(vec![false, true, true, false]))),
+        ];
+        let expected = BooleanArray::from(vec![false, true, true, true, false, false]);
+        assert_eq!(*woven(Strand::new(&DataType::Boolean, flags)), expected);
+    }
+
+    #[test]
+    fn rows_of_one_part_are_not_copied() {
+        let only: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+        let strands = [Strand::new(&DataType::Int32, [(4, only.clone())])];
+        let mut weave = Weave::new(&strands, 2);
+        weave.extend(&[4, 4]);
+        let found = weave.finish().unwrap().remove(0);
+        assert_eq!(found.to_data().buffers()[0].as_ptr(), only.to_data().buffers()[0].as_ptr());
+    }
+}

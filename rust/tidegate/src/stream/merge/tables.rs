@@ -1,0 +1,126 @@
+//! Merges whole tables.
+//!
+//! All rows are there, so no row waits for a source, and no gate is needed: tables in time order
+//! are cut into stretches of rows that follow each other in the result, and each thread merges one
+//! stretch after the other into a batch. Tables whose rows are out of order are merged as streams
+//! are, which put late rows right or refuse them.
+
+use std::time::Duration;
+
+use arrow_array::{RecordBatch, RecordBatchIterator};
+use tidegate_operators::order::merge::{MAX_RUNS, Merger, Stretch, stretches};
+use tidegate_structures::memory;
+
+use super::stream_of;
+use super::streams::{MergeInput, MergeStreams, at_least_one};
+use crate::columns::table::Table;
+use crate::columns::time::{self, Bound, Int64s};
+use crate::results::Next;
+use crate::results::weave::weave;
+use crate::stream::intake::source::Stream;
+use crate::{Driver, Result};
+
+/// The most rows of a batch of the result.
+const BATCH_ROWS: usize = 1 << 18;
+
+/// How long a merge of streams may take before it is asked whether it should stop.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Merges sorted tables of equal columns into batches: by time, then table, then row. The rows of
+/// each may be out of order by `lateness`.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use arrow_array::{Int64Array, RecordBatch};
+/// use tidegate::stream::merge_tables;
+/// use tidegate::{Driver, Stop, Table};
+///
+/// let driver = Driver::new(2, Stop::default());
+/// let table = |name: &str, ts: Vec<i64>| {
+///     let rows = RecordBatch::try_from_iter([("ts", Arc::new(Int64Array::from(ts)) as _)])?;
+///     Table::new(name, rows.schema(), vec![rows], &driver)
+/// };
+/// let tables = [table("a", vec![1, 3])?, table("b", vec![2])?];
+/// let merged = merge_tables(&tables, "ts", None, &driver)?;
+/// assert_eq!(merged.iter().map(RecordBatch::num_rows).sum::<usize>(), 3);
+/// # Ok::<(), tidegate::Error>(())
+/// ```
+pub fn merge_tables(
+    tables: &[Table],
+    on: &str,
+    lateness: Option<Bound>,
+    driver: &Driver,
+) -> Result<Vec<RecordBatch>> {
+    let Some(first) = tables.first() else { return Err(at_least_one()) };
+    let stream = stream_of(first.schema().clone(), on, lateness)?;
+    for table in tables {
+        stream.check_schema(table.name(), table.schema())?;
+    }
+    if tables.len() <= MAX_RUNS {
+        let times = tables.iter().map(|table| time::times(table, stream.on, stream.unit));
+        let times: Vec<Int64s> = times.collect::<Result<_>>()?;
+        let runs: Vec<&[i64]> = times.iter().map(|times| &**times).collect();
+        if let Some(stretches) = stretches(&runs, BATCH_ROWS, driver)? {
+            let made = driver.map_with(stretches, Merger::default, |merger, stretch| {
+                batch(&stream, tables, &runs, &stretch, merger)
+            })?;
+            return made.into_iter().collect();
+        }
+    }
+    as_streams(tables, on, lateness, driver)
+}
+
+/// The rows of a stretch.
+fn batch(
+    stream: &Stream,
+    tables: &[Table],
+    runs: &[&[i64]],
+    stretch: &Stretch,
+    merger: &mut Merger,
+) -> Result<RecordBatch> {
+    let mut batches = Vec::new();
+    for ((table, range), source) in tables.iter().zip(stretch.ranges()).zip(0..) {
+        let mut first = 0;
+        for batch in table.batches() {
+            let start = range.start.clamp(first, first + batch.num_rows());
+            let end = range.end.clamp(start, first + batch.num_rows());
+            if start < end {
+                batches.push((source, batch.slice(start - first, end - start)));
+            }
+            first += batch.num_rows();
+        }
+    }
+    weave(&stream.schema, (stream.on, stream.unit), &batches, stretch.rows(), |weave| {
+        let mut all = memory::vec(stretch.rows());
+        stretch.merge(runs, merger, |ts, sources| {
+            all.extend_from_slice(ts);
+            weave.extend(sources);
+        });
+        all
+    })
+}
+
+fn as_streams(
+    tables: &[Table],
+    on: &str,
+    lateness: Option<Bound>,
+    driver: &Driver,
+) -> Result<Vec<RecordBatch>> {
+    let input = |table: &Table| {
+        let batches = table.batches().to_vec().into_iter().map(Ok);
+        let batches = RecordBatchIterator::new(batches, table.schema().clone());
+        MergeInput { batches: Box::new(batches), waits: false }
+    };
+    let streams = tables.iter().map(input).collect();
+    let merge = MergeStreams::new(streams, on, lateness, driver.threads())?;
+    let mut batches = Vec::new();
+    loop {
+        match merge.next_within(PATIENCE)? {
+            Next::Batch(batch) => batches.push(batch),
+            Next::End => return Ok(batches),
+            Next::NotYet => {}
+        }
+        driver.check()?;
+    }
+}
