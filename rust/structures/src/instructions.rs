@@ -8,11 +8,13 @@ use std::sync::OnceLock;
 /// program would do on an older processor. It is read once, when the first loop asks.
 pub const VARIABLE: &str = "TIDEGATE_SIMD";
 
-/// Sets of instructions, each with the sets before it.
+/// Sets of instructions. Each contains the sets before it that processors of its architecture have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Instructions {
     /// The instructions that every processor of the target has.
     Portable,
+    /// NEON, the vectors of 128 bits of ARM processors of 64 bits.
+    Neon,
     /// AVX2, with the two sets of bit manipulations and the count of bits.
     Avx2,
     /// AVX-512: its foundation, bytes and words, doubles and quads, and shorter vectors.
@@ -38,6 +40,7 @@ impl Instructions {
     pub fn name(self) -> &'static str {
         match self {
             Instructions::Portable => "portable",
+            Instructions::Neon => "neon",
             Instructions::Avx2 => "avx2",
             Instructions::Avx512 => "avx512",
         }
@@ -46,7 +49,16 @@ impl Instructions {
     /// Whether loops may use these instructions.
     #[inline]
     pub fn are_used(self) -> bool {
-        self <= instructions()
+        self.are_of_target() && self <= instructions()
+    }
+
+    /// Whether some processor of the target has these instructions.
+    const fn are_of_target(self) -> bool {
+        match self {
+            Instructions::Portable => true,
+            Instructions::Neon => cfg!(target_arch = "aarch64"),
+            Instructions::Avx2 | Instructions::Avx512 => cfg!(target_arch = "x86_64"),
+        }
     }
 }
 
@@ -55,8 +67,8 @@ impl fmt::Display for Instructions {
         f.write_str(match self {
             Instructions::Avx512 => "AVX-512",
             Instructions::Avx2 => "AVX2",
+            Instructions::Neon => "NEON",
             Instructions::Portable if cfg!(target_arch = "x86_64") => "SSE2",
-            Instructions::Portable if cfg!(target_feature = "neon") => "NEON",
             Instructions::Portable => "portable instructions",
         })
     }
@@ -64,7 +76,7 @@ impl fmt::Display for Instructions {
 
 /// The instructions that this processor has, the narrowest first.
 pub fn available() -> &'static [Instructions] {
-    use Instructions::{Avx2, Avx512, Portable};
+    use Instructions::{Avx2, Avx512, Neon, Portable};
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::is_x86_feature_detected as has;
@@ -74,7 +86,11 @@ pub fn available() -> &'static [Instructions] {
             return if is_wide { &[Portable, Avx2, Avx512] } else { &[Portable, Avx2] };
         }
     }
-    let _ = (Avx2, Avx512);
+    #[cfg(target_arch = "aarch64")]
+    if std::arch::is_aarch64_feature_detected!("neon") {
+        return &[Portable, Neon];
+    }
+    let _ = (Avx2, Avx512, Neon);
     &[Portable]
 }
 
@@ -120,6 +136,16 @@ mod tests {
         }
         assert_eq!(named(""), Ok(widest()));
         assert!(Instructions::Portable.are_used());
+    }
+
+    #[test]
+    fn instructions_of_other_processors_are_neither_used_nor_chosen() {
+        use Instructions::{Avx2, Avx512, Neon, Portable};
+        for one in [Portable, Neon, Avx2, Avx512] {
+            let is_there = available().contains(&one);
+            assert!(is_there || !one.are_used(), "{one}");
+            assert_eq!(named(one.name()).is_ok(), is_there, "{one}");
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Search within a node: how many of its keys are below a given key.
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::*;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::instructions::Instructions;
 
 /// The number of keys below `key` among `N` sorted ones; `N` is a multiple of 8.
@@ -19,6 +21,11 @@ pub(crate) fn count_below<const N: usize>(keys: &[i64; N], key: i64) -> usize {
             // SAFETY: the processor has the instructions.
             return unsafe { count_avx2(keys, key) };
         }
+    }
+    #[cfg(target_arch = "aarch64")]
+    if Instructions::Neon.are_used() {
+        // SAFETY: the processor has the instructions.
+        return unsafe { count_neon(keys, key) };
     }
     count_portable(keys, key)
 }
@@ -60,6 +67,24 @@ fn count_avx2<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     below as usize
 }
 
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "neon")]
+#[inline]
+fn count_neon<const N: usize>(keys: &[i64; N], key: i64) -> usize {
+    let wanted = vdupq_n_s64(key);
+    // Two sums, so that an addition need not wait for the one before.
+    let mut below = [vdupq_n_u64(0); 2];
+    for four in keys.as_chunks::<4>().0 {
+        for (sum, two) in below.iter_mut().zip(four.as_chunks::<2>().0) {
+            // SAFETY: two keys are 16 bytes.
+            let some = unsafe { vld1q_s64(two.as_ptr()) };
+            // A key below is all ones, which is -1.
+            *sum = vsubq_u64(*sum, vcltq_s64(some, wanted));
+        }
+    }
+    vaddvq_u64(vaddq_u64(below[0], below[1])) as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +116,11 @@ mod tests {
             if Instructions::Avx2.are_used() {
                 // SAFETY: the processor has the instructions.
                 assert_eq!(unsafe { count_avx2(&keys, key) }, below);
+            }
+            #[cfg(target_arch = "aarch64")]
+            if Instructions::Neon.are_used() {
+                // SAFETY: the processor has the instructions.
+                assert_eq!(unsafe { count_neon(&keys, key) }, below);
             }
         }
     }

@@ -60,7 +60,17 @@ pub fn prefetch<T>(values: &[T], place: usize) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(place).cast());
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: every processor of the target has the instruction, which changes nothing but caches,
+    // and an address that is not mapped does nothing.
+    unsafe {
+        std::arch::asm!(
+            "prfm pldl1keep, [{}]",
+            in(reg) values.as_ptr().wrapping_add(place),
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = (values, place);
 }
 

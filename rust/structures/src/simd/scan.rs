@@ -4,11 +4,14 @@
 //! This is the inner loop of joins that compare every pair. A tile of each column is loaded once
 //! and compared with the ranges of all rows; whether any place of the tile is in range is one bit a
 //! row, found without a branch. Only where there is one, the tile is looked at again. The same code
-//! is compiled for AVX-512, for AVX2 and for the features that every processor of the target has
-//! (NEON on ARM), and chosen when it runs.
+//! is compiled for AVX-512, for AVX2 and for the features that every processor of the target has,
+//! and chosen when it runs. NEON has a loop of its own, see `scan/neon.rs`.
 //!
 //! Before AVX-512 vectors have no unsigned comparison. There a range is moved to the signed
 //! numbers, and values beyond it are compared instead: two instructions where there would be three.
+
+#[cfg(target_arch = "aarch64")]
+mod neon;
 
 use crate::instructions::{Instructions, available, instructions};
 
@@ -34,10 +37,18 @@ pub trait Lane: Copy + Default + Send + Sync + 'static {
 
     /// Whether the value is not in a range that was [moved](Self::moved).
     fn beyond(self, moved: Span<Self>) -> bool;
+
+    /// A byte for each of some values: all ones if the value is in the range, else zeros.
+    ///
+    /// # Safety
+    ///
+    /// The processor has NEON.
+    #[cfg(target_arch = "aarch64")]
+    unsafe fn within_neon(values: &[Self; neon::WIDTH], span: &neon::Filled<Self>) -> neon::Bytes;
 }
 
 macro_rules! lanes {
-    ($($lane:ty)*) => {$(
+    ($($lane:ident)*) => {$(
         impl Lane for $lane {
             #[inline(always)]
             fn within(self, span: Span<Self>) -> bool {
@@ -53,6 +64,16 @@ macro_rules! lanes {
             #[inline(always)]
             fn beyond(self, moved: Span<Self>) -> bool {
                 self.wrapping_sub(moved.low).cast_signed() > moved.width.cast_signed()
+            }
+
+            #[cfg(target_arch = "aarch64")]
+            #[inline(always)]
+            unsafe fn within_neon(
+                values: &[Self; neon::WIDTH],
+                span: &neon::Filled<Self>,
+            ) -> neon::Bytes {
+                // SAFETY: the processor has NEON, as the caller says.
+                unsafe { neon::$lane(values, span) }
             }
         }
     )*};
@@ -140,6 +161,11 @@ impl<A: Lane, B: Lane, const N: usize> Ranges<'_, A, B, N> {
                 // SAFETY: likewise.
                 unsafe { x86::avx2::<A, B, TWO, N>(self, &moved(), found) }
             }
+            #[cfg(target_arch = "aarch64")]
+            Instructions::Neon => {
+                // SAFETY: the processor has NEON, as the choice of the instructions has made sure.
+                unsafe { neon::tiles::<A, B, TWO, N>(self, found) }
+            }
             _ => portable::<A, B, TWO, N>(self, &moved(), found),
         }
     }
@@ -189,8 +215,8 @@ fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
 ) {
     let Ranges { values, second, spans, second_spans, base } = ranges;
     let none = [B::default(); TILE];
-    let (first_tiles, first_rest) = values.as_chunks::<TILE>();
-    let (second_tiles, second_rest) = second.as_chunks::<TILE>();
+    let (first_tiles, _) = values.as_chunks::<TILE>();
+    let (second_tiles, _) = second.as_chunks::<TILE>();
     for (tile, a) in first_tiles.iter().enumerate() {
         let b = if TWO { &second_tiles[tile] } else { &none };
         let mut any = [false; N];
@@ -222,6 +248,19 @@ fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
             }
         }
     }
+    rest::<A, B, TWO, N>(ranges, found);
+}
+
+/// Adds the places in range behind the last tile.
+#[inline(always)]
+fn rest<A: Lane, B: Lane, const TWO: bool, const N: usize>(
+    ranges: Ranges<'_, A, B, N>,
+    found: &mut [Vec<u32>; N],
+) {
+    let Ranges { values, second, spans, second_spans, base } = ranges;
+    let none = [B::default(); TILE];
+    let (first_tiles, first_rest) = values.as_chunks::<TILE>();
+    let (_, second_rest) = second.as_chunks::<TILE>();
     let base = base + (first_tiles.len() * TILE) as u32;
     for row in 0..N {
         let rest = &none[..if TWO { 0 } else { first_rest.len() }];

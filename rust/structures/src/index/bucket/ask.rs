@@ -9,6 +9,8 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::block::Avx512;
+#[cfg(target_arch = "aarch64")]
+use super::block::Neon;
 use super::block::{Block, Portable};
 use super::directory::{Address, Directory, Pair};
 use crate::index::{Entry, Probe};
@@ -59,6 +61,21 @@ impl Lookup for Avx512 {
         debug_assert!(super::has_avx512());
         // SAFETY: as above.
         unsafe { directory.pairs_avx512(probes, pairs) }
+    }
+}
+
+/// As the portable form: a register of NEON has room for two keys only, and no cells are gathered
+/// into one.
+#[cfg(target_arch = "aarch64")]
+impl Lookup for Neon {
+    #[inline(always)]
+    fn addresses(directory: &Directory, rows: &[Entry], addresses: &mut [Address]) {
+        Portable::addresses(directory, rows, addresses);
+    }
+
+    #[inline(always)]
+    fn pairs(directory: &Directory, probes: &[Probe], pairs: &mut [Pair]) {
+        Portable::pairs(directory, probes, pairs);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Blocks: the rows of neighbouring keys, in no order.
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::*;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
@@ -218,6 +220,109 @@ impl Kernel for Avx512 {
     }
 }
 
+/// Compares eight rows at once, and then two. Where the processor has not NEON nothing may be
+/// called.
+#[cfg(target_arch = "aarch64")]
+pub(super) struct Neon;
+
+/// All ones for rows that are told apart, eight of them and then two; of the other lanes nothing is
+/// known.
+#[cfg(target_arch = "aarch64")]
+type Lanes = (uint16x8_t, uint16x4_t);
+
+#[cfg(target_arch = "aarch64")]
+impl Neon {
+    /// The rows' numbers less another number: two times four of them and then two. Of the other
+    /// lanes nothing is known.
+    #[target_feature(enable = "neon")]
+    #[inline]
+    fn since(block: &Block, number: u32) -> [uint32x4_t; 3] {
+        let number = vdupq_n_u32(number);
+        let from = std::ptr::from_ref(block).cast::<u32>();
+        // SAFETY: 48 of the block's 64 bytes, all of them plain numbers.
+        let rows = unsafe { [vld1q_u32(from), vld1q_u32(from.add(4)), vld1q_u32(from.add(8))] };
+        let [a, b, c] = rows;
+        [vsubq_u32(a, number), vsubq_u32(b, number), vsubq_u32(c, number)]
+    }
+
+    #[target_feature(enable = "neon")]
+    #[inline]
+    fn narrowed([a, b, c]: [uint32x4_t; 3]) -> Lanes {
+        (vuzp1q_u16(vreinterpretq_u16_u32(a), vreinterpretq_u16_u32(b)), vmovn_u32(c))
+    }
+
+    #[target_feature(enable = "neon")]
+    #[inline]
+    fn both(one: Lanes, other: Lanes) -> Lanes {
+        (vandq_u16(one.0, other.0), vand_u16(one.1, other.1))
+    }
+
+    /// A bit for each row.
+    #[target_feature(enable = "neon")]
+    #[inline]
+    fn bits(of: Lanes) -> Bits {
+        const FRONT: [u16; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+        const BACK: [u16; 4] = [256, 512, 0, 0];
+        // SAFETY: arrays of 16 and of 8 bytes.
+        let (front, back) = unsafe { (vld1q_u16(FRONT.as_ptr()), vld1_u16(BACK.as_ptr())) };
+        vaddvq_u16(vandq_u16(of.0, front)) | vaddv_u16(vand_u16(of.1, back))
+    }
+
+    #[target_feature(enable = "neon")]
+    #[inline]
+    fn live(block: &Block, first: u32) -> Bits {
+        let [a, b, c] = Self::since(block, first).map(|ages| vreinterpretq_s32_u32(ages));
+        Self::bits(Self::narrowed([vcgezq_s32(a), vcgezq_s32(b), vcgezq_s32(c)]))
+    }
+
+    #[target_feature(enable = "neon")]
+    #[inline]
+    fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
+        const { assert!(std::mem::offset_of!(Block, codes) + 16 + 8 == size_of::<Block>()) };
+        let from = std::ptr::from_ref(block).cast::<u16>();
+        // SAFETY: the last 24 of the block's 64 bytes, all of them plain numbers.
+        let (a, b) = unsafe { (vld1q_u16(from.add(20)), vld1_u16(from.add(28))) };
+        let (low, high) = (vdupq_n_u16(codes.low), vdupq_n_u16(codes.high));
+        let (low_two, high_two) = (vget_low_u16(low), vget_low_u16(high));
+        let inside = (
+            vandq_u16(vcgeq_u16(a, low), vcleq_u16(a, high)),
+            vand_u16(vcge_u16(b, low_two), vcle_u16(b, high_two)),
+        );
+        let ends = (
+            vorrq_u16(vceqq_u16(a, low), vceqq_u16(a, high)),
+            vorr_u16(vceq_u16(b, low_two), vceq_u16(b, high_two)),
+        );
+        let width = vdupq_n_u32(probe.to.wrapping_sub(probe.from));
+        let [a, b, c] = Self::since(block, probe.from);
+        let in_time = [vcltq_u32(a, width), vcltq_u32(b, width), vcltq_u32(c, width)];
+        let taken = Self::both(inside, Self::narrowed(in_time));
+        (Self::bits(taken), Self::bits(Self::both(taken, ends)))
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+impl Kernel for Neon {
+    #[inline(always)]
+    fn live(block: &Block, first: u32) -> Bits {
+        debug_assert!(super::has_neon());
+        // SAFETY: nothing is called where the processor has not the instructions.
+        unsafe { Self::live(block, first) }
+    }
+
+    #[inline(always)]
+    fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
+        debug_assert!(super::has_neon());
+        // SAFETY: as above.
+        unsafe { Self::matching(block, codes, probe) }
+    }
+
+    /// Row by row: NEON has no instruction that moves the lanes with a bit to the front.
+    #[inline(always)]
+    fn append(block: &Block, bits: Bits, out: &mut [u32; LANES]) -> usize {
+        Portable::append(block, bits, out)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,12 +336,20 @@ mod tests {
         block
     }
 
-    #[cfg(target_arch = "x86_64")]
     #[test]
     fn oracle_both_kernels_find_alike() {
-        if !super::super::has_avx512() {
-            return;
+        #[cfg(target_arch = "x86_64")]
+        if super::super::has_avx512() {
+            finds_as_the_portable_one::<Avx512>();
         }
+        #[cfg(target_arch = "aarch64")]
+        if super::super::has_neon() {
+            finds_as_the_portable_one::<Neon>();
+        }
+        finds_as_the_portable_one::<Portable>();
+    }
+
+    fn finds_as_the_portable_one<K: Kernel>() {
         let codes = [5, 0, 7, u16::MAX, 1 << 15, 7, 6, 3, 9, 5];
         for block in (0..=ROWS).map(|len| block(&codes[..len])) {
             for (low, high) in [(5, 7), (0, u16::MAX), (7, 6), (u16::MAX, u16::MAX), (7, 1 << 15)] {
@@ -247,18 +360,12 @@ mod tests {
                         from: from.wrapping_sub(2),
                         to: to.wrapping_sub(2),
                     };
-                    let bits = <Portable as Kernel>::matching(&block, Codes { low, high }, &probe);
-                    assert_eq!(
-                        <Avx512 as Kernel>::matching(&block, Codes { low, high }, &probe),
-                        bits
-                    );
-                    assert_eq!(
-                        <Avx512 as Kernel>::live(&block, from),
-                        Portable::live(&block, from)
-                    );
+                    let bits = Portable::matching(&block, Codes { low, high }, &probe);
+                    assert_eq!(K::matching(&block, Codes { low, high }, &probe), bits);
+                    assert_eq!(K::live(&block, from), Portable::live(&block, from));
                     let (mut one, mut other) = ([1; LANES], [1; LANES]);
                     let len = Portable::append(&block, bits.0, &mut one);
-                    assert_eq!(<Avx512 as Kernel>::append(&block, bits.0, &mut other), len);
+                    assert_eq!(K::append(&block, bits.0, &mut other), len);
                     assert_eq!(one[..len], other[..len]);
                 }
             }

@@ -12,6 +12,8 @@ use std::fmt;
 use ask::{GROUP, Groups, Lookup, UNDER_WAY, ask, group};
 #[cfg(target_arch = "x86_64")]
 use block::Avx512;
+#[cfg(target_arch = "aarch64")]
+use block::Neon;
 use block::{Block, Kernel, Portable};
 use directory::{Address, Directory, Margins};
 use store::{NOBODYS, Store};
@@ -125,6 +127,10 @@ impl BucketIndex {
         if has_avx512() {
             // SAFETY: the processor has the instructions.
             return rows.chunks(TOGETHER).for_each(|rows| unsafe { self.put_avx512(rows) });
+        }
+        #[cfg(target_arch = "aarch64")]
+        if has_neon() {
+            return rows.chunks(TOGETHER).for_each(|rows| self.put_each::<Neon>(rows));
         }
         rows.chunks(TOGETHER).for_each(|rows| self.put_each::<Portable>(rows));
     }
@@ -270,6 +276,13 @@ fn has_avx512() -> bool {
     crate::instructions::Instructions::Avx512.are_used()
 }
 
+/// Whether the instructions of the kernel for ARM are there, and to be used.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+fn has_neon() -> bool {
+    crate::instructions::Instructions::Neon.are_used()
+}
+
 impl WindowIndex for BucketIndex {
     fn insert(&mut self, key: i64, row: u32) {
         self.insert_all(&[Entry { key, row }]);
@@ -340,6 +353,12 @@ impl WindowIndex for BucketIndex {
         if has_avx512() {
             // SAFETY: the processor has the instructions.
             return unsafe { self.find_all_avx512(probes, found, ends) };
+        }
+        #[cfg(target_arch = "aarch64")]
+        if has_neon() {
+            return self.find_each::<Neon>(probes, found, ends, |probe, found| {
+                self.find_run::<Neon>(probe, found)
+            });
         }
         self.find_each::<Portable>(probes, found, ends, |probe, found| {
             self.find_run::<Portable>(probe, found)
