@@ -24,10 +24,10 @@ DEVELOP := $(VENV)/.develop
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo quick test loom stress fuzz campaign check format bench claims wheel clean
+.PHONY: help install demo quick test loom aarch64 stress fuzz campaign check format bench claims wheel clean
 
 help: ## Print this list.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(RELEASE) ## Build the package for speed and install it in .venv, with its command and its Spark form.
 
@@ -46,6 +46,9 @@ test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and
 
 loom: ## Run the loom models: every interleaving of small cases of what threads share.
 	$(SCRIPTS)/loom.sh
+
+aarch64: ## Run the unit tests of loops and operators for 64-bit ARM in an emulator; says what it lacks.
+	$(SCRIPTS)/aarch64.sh
 
 stress: $(VENV)/.tools ## Run the gates under more threads than cores; gates, module and imports under sanitizers and valgrind.
 	$(SCRIPTS)/stress.sh

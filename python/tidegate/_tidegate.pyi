@@ -101,7 +101,7 @@ __version__: Final[str]
 BUILD_PROFILE: Final[Literal["debug", "release"]]
 """How the native part was built. Only times measured with `release` mean anything."""
 
-SIMD: Final[Literal["portable", "avx2", "avx512"]]
+SIMD: Final[Literal["portable", "neon", "avx2", "avx512"]]
 """The instructions that loops use. The environment variable `TIDEGATE_SIMD` chooses them."""
 
 class TidegateError(ValueError):

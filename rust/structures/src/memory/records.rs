@@ -202,7 +202,8 @@ impl<R: Record> RecordLog<R> {
     }
 }
 
-/// Implements [`Record`] by a kernel for eight records at a time.
+/// Implements [`Record`] by a kernel for eight records at a time. There is none for NEON, whose
+/// registers have room for one record of two values, and no streaming stores.
 macro_rules! wide {
     ($columns:literal, $kernel:ident) => {
         impl Record for [u64; $columns] {

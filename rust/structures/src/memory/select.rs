@@ -23,7 +23,7 @@ pub fn select_within(values: &[i64], low: i64, high: i64, first: u32, found: &mu
 const WIDTH: usize = 8;
 
 /// As [`select_within`], into `out`, with room for a width more than there are values; no branch
-/// depends on a value.
+/// depends on a value. NEON uses it too, since it cannot move the found lanes to the front.
 fn portable(values: &[i64], low: i64, high: i64, first: u32, out: &mut [u32]) -> usize {
     let mut count = 0;
     for (&value, place) in values.iter().zip(first..) {

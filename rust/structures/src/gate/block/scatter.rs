@@ -357,7 +357,8 @@ fn sort(layout: Layout, ts: &mut [i64], words: &mut [u32]) {
     }
 }
 
-/// For any processor.
+/// For any processor, those with NEON among them: it has neither a permutation of all lanes nor a
+/// store of some of them, so that it would gain little.
 struct Portable;
 
 impl Passes for Portable {

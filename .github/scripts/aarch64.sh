@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Clippy and the unit tests of the structures and the operators for 64-bit ARM: in an emulator, with NEON and with portable
+# instructions. So any Linux on x86-64 tries the loops, though it cannot say how fast they are.
+# Arguments choose some tests: aarch64.sh simd index.
+set -euo pipefail
+
+target=aarch64-unknown-linux-gnu
+lacks() {
+    echo "aarch64.sh: $1 is missing: $2" >&2
+    exit 1
+}
+[[ -d $(rustc --print target-libdir --target $target) ]] || lacks "Rust's library for $target" "rustup target add $target"
+for tool in aarch64-linux-gnu-gcc qemu-aarch64; do
+    command -v $tool >/dev/null || lacks $tool "apt-get install gcc-aarch64-linux-gnu qemu-user"
+done
+
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+crates=(-p tidegate-structures -p tidegate-operators)
+cargo clippy --quiet --locked --target $target "${crates[@]}" --all-targets -- -D warnings
+for instructions in neon portable; do
+    TIDEGATE_SIMD=$instructions cargo test --quiet --locked --target $target "${crates[@]}" --lib -- "$@"
+done
