@@ -146,6 +146,7 @@ mod tests {
             assert!(is_there || !one.are_used(), "{one}");
             assert_eq!(named(one.name()).is_ok(), is_there, "{one}");
         }
+        assert_eq!(available().contains(&Neon), cfg!(target_arch = "aarch64"));
     }
 
     #[test]

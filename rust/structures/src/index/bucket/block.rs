@@ -353,7 +353,8 @@ mod tests {
         let codes = [5, 0, 7, u16::MAX, 1 << 15, 7, 6, 3, 9, 5];
         for block in (0..=ROWS).map(|len| block(&codes[..len])) {
             for (low, high) in [(5, 7), (0, u16::MAX), (7, 6), (u16::MAX, u16::MAX), (7, 1 << 15)] {
-                for (from, to) in [(0, 10), (3, 5), (u32::MAX - 1, 9), (u32::MAX - 5, u32::MAX)] {
+                let ends = (0..12).flat_map(|from| (0..12).map(move |to| (from, to)));
+                for (from, to) in ends.chain([(u32::MAX - 1, 9), (u32::MAX - 5, u32::MAX)]) {
                     let probe = Probe {
                         low: 0,
                         high: 0,
@@ -362,7 +363,7 @@ mod tests {
                     };
                     let bits = Portable::matching(&block, Codes { low, high }, &probe);
                     assert_eq!(K::matching(&block, Codes { low, high }, &probe), bits);
-                    assert_eq!(K::live(&block, from), Portable::live(&block, from));
+                    assert_eq!(K::live(&block, probe.from), Portable::live(&block, probe.from));
                     let (mut one, mut other) = ([1; LANES], [1; LANES]);
                     let len = Portable::append(&block, bits.0, &mut one);
                     assert_eq!(K::append(&block, bits.0, &mut other), len);
