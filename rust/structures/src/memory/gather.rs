@@ -90,8 +90,8 @@ streamed!(u32, 4, sse2::words);
 streamed!(u64, 2, sse2::longs);
 streamed!([u64; 2], 1, |[pair]| sse2::longs(pair));
 
-/// Streaming stores of 128 bits, which every x86-64 processor has. Those of ARM are a hint only, and
-/// Rust has no function for them.
+/// Streaming stores of 128 bits, which every x86-64 processor has. ARM has them as
+/// hints only, and Rust has no function for these.
 #[cfg(target_arch = "x86_64")]
 mod sse2 {
     use std::arch::x86_64::{__m128i, _mm_set_epi32, _mm_set_epi64x, _mm_sfence, _mm_stream_si128};

@@ -202,8 +202,8 @@ impl<R: Record> RecordLog<R> {
     }
 }
 
-/// Implements [`Record`] by a kernel for eight records at a time. There is none for NEON, whose
-/// registers have room for one record of two values, and no streaming stores.
+/// Implements [`Record`] by a kernel for eight records at a time. NEON has none: a
+/// register has room for a record of two values only, and Rust has no streaming stores for it.
 macro_rules! wide {
     ($columns:literal, $kernel:ident) => {
         impl Record for [u64; $columns] {

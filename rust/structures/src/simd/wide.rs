@@ -13,8 +13,8 @@ pub trait Work {
     fn run(self) -> Self::Output;
 }
 
-/// Does `work`, on a processor with AVX2 as compiled for such. Processors of 64-bit ARM all have
-/// NEON, so that the compiler uses it everywhere.
+/// Does `work`, on a processor with AVX2 as compiled for such. Every 64-bit ARM processor has
+/// NEON, so the compiler uses it anyway.
 ///
 /// JUSTIFICATION - Benefit: comparisons of eight numbers at once instead of four, in a loop of an
 /// operator that knows nothing of processors. Soundness: the features are checked for first.

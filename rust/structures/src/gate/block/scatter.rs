@@ -357,8 +357,8 @@ fn sort(layout: Layout, ts: &mut [i64], words: &mut [u32]) {
     }
 }
 
-/// For any processor, those with NEON among them: it has neither a permutation of all lanes nor a
-/// store of some of them, so that it would gain little.
+/// For any processor. One with NEON uses it, too: two or four lanes at a time gain little over four
+/// slots in one number, and over the sorting of words that are nearly in place.
 struct Portable;
 
 impl Passes for Portable {

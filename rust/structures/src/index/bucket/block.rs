@@ -225,15 +225,15 @@ impl Kernel for Avx512 {
 #[cfg(target_arch = "aarch64")]
 pub(super) struct Neon;
 
-/// All ones for rows that are told apart, eight of them and then two; of the other lanes nothing is
-/// known.
+/// A comparison of the rows, all ones or zeros a row: of eight rows, and of the last two. The lanes
+/// behind these two have no meaning.
 #[cfg(target_arch = "aarch64")]
 type Lanes = (uint16x8_t, uint16x4_t);
 
 #[cfg(target_arch = "aarch64")]
 impl Neon {
-    /// The rows' numbers less another number: two times four of them and then two. Of the other
-    /// lanes nothing is known.
+    /// The rows' numbers less another number: of four rows, of four more, and of the last two. The
+    /// lanes behind these two have no meaning.
     #[target_feature(enable = "neon")]
     #[inline]
     fn since(block: &Block, number: u32) -> [uint32x4_t; 3] {
@@ -245,6 +245,7 @@ impl Neon {
         [vsubq_u32(a, number), vsubq_u32(b, number), vsubq_u32(c, number)]
     }
 
+    /// A comparison of numbers, as one of codes is.
     #[target_feature(enable = "neon")]
     #[inline]
     fn narrowed([a, b, c]: [uint32x4_t; 3]) -> Lanes {
