@@ -24,7 +24,7 @@ pub const MAX_RUNS: usize = 1 << 12;
 
 /// Rows that are merged at once, and a run's share of them where there are many runs.
 const SLAB_ROWS: usize = 1 << 12;
-const SLAB_ROWS_PER_RUN: usize = 1 << 5;
+const SLAB_ROWS_PER_RUN: usize = 1 << 4;
 
 /// The most rows that are merged at once, whatever is guessed.
 const MOST_SLAB_ROWS: usize = 1 << 15;

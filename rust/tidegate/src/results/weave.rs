@@ -9,7 +9,6 @@
 //! A value is the next one of its row's source, so no row has a place that would have to be
 //! written and looked up: a cursor a source goes through its values.
 
-use std::iter::Copied;
 use std::ops::Range;
 use std::slice::Iter;
 
@@ -20,10 +19,14 @@ use arrow_schema::{ArrowError, DataType, SchemaRef};
 use arrow_select::interleave::interleave as interleave_any;
 use bytemuck::AnyBitPattern;
 use tidegate_structures::memory;
+use tidegate_structures::memory::gather::prefetch;
 
 use super::gather::{demand_texts, fixed_width, raw_values};
 use crate::Result;
 use crate::columns::time::{self, Unit};
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// A column of the sources.
 #[derive(Debug)]
@@ -70,7 +73,7 @@ impl Strand {
     fn values<T: ArrowNativeType + AnyBitPattern>(&self, rows: usize) -> Box<dyn Values + '_> {
         let values = self.parts.iter().map(|part| {
             let values: &[T] = bytemuck::cast_slice(part.values.as_deref().unwrap_or_default());
-            (part.source, values.iter().copied())
+            (part.source, Numbers(values.iter()))
         });
         let has_nulls = self.parts.iter().any(|part| part.rows.null_count() > 0);
         let valid = has_nulls.then(|| {
@@ -164,7 +167,7 @@ trait Values {
 }
 
 struct Woven<'a, T> {
-    cursors: Cursors<Copied<Iter<'a, T>>>,
+    cursors: Cursors<Numbers<'a, T>>,
     woven: Vec<T>,
     /// Where some value is null.
     valid: Option<(Cursors<Bits>, BooleanBufferBuilder)>,
@@ -172,6 +175,7 @@ struct Woven<'a, T> {
 
 impl<T: ArrowNativeType> Values for Woven<'_, T> {
     fn extend(&mut self, sources: &[u16]) {
+        self.cursors.announce(sources.len());
         self.cursors.next_of(sources, &mut self.woven);
         if let Some((cursors, valid)) = &mut self.valid {
             sources.iter().for_each(|&source| valid.append(cursors.next(source)));
@@ -232,6 +236,18 @@ impl<T, I: Iterator<Item = T>> Cursors<I> {
     }
 }
 
+impl<T> Cursors<Numbers<'_, T>> {
+    /// Asks for the values that will be read after `rows` more rows: sources are too many for the
+    /// processor to see by itself that each is read onwards.
+    fn announce(&self, rows: usize) {
+        let share = rows.div_ceil(self.0.len().max(1));
+        for values in self.0.iter().filter_map(|cursor| cursor.part.as_ref()) {
+            let rest = values.0.as_slice();
+            (share..2 * share).step_by(LINE / size_of::<T>()).for_each(|at| prefetch(rest, at));
+        }
+    }
+}
+
 impl<T, I: Iterator<Item = T>> Cursor<I> {
     #[cold]
     #[inline(never)]
@@ -244,6 +260,18 @@ impl<T, I: Iterator<Item = T>> Cursor<I> {
                 return value;
             }
         }
+    }
+}
+
+/// The values of a part.
+struct Numbers<'a, T>(Iter<'a, T>);
+
+impl<T: Copy> Iterator for Numbers<'_, T> {
+    type Item = T;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<T> {
+        self.0.next().copied()
     }
 }
 

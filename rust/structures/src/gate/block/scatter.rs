@@ -18,6 +18,9 @@
 //!   the cost of a merge.
 //! - Where the slab's times do not fit a word, their lowest bits are left out, and rows that differ
 //!   in those only are put right at the end.
+//! - Two pieces are merged by comparison, which is cheaper then.
+
+use std::hint::select_unpredictable;
 
 #[cfg(target_arch = "x86_64")]
 use super::avx2::{self, Avx2};
@@ -191,6 +194,9 @@ impl<L: Label> Scatter<L> {
             "a slab's output has a place for each of its {rows} rows"
         );
         assert!(rows <= MOST_ROWS, "a slab has at most {MOST_ROWS} rows, not {rows}");
+        if let [one, other] = pieces {
+            return merge_two(*one, *other, ts, labels);
+        }
         #[cfg(target_arch = "x86_64")]
         if avx512::is_supported() {
             // SAFETY: the processor has the features.
@@ -320,6 +326,40 @@ impl<L: Label> Scatter<L> {
             debug_assert!(layout.row(word) < self.labels.len());
             // SAFETY: there are as many labels as numbers that fit a word's lower bits.
             *label = unsafe { *self.labels.get_unchecked(layout.row(word)) };
+        }
+    }
+}
+
+/// Merges two pieces from both ends at once, so that the processor need not wait for one comparison
+/// before the next. No branch depends on a time.
+fn merge_two<L: Label>(
+    (first_a, a): (RowId, &[i64]),
+    (first_b, b): (RowId, &[i64]),
+    ts: &mut [i64],
+    labels: &mut [L],
+) {
+    let ((mut i, mut i_end), (mut j, mut j_end)) = ((0, a.len()), (0, b.len()));
+    let (mut at, mut end) = (0, ts.len());
+    // A step takes a row from each end, so that neither piece can run out in so many.
+    while let steps @ 1.. = (i_end - i).min(j_end - j) / 2 {
+        for _ in 0..steps {
+            let is_b = b[j] < a[i];
+            ts[at] = select_unpredictable(is_b, b[j], a[i]);
+            labels[at] = select_unpredictable(is_b, L::of(first_b, j), L::of(first_a, i));
+            (i, j, at) = (i + usize::from(!is_b), j + usize::from(is_b), at + 1);
+
+            let is_a = b[j_end - 1] < a[i_end - 1];
+            end -= 1;
+            ts[end] = if is_a { a[i_end - 1] } else { b[j_end - 1] };
+            labels[end] = if is_a { L::of(first_a, i_end - 1) } else { L::of(first_b, j_end - 1) };
+            (i_end, j_end) = (i_end - usize::from(is_a), j_end - usize::from(!is_a));
+        }
+    }
+    for (ts, label) in ts[at..end].iter_mut().zip(&mut labels[at..end]) {
+        if i == i_end || (j < j_end && b[j] < a[i]) {
+            (*ts, *label, j) = (b[j], L::of(first_b, j), j + 1);
+        } else {
+            (*ts, *label, i) = (a[i], L::of(first_a, i), i + 1);
         }
     }
 }
