@@ -15,6 +15,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use tidegate_structures::gate::{RowId, Slabs};
+use tidegate_structures::memory::gather::prefetch;
 
 use super::group::are_sorted;
 use crate::driver::{Driver, Stopped};
@@ -89,6 +90,7 @@ impl Stretch {
         let mut rest = self.clone();
         while rest.rows > 0 {
             let slab = rest.cut_off(runs, share);
+            slab.announce_next(runs);
             slab.cut(runs, MOST_SLAB_ROWS, &mut |slab| {
                 let pieces = slab.ranges.iter().zip(runs).enumerate();
                 let pieces = pieces.filter(|(_, (range, _))| !range.is_empty());
@@ -100,6 +102,16 @@ impl Stretch {
                 merger.slabs.merge(&pieces, &mut merger.ts, &mut merger.runs);
                 each(&merger.ts, &merger.runs);
             });
+        }
+    }
+
+    /// Asks for the times that follow: as many of each run as this has, since a merge needs a time
+    /// before it knows which one is next.
+    fn announce_next(&self, runs: &[&[i64]]) {
+        const LINE: usize = 64 / size_of::<i64>();
+        for (range, run) in self.ranges.iter().zip(runs) {
+            let next = range.end..range.end + range.len();
+            next.step_by(LINE).for_each(|row| prefetch(run, row));
         }
     }
 
