@@ -77,12 +77,12 @@ def master(tmp_path_factory) -> Iterator[str]:
         yield url
 
 
-def ran(*command: object) -> str:
+def ran(*command: object, **environment: str) -> str:
     """What a script on the cluster prints."""
     run = subprocess.run(
         [sys.executable, *map(str, command)],
         cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYSPARK_PYTHON": spark_session.python()},
+        env={**os.environ, "PYSPARK_PYTHON": spark_session.python(), **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -125,7 +125,15 @@ def test_the_example_of_the_readme_needs_no_more_than_the_address_of_a_cluster(m
     assert '.master("local[*]")' in example
     script = tmp_path / "example.py"
     script.write_text(example.replace("local[*]", master))
+    # What an administrator sets for all programs, so that short jobs do not wait for Java.
+    (tmp_path / "spark-defaults.conf").write_text(
+        f"spark.driver.extraJavaOptions {spark_session.JVM}\n"
+        f"spark.executor.extraJavaOptions {spark_session.JVM}\n"
+        "spark.sql.shuffle.partitions 4\n"
+        "spark.ui.enabled false\n"
+    )
+    printed = ran(script, SPARK_CONF_DIR=str(tmp_path))
     # Spark's own averages differ in their last digits, as it adds up what comes first.
-    found, expected = (re.findall(r"[A-Z]{3}|\d+\.\d{9}", text) for text in (ran(script), shown))
+    found, expected = (re.findall(r"[A-Z]{3}|\d+\.\d{9}", text) for text in (printed, shown))
     assert found == expected
     assert len(found) == 9
