@@ -2810,8 +2810,8 @@ def merge(
         TypeError: An argument is of the wrong type.
 
     Note:
-        Streams are read to their ends first, and held beside the result. `merge_batches` holds no
-        more of them than it needs.
+        Memory: the result, and all rows of the streams, which are read to their ends first.
+        `merge_batches` holds a batch or two of each stream.
     """
 
 def merge_batches(

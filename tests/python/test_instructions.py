@@ -34,6 +34,7 @@ found = [
     tg.band_join(left, right, on="x", within=1),
     tg.asof_join(left, right, on="ts", by="k"),
     tg.merge([left, right], on="ts"),
+    tg.merge([left, right, left], on="ts"),
     tg.aggregate([left, right], on="ts", by="k", size=100, advance=10,
                  aggs={"n": tg.agg.count(), "y": tg.agg.sum("y"), "x": tg.agg.max("x")}),
     tg.interval_join(left, right, on="ts", by="k", lower=-20, upper=20,

@@ -97,8 +97,8 @@ impl Opening {
         Ok(Opening { streams, on: on.to_owned(), lateness, threads })
     }
 
-    /// Asks the streams for their schemas. Those that may wait get a thread of their own, and say
-    /// which it is.
+    /// Asks the streams for their schemas. A stream that may wait is read by another thread, and
+    /// says by which.
     fn open(self, user_thread: &UserThread) -> tidegate::Result<MergeStreams> {
         let open = |input: Input| {
             let waits = input.waits;

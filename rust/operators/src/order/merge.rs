@@ -2,9 +2,9 @@
 //!
 //! All runs are cut where a row of the longest run is, or would be: so all rows before the cuts
 //! come before all rows behind them. First the rows are cut in two at the middle of the longest
-//! run, each half again, and so on, into stretches that threads take. A thread then cuts slabs off
-//! its stretch from the front, which fit a cache, and [merges](Slabs) each without comparisons. It
-//! guesses where a run is cut, and reads the times around the guess, which it needs soon anyway.
+//! run, each half again, and so on, into stretches that threads take. A thread then cuts slabs that
+//! fit a cache off the front of its stretch, and [merges](Slabs) each. It guesses where a run is
+//! cut, and reads the times around the guess, which it needs soon anyway.
 //!
 //! ```text
 //! run 0   1 4 | 4 7 9         cut before the second 4 of run 0: the equal time of a later run
@@ -40,10 +40,9 @@ pub struct Stretch {
     rows: usize,
 }
 
-/// Cuts the rows of sorted runs into stretches of at most about `most` rows, which follow each
-/// other; none if the times of a run fall somewhere.
-///
-/// The order is by time, then by run, then by row.
+/// Cuts the rows of sorted runs into stretches, one after the other in the order by time, then by
+/// run, then by row. A stretch has at most `most` rows, or as many as there are runs. The answer is
+/// `None` if the times of a run fall somewhere.
 ///
 /// # Panics
 ///
@@ -239,16 +238,48 @@ mod tests {
         }
     }
 
-    #[test]
-    fn slabs_of_many_runs_are_merged() {
-        let runs: Vec<Vec<i64>> =
-            (0..1_000).map(|run| (0..97).map(|row| row * 31 + run % 7).collect()).collect();
+    /// Merges the runs in one stretch, so that slabs are cut off it.
+    fn check(runs: &[Vec<i64>]) {
         let runs: Vec<&[i64]> = runs.iter().map(Vec::as_slice).collect();
         let rows =
             runs.iter().zip(0..).flat_map(|(run, number)| run.iter().map(move |&ts| (ts, number)));
         let mut expected: Vec<(i64, u16)> = rows.collect();
         expected.sort();
-        assert_eq!(merged(&runs, 1 << 15), Some(expected));
+        assert_eq!(merged(&runs, usize::MAX), Some(expected));
+    }
+
+    #[test]
+    fn slabs_of_many_runs_are_merged() {
+        let run = |run: i64| (0..97).map(|row| row * 31 + run % 7).collect();
+        check(&(0..1_000).map(run).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn slabs_are_merged_where_no_guess_is_near() {
+        let rows = || 0..20_000_i64;
+        // Times that come ever faster and ever slower, at once, and all before or after the others.
+        check(&[
+            rows().map(|row| row * row / 7_000).collect(),
+            rows().map(|row| 60_000 - (20_000 - row).pow(2) / 7_000).collect(),
+            rows().map(|_| 30_000).collect(),
+            rows().map(|row| row / 10 - 9_000).collect(),
+            rows().map(|row| row / 10 + 90_000).collect(),
+            vec![5; 3],
+        ]);
+        // As many rows of one time as no slab has.
+        check(&[vec![7; 50_000], vec![7; 50_000], rows().collect()]);
+    }
+
+    #[test]
+    fn any_guess_finds_as_many() {
+        let times: Vec<i64> = (0..200).map(|row| row / 3).collect();
+        for limit in -2..70 {
+            let expected = times.partition_point(|&time| time <= limit);
+            for guess in 0..=times.len() {
+                assert_eq!(near(&times, guess, limit), expected, "{guess} for {limit}");
+            }
+        }
+        assert_eq!(near(&[], 0, 3), 0);
     }
 
     #[test]

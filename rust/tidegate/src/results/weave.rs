@@ -30,9 +30,9 @@ const LINE: usize = 64;
 
 /// A column of the sources.
 #[derive(Debug)]
-pub(crate) struct Strand {
+struct Strand {
     data_type: DataType,
-    /// By source, and a source's in its order.
+    /// Sorted by source. The parts of one source are in its order.
     parts: Vec<Part>,
 }
 
@@ -45,18 +45,15 @@ struct Part {
 }
 
 impl Strand {
-    /// The parts come by source, and those of one source in its order.
-    pub(crate) fn new(
-        data_type: &DataType,
-        parts: impl IntoIterator<Item = (u16, ArrayRef)>,
-    ) -> Self {
+    /// The parts are sorted by source. The parts of one source are in its order.
+    fn new(data_type: &DataType, parts: impl IntoIterator<Item = (u16, ArrayRef)>) -> Self {
         let width = fixed_width(data_type);
         let part = |(source, rows): (u16, ArrayRef)| {
             let values = width.map(|width| raw_values(&rows, width));
             Part { source, rows, values }
         };
         let parts: Vec<Part> = parts.into_iter().map(part).collect();
-        debug_assert!(parts.is_sorted_by_key(|part| part.source), "parts come by source");
+        debug_assert!(parts.is_sorted_by_key(|part| part.source), "parts are sorted by source");
         Strand { data_type: data_type.clone(), parts }
     }
 
@@ -84,8 +81,9 @@ impl Strand {
     }
 }
 
-/// A batch of `rows` rows of the batches of sources, which come by source, and those of one source
-/// in its order. `merge` weaves the rows and gives their times, which are in `unit`.
+/// A batch of all rows of these batches, which are sorted by source. The batches of one source are
+/// in its order. `merge` weaves the `rows` rows and gives their times in `unit`; where there is only
+/// one batch, it is the result.
 pub(crate) fn weave(
     schema: &SchemaRef,
     (on, unit): (usize, Unit),
@@ -93,6 +91,9 @@ pub(crate) fn weave(
     rows: usize,
     merge: impl FnOnce(&mut Weave<'_>) -> Vec<i64>,
 ) -> Result<RecordBatch> {
+    if let [(_, only)] = batches {
+        return Ok(RecordBatch::try_new(schema.clone(), only.columns().to_vec())?);
+    }
     let stored = time::is_int64(schema.field(on), unit);
     let others = (0..schema.fields().len()).filter(|&at| at != on || !stored);
     let strand = |at: usize| {
@@ -118,7 +119,7 @@ pub(crate) struct Weave<'a> {
 
 impl<'a> Weave<'a> {
     /// Room for a number of rows. The parts of all columns have equal lengths.
-    pub(crate) fn new(strands: &'a [Strand], rows: usize) -> Self {
+    fn new(strands: &'a [Strand], rows: usize) -> Self {
         let columns: Vec<_> = strands.iter().map(|strand| (strand, strand.fixed(rows))).collect();
         let other = columns.iter().find(|(_, values)| values.is_none());
         let places = other.map(|(strand, _)| {
@@ -140,12 +141,9 @@ impl<'a> Weave<'a> {
     }
 
     /// The columns.
-    pub(crate) fn finish(self) -> std::result::Result<Vec<ArrayRef>, ArrowError> {
+    fn finish(self) -> std::result::Result<Vec<ArrayRef>, ArrowError> {
         let places = self.places.map_or_else(Vec::new, |(_, places)| places);
         let column = |(strand, values): (&Strand, Option<Box<dyn Values + 'a>>)| {
-            if let [only] = &strand.parts[..] {
-                return Ok(only.rows.clone());
-            }
             let Some(values) = values else {
                 let chunks: Vec<ArrayRef> =
                     strand.parts.iter().map(|part| part.rows.clone()).collect();
@@ -370,12 +368,13 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_one_part_are_not_copied() {
-        let only: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
-        let strands = [Strand::new(&DataType::Int32, [(4, only.clone())])];
-        let mut weave = Weave::new(&strands, 2);
-        weave.extend(&[4, 4]);
-        let found = weave.finish().unwrap().remove(0);
-        assert_eq!(found.to_data().buffers()[0].as_ptr(), only.to_data().buffers()[0].as_ptr());
+    fn rows_of_one_batch_are_not_copied() {
+        let only =
+            RecordBatch::try_from_iter([("ts", Arc::new(Int32Array::from(vec![1, 2])) as _)]);
+        let only = only.unwrap();
+        let found =
+            weave(&only.schema(), (0, Unit::Integer), &[(4, only.clone())], 2, |_| unreachable!());
+        let buffer = |batch: &RecordBatch| batch.column(0).to_data().buffers()[0].as_ptr();
+        assert_eq!(buffer(&found.unwrap()), buffer(&only));
     }
 }

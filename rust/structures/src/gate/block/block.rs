@@ -195,14 +195,6 @@ impl<R: Run> Planned<R> {
         plan.runs.iter().map(|record| record.rows()).zip(rows)
     }
 
-    /// The block, filled.
-    pub fn filled(&self, filler: &mut Filler) -> &Block<R> {
-        if !self.0.is_filled() {
-            self.0.fill(filler);
-        }
-        &self.0
-    }
-
     /// Writes the times and the sources of the rows where the caller wants them, for a reader that
     /// is the only one: the block stays unfilled.
     ///
@@ -214,11 +206,6 @@ impl<R: Run> Planned<R> {
         for (rows, pieces) in self.0.slabs() {
             filler.of_sources.merge(&pieces, &mut ts[rows.clone()], &mut sources[rows]);
         }
-    }
-
-    /// Gives the block up, and its memory to `filler` if nobody else has the block.
-    pub fn recycle(self, filler: &mut Filler) {
-        filler.recycle(self.0);
     }
 }
 

@@ -109,14 +109,14 @@ impl<L> Default for Scatter<L> {
     }
 }
 
-/// Merges sorted pieces of a few thousand rows, of which the source is all that is asked beside the
-/// time.
+/// Merges sorted pieces of a few thousand rows. Beside its time, a row is known by its source alone.
 #[derive(Debug, Default)]
 pub struct Slabs(Scatter<u16>);
 
 impl Slabs {
-    /// Writes the rows of `pieces` to `ts` and `sources`, sorted by time, then as they come. A
-    /// piece begins with the row of the given id; if its times fall, the order is any.
+    /// Writes the rows of `pieces` to `ts` and `sources`, sorted by time. Rows of equal time stay in
+    /// the order of the pieces. A piece begins with the row of the given id; if its times fall, the
+    /// order is any.
     ///
     /// ```
     /// use tidegate_structures::gate::{RowId, Slabs};
@@ -184,7 +184,8 @@ impl Layout {
 }
 
 impl<L: Label> Scatter<L> {
-    /// Writes the rows of `pieces` to `ts` and `labels`, sorted by time, then as they come.
+    /// Writes the rows of `pieces` to `ts` and `labels`, sorted by time. Rows of equal time stay in
+    /// the order of the pieces.
     ///
     /// A piece is sorted; `ts` and `labels` have room for exactly all rows.
     pub(super) fn merge(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], labels: &mut [L]) {
@@ -194,8 +195,10 @@ impl<L: Label> Scatter<L> {
             "a slab's output has a place for each of its {rows} rows"
         );
         assert!(rows <= MOST_ROWS, "a slab has at most {MOST_ROWS} rows, not {rows}");
-        if let [one, other] = pieces {
-            return merge_two(*one, *other, ts, labels);
+        match pieces {
+            [only] => return copy(*only, ts, labels),
+            [one, other] => return merge_two(*one, *other, ts, labels),
+            _ => {}
         }
         #[cfg(target_arch = "x86_64")]
         if avx512::is_supported() {
@@ -330,6 +333,12 @@ impl<L: Label> Scatter<L> {
     }
 }
 
+/// Writes the rows of the only piece.
+fn copy<L: Label>((first, times): (RowId, &[i64]), ts: &mut [i64], labels: &mut [L]) {
+    ts.copy_from_slice(times);
+    labels.iter_mut().enumerate().for_each(|(row, label)| *label = L::of(first, row));
+}
+
 /// Merges two pieces from both ends at once, so that the processor need not wait for one comparison
 /// before the next. No branch depends on a time.
 fn merge_two<L: Label>(
@@ -340,7 +349,7 @@ fn merge_two<L: Label>(
 ) {
     let ((mut i, mut i_end), (mut j, mut j_end)) = ((0, a.len()), (0, b.len()));
     let (mut at, mut end) = (0, ts.len());
-    // A step takes a row from each end, so that neither piece can run out in so many.
+    // A step takes one row from each end. So neither piece runs out within these steps.
     while let steps @ 1.. = (i_end - i).min(j_end - j) / 2 {
         for _ in 0..steps {
             let is_b = b[j] < a[i];
@@ -485,6 +494,17 @@ mod tests {
         ]
     }
 
+    /// The rows, whichever passes merge them.
+    fn check(columns: &[Vec<i64>], expected: &[(i64, RowId)]) -> Result<(), TestCaseError> {
+        prop_assert_eq!(&merged(columns, Scatter::merge), expected);
+        prop_assert_eq!(&merged(columns, Scatter::merge_by::<Portable>), expected);
+        #[cfg(target_arch = "x86_64")]
+        if avx2::is_supported() {
+            prop_assert_eq!(&merged(columns, Scatter::merge_by::<Avx2>), expected);
+        }
+        Ok(())
+    }
+
     fn sums_are_right<P: Passes>() {
         let counts: Vec<u16> = (0..4 * LANES as u16).map(|slot| slot * 31 % 17 * 30).collect();
         let mut slots = counts.clone();
@@ -512,8 +532,7 @@ mod tests {
         fn oracle_a_slab_is_sorted(mut columns in prop::collection::vec(prop::collection::vec(times(), 0..200), 0..8)) {
             columns.iter_mut().for_each(|column| column.sort());
             let expected = sorted(&columns);
-            prop_assert_eq!(&merged(&columns, Scatter::merge), &expected);
-            prop_assert_eq!(&merged(&columns, Scatter::merge_by::<Portable>), &expected);
+            check(&columns, &expected)?;
         }
 
         /// Times that fit a word, so that nothing is put right at the end: each pass has to be.
@@ -525,8 +544,7 @@ mod tests {
             columns.iter_mut().flatten().for_each(|ts| *ts >>= shift);
             columns.iter_mut().for_each(|column| column.sort());
             let expected = sorted(&columns);
-            prop_assert_eq!(&merged(&columns, Scatter::merge), &expected);
-            prop_assert_eq!(&merged(&columns, Scatter::merge_by::<Portable>), &expected);
+            check(&columns, &expected)?;
         }
 
         /// Times that fit no word, and differ in what is left out of it.
@@ -537,7 +555,7 @@ mod tests {
             columns.iter_mut().for_each(|column| column.sort());
             columns[0].insert(0, i64::MIN);
             let expected = sorted(&columns);
-            prop_assert_eq!(&merged(&columns, Scatter::merge), &expected);
+            check(&columns, &expected)?;
             let of_sources = expected.into_iter().map(|(ts, id)| (ts, id.source()));
             prop_assert_eq!(merged(&columns, Scatter::<u16>::merge), of_sources.collect::<Vec<_>>());
         }

@@ -20,8 +20,8 @@ use crate::results::weave::weave;
 use crate::stream::intake::source::Stream;
 use crate::{Driver, Result};
 
-/// The most rows of a batch of the result.
-const BATCH_ROWS: usize = 1 << 18;
+/// The most rows of a batch of the result, for any number of threads.
+const BATCH_ROWS: usize = 1 << 16;
 
 /// How long a merge of streams may take before it is asked whether it should stop.
 const PATIENCE: Duration = Duration::from_millis(100);
