@@ -20,8 +20,12 @@ use crate::results::weave::weave;
 use crate::stream::intake::source::Stream;
 use crate::{Driver, Result};
 
-/// The most rows of a batch of the result, for any number of threads.
-const BATCH_ROWS: usize = 1 << 16;
+/// Batches that a result should have, so that each of a few threads has some.
+const BATCHES: usize = 8;
+
+/// The most rows of a batch: of a small result, and of a large one. A batch goes through its part
+/// of each table, which costs as much as some rows. So a large result has larger ones.
+const BATCH_ROWS: (usize, usize) = (1 << 16, 1 << 18);
 
 /// How long a merge of streams may take before it is asked whether it should stop.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -61,7 +65,9 @@ pub fn merge_tables(
         let times = tables.iter().map(|table| time::times(table, stream.on, stream.unit));
         let times: Vec<Int64s> = times.collect::<Result<_>>()?;
         let runs: Vec<&[i64]> = times.iter().map(|times| &**times).collect();
-        if let Some(stretches) = stretches(&runs, BATCH_ROWS, driver)? {
+        let rows: usize = tables.iter().map(Table::rows).sum();
+        let most = (rows / BATCHES).clamp(BATCH_ROWS.0, BATCH_ROWS.1);
+        if let Some(stretches) = stretches(&runs, most, driver)? {
             let made = driver.map_with(stretches, Merger::default, |merger, stretch| {
                 batch(&stream, tables, &runs, &stretch, merger)
             })?;
