@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | `group.rs` | rows by key and time |
 //! | `sort.rs` | rows of a group in time order, however they are distributed |
+//! | `follow.rs` | the rows of each key followed in time order |
 //! | `merge.rs` | the rows of sorted runs in one order |
 
+mod follow;
 mod group;
 pub mod merge;
 mod sort;
@@ -13,6 +15,7 @@ mod sort;
 use tidegate_structures::memory::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
+pub(crate) use follow::{Follow, follow};
 pub(crate) use group::{Groups, Value, are_sorted};
 pub(crate) use sort::sort_groups;
 

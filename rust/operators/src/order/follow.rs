@@ -1,0 +1,142 @@
+//! Follows the rows of each key in time order, from a place that the row before has reached.
+//!
+//! The rows of a side may come in time order, whatever their keys. Then a thread remembers a place
+//! for each key. Rows in another order are grouped, and each group is followed from its beginning.
+
+use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::partition::NO_KEY;
+
+use super::JoinColumns;
+use super::group::{Groups, Value, are_sorted};
+use crate::driver::{Driver, PART_ROWS, Stopped};
+
+/// Rows of a task, so that a stop is seen soon and threads finish together.
+const TASK_ROWS: usize = 1 << 16;
+
+/// The most keys a thread remembers its place in the group of: 12 bytes each, a good part of a 2
+/// MiB cache.
+const CURSORS: usize = 1 << 16;
+
+/// Finds something for each row, given a place that an earlier row of its key has reached.
+pub(crate) trait Follow: Sync {
+    /// The place.
+    type Place: Copy + Default + Send;
+    /// The thing that is found. Rows without a key get the default.
+    type Found: Value;
+
+    /// The place before the first row of a key.
+    fn begin(&self, key: u32) -> Self::Place;
+
+    /// The thing for the row with this number and time. `place` is that of an earlier row of the
+    /// key, and becomes that of this row.
+    fn next(&self, place: &mut Self::Place, key: u32, row: usize, ts: i64) -> Self::Found;
+}
+
+/// The place that is reached in one group.
+#[derive(Clone, Copy, Debug)]
+struct Cursor<P> {
+    key: u32,
+    place: P,
+}
+
+impl<P: Copy + Default> Cursor<P> {
+    fn new() -> Self {
+        Cursor { key: NO_KEY, place: P::default() }
+    }
+
+    #[inline]
+    fn next<F: Follow<Place = P>>(
+        &mut self,
+        follow: &F,
+        key: u32,
+        row: usize,
+        ts: i64,
+    ) -> F::Found {
+        if self.key != key {
+            *self = Cursor { key, place: follow.begin(key) };
+        }
+        follow.next(&mut self.place, key, row, ts)
+    }
+}
+
+/// What `follow` finds for each row of a side.
+pub(crate) fn follow<F: Follow>(
+    side: JoinColumns<'_>,
+    key_count: usize,
+    follow: &F,
+    driver: &Driver,
+) -> Result<Pages<F::Found>, Stopped> {
+    let mut found = Pages::unwritten(side.ts.len());
+    if are_sorted(&[side.ts], driver)? {
+        in_row_order(side, key_count, follow, &mut found, driver)?;
+    } else {
+        by_group(Groups::new(side, key_count, driver)?, follow, &mut found, driver)?;
+    }
+    Ok(found.written())
+}
+
+/// Follows rows whose times never fall, with a cursor a key.
+///
+/// A thread takes its tasks in row order, so its cursors only rise. Two keys may share a cursor;
+/// the one that comes back then starts at the beginning of its group, from where galloping is a
+/// binary search.
+fn in_row_order<F: Follow>(
+    side: JoinColumns<'_>,
+    key_count: usize,
+    follow: &F,
+    found: &mut [Slot<F::Found>],
+    driver: &Driver,
+) -> Result<(), Stopped> {
+    let rows = TASK_ROWS.min(side.ts.len().div_ceil(driver.parts(side.ts.len(), PART_ROWS)).max(1));
+    let tasks = found.chunks_mut(rows).enumerate().collect();
+    let slots = key_count.clamp(1, CURSORS).next_power_of_two();
+    let cursors = || vec![Cursor::new(); slots];
+    driver.map_with(tasks, cursors, |cursors, (task, found)| {
+        let first = task * rows;
+        let ts = &side.ts[first..first + found.len()];
+        match side.keys.map(|keys| &keys[first..first + found.len()]) {
+            None => {
+                let cursor = &mut cursors[0];
+                for ((found, &ts), row) in found.iter_mut().zip(ts).zip(first..) {
+                    found.set(cursor.next(follow, 0, row, ts));
+                }
+            }
+            Some(keys) => {
+                for (((found, &ts), &key), row) in found.iter_mut().zip(ts).zip(keys).zip(first..) {
+                    found.set(if key == NO_KEY {
+                        F::Found::default()
+                    } else {
+                        cursors[key as usize & (slots - 1)].next(follow, key, row, ts)
+                    });
+                }
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Follows rows that are in groups, each group from its beginning.
+fn by_group<F: Follow>(
+    side: Groups<'_>,
+    follow: &F,
+    found: &mut [Slot<F::Found>],
+    driver: &Driver,
+) -> Result<(), Stopped> {
+    let total = side.starts[side.starts.len() - 1] as usize;
+    let mut by_group = Pages::<F::Found>::unwritten(total);
+    let tasks = by_group.chunks_mut(TASK_ROWS).enumerate().collect();
+    driver.map(tasks, |(task, found): (usize, &mut [Slot<F::Found>])| {
+        let first = task * TASK_ROWS;
+        // The last group that starts at or before the task's first row, and is not empty.
+        let mut key = side.starts.partition_point(|&start| start as usize <= first) - 1;
+        let mut cursor = Cursor::new();
+        for (place, found) in (first..).zip(found) {
+            while side.starts[key + 1] as usize <= place {
+                key += 1;
+            }
+            let row = side.numbers().map_or(place, |numbers| numbers[place] as usize);
+            found.set(cursor.next(follow, key as u32, row, side.ts()[place]));
+        }
+    })?;
+    side.put_by_row(by_group.written(), found, driver)
+}
