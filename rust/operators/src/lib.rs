@@ -49,6 +49,7 @@ pub mod driver;
 pub mod interval;
 pub mod matches;
 pub mod order;
+pub mod overlap;
 pub mod papers;
 pub mod predicate;
 pub mod rows;

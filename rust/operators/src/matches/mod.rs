@@ -18,11 +18,13 @@
 //! | `narrow.rs` | checked in further columns |
 //! | `scan.rs` | scanned |
 //! | `listed.rs` | made of pairs in any order |
+//! | `pieces.rs` | made of lists, one for each left row |
 //! | `output.rs` | numbered and listed |
 
 mod listed;
 mod narrow;
 mod output;
+mod pieces;
 mod scan;
 
 use std::ops::Range;
@@ -36,6 +38,7 @@ use crate::rows::{How, NO_ROW};
 pub use narrow::Check;
 pub use output::{Output, Pairs};
 pub(crate) use output::{SHORT, sort_short};
+pub(crate) use pieces::{Found, cut};
 
 /// The most rows a side may have: row numbers are 32 bits, and the last is
 /// [`NO_ROW`](crate::rows::NO_ROW).
@@ -132,7 +135,7 @@ impl Matches {
     }
 
     /// The right rows of each left row, of matches that are listed in row order.
-    pub(crate) fn rows_of_each(&self) -> impl Iterator<Item = &[u32]> {
+    pub fn rows_of_each(&self) -> impl Iterator<Item = &[u32]> {
         let rows = self.rows.as_deref().expect("matches that were filtered");
         self.runs.iter().map(move |run| &rows[run.start as usize..run.end as usize])
     }

@@ -2,15 +2,12 @@
 
 use std::ops::Range;
 
-use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::pages::Pages;
 use tidegate_structures::memory::select::select_within;
 
-use super::{Matches, Run};
+use super::Matches;
+use super::pieces::{Found, cut};
 use crate::driver::{Driver, Stopped};
-
-/// Candidates of a task: enough to amortise it, few enough that a stop is seen soon and threads
-/// finish together.
-const TASK_CANDIDATES: usize = 1 << 16;
 
 /// A column whose values decide which candidates stay.
 #[derive(Debug)]
@@ -36,41 +33,23 @@ impl Matches {
         checks: &[Check],
         driver: &Driver,
     ) -> Result<Matches, Stopped> {
-        let kept = driver.map_with(self.pieces(page.clone()), Vec::new, |places, task| {
-            let mut lengths = Vec::with_capacity(task.len());
-            let mut rows = Vec::new();
-            for left in task {
+        let pieces = cut(page.clone(), |left| self.runs[left].len());
+        let kept = driver.map_with(pieces, Vec::new, |places, piece| {
+            let mut found = Found::default();
+            for left in piece {
                 places.clear();
                 self.check(left, checks, places);
-                let before = rows.len();
-                rows.extend(places.iter().map(|&place| self.row(place)));
+                let before = found.rows.len();
+                found.rows.extend(places.iter().map(|&place| self.row(place)));
                 if !self.ascending {
-                    rows[before..].sort_unstable();
+                    found.rows[before..].sort_unstable();
                 }
-                lengths.push(places.len() as u32);
+                found.lengths.push(places.len() as u32);
             }
-            (lengths, rows)
+            found
         })?;
-        let mut runs = Pages::unwritten(page.len());
-        let mut rows = Pages::unwritten(kept.iter().map(|(_, rows)| rows.len()).sum());
-        let (mut left, mut end) = (0, 0);
-        for (lengths, kept) in kept {
-            Slot::copy(&mut rows[end as usize..end as usize + kept.len()], &kept);
-            for length in lengths {
-                runs[left].set(Run { start: end, end: end + length });
-                (left, end) = (left + 1, end + length);
-            }
-        }
         let first_left = self.first_left + page.start as u32;
-        let (runs, rows) = (runs.written(), rows.written());
-        Ok(Matches {
-            runs,
-            first_left,
-            rows: Some(rows),
-            ascending: true,
-            right_rows: self.right_rows,
-            are_partners: false,
-        })
+        Matches::of_pieces(kept, first_left, page.len(), self.right_rows, driver)
     }
 
     /// Adds the places of a left row's run that all checks leave.
@@ -90,21 +69,5 @@ impl Matches {
             let [low, high] = check.bounds[row];
             places.retain(|&place| (low..=high).contains(&check.values[place as usize]));
         }
-    }
-
-    /// Cuts left rows such that each piece, but one of a single row, has a bounded number of pairs.
-    fn pieces(&self, page: Range<usize>) -> Vec<Range<usize>> {
-        let mut tasks = Vec::new();
-        let (mut start, mut work) = (page.start, 0);
-        for row in page.clone() {
-            // A row costs something also if it has no candidate.
-            work += self.runs[row].len() + 4;
-            if work >= TASK_CANDIDATES {
-                tasks.push(start..row + 1);
-                (start, work) = (row + 1, 0);
-            }
-        }
-        tasks.push(start..page.end);
-        tasks
     }
 }

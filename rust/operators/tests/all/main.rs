@@ -9,6 +9,8 @@ mod band_join;
 #[cfg(not(loom))]
 mod interval_join;
 #[cfg(not(loom))]
+mod overlap_join;
+#[cfg(not(loom))]
 mod stress_handshake;
 #[cfg(not(loom))]
 mod tables;

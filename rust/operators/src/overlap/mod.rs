@@ -1,0 +1,294 @@
+//! The overlap join: pairs of rows with one key whose intervals have a point in common.
+//!
+//! Each row has a start and an end. A pair `(l, r)` matches when the keys are equal, `l.start <=
+//! r.end` and `r.start <= l.end`:
+//!
+//! ```text
+//!   left               ├───────────┤              start to end
+//!   right        ├──┤ ├──┤ ├──┤    ├───┤ ├──┤
+//!                      ×    ×      ×              three pairs
+//! ```
+//!
+//! 1. *Group* ([`order`](crate::order)): the right rows are partitioned by key, and put in the order
+//!    of their starts within a key. The partners of a left row that start within it are neighbours.
+//! 2. *Windows* ([`windows`]): the partners that start before it are still open where it starts.
+//!    Lists of open rows are kept for some times, so chosen that all lists together have no more
+//!    entries than there are rows, and at least half of the rows that a left row looks at are
+//!    partners, but for a few.
+//! 3. *Follow*: for each left row the last list before its start is found, and the last right row
+//!    that starts before its end. Both hardly move from one left row of a key to the next.
+//! 4. *List* ([`Overlaps::matches`]): the rows of that list, and the rows that start between it and
+//!    the end of the left row, are compared with the start of the left row.
+//!
+//! The work is O((n + m) log m + pairs) however long the rows are: a few long rows stand in lists,
+//! and slow no other row down. Only the number of pairs is cheaper still ([`count_overlaps`]): of
+//! the rows that start before the end, those have no pair that end before the start.
+//!
+//! # Trade-offs
+//!
+//! The right side is copied as (end, row number), 12 bytes a row, and up to 4 bytes a row stand in
+//! lists. A left row costs 8 bytes, and a pair 4. Rows are numbered in 32 bits.
+//!
+//! # Sources
+//!
+//! Lists that are made anew once half of their rows are closed are the window lists of Chazelle,
+//! "Filtering Search: A New Approach to Query-Answering" (SIAM Journal on Computing 15, 1986).
+
+mod windows;
+
+use std::ops::Range;
+
+use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::partition::ranges;
+
+use crate::driver::{Driver, PART_ROWS, Stopped};
+use crate::matches::{Found, MAX_ROWS, Matches, Run, cut};
+use crate::order::{Follow, Groups, JoinColumns, follow, gallop};
+use windows::{Reached, Windows};
+
+/// The columns of one side that decide which rows match.
+#[derive(Clone, Copy, Debug)]
+pub struct IntervalColumns<'a> {
+    /// The start of each row.
+    pub starts: &'a [i64],
+    /// The end of each row, which belongs to it.
+    pub ends: &'a [i64],
+    /// The dense key of each row, below the join's number of keys, or
+    /// [`NO_KEY`](crate::rows::NO_KEY) for a row that matches nothing; `None` when all rows have
+    /// one key.
+    pub keys: Option<&'a [u32]>,
+}
+
+impl<'a> IntervalColumns<'a> {
+    /// The starts with their keys.
+    fn by_start(&self) -> JoinColumns<'a> {
+        JoinColumns { ts: self.starts, keys: self.keys }
+    }
+
+    /// The ends with their keys.
+    fn by_end(&self) -> JoinColumns<'a> {
+        JoinColumns { ts: self.ends, keys: self.keys }
+    }
+
+    fn check(&self) {
+        assert!(self.starts.len() < MAX_ROWS, "row numbers fit in 32 bits");
+        assert_eq!(self.starts.len(), self.ends.len(), "an end a start");
+    }
+}
+
+/// The right rows that overlap each left row. They are listed when they are asked for, since memory
+/// might not hold all pairs.
+///
+/// ```
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_operators::overlap::{IntervalColumns, Overlaps};
+/// use tidegate_sync::Stop;
+///
+/// let driver = Driver::new(1, Stop::default());
+/// let left = IntervalColumns { starts: &[10, 20], ends: &[15, 29], keys: None };
+/// let right = IntervalColumns { starts: &[0, 12, 15], ends: &[99, 14, 20], keys: None };
+/// let overlaps = Overlaps::new(left, right, 1, &driver)?;
+/// let matches = overlaps.matches(left.starts, 0..2, &driver)?;
+/// assert_eq!((matches.count(0), matches.count(1)), (3, 2));
+/// # Ok::<(), Stopped>(())
+/// ```
+#[derive(Debug)]
+pub struct Overlaps {
+    /// How far each left row reaches.
+    reached: Pages<Reached>,
+    windows: Windows,
+    right_rows: usize,
+}
+
+impl Overlaps {
+    /// Finds how far each left row reaches among the right rows. `key_count` bounds the keys of both
+    /// sides. Rows whose end lies before their start are compared as they are.
+    ///
+    /// # Panics
+    ///
+    /// When a side has [`MAX_ROWS`] rows or more, columns differ in length, or a key is out of
+    /// bounds.
+    pub fn new(
+        left: IntervalColumns<'_>,
+        right: IntervalColumns<'_>,
+        key_count: usize,
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
+        left.check();
+        right.check();
+        let groups = Groups::new(right.by_start(), key_count, driver)?;
+        let ends = Groups::new(right.by_end(), key_count, driver)?;
+        let windows = Windows::new(&groups, right.ends, ends.ts(), driver)?;
+        drop(ends);
+        let reached = follow(
+            left.by_start(),
+            key_count,
+            &Reach { windows: &windows, right: &groups, ends: left.ends },
+            driver,
+        )?;
+        let right_rows = right.starts.len();
+        Ok(Overlaps { reached, windows: windows.with_numbers(groups), right_rows })
+    }
+
+    /// The number of left rows.
+    pub fn left_rows(&self) -> usize {
+        self.reached.len()
+    }
+
+    /// The number of right rows.
+    pub fn right_rows(&self) -> usize {
+        self.right_rows
+    }
+
+    /// The left rows from `start` on that together are compared with at most `most` right rows, or
+    /// the first of them.
+    pub fn page(&self, start: usize, most: u64) -> Range<usize> {
+        let mut candidates = 0;
+        let fits = |reached: &&Reached| {
+            candidates += self.windows.candidates(**reached) as u64;
+            candidates <= most
+        };
+        let rows = self.reached[start..].iter().take_while(fits).count().max(1);
+        start..self.reached.len().min(start + rows)
+    }
+
+    /// The matches of the left rows of `page`, given the start of each left row.
+    pub fn matches(
+        &self,
+        starts: &[i64],
+        page: Range<usize>,
+        driver: &Driver,
+    ) -> Result<Matches, Stopped> {
+        let candidates = |row: usize| self.windows.candidates(self.reached[row]);
+        let pieces = cut(page.clone(), candidates);
+        let found = driver.map_with(pieces, Vec::new, |places, piece| {
+            let mut found = Found::default();
+            found.lengths.reserve(piece.len());
+            for row in piece {
+                let length =
+                    self.windows.list(self.reached[row], starts[row], places, &mut found.rows);
+                found.lengths.push(length);
+            }
+            found
+        })?;
+        Matches::of_pieces(found, page.start as u32, page.len(), self.right_rows, driver)
+    }
+}
+
+/// Finds how far left rows reach.
+struct Reach<'a> {
+    windows: &'a Windows,
+    right: &'a Groups<'a>,
+    /// The end of each left row.
+    ends: &'a [i64],
+}
+
+impl Follow for Reach<'_> {
+    /// A window.
+    type Place = u32;
+    type Found = Reached;
+
+    fn begin(&self, key: u32) -> u32 {
+        self.windows.of_key(key).start
+    }
+
+    #[inline]
+    fn next(&self, window: &mut u32, key: u32, row: usize, start: i64) -> Reached {
+        let after = self.windows.of_key(key).end as usize;
+        *window = gallop(&self.windows.times()[..after], *window, |time| time <= start) - 1;
+        let (first, end) = (self.right.starts[key as usize], self.right.starts[key as usize + 1]);
+        let group = &self.right.ts()[..end as usize];
+        let from = self.windows.first_after(*window);
+        let begins = |ts| ts <= self.ends[row];
+        let from = if from > first && !begins(group[from as usize - 1]) { first } else { from };
+        Reached { window: *window, end: gallop(group, from, begins) }
+    }
+}
+
+/// How many right rows overlap each left row: matches whose runs have the right lengths, of any right
+/// rows. No row may end before it starts.
+///
+/// ```
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_operators::overlap::{IntervalColumns, count_overlaps};
+/// use tidegate_sync::Stop;
+///
+/// let driver = Driver::new(1, Stop::default());
+/// let left = IntervalColumns { starts: &[10, 20], ends: &[15, 29], keys: None };
+/// let right = IntervalColumns { starts: &[0, 12, 15], ends: &[99, 14, 20], keys: None };
+/// let counts = count_overlaps(left, right, 1, &driver)?;
+/// assert_eq!((counts.count(0), counts.count(1)), (3, 2));
+/// # Ok::<(), Stopped>(())
+/// ```
+///
+/// # Panics
+///
+/// As [`Overlaps::new`]; when a row ends before it starts, the counts may be wrong.
+pub fn count_overlaps(
+    left: IntervalColumns<'_>,
+    right: IntervalColumns<'_>,
+    key_count: usize,
+    driver: &Driver,
+) -> Result<Matches, Stopped> {
+    left.check();
+    right.check();
+    let starts = Groups::new(right.by_start(), key_count, driver)?;
+    let ends = Groups::new(right.by_end(), key_count, driver)?;
+    let count = Count { starts: &starts, right_ends: ends.ts(), left_ends: left.ends };
+    let runs = follow(left.by_start(), key_count, &count, driver)?;
+    Ok(Matches::new(runs, None, true, right.starts.len()))
+}
+
+/// Counts the right rows that end before a left row starts, and the right rows that start before it
+/// ends.
+struct Count<'a> {
+    starts: &'a Groups<'a>,
+    /// In order within each key, as the starts are.
+    right_ends: &'a [i64],
+    /// The end of each left row.
+    left_ends: &'a [i64],
+}
+
+impl Follow for Count<'_> {
+    /// Right rows that have ended, and right rows that have started.
+    type Place = Run;
+    type Found = Run;
+
+    fn begin(&self, key: u32) -> Run {
+        let start = self.starts.starts[key as usize];
+        Run { start, end: start }
+    }
+
+    #[inline]
+    fn next(&self, place: &mut Run, key: u32, row: usize, start: i64) -> Run {
+        let group = ..self.starts.starts[key as usize + 1] as usize;
+        let (starts, ends) = (&self.starts.ts()[group], &self.right_ends[group]);
+        place.start = gallop(ends, place.start, |end| end < start);
+        place.end = gallop(starts, place.end, |ts| ts <= start);
+        Run { start: place.start, end: gallop(starts, place.end, |ts| ts <= self.left_ends[row]) }
+    }
+}
+
+/// The value of each place: that of the row with the place's number, if there are numbers.
+fn by_place(
+    values: &[i64],
+    numbers: Option<&[u32]>,
+    driver: &Driver,
+) -> Result<Pages<i64>, Stopped> {
+    let Some(numbers) = numbers else { return Ok(Pages::copied(values)) };
+    let mut placed = Pages::unwritten(numbers.len());
+    let parts = ranges(numbers.len(), driver.parts(numbers.len(), PART_ROWS));
+    let mut rest = &mut placed[..];
+    let mut work = Vec::with_capacity(parts.len());
+    for part in parts {
+        let (head, tail) = rest.split_at_mut(part.len());
+        work.push((&numbers[part], head));
+        rest = tail;
+    }
+    driver.map(work, |(numbers, placed): (&[u32], &mut [Slot<i64>])| {
+        for (&row, slot) in numbers.iter().zip(placed) {
+            slot.set(values[row as usize]);
+        }
+    })?;
+    Ok(placed.written())
+}
