@@ -19,6 +19,13 @@ Pairs of rows whose values are close in one or more columns:
     >>> tg.band_join(trades, quotes, on=[("price", "bid")], within=4.5)["bid"].to_pylist()
     [6, 7, 6]
 
+Pairs of rows whose intervals overlap:
+
+    >>> alarms = pa.table({"start": [10, 20], "end": [15, 29], "alarm": ["A", "B"]})
+    >>> jobs = pa.table({"start": [0, 16], "end": [12, 21], "job": ["x", "y"]})
+    >>> tg.overlap_join(alarms, jobs, on=("start", "end"), columns=["alarm", "job"]).to_pylist()
+    [{'alarm': 'A', 'job': 'x'}, {'alarm': 'B', 'job': 'y'}]
+
 Pairs of rows within each other's sliding windows, under any condition:
 
     >>> near = abs(tg.left.price - tg.right.bid) <= 6
@@ -69,6 +76,8 @@ from tidegate._tidegate import (
     interval_join_batches,
     merge,
     merge_batches,
+    overlap_join,
+    overlap_join_batches,
     window_join,
     window_join_batches,
 )
@@ -108,6 +117,8 @@ __all__ = [
     "left",
     "merge",
     "merge_batches",
+    "overlap_join",
+    "overlap_join_batches",
     "right",
     "row",
     "rows",

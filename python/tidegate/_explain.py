@@ -35,6 +35,8 @@ _PLANNERS: dict[object, Callable[..., str]] = {
     _tidegate.interval_join: _of_plan(_tidegate.plan_interval_join),
     _tidegate.interval_join_batches: _of_plan(_tidegate.plan_interval_join),
     _tidegate.IntervalJoin: _of_operator(_tidegate.IntervalJoin),
+    _tidegate.overlap_join: _of_plan(_tidegate.plan_overlap_join),
+    _tidegate.overlap_join_batches: _of_plan(_tidegate.plan_overlap_join),
     _tidegate.WindowJoin: _of_operator(_tidegate.WindowJoin),
     _tidegate.window_join: _of_plan(_tidegate.plan_window_join),
     _tidegate.window_join_batches: _of_plan(_tidegate.plan_window_join),
@@ -53,9 +55,9 @@ def explain(
 
     Args:
         function: `tidegate.interval_join`, `tidegate.asof_join`, `tidegate.band_join`,
-            `tidegate.window_join`, these with `_batches`, `tidegate.IntervalJoin`,
-            `tidegate.AsofJoin`, `tidegate.BandJoin`, `tidegate.WindowJoin`, `tidegate.aggregate`,
-            `tidegate.Aggregate` or `tidegate.Merge`.
+            `tidegate.overlap_join`, `tidegate.window_join`, these with `_batches`,
+            `tidegate.IntervalJoin`, `tidegate.AsofJoin`, `tidegate.BandJoin`,
+            `tidegate.WindowJoin`, `tidegate.aggregate`, `tidegate.Aggregate` or `tidegate.Merge`.
         *inputs: The inputs of the function: the left and the right input of a join, or the streams
             of an aggregation. For a class, schemas or data that has them.
         **arguments: The other arguments of the function.

@@ -39,7 +39,9 @@ from tidegate.types import (
     BandAlgorithm,
     Bound,
     Closed,
+    ClosedEnds,
     How,
+    IntervalNames,
     KeyNames,
     Length,
     Names,
@@ -83,10 +85,13 @@ __all__ = [
     "interval_join_batches",
     "merge",
     "merge_batches",
+    "overlap_join",
+    "overlap_join_batches",
     "plan_aggregate",
     "plan_asof_join",
     "plan_band_join",
     "plan_interval_join",
+    "plan_overlap_join",
     "plan_window_join",
     "window_join",
     "window_join_batches",
@@ -2179,6 +2184,209 @@ def interval_join_batches(
         and 8 a right row, or up to 60 a row for rows out of time order.
     """
 
+def overlap_join(
+    left: ArrowSource,
+    right: ArrowSource,
+    *,
+    on: IntervalNames,
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
+    closed: ClosedEnds = "both",
+    min_overlap: Length | None = None,
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+) -> pa.Table:
+    """Pair the rows of two inputs whose intervals overlap.
+
+    Each row has a start and an end. `(l, r)` is a pair when `l.start <= r.end`, `r.start <= l.end`,
+    `l.by == r.by` and `where` holds. With `closed="left"`, `<` stands for `<=`. A null start or end
+    overlaps nothing.
+
+    Nothing grows with the product of the inputs, and a few rows that are much longer than the
+    others slow none of these down: right rows are listed that are open at some times, so that a
+    left row is compared with twice as many rows as it has pairs, and a few more (the window lists
+    of Chazelle, "Filtering Search", 1986). With counts as the only `aggs`, no pair is looked at.
+
+    Example:
+        The jobs that ran while an alarm was on:
+
+        >>> alarms = pa.table({"start": [10, 20, 50], "end": [15, 29, 60], "alarm": [*"ABC"]})
+        >>> jobs = pa.table({"start": [0, 12, 15], "end": [99, 14, 20], "job": ["x", "y", "z"]})
+        >>> tg.overlap_join(alarms, jobs, on=("start", "end")).to_pandas()
+           start  end alarm  start_right  end_right job
+        0     10   15     A            0         99   x
+        1     10   15     A           12         14   y
+        2     10   15     A           15         20   z
+        3     20   29     B            0         99   x
+        4     20   29     B           15         20   z
+        5     50   60     C            0         99   x
+
+        Only if they have at least two steps in common, and each alarm at most once:
+
+        >>> tg.overlap_join(
+        ...     alarms, jobs, on=("start", "end"), min_overlap=2, where=tg.right.end < 99,
+        ...     how="semi", columns=["alarm"],
+        ... ).to_pydict()
+        {'alarm': ['A']}
+
+        How many there were:
+
+        >>> tg.overlap_join(
+        ...     alarms, jobs, on=("start", "end"), aggs={"jobs": tg.agg.count()}, columns=["alarm"]
+        ... ).to_pydict()
+        {'alarm': ['A', 'B', 'C'], 'jobs': [3, 2, 1]}
+
+        Points in intervals:
+
+        >>> readings = pa.table({"ts": [13, 40], "value": [1.5, 2.5]})
+        >>> tg.overlap_join(
+        ...     readings, jobs, on=(("ts", "ts"), ("start", "end")), columns=["ts", "job"]
+        ... ).to_pydict()
+        {'ts': [13, 13, 40], 'job': ['x', 'y', 'x']}
+
+    Args:
+        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
+            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
+            `__arrow_c_array__`.
+        right: The right input, as Arrow data of any of these kinds.
+        on: The start and the end column of both sides, or a pair of such pairs if the two sides
+            name them differently, as in `(("ts", "ts"), ("start", "end"))`: a row that has one time
+            overlaps the intervals that it lies in. They have integers, dates or timestamps.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
+            comes once, with the values of these functions of its partners, the right rows that it
+            would pair with. A function sees partners by time, then in right row order.
+        closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
+            ends do not belong to them; an empty interval then overlaps nothing.
+        min_overlap: The least length of the part that the two have in common: a timedelta, a numpy
+            timedelta64, a string such as "5s", or an integer where the columns are integers. None
+            takes any, a single point too.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
+            columns are not made. None takes all.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
+
+    Returns:
+        The left columns, then the right ones; a key column of one name on both sides comes once.
+        Rows are in left row order, then right row order, for any threads; right rows without
+        a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: A row starts after it ends, `min_overlap` is negative, another argument has
+            no meaning, an input fails, or `where` overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Times are compared exactly, in the finest unit of the four columns. The part in common goes
+        from the later start to the earlier end. The time of a partner, by which functions see it,
+        is its start.
+    """
+
+def overlap_join_batches(
+    left: ArrowSource,
+    right: ArrowSource,
+    *,
+    on: IntervalNames,
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
+    closed: ClosedEnds = "both",
+    min_overlap: Length | None = None,
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    batch_rows: int | None = None,
+) -> BatchReader[_JoinStats]:
+    """Pair the rows of two inputs whose intervals overlap, batch by batch.
+
+    Each row has a start and an end. `(l, r)` is a pair when `l.start <= r.end`, `r.start <= l.end`,
+    `l.by == r.by` and `where` holds. With `closed="left"`, `<` stands for `<=`. A null start or end
+    overlaps nothing.
+
+    Pairs are found as batches are made, so that a result may have more of them than fit in memory.
+
+    Example:
+        >>> alarms = pa.table({"start": [10, 20], "end": [15, 29], "alarm": ["A", "B"]})
+        >>> jobs = pa.table({"start": [0, 12, 15], "end": [99, 14, 20], "job": ["x", "y", "z"]})
+        >>> reader = tg.overlap_join_batches(alarms, jobs, on=("start", "end"), batch_rows=3)
+        >>> [batch.column("job").to_pylist() for batch in reader]
+        [['x', 'y', 'z'], ['x', 'z']]
+
+    Args:
+        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
+            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
+            `__arrow_c_array__`.
+        right: The right input, as Arrow data of any of these kinds.
+        on: The start and the end column of both sides, or a pair of such pairs if the two sides
+            name them differently, as in `(("ts", "ts"), ("start", "end"))`: a row that has one time
+            overlaps the intervals that it lies in. They have integers, dates or timestamps.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
+            comes once, with the values of these functions of its partners, the right rows that it
+            would pair with. A function sees partners by time, then in right row order.
+        closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
+            ends do not belong to them; an empty interval then overlaps nothing.
+        min_overlap: The least length of the part that the two have in common: a timedelta, a numpy
+            timedelta64, a string such as "5s", or an integer where the columns are integers. None
+            takes any, a single point too.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
+            columns are not made. None takes all.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
+            checked while batches are made, as with `where`, batches may come before the error.
+        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+
+    Returns:
+        A reader of the batches. Together they are one table: the left columns, then the right ones;
+        a key column of one name on both sides comes once. Rows are in left row order, then right
+        row order, for any threads; right rows without a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: A row starts after it ends, `min_overlap` is negative, another argument has
+            no meaning, an input fails, or `where` overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
+    """
+
 @final
 class JoinPlan:
     """What a join of two tables reads and gives, told before anything runs.
@@ -2359,6 +2567,25 @@ def plan_interval_join(
     batch_rows: int | None = None,
 ) -> JoinPlan:
     """Plan `interval_join`, for `tidegate.explain`, the Spark form and the command."""
+
+def plan_overlap_join(
+    left: ArrowSource,
+    right: ArrowSource,
+    *,
+    on: IntervalNames,
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
+    closed: ClosedEnds = "both",
+    min_overlap: Length | None = None,
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    batch_rows: int | None = None,
+) -> JoinPlan:
+    """Plan `overlap_join`, for `tidegate.explain` and the command."""
 
 def window_join(
     left: ArrowSource,

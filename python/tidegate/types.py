@@ -17,8 +17,10 @@ __all__ = [
     "ArrowStreamExportable",
     "Bound",
     "Closed",
+    "ClosedEnds",
     "Distance",
     "How",
+    "IntervalNames",
     "KeyNames",
     "Length",
     "Names",
@@ -58,6 +60,9 @@ Window: TypeAlias = "Length | Rows"
 Names: TypeAlias = str | tuple[str, str]
 """A column's name on both sides, or its names on the left and the right."""
 
+IntervalNames: TypeAlias = tuple[str, str] | tuple[tuple[str, str], tuple[str, str]]
+"""A start and an end column of both sides, or a pair of such for the left and the right."""
+
 KeyNames: TypeAlias = str | Sequence[Names] | Mapping[str, str]
 """Key columns: a name, a sequence of names or pairs, or a mapping from left to right names."""
 
@@ -75,6 +80,9 @@ Strategy: TypeAlias = Literal["backward", "forward", "nearest"]
 
 Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 """Which ends of an interval belong to it."""
+
+ClosedEnds: TypeAlias = Literal["both", "left"]
+"""Whether the ends of rows that have a start and an end belong to them."""
 
 Algorithm: TypeAlias = Literal["auto", "slices", "mq", "mq-lf", "tumlsc", "tumlmc", "wiml"]
 """How an aggregation brings rows into windows."""

@@ -145,6 +145,7 @@ KINDS: dict[str, tuple[Data, Callable[..., int]]] = {
     "window of time": (tables, rows_of(tg.window_join, on="ts", by="k", window=50_000)),
     "window of rows": (tables, rows_of(tg.window_join, on="ts", by="k", window=rows(50_000))),
     "band": (tables, rows_of(tg.band_join, on="x", within=4e-6)),
+    "overlap": (tables, rows_of(tg.overlap_join, on=("ts", "ts"), by="k")),
     "aggregate": (tables, rows_of(one_of(tg.aggregate), **SLIDING)),
     "aggregate of text": (TEXT, rows_of(one_of(tg.aggregate), **SLIDING)),
     "sessions": (

@@ -138,6 +138,7 @@ def pushed(operator, data: object) -> int:
 CLOSE = {"on": "ts", "lower": 0, "upper": 0}
 TALLY = {"on": "ts", "size": 1, "aggs": {"n": tg.agg.count()}}
 BAND = {"on": "v", "within": 0.5}
+INTERVALS = {"on": ("ts", "ts")}
 FUNCTIONS: dict[str, Callable[[object], int]] = {
     "interval_join": lambda data: rows(tg.interval_join(data, TABLE, **CLOSE)),
     "interval_join right": lambda data: rows(tg.interval_join(TABLE, data, **CLOSE)),
@@ -148,6 +149,8 @@ FUNCTIONS: dict[str, Callable[[object], int]] = {
     ),
     "band_join": lambda data: rows(tg.band_join(data, TABLE, **BAND)),
     "band_join_batches": lambda data: rows(tg.band_join_batches(TABLE, data, **BAND)),
+    "overlap_join": lambda data: rows(tg.overlap_join(data, TABLE, **INTERVALS)),
+    "overlap_join_batches": lambda data: rows(tg.overlap_join_batches(TABLE, data, **INTERVALS)),
     "aggregate": lambda data: rows(tg.aggregate(data, **TALLY)),
     "merge": lambda data: rows(tg.merge([data])),
     "merge_batches": lambda data: rows(tg.merge_batches([data])),

@@ -22,6 +22,7 @@ def table(rows):
     return pa.table({
         "ts": np.sort(random.integers(0, 5_000, rows)),
         "k": random.integers(0, 5, rows),
+        "end": np.full(rows, 9_999),
         "x": random.integers(0, 1_000, rows).astype(np.int32),
         "y": random.random(rows).astype(np.float32),
     })
@@ -33,6 +34,7 @@ found = [
     tg.window_join(left, right, on="ts", window=50, where=band),
     tg.band_join(left, right, on="x", within=1),
     tg.asof_join(left, right, on="ts", by="k"),
+    tg.overlap_join(left, right, on=(("ts", "ts"), ("ts", "end")), where="left.k = right.x"),
     tg.merge([left, right], on="ts"),
     tg.merge([left, right, left], on="ts"),
     tg.aggregate([left, right], on="ts", by="k", size=100, advance=10,

@@ -304,6 +304,12 @@ CALLS = {
         """
         for algorithm in ("auto", "sort", "buckets")
     },
+    "overlap_join": """
+        call = lambda: [tg.overlap_join(T, T, on=("ts", "ts"), by="k") for _ in iter(int, 1)]
+    """,
+    "overlap_join where": """
+        call = lambda: tg.overlap_join(T, T, on=("k", "k"), where=W)
+    """,
     "aggs of an interval": """
         aggs = {"n": tg.agg.count(), "sum": tg.agg.sum("x"), "last": tg.agg.last("x")}
         arguments = dict(on="ts", lower=-10, upper=0, prevailing=True, aggs=aggs)

@@ -16,6 +16,7 @@ from tidegate import (
     band_join,
     interval_join,
     merge,
+    overlap_join,
     window_join,
 )
 
@@ -45,6 +46,7 @@ def test_polars_gives_null_columns():
         (lambda: window_join(FRAME, FRAME, on="ts", window=0), 3),
         (lambda: window_join(FRAME, FRAME, on="ts", window=0, algorithm="scalejoin"), 3),
         (lambda: band_join(FRAME, FRAME, on="ts", within=0), 3),
+        (lambda: overlap_join(FRAME, FRAME, on=("ts", "ts")), 3),
         (lambda: pushed(IntervalJoin(SCHEMA, SCHEMA, **TIGHT)), 3),
         (lambda: pushed(WindowJoin(SCHEMA, SCHEMA, on="ts", window=0)), 3),
         (lambda: pushed(BandJoin(SCHEMA, SCHEMA, time="ts", window=0, on="ts", within=0)), 3),
@@ -114,6 +116,10 @@ def test_a_snapshot_with_them():
         ),
         (lambda: merge([FRAME], on="n"), "column `n` is Null, expected a time"),
         (lambda: Merge(SCHEMA, on="n"), "column `n` is Null, expected a time"),
+        (
+            lambda: overlap_join(FRAME, FRAME, on=("ts", "n")),
+            "column `n` is Null, expected a time",
+        ),
         (
             lambda: band_join(FRAME, FRAME, on="n", within=0),
             "left `n` is Null, right `n` is Null; expected two numbers",

@@ -50,9 +50,10 @@ from tidegate.cli.texts import (
     HELP,
     JOIN_HELP,
     MERGE_HELP,
+    OVERLAP_HELP,
 )
 from tidegate.io.files import STANDARD_STREAM, Format, format_of
-from tidegate.types import AsofHow, Closed, Strategy, Within
+from tidegate.types import AsofHow, Closed, ClosedEnds, IntervalNames, Strategy, Within
 
 # How often a state is written by default.
 CHECKPOINT_S = 10.0
@@ -430,6 +431,178 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+@app.command("overlap", help=OVERLAP_HELP, short_help="Join two files by intervals that overlap.")
+def overlap(  # noqa: PLR0913 - a parameter for each option
+    left: Left,
+    right: Right,
+    *,
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="START,END|START,END=START,END",
+            help="The start and the end column of both sides.",
+        ),
+    ],
+    by: By = None,
+    where: Where = None,
+    how: Kept = None,
+    agg: Functions = None,
+    closed: Annotated[
+        ClosedEnds, typer.Option(help="both: ends belong to the intervals; left: they do not.")
+    ] = "both",
+    min_overlap: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="The least length of the common part.",
+            show_default="a point",
+        ),
+    ] = None,
+    suffix: Suffix = "_right",
+    columns: Columns = None,
+    out: Out = STANDARD_STREAM,
+    force: Force = False,
+    left_format: LeftFormat = None,
+    right_format: RightFormat = None,
+    out_format: OutFormat = None,
+    csv_null: CsvNull = None,
+    threads: Threads = None,
+    max_rows: MaxRows = None,
+    explain: Explain = False,
+    progress: Progress = None,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Parse the options into a job and run it."""
+    job = joining.Job(
+        *_inputs(left, right, left_format, right_format, csv_null),
+        arguments=joining.OverlapArguments(
+            on=_intervals(on),
+            closed=closed,
+            min_overlap=None if min_overlap is None else _duration(min_overlap),
+            by=_keys(by or []) or None,
+            where=where,
+            how=how,
+            aggs=_aggregates(agg) if agg else None,
+            suffix=suffix,
+            columns=None if columns is None else columns.split(","),
+            threads=threads,
+            max_rows=max_rows,
+        ),
+    )
+    _join(
+        job,
+        out,
+        out_format,
+        force=force,
+        explain=explain,
+        progress=progress,
+        quiet=quiet,
+        traceback=traceback,
+    )
+
+
+def _join(  # noqa: PLR0913 - a parameter for each option
+    job: joining.AnyJob,
+    out: str,
+    out_format: Format | None,
+    *,
+    force: bool,
+    explain: bool,
+    progress: bool | None,
+    quiet: bool,
+    traceback: bool,
+) -> None:
+    """Join two files into a third, or print the plan."""
+    if explain:
+        with _failures_in_one_line(traceback=traceback):
+            plan = joining.plan(job)
+        typer.echo(plan)
+        return
+    layout = _out_layout(out, out_format)
+    shown = sys.stderr.isatty() if progress is None else progress
+    with _failures_in_one_line(traceback=traceback):
+        output = Output(out, layout, force=force)
+        counts = joining.run(job, output, show_progress=shown and not quiet)
+        if not quiet:
+            typer.echo(f"tidegate: {counts}", err=True)
+
+
+def _follow(  # noqa: PLR0913 - a parameter for each option
+    work: following.Work,
+    out: str,
+    out_format: Format | None,
+    *,
+    keeping: Keeping | None,
+    force: bool,
+    explain: bool,
+    quiet: bool,
+    traceback: bool,
+) -> None:
+    """Work on files while they grow, or print the plan."""
+    if explain:
+        with _failures_in_one_line(traceback=traceback):
+            plan = following.plan(work)
+        typer.echo(plan)
+        return
+    state = None if keeping is None else keeping.state
+    output = Output(out, _out_layout(out, out_format, state, follow=True), force=force)
+    with _failures_in_one_line(traceback=traceback):
+        counts = following.run(work, output, keeping=keeping)
+        if not quiet:
+            typer.echo(f"tidegate: {counts}", err=True)
+
+
+def _inputs(
+    left: str,
+    right: str,
+    left_format: Format | None,
+    right_format: Format | None,
+    csv_null: list[str] | None,
+) -> tuple[Input, Input]:
+    if left == right == STANDARD_STREAM:
+        _misused("RIGHT", "only one of LEFT and RIGHT can be -; give a file name for the other")
+    nulls = tuple(csv_null) if csv_null else ("",)
+    return (
+        Input(left, _format(left, left_format, "--left-format"), nulls),
+        Input(right, _format(right, right_format, "--right-format"), nulls),
+    )
+
+
+def _within_following(
+    max_rows: int | None, lateness: str | None, state: str | None, *, follow: bool
+) -> str | int | None:
+    """Check the options of --follow, and read --lateness."""
+    if not follow:
+        if lateness is not None or state is not None:
+            _misused("--lateness" if state is None else "--state", NEEDS_FOLLOW)
+        return None
+    if max_rows is not None:
+        _misused("--max-rows", "cannot be combined with --follow, whose result has no end")
+    return None if lateness is None else _bound(lateness)
+
+
+def _keeping(state: str | None, checkpoint: str | None) -> Keeping | None:
+    """Read --state and --checkpoint."""
+    if state is None:
+        if checkpoint is not None:
+            _misused("--checkpoint", "needs --state; add --state FILE, or leave --checkpoint out")
+        return None
+    return Keeping(state, CHECKPOINT_S if checkpoint is None else _seconds(checkpoint))
+
+
+def _seconds(text: str) -> float:
+    """Read how often, such as 10s, 500ms or 1h30m."""
+    units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
+    seconds = sum(float(number) * units[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != text or seconds <= 0:
+        _misused(
+            "--checkpoint", f"expected a duration above 0, such as 10s or 1m; found {text!r:.80}"
+        )
+    return seconds
+
+
 @app.command(help=MERGE_HELP, short_help="Merge files in time order.")
 def merge(  # noqa: PLR0913 - a parameter for each option
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="The files to merge, or -.")],
@@ -614,6 +787,15 @@ def _out_layout(
     if out == STANDARD_STREAM and layout is not Format.CSV and sys.stdout.isatty():
         _misused("OUT", f"{layout} cannot be shown on a terminal; give a file, or --format csv")
     return layout
+
+
+def _intervals(text: str) -> IntervalNames:
+    """Read `start,end`, or such a pair of columns for each side: `start,end=from,to`."""
+    sides = [side.split(",") for side in text.split("=")]
+    if len(sides) > 2 or any(len(side) != 2 or not all(side) for side in sides):  # noqa: PLR2004
+        _misused("--on", f"expected START,END or START,END=START,END, found {text!r:.80}")
+    (start, end), (right_start, right_end) = sides[0], sides[-1]
+    return (start, end), (right_start, right_end)
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:

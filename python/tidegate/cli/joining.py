@@ -1,4 +1,4 @@
-"""The work of `tidegate join`, `tidegate asof` and `tidegate band`: read, join, write, count."""
+"""The work of the commands that join two files: read, join, write, count."""
 
 import time
 from dataclasses import dataclass
@@ -12,7 +12,15 @@ from tidegate import _tidegate
 from tidegate.agg import Aggregate
 from tidegate.cli.tables import Input, Output
 from tidegate.io.files import batch_writer
-from tidegate.types import AsofHow, Closed, How, Strategy, Within
+from tidegate.types import (
+    AsofHow,
+    Closed,
+    ClosedEnds,
+    How,
+    IntervalNames,
+    Strategy,
+    Within,
+)
 
 
 class Options(TypedDict):
@@ -57,6 +65,16 @@ class BandArguments(Options):
     within: list[Within]
 
 
+class OverlapArguments(Options):
+    """The arguments of `tidegate.overlap_join`."""
+
+    how: How | None
+    aggs: dict[str, Aggregate] | None
+    on: IntervalNames
+    closed: ClosedEnds
+    min_overlap: str | int | None
+
+
 ArgumentsT_co = TypeVar("ArgumentsT_co", bound=Options, covariant=True)
 
 
@@ -69,8 +87,8 @@ class Job(Generic[ArgumentsT_co]):
     arguments: ArgumentsT_co
 
 
-AnyArguments: TypeAlias = Arguments | AsofArguments | BandArguments
-AnyJob: TypeAlias = Job[Arguments] | Job[AsofArguments] | Job[BandArguments]
+AnyArguments: TypeAlias = Arguments | AsofArguments | BandArguments | OverlapArguments
+AnyJob: TypeAlias = Job[Arguments] | Job[AsofArguments] | Job[BandArguments] | Job[OverlapArguments]
 
 
 @dataclass(frozen=True)
@@ -101,6 +119,8 @@ def _plan(left: pa.Schema, right: pa.Schema, arguments: AnyArguments) -> _tidega
         return _tidegate.plan_asof_join(left, right, **arguments)
     if "within" in arguments:
         return _tidegate.plan_band_join(left, right, **arguments)
+    if "min_overlap" in arguments:
+        return _tidegate.plan_overlap_join(left, right, **arguments)
     return _tidegate.plan_interval_join(left, right, **arguments)
 
 
@@ -109,6 +129,8 @@ def _start(left: pa.Table, right: pa.Table, arguments: AnyArguments) -> tidegate
         return tidegate.asof_join_batches(left, right, **arguments)
     if "within" in arguments:
         return tidegate.band_join_batches(left, right, **arguments)
+    if "min_overlap" in arguments:
+        return tidegate.overlap_join_batches(left, right, **arguments)
     return tidegate.interval_join_batches(left, right, **arguments)
 
 

@@ -186,6 +186,37 @@ Examples:
 
 {EXIT_CODES}"""
 
+OVERLAP_HELP = f"""Write every pair of rows of LEFT and RIGHT whose intervals overlap.
+
+Each row has a start and an end. A pair is written when left.start <= right.end, right.start <=
+left.end, its keys are equal, and WHERE, if given, is true. Pairs are in the order of LEFT's rows,
+then of RIGHT's. The result is written in pieces, so it may be larger than memory. It gets its name
+when it is complete.
+
+LEFT, RIGHT and OUT are file names, or - for the standard streams. The ending gives the format:
+.parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard
+stream is an Arrow stream, unless an option says otherwise.
+
+--on has the names of the start and the end column. If the two sides name them differently, or one
+side has a single time, it has both: ts,ts=start,end. DURATION is as in 1h30m or 250ms, or a whole
+number if the columns have integers.
+
+\b
+Examples:
+  # the jobs that ran while an alarm was on
+  tidegate overlap alarms.parquet jobs.parquet --on start,end --by machine -o pairs.parquet
+
+\b
+  # readings in maintenance windows
+  tidegate overlap readings.parquet windows.csv --on ts,ts=from,to --by machine -o marked.parquet
+
+\b
+  # how many jobs ran at least a minute of each alarm
+  tidegate overlap alarms.parquet jobs.parquet --on start,end --min-overlap 1m \\
+      --agg "jobs=count()" -o counts.parquet
+
+{EXIT_CODES}"""
+
 AGGREGATE_HELP = f"""Write one row for each window and key that have rows in STREAMS.
 
 A row is in every window [k * advance + offset, k * advance + offset + size) that contains its time,

@@ -29,6 +29,7 @@
 //! | `capsule.rs` | pointers out of Arrow capsules, to `tidegate-import` |
 //! | `input.rs`, `expression.rs` | arguments; Arrow data, read without the GIL; expressions |
 //! | `interval_join.rs`, `window_join.rs`, `band_join.rs`, `asof_join.rs` | the functions and the class of a join |
+//! | `overlap_join.rs` | the functions of a join of tables |
 //! | `join.rs` | the options that all joins have, and the macros that declare them |
 //! | `stream_join.rs` | the other things that the classes of joins share |
 //! | `aggregate.rs` | the function `aggregate`, and the class `Aggregate` |
@@ -60,6 +61,7 @@ mod interval_join;
 mod join;
 mod merge;
 mod operator;
+mod overlap_join;
 mod plan;
 mod reader;
 mod stream_join;
@@ -100,6 +102,9 @@ mod _tidegate {
 
     #[pymodule_export]
     use super::operator::{Operator, Source};
+
+    #[pymodule_export]
+    use super::overlap_join::{overlap_join, overlap_join_batches, plan_overlap_join};
 
     #[pymodule_export]
     use super::plan::{AggregationPlan, JoinPlan};

@@ -70,6 +70,7 @@ pub use query::asof::AsofJoin;
 pub use query::band::{BandAlgorithm, BandJoin, Sliding};
 pub use query::interval::IntervalJoin;
 pub use query::options::JoinOptions;
+pub use query::overlap::OverlapJoin;
 pub use query::partners::{PartnerAggregation, PartnerJoin};
 pub use query::plan::{AggregationPlan, Difference, QueryPlan, Reach};
 pub use query::window::{Algorithm, Window, WindowJoin};

@@ -42,7 +42,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 
 use crate::driver::{Driver, PART_ROWS, Stopped};
-use crate::matches::{Found, MAX_ROWS, Matches, Run, cut};
+use crate::matches::{Listed, MAX_ROWS, Matches, Run, cut};
 use crate::order::{Follow, Groups, JoinColumns, follow, gallop};
 use windows::{Reached, Windows};
 
@@ -162,7 +162,7 @@ impl Overlaps {
         let candidates = |row: usize| self.windows.candidates(self.reached[row]);
         let pieces = cut(page.clone(), candidates);
         let found = driver.map_with(pieces, Vec::new, |places, piece| {
-            let mut found = Found::default();
+            let mut found = Listed::default();
             found.lengths.reserve(piece.len());
             for row in piece {
                 let length =

@@ -4,7 +4,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::interval_join;
 use tidegate_sync::Stop;
 
-use super::join::{Found, Join};
+use super::join::{Candidates, Found, Join};
 use super::partners::{FoundPartners, Source, TimedPartners};
 use super::sides::Sides;
 use crate::Result;
@@ -21,7 +21,7 @@ impl IntervalJoin {
         let (left_side, right_side) = rows.columns();
         let matches =
             interval_join(left_side, right_side, rows.key_count(), &plan.interval, &driver)?;
-        let found = Found { key_method: rows.key_method(), matches, checks: Vec::new() };
+        let found = Found { key_method: rows.key_method(), candidates: Candidates::runs(matches) };
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
 

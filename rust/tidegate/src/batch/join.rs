@@ -7,6 +7,7 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, SchemaRef};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::{BitSet, Check, Matches, Output};
+use tidegate_operators::overlap::Overlaps;
 use tidegate_operators::rows::{How, NO_ROW};
 use tidegate_structures::memory;
 use tidegate_sync::{Counter, Stop};
@@ -16,6 +17,7 @@ use super::condition::Condition;
 use super::partners::{Aggregation, PartnerRows};
 use crate::columns::keys::{self, Keys};
 use crate::columns::table::Table;
+use crate::columns::time::Int64s;
 use crate::query::options::{JoinOptions, JoinPlan};
 use crate::query::output::OutputColumn;
 use crate::results::gather::{Column, ColumnSource, Gather};
@@ -132,19 +134,48 @@ pub struct Join {
 /// The pairs of a join, as they are found page by page.
 #[derive(Debug)]
 pub(super) struct Pairs {
-    /// The pairs that are in the result as far as `checks` and `condition` leave them.
-    matches: Arc<Matches>,
-    checks: Vec<Check>,
+    candidates: Candidates,
     condition: Option<Condition>,
+}
+
+/// The pairs that are in the result, as far as a condition leaves them.
+#[derive(Debug)]
+pub(super) enum Candidates {
+    /// A run of right rows for each left row.
+    Runs(Arc<Matches>),
+    /// The right rows of a run that pass the checks.
+    Checked(Matches, Vec<Check>),
+    /// The right rows that overlap a left row, given the starts of left rows.
+    Overlaps(Overlaps, Int64s),
+}
+
+impl Candidates {
+    pub(super) fn runs(matches: Matches) -> Self {
+        Candidates::Runs(Arc::new(matches))
+    }
+
+    fn left_rows(&self) -> usize {
+        match self {
+            Candidates::Runs(matches) => matches.left_rows(),
+            Candidates::Checked(matches, _) => matches.left_rows(),
+            Candidates::Overlaps(overlaps, _) => overlaps.left_rows(),
+        }
+    }
+
+    fn right_rows(&self) -> usize {
+        match self {
+            Candidates::Runs(matches) => matches.right_rows(),
+            Candidates::Checked(matches, _) => matches.right_rows(),
+            Candidates::Overlaps(overlaps, _) => overlaps.right_rows(),
+        }
+    }
 }
 
 /// The pairs that a kind of join has found in two tables.
 pub(super) struct Found {
     /// How keys were numbered.
     pub(super) key_method: &'static str,
-    pub(super) matches: Matches,
-    /// The checks that are still to be made of them.
-    pub(super) checks: Vec<Check>,
+    pub(super) candidates: Candidates,
 }
 
 impl Join {
@@ -157,15 +188,16 @@ impl Join {
         aggregation: Option<Aggregation>,
         driver: Driver,
     ) -> Result<Self> {
-        let Found { key_method, matches, checks } = found;
-        let matches = Arc::new(matches);
+        let Found { key_method, candidates } = found;
         let gather = gather(&plan, left, right, options.how);
         let condition = match plan.predicate {
             None => None,
-            Some(predicate) if checks.is_empty() => {
-                Some(Condition::new(predicate, left, right, &matches, &driver)?)
-            }
-            Some(predicate) => Some(Condition::on_pairs(predicate, left, right)),
+            Some(predicate) => Some(match &candidates {
+                Candidates::Runs(matches) => {
+                    Condition::new(predicate, left, right, matches, &driver)?
+                }
+                _ => Condition::on_pairs(predicate, left, right),
+            }),
         };
         let batch_rows = options
             .batch_rows
@@ -190,7 +222,7 @@ impl Join {
             max_rows: options.max_rows,
             batch_rows,
             gather,
-            pairs: Pairs { matches, checks, condition },
+            pairs: Pairs { candidates, condition },
             aggregation,
             numbered: 0,
             read_soon: false,
@@ -257,13 +289,13 @@ impl Join {
         take: impl Fn(u64, usize, Piece) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
         let mut matched =
-            self.how.keeps_right().then(|| BitSet::new(self.pairs.matches.right_rows()));
+            self.how.keeps_right().then(|| BitSet::new(self.pairs.candidates.right_rows()));
         let mut taken = Vec::new();
         // With a condition, left rows are done page by page, since memory might not hold all the
         // pairs that are left.
         let mut left_rows = 0;
         let mut is_first = true;
-        while is_first || left_rows < self.pairs.matches.left_rows() {
+        while is_first || left_rows < self.pairs.candidates.left_rows() {
             is_first = false;
             let (end, matches) = self.pairs.next_page(left_rows, &self.driver)?;
             if let Some(matched) = &mut matched {
@@ -348,7 +380,7 @@ impl Join {
         }
         let mut taken = Vec::new();
         let mut left_rows = 0;
-        while left_rows < self.pairs.matches.left_rows() {
+        while left_rows < self.pairs.candidates.left_rows() {
             let (end, matches) = self.pairs.next_page(left_rows, &self.driver)?;
             self.count_left(aggregation, (end - left_rows) as u64)?;
             // The rows of a page are places of its matches, but for a join without a condition.
@@ -465,23 +497,29 @@ impl Pairs {
         start: usize,
         driver: &Driver,
     ) -> Result<(usize, Arc<Matches>)> {
-        let all = self.matches.left_rows();
-        match &mut self.condition {
-            None if self.checks.is_empty() => Ok((all, self.matches.clone())),
-            Some(condition) if self.checks.is_empty() => {
-                let (page, matches) = condition.next_page(&self.matches, start, driver)?;
-                Ok((page.end, Arc::new(matches)))
+        let (page, matches) = match (&self.candidates, &mut self.condition) {
+            (Candidates::Runs(matches), None) => {
+                return Ok((matches.left_rows(), matches.clone()));
             }
-            condition => {
-                let page = self.matches.page(start, CHECKED_PAIRS);
-                let matches = Arc::new(self.matches.narrow(page.clone(), &self.checks, driver)?);
-                let matches = match condition {
-                    None => matches,
-                    Some(condition) => Arc::new(condition.evaluate(&matches, driver)?),
-                };
-                Ok((page.end, matches))
+            (Candidates::Runs(matches), Some(condition)) => {
+                let (page, matches) = condition.next_page(matches, start, driver)?;
+                return Ok((page.end, Arc::new(matches)));
             }
-        }
+            (Candidates::Checked(matches, checks), _) => {
+                let page = matches.page(start, CHECKED_PAIRS);
+                (page.clone(), matches.narrow(page, checks, driver)?)
+            }
+            (Candidates::Overlaps(overlaps, starts), _) => {
+                let page = overlaps.page(start, CHECKED_PAIRS);
+                (page.clone(), overlaps.matches(starts, page, driver)?)
+            }
+        };
+        let matches = Arc::new(matches);
+        let matches = match &mut self.condition {
+            None => matches,
+            Some(condition) => Arc::new(condition.evaluate(&matches, driver)?),
+        };
+        Ok((page.end, matches))
     }
 }
 

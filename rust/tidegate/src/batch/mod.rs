@@ -3,7 +3,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `join.rs` | the part that all joins of tables share: from matches to record batches |
-//! | `interval.rs`, `asof.rs`, `window.rs`, `band/` | how the pairs of each join are found |
+//! | `interval.rs`, `asof.rs`, `window.rs`, `band/`, `overlap.rs` | how the pairs of each join are found |
 //! | `sides.rs` | the times and keys of two tables |
 //! | `sliding.rs` | the pairs of a window join by the algorithms of sliding windows |
 //! | `partners.rs` | aggregates of the rows that a row has pairs with |
@@ -18,6 +18,7 @@ pub(crate) mod batches;
 mod condition;
 mod interval;
 pub(crate) mod join;
+mod overlap;
 mod partners;
 mod sides;
 mod sliding;

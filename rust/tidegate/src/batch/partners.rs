@@ -16,7 +16,7 @@ use tidegate_operators::matches::{BitSet, Matches};
 use tidegate_operators::rows::Interval;
 use tidegate_sync::Stop;
 
-use super::join::{Found, Join};
+use super::join::{Candidates, Found, Join};
 use super::sides::Sides;
 use crate::Result;
 use crate::aggregate::columns::{Columns, Extent};
@@ -166,6 +166,7 @@ impl PartnerAggregation {
             }
             PartnerJoin::Window(join) => join.partners(left, right, &driver)?,
             PartnerJoin::Band(join) => join.partners(left, right, &driver)?,
+            PartnerJoin::Overlap(join) => join.partners(left, right, self.are_counts(), &driver)?,
         };
         let FoundPartners { plan: mut join, key_method, partners } = found;
         let plan = self.plan(&join.schema, right.schema())?;
@@ -180,12 +181,11 @@ impl PartnerAggregation {
                     None => Some([None, None]),
                     Some(predicate) => predicate.by_side(),
                 };
-                let checks = Vec::new();
                 match by_side {
                     None => {
                         let matches = timed.find_matches(&driver)?;
                         order = Some(timed.sides.right);
-                        (None, Found { key_method, matches, checks })
+                        (None, Found { key_method, candidates: Candidates::runs(matches) })
                     }
                     Some([of_left, of_right]) => {
                         join.predicate = None;
@@ -199,8 +199,8 @@ impl PartnerAggregation {
                         if let Some(predicate) = &of_right {
                             counted = Some(rows(right, predicate, Origin::Right)?);
                         }
-                        let matches = Matches::none();
-                        (Some(timed), Found { key_method, matches, checks })
+                        let candidates = Candidates::runs(Matches::none());
+                        (Some(timed), Found { key_method, candidates })
                     }
                 }
             }

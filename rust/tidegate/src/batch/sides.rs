@@ -8,6 +8,28 @@ use tidegate_structures::memory::pages::Pages;
 use crate::columns::keys::Keys;
 use crate::columns::time::Int64s;
 
+/// Takes the keys from the rows `without` of the left and of the right table, so that they match
+/// nothing. Where there are no keys, all other rows get one.
+pub(super) fn keys_of_some(
+    keys: &mut Option<Keys>,
+    (left_rows, right_rows): (usize, usize),
+    without: [&[u32]; 2],
+) {
+    if without.iter().all(|rows| rows.is_empty()) {
+        return;
+    }
+    let keys = keys.get_or_insert_with(|| Keys {
+        left: Pages::filled(left_rows, 0),
+        right: Pages::filled(right_rows, 0),
+        count: 1,
+        smallest: None,
+        method: "none",
+    });
+    for (keys, rows) in [&mut keys.left, &mut keys.right].into_iter().zip(without) {
+        rows.iter().for_each(|&row| keys[row as usize] = NO_KEY);
+    }
+}
+
 /// The columns of two tables that decide who matches whom.
 #[derive(Debug)]
 pub(super) struct Sides {
@@ -28,14 +50,9 @@ impl Sides {
 
     /// Takes the keys from the left rows that are not in `kept`, so that they match nothing.
     pub(super) fn keep_left(&mut self, kept: &BitSet) {
-        let keys = self.keys.get_or_insert_with(|| Keys {
-            left: Pages::filled(self.left.len(), 0),
-            right: Pages::filled(self.right.len(), 0),
-            count: 1,
-            smallest: None,
-            method: "none",
-        });
-        kept.missing().for_each(|row| keys.left[row] = NO_KEY);
+        let rows = (self.left.len(), self.right.len());
+        let without: Vec<u32> = kept.missing().map(|row| row as u32).collect();
+        keys_of_some(&mut self.keys, rows, [&without, &[]]);
     }
 
     pub(super) fn key_count(&self) -> usize {

@@ -8,7 +8,7 @@ use arrow_array::types::{
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, make_array};
-use arrow_buffer::ScalarBuffer;
+use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, TimeUnit};
 use tidegate_operators::rows::{Closed, Interval};
@@ -46,6 +46,14 @@ impl Unit {
         }
     }
 
+    /// The word for some steps in messages.
+    pub(crate) fn steps_name(self) -> &'static str {
+        match self {
+            Unit::Integer => "steps",
+            unit => unit.name(),
+        }
+    }
+
     /// The name of the unit in messages and plans.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -68,12 +76,29 @@ fn nanoseconds(unit: TimeUnit) -> i64 {
     }
 }
 
+/// The finest of the units of time columns, if they can be compared. Each has the name of its table.
+pub(crate) fn finest_unit(columns: &[(&str, &Field)]) -> Result<Unit> {
+    let [(table, field), others @ ..] = columns else { unreachable!("there is a time column") };
+    let with = |unit: Result<Unit>, other: &(&str, &Field)| {
+        Ok(match (unit?, finer_unit((table, field), *other)?) {
+            (Unit::Nanoseconds(a), Unit::Nanoseconds(b)) => Unit::Nanoseconds(a.min(b)),
+            (_, unit) => unit,
+        })
+    };
+    others.iter().fold(Unit::of(table, field), with)
+}
+
 /// The finer of the units of two time columns, if they can be compared.
 pub(crate) fn common_unit(left: &Field, right: &Field) -> Result<Unit> {
-    let units = (Unit::of("left", left)?, Unit::of("right", right)?);
+    finer_unit(("left", left), ("right", right))
+}
+
+/// The finer of the units of two time columns of these tables, if they can be compared.
+fn finer_unit((of_left, left): (&str, &Field), (of_right, right): (&str, &Field)) -> Result<Unit> {
+    let units = (Unit::of(of_left, left)?, Unit::of(of_right, right)?);
     let describe = || {
         format!(
-            "left `{}` is {}, right `{}` is {}",
+            "{of_left} `{}` is {}, {of_right} `{}` is {}",
             left.name(),
             left.data_type(),
             right.name(),
@@ -138,15 +163,63 @@ pub(crate) fn times(table: &Table, column: usize, unit: Unit) -> Result<Int64s> 
         no_nulls(table.name(), field, chunk, first)?;
         first += chunk.len();
     }
+    read(table, column, &chunks, unit)
+}
+
+/// As [`times`], of a column that may have nulls: 0 in their rows, and the numbers of these rows.
+pub(crate) fn times_or_nulls(
+    table: &Table,
+    column: usize,
+    unit: Unit,
+) -> Result<(Int64s, Vec<u32>)> {
+    let mut nulls = Vec::new();
+    let mut first = 0;
+    let mut chunks = table.chunks(column);
+    for chunk in &mut chunks {
+        let missing = chunk.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
+        if let Some(missing) = missing {
+            let rows = missing.iter().zip(first..).filter(|(is_there, _)| !is_there);
+            nulls.extend(rows.map(|(_, row): (_, u32)| row));
+            *chunk = zero_nulls(chunk, &missing);
+        }
+        first += chunk.len() as u32;
+    }
+    Ok((read(table, column, &chunks, unit)?, nulls))
+}
+
+/// The times of an array of a type that [`Unit::of`] accepts, with 0 in place of nulls.
+fn zero_nulls(chunk: &ArrayRef, nulls: &NullBuffer) -> ArrayRef {
+    let data = chunk.to_data();
+    let width = chunk.data_type().primitive_width().expect("a time has a width");
+    let from = data.offset() * width;
+    let mut bytes =
+        memory::collect(data.buffers()[0][from..from + data.len() * width].iter().copied());
+    for (value, is_there) in bytes.chunks_exact_mut(width).zip(nulls) {
+        if !is_there {
+            value.fill(0);
+        }
+    }
+    // From 8-byte values, so that these are aligned.
+    let mut words = memory::filled(bytes.len().div_ceil(8), 0_i64);
+    bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(&bytes);
+    let data = ArrayData::builder(chunk.data_type().clone())
+        .len(chunk.len())
+        .add_buffer(Buffer::from_vec(words));
+    make_array(data.build().expect("values of the type, without nulls"))
+}
+
+/// The times of the chunks of a column, which have no nulls, in `unit`.
+fn read(table: &Table, column: usize, chunks: &[ArrayRef], unit: Unit) -> Result<Int64s> {
+    let field = table.schema().field(column);
     let factor = scale(field, unit);
-    if let ([chunk], 1) = (&chunks[..], factor)
+    if let ([chunk], 1) = (chunks, factor)
         && let Some(values) = as_int64(chunk)
     {
         return Ok(Int64s::Arrow(values));
     }
     let mut times = Pages::unwritten(table.rows());
     let mut filled = 0;
-    for chunk in &chunks {
+    for chunk in chunks {
         let out = &mut times[filled..filled + chunk.len()];
         widen(chunk, factor, out)
             .map_or(Ok(()), |row| Err(too_long(table.name(), field, unit, filled + row)))?;
@@ -352,13 +425,33 @@ pub(crate) fn lateness(lateness: Option<Bound>, unit: Unit) -> Result<i64> {
 pub(crate) fn length(name: &str, length: Bound, unit: Unit) -> Result<i64> {
     let End { steps, exact, .. } = end(name, length, unit, Round::Down)?;
     if steps < 0 {
-        return Err(Error::argument(format!(
-            "{name} must not be negative, got {} ({})",
-            exact.show(),
-            unit.name()
-        )));
+        return Err(negative(name, exact, unit));
     }
     Ok(steps)
+}
+
+/// The least length in whole steps of `unit` that is no less than this one.
+pub(crate) fn least_length(name: &str, length: Bound, unit: Unit) -> Result<i64> {
+    let End { steps, exact, .. } = end(name, length, unit, Round::Up)?;
+    if exact.amount < 0 {
+        return Err(negative(name, exact, unit));
+    }
+    Ok(steps)
+}
+
+/// Refuses a length in steps of timestamps: a number does not say which unit it is in.
+pub(crate) fn check_has_unit(name: &str, length: Bound, unit: Unit) -> Result<()> {
+    if let (Bound::Steps(steps), Unit::Nanoseconds(_)) = (length, unit) {
+        return Err(Error::schema(format!(
+            "{name} is the integer {steps}, but the time columns are dates or timestamps; give \
+             {name} a unit, as in \"5s\" or a timedelta"
+        )));
+    }
+    Ok(())
+}
+
+fn negative(name: &str, exact: Fraction, unit: Unit) -> Error {
+    Error::argument(format!("{name} must not be negative, got {} ({})", exact.show(), unit.name()))
 }
 
 #[derive(Clone, Copy)]

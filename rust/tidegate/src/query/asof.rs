@@ -90,7 +90,11 @@ impl AsofJoin {
         let times =
             (column("left", left, &self.on.0, "on")?, column("right", right, &self.on.1, "on")?);
         let unit = time::common_unit(left.field(times.0), right.field(times.1))?;
-        let tolerance = self.tolerance.map(|tolerance| steps(tolerance, unit)).transpose()?;
+        let steps = |tolerance| {
+            time::check_has_unit("tolerance", tolerance, unit)?;
+            time::length("tolerance", tolerance, unit)
+        };
+        let tolerance = self.tolerance.map(steps).transpose()?;
         let asof = AsOf { strategy: self.strategy, exact: self.allow_exact_matches, tolerance };
         Ok(AsofPlan { times, unit, asof, join: self.options.plan(left, right)? })
     }
@@ -182,15 +186,4 @@ impl AsofJoin {
         ]);
         lines.join("\n")
     }
-}
-
-/// A tolerance in steps of `unit`. Of timestamps, a number does not say which unit it is in.
-fn steps(tolerance: Bound, unit: Unit) -> Result<i64> {
-    if let (Bound::Steps(steps), Unit::Nanoseconds(_)) = (tolerance, unit) {
-        return Err(Error::schema(format!(
-            "tolerance is the integer {steps}, but the time columns are dates or timestamps; give \
-             tolerance a unit, as in \"5s\" or a timedelta"
-        )));
-    }
-    time::length("tolerance", tolerance, unit)
 }

@@ -3,7 +3,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `interval.rs`, `asof.rs`, `window/`, `band/` | the joins, with their algorithms by name |
+//! | `interval.rs`, `asof.rs`, `window/`, `band/`, `overlap.rs` | the joins, with their algorithms by name |
 //! | `published.rs` | the algorithms of papers, by name |
 //! | `options.rs` | the options that all joins have |
 //! | `aggregate/` | the aggregation: its functions, also functions that users bring, and its plan |
@@ -19,6 +19,7 @@ pub(crate) mod identity;
 pub(crate) mod interval;
 pub(crate) mod options;
 pub(crate) mod output;
+pub(crate) mod overlap;
 pub(crate) mod partners;
 pub(crate) mod plan;
 pub(crate) mod published;

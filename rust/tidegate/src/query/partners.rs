@@ -7,11 +7,12 @@ use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::rows::{How, Interval, Retention};
 
 use super::aggregate::plan::{FunctionsPlan, InputPlan, show};
-use super::aggregate::{Aggregate, with_aggregate};
+use super::aggregate::{Aggregate, Function, with_aggregate};
 use super::band::BandJoin;
 use super::identity::Identity;
 use super::interval::IntervalJoin;
 use super::options::{JoinOptions, JoinPlan};
+use super::overlap::OverlapJoin;
 use super::plan::QueryPlan;
 use super::window::{Window, WindowJoin, WindowPlan};
 use crate::columns::expression::Predicate;
@@ -85,6 +86,8 @@ pub enum PartnerJoin {
     Window(WindowJoin),
     /// Rows whose values are close.
     Band(BandJoin),
+    /// Rows whose intervals overlap.
+    Overlap(OverlapJoin),
 }
 
 /// The plan of aggregates of partners.
@@ -164,6 +167,7 @@ impl PartnerAggregation {
             PartnerJoin::Interval { join, .. } => &join.options,
             PartnerJoin::Window(join) => &join.options,
             PartnerJoin::Band(join) => &join.options,
+            PartnerJoin::Overlap(join) => &join.options,
         }
     }
 
@@ -234,6 +238,9 @@ impl PartnerAggregation {
                 let lines = join.describe(&plan);
                 (windows.times, windows.unit, of_time(&windows)?, plan.join, identity, lines)
             }
+            PartnerJoin::Overlap(_) => {
+                return Err(Error::argument("rows with a start and an end are joined as tables"));
+            }
         };
         let schema = self.plan(&join.schema, right)?.schema;
         let of_pairs = join.predicate.as_ref().is_some_and(|both| both.by_side().is_none());
@@ -253,6 +260,16 @@ impl PartnerAggregation {
             ),
             lines,
         })
+    }
+
+    /// Whether nothing but the number of partners is asked for.
+    pub(crate) fn are_counts(&self) -> bool {
+        let is_count = |one: &Aggregate| {
+            matches!(one.function, Function::Count)
+                && one.columns.is_empty()
+                && one.predicate.is_none()
+        };
+        self.aggregates.iter().all(is_count)
     }
 
     fn how(&self) -> &'static str {
@@ -287,7 +304,13 @@ impl PartnerAggregation {
             (_, true) => {
                 "partners are added one by one, as the condition finds them; no pair is written"
             }
-            (PartnerJoin::Band(_), _) => "partners are added one by one; no pair is written",
+            (PartnerJoin::Overlap(_), _) if self.are_counts() => {
+                "the rows that start before the end, less the rows that end before the start: two \
+                 places a left row, however many partners it has"
+            }
+            (PartnerJoin::Band(_) | PartnerJoin::Overlap(_), _) => {
+                "partners are added one by one; no pair is written"
+            }
             (PartnerJoin::Window(join), _) if matches!(join.window.0, Window::Rows(_)) => {
                 "partners are added one by one; no pair is written"
             }
@@ -322,6 +345,7 @@ impl PartnerJoin {
             PartnerJoin::Interval { join, .. } => &mut join.options,
             PartnerJoin::Window(join) => &mut join.options,
             PartnerJoin::Band(join) => &mut join.options,
+            PartnerJoin::Overlap(join) => &mut join.options,
         }
     }
 
@@ -330,6 +354,7 @@ impl PartnerJoin {
             PartnerJoin::Interval { join, .. } => join.query_plan(left, right),
             PartnerJoin::Window(join) => join.query_plan(left, right),
             PartnerJoin::Band(join) => join.query_plan(left, right),
+            PartnerJoin::Overlap(join) => join.query_plan(left, right),
         }
     }
 }

@@ -119,6 +119,16 @@ impl QueryPlan {
         }
         QueryPlan { explanation, schema: join.schema.clone(), reads, origins, keys, bands, time }
     }
+
+    /// The same plan of a join that reads these two columns of each side, too.
+    pub(crate) fn reading(mut self, columns: [(usize, usize); 2]) -> Self {
+        for (reads, (start, end)) in self.reads.iter_mut().zip(columns) {
+            reads.extend([start, end]);
+            reads.sort_unstable();
+            reads.dedup();
+        }
+        self
+    }
 }
 
 /// The plan of an aggregation of tables whose schemas are known.

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use tidegate_structures::memory::pages::Pages;
 
-use super::super::OutputColumn;
 use super::super::functions::{Function, OutputValue};
 use super::super::given::Given;
 use super::super::merged::Place;
+use super::super::{OutputColumn, OutputValues};
 use crate::matches::{Matches, Run};
 
 /// The partners of some left rows, in their order.
@@ -65,6 +65,13 @@ impl<'a> Lists<'a> {
             Some(Rows::Borrowed(rows)) => Some(rows),
             Some(Rows::Sorted(rows)) => Some(rows),
         }
+    }
+
+    /// How many right rows each left row has.
+    pub(super) fn lengths(&self) -> OutputColumn {
+        let lengths = self.runs.iter().map(|run| run.len() as i64);
+        let values = OutputValues::Integers(Pages::collect(lengths));
+        OutputColumn { values, missing: Vec::new() }
     }
 
     /// The value of a function for each left row.

@@ -189,7 +189,11 @@ pub fn aggregate_matches(
     let one_time = OneTime::new(matches.right_rows(), aggregates);
     let streams = [one_time.rows()];
     let lists = Lists::new(matches, left, ts);
-    aggregates.iter().map(|aggregate| kind(aggregate, &streams, &[0]).of_lists(&lists)).collect()
+    let of_lists = |aggregate: &Aggregate<'_>| match aggregate {
+        Aggregate::Count(masks) if masks.iter().all(Option::is_none) => lists.lengths(),
+        aggregate => kind(aggregate, &streams, &[0]).of_lists(&lists),
+    };
+    aggregates.iter().map(of_lists).collect()
 }
 
 /// Rows of one time: partners come in their order, so that the last of equal times is the last.

@@ -6,7 +6,7 @@ mod sort;
 use tidegate_operators::driver::Driver;
 use tidegate_sync::Stop;
 
-use super::join::{Found, Join};
+use super::join::{Candidates, Found, Join};
 use super::partners::{FoundPartners, Source};
 use crate::Result;
 use crate::columns::keys::Keys;
@@ -66,11 +66,12 @@ impl BandJoin {
             BandAlgorithm::Auto => tables.sort(MOST_CANDIDATES)?,
             _ => None,
         };
-        let (matches, checks) = match found {
-            Some(found) => found,
-            None => (tables.index(self.algorithm, most)?, Vec::new()),
+        let candidates = match found {
+            Some((matches, checks)) if !checks.is_empty() => Candidates::Checked(matches, checks),
+            Some((matches, _)) => Candidates::runs(matches),
+            None => Candidates::runs(tables.index(self.algorithm, most)?),
         };
-        Ok(Found { key_method, matches, checks })
+        Ok(Found { key_method, candidates })
     }
 
     /// The most pairs that a result can have, if it has pairs.

@@ -1,0 +1,53 @@
+//! `overlap_join` and its other forms.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use tidegate::{Closed, OverlapJoin as Query, PartnerJoin};
+
+use crate::input::{bound, word};
+use crate::join::{Asked, Given, Options, join_functions};
+
+join_functions! {
+    Query = ask; overlap_join, overlap_join_batches, plan_overlap_join;
+    before_by(on: Given)
+    before_suffix(closed: &str = "both", min_overlap: Option<Given> = None)
+    before_threads()
+}
+
+/// The pairs or the aggregates that the arguments of a function ask for.
+fn ask(
+    on: Given,
+    closed: &str,
+    min_overlap: Option<Given>,
+    options: Options,
+) -> PyResult<Asked<Query>> {
+    let functions = options.functions()?;
+    let query = Query {
+        on: sides(on)?,
+        closed: word("closed", closed, &CLOSED)?,
+        min_overlap: match min_overlap {
+            None => None,
+            Some(length) => bound("min_overlap", length)?,
+        },
+        options: options.read()?,
+    };
+    Asked::new(query, functions, PartnerJoin::Overlap)
+}
+
+const CLOSED: [(&str, Closed); 2] = [("both", Closed::Both), ("left", Closed::Left)];
+
+/// The start and the end column of each side.
+fn sides(on: Given) -> PyResult<[(String, String); 2]> {
+    if let Ok(names) = on.extract::<(String, String)>() {
+        return Ok([names.clone(), names]);
+    }
+    if let Ok((left, right)) = on.extract::<((String, String), (String, String))>() {
+        return Ok([left, right]);
+    }
+    let kind = on.get_type();
+    Err(PyTypeError::new_err(format!(
+        "on: expected the names of the start and the end column, as in (\"start\", \"end\"), or a \
+         pair of such for the left and the right side, as in ((\"ts\", \"ts\"), (\"start\", \
+         \"end\")), got {kind}"
+    )))
+}

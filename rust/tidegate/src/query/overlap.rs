@@ -1,0 +1,160 @@
+//! The overlap join.
+
+use arrow_schema::{Schema, SchemaRef};
+use tidegate_operators::rows::Closed;
+
+use super::options::{JoinOptions, JoinPlan};
+use super::plan::QueryPlan;
+use crate::columns::table::column;
+use crate::columns::time::{self, Bound, Unit};
+use crate::{Error, Result};
+
+/// An overlap join: pairs of rows whose intervals have a point in common. Each row has a start and
+/// an end.
+///
+/// A pair `(l, r)` is in the result when all `by` columns are equal, `l.start <= r.end`, `r.start <=
+/// l.end` and `predicate` holds. With [`Closed::Left`], ends do not belong to the intervals: `<`
+/// stands for `<=`, and an empty interval overlaps nothing. A row without a start or an end overlaps
+/// nothing, either.
+///
+/// Each alarm with the jobs that ran while it was on:
+///
+/// ```
+/// # use std::sync::Arc;
+/// #
+/// # use arrow_array::cast::AsArray;
+/// # use arrow_array::types::Int64Type;
+/// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use tidegate::{Closed, Driver, How, JoinOptions, OverlapJoin, Stop, Table};
+///
+/// # let driver = Driver::new(1, Stop::default());
+/// # let table = |name: &str, columns: &[(&str, &[i64])]| {
+/// #     let column = |values: &[i64]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+/// #     let columns = columns.iter().map(|(name, values)| (*name, column(values)));
+/// #     let rows = RecordBatch::try_from_iter(columns)?;
+/// #     Table::new(name, rows.schema(), vec![rows], &driver)
+/// # };
+/// # let (by, how, suffix) = (Vec::new(), How::Inner, "_right".to_owned());
+/// # let (predicate, columns, threads, max_rows, batch_rows) = (None, None, 1, None, None);
+/// # let options = JoinOptions {
+/// #     by, predicate, how, suffix, columns, threads, max_rows, batch_rows,
+/// # };
+/// let alarms = table("alarms", &[("start", &[10, 20]), ("end", &[15, 29])])?;
+/// let jobs = table("jobs", &[("start", &[0, 12, 15]), ("end", &[99, 14, 20])])?;
+/// let names = || ("start".to_owned(), "end".to_owned());
+/// let join = OverlapJoin {
+///     on: [names(), names()],
+///     closed: Closed::Both,
+///     min_overlap: None,
+///     options, // of an inner join
+/// };
+/// let pairs = join.start(&alarms, &jobs, Stop::default())?.read_all()?;
+/// assert_eq!(pairs[0]["start"].as_primitive::<Int64Type>().values(), &[10, 10, 10, 20, 20]);
+/// assert_eq!(pairs[0]["start_right"].as_primitive::<Int64Type>().values(), &[0, 12, 15, 0, 15]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct OverlapJoin {
+    /// The start and the end column of the left and of the right side.
+    pub on: [(String, String); 2],
+    /// [`Closed::Both`], or [`Closed::Left`] for intervals without their ends.
+    pub closed: Closed,
+    /// The least length of the common part; `None` for a point.
+    pub min_overlap: Option<Bound>,
+    /// The options that all joins have.
+    pub options: JoinOptions,
+}
+
+/// A join whose names and types fit two schemas.
+#[derive(Debug)]
+pub(crate) struct OverlapPlan {
+    /// The start and the end column of each side.
+    pub(crate) columns: [(usize, usize); 2],
+    pub(crate) unit: Unit,
+    /// How much longer than a point the common part of two closed intervals has to be, in steps: of
+    /// intervals without their ends, a step.
+    pub(crate) least: i64,
+    pub(crate) join: JoinPlan,
+}
+
+impl OverlapJoin {
+    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<OverlapPlan> {
+        let find = |table, schema, name: &String| column(table, schema, name, "on");
+        let [(left_start, left_end), (right_start, right_end)] = &self.on;
+        let of_left = (find("left", left, left_start)?, find("left", left, left_end)?);
+        let of_right = (find("right", right, right_start)?, find("right", right, right_end)?);
+        let unit = time::finest_unit(&[
+            ("left", left.field(of_left.0)),
+            ("left", left.field(of_left.1)),
+            ("right", right.field(of_right.0)),
+            ("right", right.field(of_right.1)),
+        ])?;
+        let least = match self.min_overlap {
+            None => 0,
+            Some(length) => {
+                time::check_has_unit("min_overlap", length, unit)?;
+                time::least_length("min_overlap", length, unit)?
+            }
+        };
+        let least = match self.closed {
+            Closed::Both => least,
+            Closed::Left => least.max(1),
+            Closed::Right | Closed::Neither => {
+                return Err(Error::argument(
+                    "closed must be one of both, left: the ends of both sides' intervals belong to \
+                     them, or do not",
+                ));
+            }
+        };
+        Ok(OverlapPlan {
+            columns: [of_left, of_right],
+            unit,
+            least,
+            join: self.options.plan(left, right)?,
+        })
+    }
+
+    /// The schema of the result.
+    pub fn schema(&self, left: &Schema, right: &Schema) -> Result<SchemaRef> {
+        Ok(self.plan(left, right)?.join.schema)
+    }
+
+    /// The plan of the join of two tables of these schemas.
+    pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
+        let plan = self.plan(left, right)?;
+        let explanation = self.explain(&plan);
+        let query = QueryPlan::new(explanation, &plan.join, Vec::new(), None);
+        Ok(query.reading(plan.columns))
+    }
+
+    /// An explanation of the join of two tables, for people.
+    fn explain(&self, plan: &OverlapPlan) -> String {
+        let [left, right] = &self.on;
+        let than = if self.closed == Closed::Both { "<=" } else { "<" };
+        let mut lines = vec![
+            format!("overlap_join ({:?})", self.options.how).to_lowercase(),
+            format!(
+                "  overlap    left.{} {than} right.{} and right.{} {than} left.{}",
+                left.0, right.1, right.0, left.1
+            ),
+        ];
+        if self.min_overlap.is_some() {
+            lines.push(format!("  common     at least {} {}", plan.least, plan.unit.name()));
+        }
+        lines.push(self.options.describe_keys());
+        lines.extend(self.options.describe_predicate());
+        lines.extend([
+            "  algorithm  lists of the right rows that are open at some times; O((n + m) log m + pairs), however long \
+             rows are"
+                .to_owned(),
+            "  index      right rows grouped by key, in the order of their starts".to_owned(),
+            format!("  threads    {}", self.options.threads),
+            "  memory     inputs + up to 60 bytes a row + 4 a pair, of up to 67,108,864 at a time, + result".to_owned(),
+            format!(
+                "  output     {} columns, in left row order, then right row order",
+                plan.join.schema.fields().len()
+            ),
+        ]);
+        lines.join("\n")
+    }
+}
