@@ -35,6 +35,22 @@ pub fn time_order(ts: &[i64], driver: &Driver) -> Result<Option<Pages<u32>>, Sto
     Ok(Groups::new(JoinColumns { ts, keys: None }, 1, driver)?.into_numbers())
 }
 
+/// As [`gallop`], for calls that move by a few places: no branch depends on how many.
+#[inline]
+pub(crate) fn step(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
+    const BLOCK: usize = 8;
+    let mut low = from as usize;
+    for _ in 0..2 {
+        let Some(block) = ts.get(low..low + BLOCK) else { break };
+        let passed = block.iter().map(|&ts| usize::from(before(ts))).sum::<usize>();
+        low += passed;
+        if passed < BLOCK {
+            return low as u32;
+        }
+    }
+    gallop(ts, low as u32, before)
+}
+
 /// The first place from `from` on whose time is not `before`; all that are, come first.
 #[inline]
 pub(crate) fn gallop(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {

@@ -43,7 +43,7 @@ use tidegate_structures::memory::partition::ranges;
 
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::{Listed, MAX_ROWS, Matches, Run, cut};
-use crate::order::{Follow, Groups, JoinColumns, follow, gallop};
+use crate::order::{Follow, Groups, JoinColumns, follow, gallop, step};
 use windows::{Reached, Windows};
 
 /// The columns of one side that decide which rows match.
@@ -201,7 +201,7 @@ impl Follow for Reach<'_> {
         let from = self.windows.first_after(*window);
         let begins = |ts| ts <= self.ends[row];
         let from = if from > first && !begins(group[from as usize - 1]) { first } else { from };
-        Reached { window: *window, end: gallop(group, from, begins) }
+        Reached { window: *window, end: step(group, from, begins) }
     }
 }
 
@@ -263,9 +263,9 @@ impl Follow for Count<'_> {
     fn next(&self, place: &mut Run, key: u32, row: usize, start: i64) -> Run {
         let group = ..self.starts.starts[key as usize + 1] as usize;
         let (starts, ends) = (&self.starts.ts()[group], &self.right_ends[group]);
-        place.start = gallop(ends, place.start, |end| end < start);
-        place.end = gallop(starts, place.end, |ts| ts <= start);
-        Run { start: place.start, end: gallop(starts, place.end, |ts| ts <= self.left_ends[row]) }
+        place.start = step(ends, place.start, |end| end < start);
+        place.end = step(starts, place.end, |ts| ts <= start);
+        Run { start: place.start, end: step(starts, place.end, |ts| ts <= self.left_ends[row]) }
     }
 }
 

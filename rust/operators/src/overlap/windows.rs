@@ -19,7 +19,7 @@ use crate::order::{Groups, gallop};
 
 /// At least so many rows end in a window: comparing a few rows takes less time than finding a
 /// window.
-const ENDED: u32 = 16;
+const ENDED: u32 = 8;
 
 /// How far a left row reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]

@@ -1,0 +1,294 @@
+"""Workload W8: overlaps of intervals by key, against polars-bio, pyjanitor, DuckDB and Polars.
+
+Two tables of intervals with 24 keys and two overlaps a left row on average. Starts are uniform, in
+order or shuffled; lengths are exponential, or Pareto (1.5), which has rows that are as long as all
+time. `pairs` asks for all columns of all pairs, `counts` for each left row with its number of
+pairs. Every system gets the rows in its own format before the clock starts. Forms take turns, each
+in a process of its own; medians of all rounds are printed with their range. Numbers of rows and
+sums are compared before anything is timed.
+
+    python benches/w8.py --rows 1000000,10000000 --python polars-bio=.venv-bench-bio/bin/python
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import statistics
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import child
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SPAN = 1_000_000_000
+RIGHT_ROWS = 1_000_000
+OVERLAPS = 2
+PARETO = 1.5
+WARM_UP_ROWS = 10_000
+MISSED = "> limit"
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One form on one case; the parent passes it as JSON."""
+
+    form: str
+    rows: int
+    keys: int
+    lengths: str
+    order: str
+    threads: int
+    repeat: int
+
+    @property
+    def question(self) -> str:
+        """Pairs, or counts."""
+        return "counts" if self.form.endswith("counts") else "pairs"
+
+
+def tables(job: Job) -> tuple[pa.Table, pa.Table]:
+    """The left and the right table."""
+    left, right = (_table(job, rows, seed) for rows, seed in ((job.rows, 1), (RIGHT_ROWS, 2)))
+    return left.rename_columns(["k", "s", "e", "a"]), right.rename_columns(["k2", "s2", "e2", "b"])
+
+
+def _table(job: Job, rows: int, seed: int) -> pa.Table:
+    random = np.random.default_rng([42, seed])
+    # Two rows overlap if their starts are less apart than one of them is long.
+    mean = OVERLAPS * SPAN * job.keys / RIGHT_ROWS / 2
+    starts = random.integers(0, SPAN, rows)
+    if job.order == "sorted":
+        starts.sort()
+    if job.lengths == "exponential":
+        lengths = random.exponential(mean, rows)
+    else:
+        lengths = random.pareto(PARETO, rows) * mean * (PARETO - 1)
+    ends = starts + np.minimum(lengths, SPAN).astype(np.int64)
+    keys = random.integers(0, job.keys, rows)
+    return pa.table({"k": keys, "s": starts, "e": ends, "v": random.random(rows)})
+
+
+def _tidegate(job: Job) -> dict[str, Any]:
+    return {"on": (("s", "e"), ("s2", "e2")), "by": {"k": "k2"}, "threads": job.threads}
+
+
+def tidegate_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """One call."""
+    import tidegate as tg  # noqa: PLC0415 - each process loads its own system
+
+    return lambda: tg.overlap_join(left, right, **_tidegate(job))
+
+
+def tidegate_batches(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """Batch by batch, each dropped before the next; the last one is the result."""
+    import tidegate as tg  # noqa: PLC0415 - as above
+
+    def run() -> pa.Table:
+        rows, total = 0, 0.0
+        with tg.overlap_join_batches(left, right, **_tidegate(job)) as batches:
+            for batch in batches:
+                rows += batch.num_rows
+                total += pc.sum(batch.column("b")).as_py() or 0.0
+        return pa.table({"n": [rows], "b": [total]})
+
+    return run
+
+
+def tidegate_counts(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """Each left row with a count."""
+    import tidegate as tg  # noqa: PLC0415 - as above
+
+    return lambda: tg.overlap_join(left, right, **_tidegate(job), aggs={"n": tg.agg.count()})
+
+
+def polars_pairs(left: pa.Table, right: pa.Table, _job: Job) -> Callable[[], pa.Table]:
+    """An equi-join with a filter, as Polars' `join_where` plans it."""
+    import polars as pl  # noqa: PLC0415 - as above
+
+    col = pl.col
+    l, r = pl.DataFrame(left).lazy(), pl.DataFrame(right).lazy()  # noqa: E741
+    found = l.join_where(r, col("k") == col("k2"), col("s") <= col("e2"), col("s2") <= col("e"))
+    return lambda: found.collect().to_arrow()
+
+
+def polars_bio_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """`overlap` with text contigs; intervals are closed."""
+    pb, l, r = _polars_bio(left, right, job)  # noqa: E741
+    return lambda: pb.overlap(l, r, suffixes=("_l", "_r")).collect().to_arrow()
+
+
+def polars_bio_counts(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """`count_overlaps`."""
+    pb, l, r = _polars_bio(left, right, job)  # noqa: E741
+    return lambda: pb.count_overlaps(l, r).collect().to_arrow().rename_columns({"count": "n"})
+
+
+def _polars_bio(left: pa.Table, right: pa.Table, job: Job) -> tuple[Any, Any, Any]:
+    import polars as pl  # noqa: PLC0415 - as above
+    import polars_bio as pb  # noqa: PLC0415 - as above
+
+    pb.set_option("datafusion.bio.coordinate_system_check", "false")
+    pb.set_option("datafusion.execution.target_partitions", str(job.threads))
+    frames = []
+    for table in (left, right):
+        key, start, end, _ = table.column_names
+        frame = pl.DataFrame(table).with_columns(pl.col(key).cast(pl.String))
+        frames.append(frame.rename({key: "chrom", start: "start", end: "end"}))
+    return pb, *frames
+
+
+def pyjanitor_pairs(left: pa.Table, right: pa.Table, _job: Job) -> Callable[[], pa.Table]:
+    """`conditional_join` of pandas frames."""
+    import janitor  # noqa: F401, PLC0415 - it adds the method
+
+    l, r = left.to_pandas(), right.to_pandas()  # noqa: E741
+    on = (("k", "k2", "=="), ("s", "e2", "<="), ("e", "s2", ">="))
+    return lambda: pa.Table.from_pandas(l.conditional_join(r, *on), preserve_index=False)
+
+
+def duckdb_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """The conditions in SQL, as a range join (IEJoin)."""
+    connection = _duckdb(left, right, job)
+    connection.execute("set prefer_range_joins = true")
+    query = "from l join r on k = k2 and s <= e2 and s2 <= e"
+    return lambda: connection.sql(query).to_arrow_table()
+
+
+def duckdb_counts(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """Places of starts and ends, by as-of joins with numbered rows of each key."""
+    connection = _duckdb(left, right, job)
+    query = """
+        with begun as (select k2, s2, row_number() over (partition by k2 order by s2) as b from r),
+        ended as (select k2, e2, row_number() over (partition by k2 order by e2) as d from r)
+        select l.*, coalesce(b, 0) - coalesce(d, 0) as n from l
+        asof left join begun on l.k = begun.k2 and l.e >= begun.s2
+        asof left join ended on l.k = ended.k2 and l.s > ended.e2
+    """
+    return lambda: connection.sql(query).to_arrow_table()
+
+
+def _duckdb(left: pa.Table, right: pa.Table, job: Job) -> Any:  # noqa: ANN401 - a connection
+    import duckdb  # noqa: PLC0415 - as above
+
+    connection = duckdb.connect(config={"threads": job.threads, "preserve_insertion_order": False})
+    for name, table in (("l", left), ("r", right)):
+        connection.register("arrow_input", table)
+        connection.execute(f"create table {name} as from arrow_input")
+        connection.unregister("arrow_input")
+    return connection
+
+
+FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = {
+    "tidegate pairs": tidegate_pairs,
+    "tidegate batches": tidegate_batches,
+    "polars-bio pairs": polars_bio_pairs,
+    "pyjanitor pairs": pyjanitor_pairs,
+    "duckdb pairs": duckdb_pairs,
+    "polars pairs": polars_pairs,
+    "tidegate counts": tidegate_counts,
+    "polars-bio counts": polars_bio_counts,
+    "duckdb counts": duckdb_counts,
+}
+
+
+def fingerprint(result: pa.Table) -> child.Fingerprint:
+    """The number of pairs, and the sum of a right column to 6 digits where there are pairs."""
+    pairs = pc.sum(result["n"]).as_py() if "n" in result.column_names else result.num_rows
+    names = [name for name in ("b", "b_r") if name in result.column_names]
+    return [pairs, *(float(f"{pc.sum(result[name]).as_py():.6g}") for name in names)]
+
+
+def measure(job: Job) -> child.Found:
+    """Run one form here: a small run loads libraries, and the others count."""
+    pa.set_cpu_count(job.threads)
+    left, right = tables(job)
+    form = FORMS[job.form]
+    form(left.slice(0, WARM_UP_ROWS), right.slice(0, WARM_UP_ROWS), job)()
+    return child.measure(form(left, right, job), fingerprint, job.repeat)
+
+
+def main() -> None:
+    """Measure every form on every case, in turns, and print a table."""
+    options = _options()
+    pythons = dict(entry.split("=", 1) for entry in options.python)
+    print("| left rows | keys | lengths | order | threads | form | first call, s | warm, s | times |")
+    print("| --: | --: | --- | --- | --: | --- | --: | --: | --: |")
+    cases = itertools.product(
+        map(int, options.rows.split(",")),
+        options.lengths.split(","),
+        options.order.split(","),
+        map(int, options.threads.split(",")),
+    )
+    for rows, lengths, order, threads in cases:
+        jobs = [
+            Job(form, rows, options.keys, lengths, order, threads, options.repeat)
+            for form in options.forms.split(",")
+        ]
+        for question in ("pairs", "counts"):
+            asked = [job for job in jobs if job.question == question]
+            _compare(asked, options.rounds, options.timeout, pythons)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--rows", default="1000000", help="left rows, comma-separated")
+    add("--keys", type=int, default=24, help="the number of keys")
+    add("--lengths", default="exponential,pareto", help="laws of lengths, comma-separated")
+    add("--order", default="sorted,shuffled", help="orders of rows, comma-separated")
+    add("--threads", default="2", help="thread counts, comma-separated")
+    add("--forms", default=",".join(FORMS), help="which forms to run")
+    add("--python", action="append", default=[], help="SYSTEM=PYTHON, of its own environment")
+    add("--repeat", type=int, default=5, help="warm calls a process")
+    add("--rounds", type=int, default=5, help="processes a form")
+    add("--timeout", type=float, default=300, help="seconds a process may take")
+    return parser.parse_args()
+
+
+def _compare(jobs: list[Job], rounds: int, timeout: float, pythons: dict[str, str]) -> None:
+    """Run jobs of one question in turns and print a line for each."""
+    firsts: dict[str, list[float]] = {job.form: [] for job in jobs}
+    warm: dict[str, list[float]] = {job.form: [] for job in jobs}
+    expected: child.Fingerprint = []
+    for number in range(rounds):
+        for job in jobs if number % 2 == 0 else jobs[::-1]:
+            python = pythons.get(job.form.rsplit(" ", 1)[0], sys.executable)
+            found = child.run(__file__, job, timeout, python)
+            if found is None:
+                continue
+            expected = expected or found.fingerprint
+            if found.fingerprint != expected[: len(found.fingerprint)]:
+                sys.exit(f"{job.form}: expected {expected}, found {found.fingerprint}")
+            firsts[job.form].append(found.first)
+            warm[job.form].append(statistics.median(found.seconds))
+    own = warm[jobs[0].form] if jobs else []
+    for job in jobs:
+        head = (
+            f"| {job.rows:,} | {job.keys} | {job.lengths} | {job.order} | {job.threads} | "
+            f"{job.form} |"
+        )
+        if not warm[job.form]:
+            print(head, f"{MISSED} | | |", flush=True)
+            continue
+        ratios = [other / mine for other, mine in zip(warm[job.form], own, strict=False)]
+        columns = (_spread(firsts[job.form]), _spread(warm[job.form]), _spread(ratios, 1))
+        print(head, " | ".join(columns), "|", flush=True)
+
+
+def _spread(values: list[float], digits: int = 3) -> str:
+    if not values:
+        return ""
+    median, low, high = statistics.median(values), min(values), max(values)
+    return f"{median:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+if __name__ == "__main__":
+    child.main(lambda job: measure(Job(**job)), main)
