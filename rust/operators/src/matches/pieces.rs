@@ -60,19 +60,17 @@ impl Matches {
         let [left_before, rows_before] = before;
         let of_left = split_buckets(&mut runs, &left_before);
         let of_right = split_buckets(&mut rows, &rows_before);
-        let work = pieces.into_iter().zip(rows_before).zip(of_left.into_iter().zip(of_right));
-        driver.map(
-            work.collect(),
-            |((piece, first), (runs, rows)): (_, (&mut [Slot<Run>], &mut [Slot<u32>]))| {
-                let Listed { lengths, rows: found } = piece;
-                Slot::copy(rows, &found);
-                let mut start = first;
-                for (run, length) in runs.iter_mut().zip(lengths) {
-                    run.set(Run { start, end: start + length });
-                    start += length;
-                }
-            },
-        )?;
+        let slots = of_left.into_iter().zip(of_right);
+        let work = pieces.into_iter().zip(rows_before).zip(slots).collect();
+        driver.map(work, |((piece, first), (runs, rows))| {
+            let Listed { lengths, rows: found } = piece;
+            Slot::copy(rows, &found);
+            let mut start = first;
+            for (run, length) in runs.iter_mut().zip(lengths) {
+                run.set(Run { start, end: start + length });
+                start += length;
+            }
+        })?;
         Ok(Matches {
             runs: runs.written(),
             first_left,

@@ -146,7 +146,7 @@ pub(super) enum Candidates {
     /// The right rows of a run that pass the checks.
     Checked(Matches, Vec<Check>),
     /// The right rows that overlap a left row, given the starts of left rows.
-    Overlaps(Overlaps, Int64s),
+    Overlaps(Box<Overlaps>, Int64s),
 }
 
 impl Candidates {

@@ -84,7 +84,7 @@ impl Sides {
             true => Candidates::runs(count_overlaps(left, right, key_count, driver)?),
             false => {
                 let overlaps = Overlaps::new(left, right, key_count, driver)?;
-                Candidates::Overlaps(overlaps, self.left.starts)
+                Candidates::Overlaps(Box::new(overlaps), self.left.starts)
             }
         };
         Ok((candidates, self.right.starts))
