@@ -343,7 +343,7 @@ def _options() -> argparse.Namespace:
     add("--threads", help="comma-separated; 1,2, for load 2 to 8")
     add("--stock", type=Path, default=STOCK, help="folder of the stock data")
     add("--piece", type=int, help="rows pushed at a time; 10,000, for latency 1,000")
-    add("--late", action="store_true", help="1 % of the rows come late by up to a second")
+    add("--late", action="store_true", help="1 %% of the rows come late by up to a second")
     add("--repeat", type=int, help="timed runs; the median counts; 3, for load 1")
     add("--name", help="name of the files in benches/results")
     given = parser.parse_args()

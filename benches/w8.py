@@ -219,7 +219,9 @@ def main() -> None:
     """Measure every form on every case, in turns, and print a table."""
     options = _options()
     pythons = dict(entry.split("=", 1) for entry in options.python)
-    print("| left rows | keys | lengths | order | threads | form | first call, s | warm, s | times |")
+    print(
+        "| left rows | keys | lengths | order | threads | form | first call, s | warm, s | times |"
+    )
     print("| --: | --: | --- | --- | --: | --- | --: | --: | --: |")
     cases = itertools.product(
         map(int, options.rows.split(",")),
