@@ -15,6 +15,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -80,7 +81,7 @@ def join(session: SparkSession, folder: Path, parallelism: str) -> None:
 def stream(session: SparkSession, folder: Path, query: str) -> None:
     """Run a query on `folder`, while tasks of the first micro-batches kill their executors.
 
-    Of each, one that has results does, and leaves a `killed-BATCH`.
+    Of each, one that has results does, and leaves a `killed-BATCH`. All rows are in `rows.parquet`.
     """
 
     def killed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -98,6 +99,8 @@ def stream(session: SparkSession, folder: Path, query: str) -> None:
         writer = found.mapInArrow(killed, found.schema).writeStream.trigger(availableNow=True)
         writer = writer.option("checkpointLocation", str(folder / "checkpoint")).format("parquet")
         writer.start(str(folder / "found")).awaitTermination()
+    # The sink's own log tells which files count.
+    pq.write_table(session.read.parquet(str(folder / "found")).toArrow(), folder / "rows.parquet")
 
 
 def main(name: str, parallelisms: str, queries: str) -> None:
