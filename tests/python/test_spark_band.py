@@ -63,7 +63,7 @@ LEFT, RIGHT = table(1, 300, "l"), table(2, 250, "r")
 
 @pytest.fixture(scope="module")
 def sides(spark):
-    return tuple(spark.createDataFrame(t).repartition(5).cache() for t in (LEFT, RIGHT))
+    return tuple(spark.createDataFrame(t).repartition(3).cache() for t in (LEFT, RIGHT))
 
 
 def counted(rows: pa.Table) -> Counter[str]:
@@ -87,7 +87,7 @@ def test_the_sides_test_something():
     assert full["r"].null_count > 10
 
 
-@grid(how=KINDS, partitions=[1, 7, 50])
+@grid(how=KINDS, partitions=[1, 7, 20])
 def test_rows_are_those_of_the_native_join(sides, how, partitions):
     query = {"on": "x", "within": (3, 1), "how": how}
     found = tidegate.spark.band_join(
