@@ -186,7 +186,7 @@ def test_before_spark_4_1_the_partition_number_travels(spark, sides, monkeypatch
 
 
 def test_a_retried_task_gives_equal_rows(spark):
-    rows = 400
+    rows = 800
     frame = spark.range(rows, numPartitions=3).selectExpr("id", "id % 10 as ts")
 
     def fails_twice(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -179,7 +179,7 @@ def test_then_runs_in_the_task(files):
 
 
 def test_a_retried_task_gives_equal_rows(spark):
-    rows = 400
+    rows = 800
     frame = spark.range(rows, numPartitions=3).selectExpr("id", "id % 10 as ts")
 
     def fails_twice(batch: pa.RecordBatch) -> pa.RecordBatch:
