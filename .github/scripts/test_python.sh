@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every Python test, on the installed package. Arguments go to pytest: test_python.sh -k cli.
 #
-# Two processes, each with whole files: while one waits for Spark, the other computes. A session of Spark takes some
-# gigabytes, so that there are no more of them.
+# Two processes, each with whole files: while one waits for Spark, the other computes. One of them has all files that
+# share the session of Spark, which takes some gigabytes: tests/python/conftest.py deals them.
 set -euo pipefail
 python -m pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder "$@"

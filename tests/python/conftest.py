@@ -6,16 +6,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import campaign
 
-# Examples have no deadline, for a busy machine would then fail tests of correct code.
+# Examples have no deadline, for a busy machine would then fail tests of correct code. What 100 of
+# them do not find, the thousands of a campaign are for.
 settings.register_profile(
     "tidegate",
-    max_examples=campaign.tries(200),
+    max_examples=campaign.tries(200 if campaign.ALL else 100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow] if campaign.ALL else [],
 )
@@ -42,12 +44,35 @@ SLOW = re.compile(
 """The files that `make quick` leaves out: Spark, other processes, signals, limits, real data."""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files that wait for Spark come first, so that short ones fill the processes in the end.
+CLUSTER = "test_spark_cluster"
+"""The file whose Spark is in processes of its own."""
 
-    A campaign gives each test as much more time as it tries more.
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """With `--dist loadfile`, one process has all files that share the session of Spark.
+
+    Another session would cost the start of Java, and once more Java's first run of each plan.
     """
-    items.sort(key=lambda item: "spark" not in item.path.name)
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - not every Python has it
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "spark" if "test_spark" in file and CLUSTER not in file else file
+
+    return Scheduling(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The files with Spark's session come first, then the cluster, both of which take minutes.
+
+    Short files fill the processes in the end. A campaign gives each test as much more time as it
+    tries more.
+    """
+    items.sort(key=lambda item: ("spark" not in item.path.name, item.path.stem == CLUSTER))
     for item in items:
         if SLOW.fullmatch(item.path.stem):
             item.add_marker("slow")

@@ -37,7 +37,7 @@ def start() -> SparkSession:
     """Start the session, or return the one that runs. A task may fail three times.
 
     Spark interprets its plans: to compile one takes longer than to run it on a few rows. The
-    sessions of `cluster_join.py` compile theirs.
+    session of `cluster.py` compiles them.
     """
     os.environ["PYSPARK_PYTHON"] = python()
     session = (

@@ -46,7 +46,7 @@ END = -1
 
 
 def write(folder: Path, batches: int, seed: int, rows: int = 40, grain: int = 1) -> None:
-    """Two folders of files, one each a micro-batch; the last two move the watermark.
+    """Two folders of files, one each a micro-batch; the last moves the watermark past all others.
 
     Times are multiples of `grain` microseconds.
     """
@@ -55,7 +55,7 @@ def write(folder: Path, batches: int, seed: int, rows: int = 40, grain: int = 1)
         (folder / side).mkdir(parents=True)
         # No value is 0, so that none is taken for a missing one.
         value = 1
-        for batch in range(batches + 2):
+        for batch in range(batches + 1):
             if batch < batches:
                 count = draw.randrange(1, rows)
                 table = _rows(draw, batch, count, value, grain)
@@ -155,7 +155,10 @@ class Sink:
 
 
 class Killer(Sink):
-    """The same, and Python's workers are killed after each batch."""
+    """The same, and Python's workers are killed after each batch.
+
+    The daemon that forks them is killed with the first ones: a new one takes seconds to start.
+    """
 
     def __init__(self, folder: Path, spark: SparkSession) -> None:
         super().__init__(folder)
@@ -164,7 +167,7 @@ class Killer(Sink):
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         super().__call__(frame, batch)
-        self.killed += kill_workers(self.java)
+        self.killed += kill_workers(self.java, daemon=not self.killed)
 
 
 def check(
@@ -214,7 +217,7 @@ def check_windows(
     assert len([row for row in rows if row["late"]]) == len(late) > 0
     streams = [in_order(used, "ts", days=False) for used in _used(files, late)]
     expected = tidegate.aggregate(streams, **{**WINDOWS, **arguments})
-    end = pc.min(files["left"][-2]["ts"]).as_py() - dt.timedelta(seconds=60)
+    end = pc.min(files["left"][-1]["ts"]).as_py() - dt.timedelta(seconds=60)
     results = [row for row in rows if not row["late"] and row["window_end"] < end]
     for row in results:
         del row["late"]
@@ -223,6 +226,13 @@ def check_windows(
         Counter(tuple(row.values()) for row in some) for some in (results, expected.to_pylist())
     ]
     assert counted[0] == counted[1]
+
+
+def on_time(folder: Path, *sides: str) -> list[pa.Table]:
+    """By side, the rows that are not late where a query reads only these sides."""
+    files = _files(folder)
+    files = {side: files[side] for side in sides}
+    return _used(files, _late(files, restarted=False))
 
 
 def _files(folder: Path) -> dict[str, list[pa.Table]]:
@@ -245,7 +255,7 @@ def _used(files: dict[str, list[pa.Table]], late: set[tuple[str, int]]) -> list[
     """By side, the rows that are not late, without those that only move the watermark."""
     sides = []
     for side, tables in files.items():
-        table = pa.concat_tables(tables[:-2])
+        table = pa.concat_tables(tables[:-1])
         kept = [(side, v) not in late for v in table["v"].to_pylist()]
         sides.append(table.filter(pa.array(kept)))
     return sides
@@ -272,8 +282,8 @@ def _counted(rows: list[dict[str, Any]]) -> Counter[Any]:
     return Counter((row["k"], *_values(row)) for row in rows)
 
 
-def kill_workers(java: int) -> int:
-    """Kill the Python processes of a JVM, and tell how many they were."""
+def kill_workers(java: int, *, daemon: bool) -> int:
+    """Kill the Python workers of a JVM, maybe their daemon too, and tell how many these were."""
     parents, names = {}, {}
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
@@ -286,7 +296,9 @@ def kill_workers(java: int) -> int:
     doomed = [
         pid
         for pid, name in names.items()
-        if b"pyspark.worker" in name and java in _ancestors(pid, parents)
+        if b"pyspark.worker" in name
+        and java in _ancestors(pid, parents)
+        and (daemon or parents[parents[pid]] == java)
     ]
     for pid in doomed:
         os.kill(pid, signal.SIGKILL)

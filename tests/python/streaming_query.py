@@ -29,9 +29,8 @@ def tried(name: str) -> list[str]:
     return list(QUERIES) if campaign.ALL else [name]
 
 
-def main() -> None:
-    folder, name = Path(sys.argv[1]), sys.argv[2]
-    spark = start()
+def run(spark: SparkSession, folder: Path, name: str) -> None:
+    """Go on with the query of this name until the input is used up."""
     with settings(spark, **streaming.STORE):
         query = (
             QUERIES[name](spark, folder)
@@ -44,4 +43,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(start(), Path(sys.argv[1]), sys.argv[2])

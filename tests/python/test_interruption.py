@@ -85,9 +85,9 @@ def in_child(script: str) -> str:
 FORKING = """
     import os, sys
     import pyarrow as pa, tidegate
-    table = pa.table({"ts": range(200_000), "k": [1] * 200_000})
+    table = pa.table({"ts": range(50_000), "k": [1] * 50_000})
     arguments = dict(on="ts", by="k", lower=-1, upper=1, threads=4)
-    assert tidegate.interval_join(table, table, **arguments).num_rows == 599_998
+    assert tidegate.interval_join(table, table, **arguments).num_rows == 149_998
     reader = tidegate.interval_join_batches(table, table, batch_rows=100, **arguments)
     next(reader)
     child = os.fork()
@@ -105,7 +105,7 @@ FORKING = """
 @needs_fork
 def test_a_forked_child_can_join():
     action = "print(tidegate.interval_join(table, table, **arguments).num_rows, flush=True)"
-    assert in_child(FORKING.replace("{in_child}", action)) == "599998\n599898\n"
+    assert in_child(FORKING.replace("{in_child}", action)) == "149998\n149898\n"
 
 
 @needs_fork
@@ -117,13 +117,13 @@ def test_a_reader_from_before_the_fork_raises(action):
     output = in_child(FORKING.replace("{in_child}", action))
     assert output.startswith("ClosedError this reader was made before the process forked")
     # The parent's reader is as it was.
-    assert output.endswith("\n599898\n")
+    assert output.endswith("\n149898\n")
 
 
 @needs_fork
 def test_a_child_lets_go_of_a_reader_from_before_the_fork():
     action = "del reader; print('gone', flush=True)"
-    assert in_child(FORKING.replace("{in_child}", action)) == "gone\n599898\n"
+    assert in_child(FORKING.replace("{in_child}", action)) == "gone\n149898\n"
 
 
 def test_a_process_ends_while_a_reader_works():

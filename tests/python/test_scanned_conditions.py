@@ -131,12 +131,11 @@ def test_long_windows_are_scanned_in_parts(rows: int) -> None:
     numbers = pa.array((i * 7919 % 10_000 for i in range(rows)), pa.int32())
     table = pa.table({"ts": range(rows), "x": numbers, "y": numbers.cast(pa.float32())})
     where = "abs(left.x - right.x) <= 2 AND right.y BETWEEN left.y - 1 AND left.y + 1"
+    bounds = {"on": "ts", "lower": -4000, "upper": 100}
+    wanted = interval_join(table, table, where=f"({where}) OR FALSE", **bounds)
+    assert wanted.num_rows >= rows
     for threads in (1, 3):
-        bounds = {"on": "ts", "lower": -4000, "upper": 100, "threads": threads}
-        found = interval_join(table, table, where=where, **bounds)
-        wanted = interval_join(table, table, where=f"({where}) OR FALSE", **bounds)
-        assert found.equals(wanted)
-        assert found.num_rows >= rows
+        assert interval_join(table, table, where=where, threads=threads, **bounds).equals(wanted)
 
 
 def test_explain_says_what_is_scanned() -> None:
@@ -159,8 +158,8 @@ LINEAR = [
     "left.n + right.n > 90000",
     "abs(left.n + right.n - 100000) <= left.m",
     "3 * left.n - 2 * right.n = left.m",
-    "left.f + right.f BETWEEN 0.3 AND 0.300001",
-    "abs(left.f - right.f) <= left.g / 1e6",
+    "left.f + right.f BETWEEN 0.3 AND 0.300005",
+    "abs(left.f - right.f) <= left.g / 3e5",
     "right.f + left.f - 2 * left.g > 0.9",
     "(left.n + right.n) / 2 < 1000.5",
 ]
@@ -171,19 +170,19 @@ def test_linear_forms_are_scanned_in_every_join(where: str) -> None:
     random = np.random.Generator(np.random.PCG64(5))
 
     def table() -> pa.Table:
-        n, m = random.integers(0, 100_000, 4000), random.integers(0, 50, 4000)
-        f, g = random.random(4000), random.random(4000)
-        return pa.table({"ts": range(4000), "n": n, "m": m, "f": f, "g": g})
+        n, m = random.integers(0, 100_000, 2000), random.integers(0, 50, 2000)
+        f, g = random.random(2000), random.random(2000)
+        return pa.table({"ts": range(2000), "n": n, "m": m, "f": f, "g": g})
 
     left, right = table(), table()
     evaluated = f"({where}) OR FALSE"
-    query = {"on": "ts", "window": 1500}
+    query = {"on": "ts", "window": 800}
     wanted = window_join(left, right, where=evaluated, **query)
-    assert 0 < wanted.num_rows < 3000 * 4000
+    assert 0 < wanted.num_rows < 1600 * 2000
     for algorithm in ("auto", "scalejoin"):
         found = window_join(left, right, where=where, algorithm=algorithm, threads=2, **query)
         assert found.equals(wanted)
-    bounds = {"on": "ts", "lower": -1500, "upper": 1500}
+    bounds = {"on": "ts", "lower": -800, "upper": 800}
     assert interval_join(left, right, where=where, **bounds).equals(wanted)
     with window_join_batches(left, right, where=where, **query) as reader:
         assert reader.stats()["where"] != "evaluated on every pair"

@@ -163,7 +163,7 @@ def test_closed(spark, closed):
 
 @pytest.mark.parametrize(
     ("partitions", "adaptive", "shuffled"),
-    [(1, True, 2), (7, False, 7), (50, True, 50), *more((2, False, 50), (7, True, 1))],
+    [(1, True, 2), (7, False, 7), (20, True, 20), *more((2, False, 50), (50, True, 1))],
 )
 def test_numbers_of_partitions_change_no_row(spark, sides, partitions, adaptive, shuffled):
     query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s", "how": "full"}

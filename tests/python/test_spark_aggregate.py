@@ -97,7 +97,7 @@ def test_rows_are_those_of_the_native_call(spark, aggs, parallelism):
     same(spark, [rows(1)], by="key", aggs=aggs, **WINDOWS, parallelism=parallelism)
 
 
-@grid(aggs=[COMBINED, ORDERED], partitions=[1, 50, *more(2, 7)])
+@grid(aggs=[COMBINED, ORDERED], partitions=[1, 20, *more(2, 50)])
 def test_numbers_of_partitions_change_no_row(spark, aggs, partitions):
     division = {"partitions": partitions, "parallelism": "hybrid"}
     same(spark, [rows(2)], by="key", aggs=aggs, **WINDOWS, **division)

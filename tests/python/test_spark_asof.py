@@ -82,7 +82,7 @@ LAST = {"on": "ts", "by": "key"}
 @pytest.fixture(scope="module")
 def sides(spark):
     """Both tables, each in more Spark partitions than there are cores."""
-    return tuple(spark.createDataFrame(t).repartition(5, "x").cache() for t in SIDES)
+    return tuple(spark.createDataFrame(t).repartition(3, "x").cache() for t in SIDES)
 
 
 def rows_of(table: pa.Table) -> list[str]:

@@ -58,12 +58,12 @@ def table(seed: int, rows: int, payload: str) -> pa.Table:
     )
 
 
-LEFT, RIGHT = table(1, 300, "l"), table(2, 250, "r")
+LEFT, RIGHT = table(1, 150, "l"), table(2, 120, "r")
 
 
 @pytest.fixture(scope="module")
 def sides(spark):
-    return tuple(spark.createDataFrame(t).repartition(5).cache() for t in (LEFT, RIGHT))
+    return tuple(spark.createDataFrame(t).repartition(3).cache() for t in (LEFT, RIGHT))
 
 
 def counted(rows: pa.Table) -> Counter[str]:
@@ -81,13 +81,13 @@ def same(found: Any, left: pa.Table = LEFT, right: pa.Table = RIGHT, **arguments
 
 def test_the_sides_test_something():
     pairs = tidegate.band_join(LEFT, RIGHT, on="x", within=3)
-    assert 10_000 < pairs.num_rows < 50_000
+    assert 2_000 < pairs.num_rows < 12_000
     full = tidegate.band_join(LEFT, RIGHT, on="x", within=3, how="full")
-    assert full["l"].null_count > 10
-    assert full["r"].null_count > 10
+    assert full["l"].null_count > 5
+    assert full["r"].null_count > 5
 
 
-@grid(how=KINDS, partitions=[1, 7, 50])
+@grid(how=KINDS, partitions=[1, 7, 20])
 def test_rows_are_those_of_the_native_join(sides, how, partitions):
     query = {"on": "x", "within": (3, 1), "how": how}
     found = tidegate.spark.band_join(
@@ -109,7 +109,7 @@ def test_a_small_side_is_sent_whole(sides, how):
 @grid(parallelism=["key", "value", "hybrid"], how=["inner", "full", "anti"])
 def test_with_keys_and_two_columns(sides, how, parallelism):
     query = {"on": ["y", "x"], "within": {"x": 100, "y": (None, 2.5)}, "by": "key", "how": how}
-    query |= {"where": "left.l <= right.r + 200"}
+    query |= {"where": "left.l <= right.r + 90"}
     found = tidegate.spark.band_join(*sides, **query, parallelism=parallelism, partitions=4)
     same(found, **query)
 

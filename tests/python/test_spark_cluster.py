@@ -1,25 +1,26 @@
-"""A standalone cluster on this machine, a master and two workers, of which an executor is killed.
+"""A cluster on this machine, whose executors are processes of their own, and some are killed.
 
 What `local[*]` cannot show: tasks in other processes than the driver, which get the plan and the
-broadcast side over the network, and executors that take rows with them when they go.
+broadcast side over the network, and executors that take rows with them when they go. Spark's
+`local-cluster` is its standalone cluster, with the master and the workers in the driver's process.
+One application does all that the tests look at, since to start one takes longer than its queries.
 """
 
 import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyspark
+import pyarrow.parquet as pq
 import pytest
 
-import cluster_join
-import cluster_stream
+pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
+
+import cluster
 import spark_session
 import streaming
 import streaming_query
@@ -28,112 +29,84 @@ from cases import more
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the executor in /proc")
 
-SPARK = Path(pyspark.__file__).parent
+ROOT = Path(__file__).parents[2]
+CLUSTER = "local-cluster[2,1,1024]"
+PARALLELISMS = ["hybrid", *more("broadcast")]
+QUERIES = streaming_query.tried("aggregate")
 
 
-@contextmanager
-def daemon(log: Path, name: str, *arguments: str) -> Iterator[None]:
-    """One of Spark's daemons, its output in a file."""
-    environment = {
-        **os.environ,
-        "SPARK_HOME": str(SPARK),
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": spark_session.JVM,
-        "PYSPARK_PYTHON": spark_session.python(),
-    }
-    command = [SPARK / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", *arguments]
-    with log.open("w") as output:
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def said(log: Path, pattern: str) -> str:
-    """What a daemon has written, once it has."""
-    for _ in range(1_200):
-        found = re.search(pattern, log.read_text())
-        if found:
-            return found[0]
-        time.sleep(0.1)
-    pytest.fail(f"{log.name}: no {pattern!r} in\n{log.read_text()}")
+def readme(begin: str) -> str:
+    """What the README has between this and the end of the block."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    [found] = re.findall(rf"## From PySpark\n.*?```{begin}\n(.*?)```", text, re.DOTALL)
+    return found
 
 
 @pytest.fixture(scope="module")
-def master(tmp_path_factory) -> Iterator[str]:
+def left_by(tmp_path_factory) -> Callable[[str], Path]:
+    """The application has run; give what a part of it has left."""
     folder = tmp_path_factory.mktemp("cluster")
-    here = ("--host", "127.0.0.1", "--webui-port", "0")
-    with ExitStack() as stack:
-        log = folder / "master"
-        stack.enter_context(daemon(log, "master.Master", *here, "--port", "0"))
-        url = said(log, r"spark://127\.0\.0\.1:\d+")
-        for number in range(2):
-            log = folder / f"worker{number}"
-            room = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder))
-            stack.enter_context(daemon(log, "worker.Worker", *here, *room, url))
-            said(log, "Successfully registered with master")
-        yield url
-
-
-def ran(*command: object, **environment: str) -> str:
-    """What a script on the cluster prints."""
+    example = readme("python")
+    assert '.master("local[*]")' in example
+    (folder / "example.py").write_text(example.replace("local[*]", CLUSTER))
+    # What an administrator sets for all programs, so that short jobs do not wait for Java.
+    (folder / "spark-defaults.conf").write_text(
+        f"spark.driver.extraJavaOptions {spark_session.JVM}\n"
+        f"spark.executor.extraJavaOptions {spark_session.JVM}\n"
+        "spark.python.daemon.module spark_daemon\n"
+        "spark.sql.shuffle.partitions 4\n"
+        "spark.ui.enabled false\n"
+    )
+    for query in QUERIES:
+        streaming.write(folder / query, 2, seed=5)
     run = subprocess.run(
-        [sys.executable, *map(str, command)],
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYSPARK_PYTHON": spark_session.python(), **environment},
+        [sys.executable, cluster.__file__, folder, ",".join(PARALLELISMS), ",".join(QUERIES)],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "PYSPARK_PYTHON": spark_session.python(),
+            "SPARK_CONF_DIR": str(folder),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
         capture_output=True,
         text=True,
         check=False,
     )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+
+    def left(name: str) -> Path:
+        assert (folder / name).exists(), run.stderr
+        return folder / name
+
+    return left
 
 
-@pytest.mark.parametrize("parallelism", ["hybrid", *more("broadcast")])
-def test_an_executor_that_is_killed_costs_no_row(master, tmp_path, parallelism):
-    marker = tmp_path / "killed"
-    printed = ran(cluster_join.__file__, master, marker, parallelism)
-    assert marker.exists()
-    ids = np.arange(cluster_join.ROWS)
-    table = pa.table({"id": ids, "key": ids % 7, "ts": ids * 3})
-    pairs = tidegate.interval_join(table, table, on="ts", by="key", lower=-50, upper=50)
-    numbers = pairs["id"].to_numpy() * cluster_join.ROWS + pairs["id_right"].to_numpy()
-    expected = [len(numbers), len(np.unique(numbers)), int(numbers.sum())]
-    assert list(map(int, printed.split())) == expected
-
-
-@pytest.mark.parametrize("query", streaming_query.tried("aggregate"))
-def test_executors_of_a_stream_that_are_killed_cost_no_row(master, tmp_path, query):
-    pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
-    streaming.write(tmp_path, 5, seed=5)
-    ran(cluster_stream.__file__, master, tmp_path, query)
-    assert len(cluster_stream.markers(tmp_path)) == cluster_stream.KILLS
-    # The sink's own log tells which files count.
-    found = spark_session.start().read.parquet(str(tmp_path / "found")).toArrow()
-    if query == "aggregate":
-        streaming.check_windows(tmp_path, found, aggs=streaming_query.AGGS)
-    else:
-        streaming.check(tmp_path, found, how=streaming_query.HOW)
-
-
-def test_the_example_of_the_readme_needs_no_more_than_the_address_of_a_cluster(master, tmp_path):
-    text = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
-    [example] = re.findall(r"## From PySpark\n\n```python\n(.*?)```", text, re.DOTALL)
-    [shown] = re.findall(r"## From PySpark.*?```text\n(.*?)```", text, re.DOTALL)
-    assert '.master("local[*]")' in example
-    script = tmp_path / "example.py"
-    script.write_text(example.replace("local[*]", master))
-    # What an administrator sets for all programs, so that short jobs do not wait for Java.
-    (tmp_path / "spark-defaults.conf").write_text(
-        f"spark.driver.extraJavaOptions {spark_session.JVM}\n"
-        f"spark.executor.extraJavaOptions {spark_session.JVM}\n"
-        "spark.sql.shuffle.partitions 4\n"
-        "spark.ui.enabled false\n"
-    )
-    printed = ran(script, SPARK_CONF_DIR=str(tmp_path))
+def test_the_example_of_the_readme_needs_no_more_than_the_address_of_a_cluster(left_by):
+    printed = left_by("example.txt").read_text()
     # Spark's own averages differ in their last digits, as it adds up what comes first.
-    found, expected = (re.findall(r"[A-Z]{3}|\d+\.\d{9}", text) for text in (printed, shown))
+    found, expected = (
+        re.findall(r"[A-Z]{3}|\d+\.\d{9}", text) for text in (printed, readme("text"))
+    )
     assert found == expected
     assert len(found) == 9
+
+
+@pytest.mark.parametrize("parallelism", PARALLELISMS)
+def test_an_executor_that_is_killed_costs_no_row(left_by, parallelism):
+    assert left_by(f"killed-{parallelism}")
+    ids = np.arange(cluster.ROWS)
+    table = pa.table({"id": ids, "key": ids % 7, "ts": ids * 3})
+    pairs = tidegate.interval_join(table, table, on="ts", by="key", lower=-50, upper=50)
+    numbers = pairs["id"].to_numpy() * cluster.ROWS + pairs["id_right"].to_numpy()
+    expected = [len(numbers), len(np.unique(numbers)), int(numbers.sum())]
+    assert [*map(int, left_by(parallelism).read_text().split())] == expected
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_executors_of_a_stream_that_are_killed_cost_no_row(left_by, query):
+    rows = pq.read_table(left_by(f"{query}/rows.parquet"))
+    folder = left_by(query)
+    assert len(cluster.markers(folder)) == cluster.KILLS
+    if query == "aggregate":
+        streaming.check_windows(folder, rows, aggs=streaming_query.AGGS)
+    else:
+        streaming.check(folder, rows, how=streaming_query.HOW)

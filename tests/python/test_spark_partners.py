@@ -122,7 +122,7 @@ AGGS = {
 @pytest.fixture(scope="module")
 def sides(spark):
     """Both tables, each in more Spark partitions than there are cores."""
-    return tuple(spark.createDataFrame(t).repartition(5, "x").cache() for t in (LEFT, RIGHT))
+    return tuple(spark.createDataFrame(t).repartition(3, "x").cache() for t in (LEFT, RIGHT))
 
 
 def rows_of(table: pa.Table) -> list[str]:

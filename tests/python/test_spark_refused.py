@@ -87,7 +87,7 @@ def test_an_output_mode_that_cannot_work(spark, folder, tmp_path, query):
 
 
 def test_a_schema_that_has_changed_at_a_restart(spark, tmp_path):
-    streaming.write(tmp_path, 2, seed=2)
+    streaming.write(tmp_path, 1, seed=2)
     sink = streaming.Sink(tmp_path)
     with streaming.held_back(tmp_path):
         sink.drain(streaming.joined(spark, tmp_path))

@@ -35,7 +35,7 @@ def spark():
     ("how", "mode"), [("inner", "append"), ("semi", "update"), *more(("full", "append"))]
 )
 def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, how, mode):
-    streaming.write(tmp_path, 3, seed=len(how))
+    streaming.write(tmp_path, 2, seed=2 + len(how))
     found = streaming.Sink(tmp_path, mode).drain(streaming.joined(spark, tmp_path, how=how))
     streaming.check(tmp_path, found, how=how)
 
@@ -43,7 +43,7 @@ def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, how, mode):
 # A full join is not divided.
 @pytest.mark.parametrize("how", ["full", *more("left")])
 def test_without_a_key(spark, tmp_path, how):
-    streaming.write(tmp_path, 3, seed=1)
+    streaming.write(tmp_path, 2, seed=1)
     found = streaming.Sink(tmp_path).drain(
         streaming.joined(spark, tmp_path, by=None, how=how, suffix="_right")
     )
@@ -51,7 +51,7 @@ def test_without_a_key(spark, tmp_path, how):
 
 
 def test_rows_of_a_key_in_many_buckets(spark, tmp_path):
-    streaming.write(tmp_path, 3, seed=2)
+    streaming.write(tmp_path, 2, seed=2)
     found = streaming.Sink(tmp_path).drain(
         streaming.joined(spark, tmp_path, how="right", parallelism="hybrid")
     )
@@ -59,7 +59,7 @@ def test_rows_of_a_key_in_many_buckets(spark, tmp_path):
 
 
 def test_a_silent_side_holds_nothing_back_if_spark_is_told_so(spark, tmp_path):
-    streaming.write(tmp_path, 3, seed=7)
+    streaming.write(tmp_path, 2, seed=7)
     for path in sorted((tmp_path / "right").iterdir())[1:]:
         path.unlink()
     with settings(spark, spark__sql__streaming__multipleWatermarkPolicy="max"):
@@ -92,7 +92,7 @@ def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
 
 
 def test_a_checkpoint_of_another_query_is_refused(spark, tmp_path):
-    streaming.write(tmp_path, 3, seed=5)
+    streaming.write(tmp_path, 1, seed=5)
     sink = streaming.Sink(tmp_path)
     with streaming.held_back(tmp_path):
         # The first batch leaves state in every bucket, for no watermark has passed its rows.
@@ -111,10 +111,9 @@ def test_what_follows_the_join_in_its_call(spark, tmp_path):
         then=lambda batch: pa.record_batch({"rows": [batch.num_rows]}),
         then_schema="rows long",
     )
-    plain = streaming.joined(spark, tmp_path, late_as=None)
-    one, other = (streaming.Sink(tmp_path / name) for name in ("one", "other"))
-    rows = sum(one.drain(counting)["rows"].to_pylist())
-    assert rows == other.drain(plain).num_rows > 0
+    rows = sum(streaming.Sink(tmp_path).drain(counting)["rows"].to_pylist())
+    sides = streaming.on_time(tmp_path, *streaming.SIDES)
+    assert rows == tidegate.interval_join(*sides, **streaming.QUERY).num_rows > 0
 
 
 def test_columns_and_types(spark, tmp_path):

@@ -99,14 +99,14 @@ def check(folder: Path, found: pa.Table, join: str, late: set, **arguments: Any)
     ],
 )
 def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, join, arguments, spread):
-    streaming.write(tmp_path, 3, seed=1, grain=GRAIN)
+    streaming.write(tmp_path, 2, seed=3, grain=GRAIN)
     found = query(spark, tmp_path, join, **arguments, **spread)
     check(tmp_path, streaming.Sink(tmp_path).drain(found), join, set(), **arguments)
 
 
 @pytest.mark.parametrize(("join", "arguments"), [("interval_join", NEAR), ("asof_join", ASOF)])
 def test_late_rows_are_partners_of_none(spark, tmp_path, join, arguments):
-    streaming.write(tmp_path, 4, seed=2, grain=GRAIN)
+    streaming.write(tmp_path, 3, seed=2, grain=GRAIN)
     stream = query(spark, tmp_path, join, streaming.DELAY, **arguments, late_as="late")
     found = streaming.Sink(tmp_path).drain(stream)
     late = streaming._late(streaming._files(tmp_path), restarted=False)

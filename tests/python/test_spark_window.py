@@ -43,7 +43,7 @@ LEFT, RIGHT = table(1, 300, "l"), table(2, 250, "r")
 
 @pytest.fixture(scope="module")
 def sides(spark):
-    return tuple(spark.createDataFrame(t).repartition(5).cache() for t in (LEFT, RIGHT))
+    return tuple(spark.createDataFrame(t).repartition(3).cache() for t in (LEFT, RIGHT))
 
 
 def same(found, **arguments) -> None:
@@ -54,7 +54,7 @@ def same(found, **arguments) -> None:
     assert Counter(map(repr, rows.to_pylist())) == Counter(map(repr, expected.to_pylist()))
 
 
-@grid(how=KINDS, partitions=[1, 7, 50])
+@grid(how=KINDS, partitions=[1, 7, 20])
 def test_rows_are_those_of_the_native_join(sides, how, partitions):
     query = {"on": "ts", "window": ("30s", "5s"), "where": NEAR, "how": how}
     found = tidegate.spark.window_join(*sides, **query, partitions=partitions, parallelism="time")

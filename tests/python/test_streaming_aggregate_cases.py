@@ -390,14 +390,18 @@ def test_damage_is_found_wherever_it_is():
     snapshot = used().snapshot()
     rng = random.Random(1)  # noqa: S311 - no secret
     arguments = {"aggs": {"n": agg.count(), "v": agg.first("v")}, "lateness": 3}
+    # A refused snapshot leaves it as it was.
+    windows = new(**arguments)
     for place in range(len(snapshot)):
         damaged = bytearray(snapshot)
         damaged[place] ^= 1 << rng.randrange(8)
         with pytest.raises(StateError):
-            new(**arguments).restore(bytes(damaged))
+            windows.restore(bytes(damaged))
     for length in range(len(snapshot)):
         with pytest.raises(StateError):
-            new(**arguments).restore(snapshot[:length])
+            windows.restore(snapshot[:length])
+    windows.restore(snapshot)
+    assert windows.snapshot() == snapshot
 
 
 @pytest.mark.parametrize(
