@@ -38,7 +38,7 @@ quick: $(DEVELOP) ## Run the core of each room: Rust unit tests, and Python test
 	$(SCRIPTS)/test_rust.sh --lib
 	CAMPAIGN=0.2 $(SCRIPTS)/test_python.sh -m "not slow"
 
-test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and Spark.
+test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and Spark; the benches are `make check`'s.
 	$(SCRIPTS)/format_rust.sh
 	$(SCRIPTS)/lint_rust.sh
 	$(SCRIPTS)/test_rust.sh
@@ -63,7 +63,7 @@ campaign: $(DEVELOP) ## Attack for hours: fuzz targets, random tests that try fa
 
 check: $(DEVELOP) ## Check format, lints, types and stubs; run no tests.
 	$(SCRIPTS)/format_rust.sh
-	$(SCRIPTS)/lint_rust.sh
+	$(SCRIPTS)/lint_rust.sh --workspace
 	$(SCRIPTS)/lint_python.sh
 	$(SCRIPTS)/types_python.sh
 
