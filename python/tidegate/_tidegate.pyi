@@ -2206,10 +2206,10 @@ def overlap_join(
     `l.by == r.by` and `where` holds. With `closed="left"`, `<` stands for `<=`. A null start or end
     overlaps nothing.
 
-    Nothing grows with the product of the inputs, and a few rows that are much longer than the
-    others slow none of these down: right rows are listed that are open at some times, so that a
-    left row is compared with twice as many rows as it has pairs, and a few more (the window lists
-    of Chazelle, "Filtering Search", 1986). With counts as the only `aggs`, no pair is looked at.
+    Nothing grows with the product of the inputs. A few very long rows do not slow the others down:
+    the right rows that are open at some times are listed, so that a left row is compared with no
+    more than twice its pairs, or seven rows more (the window lists of Chazelle, "Filtering Search",
+    1986). With counts as the only `aggs`, no pair is looked at, unless `where` reads both sides.
 
     Example:
         The jobs that ran while an alarm was on:
@@ -2253,9 +2253,9 @@ def overlap_join(
             pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
             `__arrow_c_array__`.
         right: The right input, as Arrow data of any of these kinds.
-        on: The start and the end column of both sides, or a pair of such pairs if the two sides
-            name them differently, as in `(("ts", "ts"), ("start", "end"))`: a row that has one time
-            overlaps the intervals that it lies in. They have integers, dates or timestamps.
+        on: The start and the end column of both sides, or a pair of names for each side, as in
+            `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
+            it lies in. The columns have integers, dates or timestamps.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
@@ -2340,9 +2340,9 @@ def overlap_join_batches(
             pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
             `__arrow_c_array__`.
         right: The right input, as Arrow data of any of these kinds.
-        on: The start and the end column of both sides, or a pair of such pairs if the two sides
-            name them differently, as in `(("ts", "ts"), ("start", "end"))`: a row that has one time
-            overlaps the intervals that it lies in. They have integers, dates or timestamps.
+        on: The start and the end column of both sides, or a pair of names for each side, as in
+            `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
+            it lies in. The columns have integers, dates or timestamps.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL

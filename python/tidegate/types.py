@@ -61,7 +61,7 @@ Names: TypeAlias = str | tuple[str, str]
 """A column's name on both sides, or its names on the left and the right."""
 
 IntervalNames: TypeAlias = tuple[str, str] | tuple[tuple[str, str], tuple[str, str]]
-"""A start and an end column of both sides, or a pair of such for the left and the right."""
+"""The start and the end column of both sides, or a pair of names for each side."""
 
 KeyNames: TypeAlias = str | Sequence[Names] | Mapping[str, str]
 """Key columns: a name, a sequence of names or pairs, or a mapping from left to right names."""

@@ -314,7 +314,8 @@ CALLS = {
         for algorithm in ("auto", "sort", "buckets")
     },
     "overlap_join": """
-        call = lambda: [tg.overlap_join(T, T, on=("ts", "ts"), by="k") for _ in iter(int, 1)]
+        arguments = dict(on=("k", "k"), aggs={"sum": tg.agg.sum("x")})
+        call = lambda: [tg.overlap_join(T, T, **arguments) for _ in iter(int, 1)]
     """,
     "overlap_join where": """
         call = lambda: tg.overlap_join(T, T, on=("k", "k"), where=W)

@@ -329,10 +329,30 @@ def test_more_pairs_than_memory_are_handed_on():
     assert counts["n"].to_pylist() == [200_000] * 200_000
 
 
+def test_more_candidates_than_a_page_has():
+    # 9 million pairs.
+    sides = [
+        pa.table({"start": np.arange(3_000), "end": np.full(3_000, 10**6), name: np.arange(3_000)})
+        for name in ("l", "r")
+    ]
+    found = tg.overlap_join(*sides, on=("start", "end"), how="full", columns=["l", "r"])
+    assert np.array_equal(found["l"].to_numpy(), np.repeat(np.arange(3_000), 3_000))
+    assert np.array_equal(found["r"].to_numpy(), np.tile(np.arange(3_000), 3_000))
+    aggs = {"n": tg.agg.count(), "last": tg.agg.last("r"), "sum": tg.agg.sum("r")}
+    sums = tg.overlap_join(*sides, on=("start", "end"), aggs=aggs, columns=["l"])
+    last = {"l": 2_999, "n": 3_000, "last": 2_999, "sum": 4_498_500}
+    assert sums.slice(2_999).to_pylist() == [last]
+    assert sums["sum"].unique().to_pylist() == [4_498_500]
+
+
 def test_a_limit_on_rows():
     rows_ = intervals(1, 2_000, is_sorted=True, keys=1)
-    with pytest.raises(tg.MemoryLimitError, match="more than max_rows = 10"):
-        tg.overlap_join(rows_, rows_, on=("start", "end"), max_rows=10)
+    pairs = tg.overlap_join(rows_, rows_, on=("start", "end")).num_rows
+    assert tg.overlap_join(rows_, rows_, on=("start", "end"), max_rows=pairs).num_rows == pairs
+    message = f"at least {pairs} rows, more than max_rows = {pairs - 1}"
+    for function in (tg.overlap_join, tg.overlap_join_batches):
+        with pytest.raises(tg.MemoryLimitError, match=message):
+            function(rows_, rows_, on=("start", "end"), max_rows=pairs - 1)
 
 
 ROWS = pa.table({"start": [1, 7], "end": [2, 5], "ts": pa.array([0, 1], pa.timestamp("us"))})
@@ -368,7 +388,7 @@ GOOD = pa.table({"start": [1], "end": [2], "f": [1.5]})
         (
             {"on": "start"},
             TypeError,
-            'on: expected the names of the start and the end column, as in ("start", "end"), or',
+            'on: expected a tuple of the names of the start and the end column, as in ("start"',
         ),
         (
             {"on": ("start", "start"), "closed": "right"},
@@ -406,10 +426,16 @@ def test_the_plan_says_what_would_be_done():
     assert lines[:4] == [
         "overlap_join (inner)",
         "  overlap    left.start <= right.end and right.start <= left.end",
-        "  common     at least 3 integer",
+        "  common     at least 3 steps from the later start to the earlier end",
         "  key        start = f",
     ]
     counted = tg.explain(
         tg.overlap_join_batches, GOOD, GOOD, on=("start", "end"), aggs={"n": tg.agg.count()}
     )
     assert "two places a left row, however many partners it has" in counted
+    assert "a pair" not in counted
+    query = {"on": ("start", "end"), "aggs": {"n": tg.agg.count()}}
+    one_sided = tg.explain(tg.overlap_join, GOOD, GOOD, **query, where="right.f > 1")
+    assert "two places a left row" in one_sided
+    both_sides = tg.explain(tg.overlap_join, GOOD, GOOD, **query, where="left.f > right.f")
+    assert "two places a left row" not in both_sides

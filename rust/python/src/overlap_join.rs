@@ -46,8 +46,7 @@ fn sides(on: Given) -> PyResult<[(String, String); 2]> {
     }
     let kind = on.get_type();
     Err(PyTypeError::new_err(format!(
-        "on: expected the names of the start and the end column, as in (\"start\", \"end\"), or a \
-         pair of such for the left and the right side, as in ((\"ts\", \"ts\"), (\"start\", \
-         \"end\")), got {kind}"
+        "on: expected a tuple of the names of the start and the end column, as in (\"start\", \
+         \"end\"), or one for each side, as in ((\"ts\", \"ts\"), (\"start\", \"end\")), got {kind}"
     )))
 }

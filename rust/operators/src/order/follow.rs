@@ -13,8 +13,8 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 /// Rows of a task, so that a stop is seen soon and threads finish together.
 const TASK_ROWS: usize = 1 << 16;
 
-/// The most keys a thread remembers its place in the group of: 12 bytes each, a good part of a 2
-/// MiB cache.
+/// The most keys a thread remembers its place in the group of: up to 12 bytes each, a good part of
+/// a 2 MiB cache.
 const CURSORS: usize = 1 << 16;
 
 /// Finds something for each row, given a place that an earlier row of its key has reached.

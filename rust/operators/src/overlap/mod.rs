@@ -12,22 +12,24 @@
 //! 1. *Group* ([`order`](crate::order)): the right rows are partitioned by key, and put in the order
 //!    of their starts within a key. The partners of a left row that start within it are neighbours.
 //! 2. *Windows* ([`windows`]): the partners that start before it are still open where it starts.
-//!    Lists of open rows are kept for some times, so chosen that all lists together have no more
-//!    entries than there are rows, and at least half of the rows that a left row looks at are
-//!    partners, but for a few.
+//!    Lists of open rows are kept for some times. All lists together have no more entries than there
+//!    are rows. A left row looks at no more than twice its partners, or seven rows more.
 //! 3. *Follow*: for each left row the last list before its start is found, and the last right row
 //!    that starts before its end. Both hardly move from one left row of a key to the next.
 //! 4. *List* ([`Overlaps::matches`]): the rows of that list, and the rows that start between it and
 //!    the end of the left row, are compared with the start of the left row.
 //!
-//! The work is O((n + m) log m + pairs) however long the rows are: a few long rows stand in lists,
-//! and slow no other row down. Only the number of pairs is cheaper still ([`count_overlaps`]): of
-//! the rows that start before the end, those have no pair that end before the start.
+//! The work is O(n log n + m log m + pairs) however long the rows are: a few long rows stand in
+//! lists, and slow no other row down. Where right rows are not in the order of their starts, the
+//! partners of each left row are sorted, too. The number of pairs alone is cheaper
+//! ([`count_overlaps`]). It is the number of rows that start before the end, less the rows that end
+//! before the start.
 //!
 //! # Trade-offs
 //!
-//! The right side is copied as (end, row number), 12 bytes a row, and up to 4 bytes a row stand in
-//! lists. A left row costs 8 bytes, and a pair 4. Rows are numbered in 32 bits.
+//! The right side is copied as (end, row number), 12 bytes a row. Up to 4 bytes a row stand in lists,
+//! and a window costs 16 bytes: one for each key, and at most one for eight rows. A left row costs 8
+//! bytes, and a pair 4, twice while a page is put together. Rows are numbered in 32 bits.
 //!
 //! # Sources
 //!
@@ -102,7 +104,8 @@ pub struct Overlaps {
 
 impl Overlaps {
     /// Finds how far each left row reaches among the right rows. `key_count` bounds the keys of both
-    /// sides. Rows whose end lies before their start are compared as they are.
+    /// sides. Rows whose end lies before their start are compared as they are; what is said of the
+    /// work and the memory does not hold for them.
     ///
     /// # Panics
     ///
@@ -194,9 +197,12 @@ impl Follow for Reach<'_> {
 
     #[inline]
     fn next(&self, window: &mut u32, key: u32, row: usize, start: i64) -> Reached {
+        let (first, end) = (self.right.starts[key as usize], self.right.starts[key as usize + 1]);
+        if first == end {
+            return Reached::default();
+        }
         let after = self.windows.of_key(key).end as usize;
         *window = gallop(&self.windows.times()[..after], *window, |time| time <= start) - 1;
-        let (first, end) = (self.right.starts[key as usize], self.right.starts[key as usize + 1]);
         let group = &self.right.ts()[..end as usize];
         let from = self.windows.first_after(*window);
         let begins = |ts| ts <= self.ends[row];

@@ -17,7 +17,7 @@ use super::by_place;
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::order::{Groups, gallop};
 
-/// At least so many rows end in a window: comparing a few rows takes less time than finding a
+/// The fewest rows that end in a window: comparing a few rows takes less time than finding a
 /// window.
 const ENDED: u32 = 8;
 
@@ -37,7 +37,7 @@ struct Window {
     /// The place of the first row that starts in it.
     first: u32,
     /// Where its list begins.
-    list: usize,
+    list: u32,
 }
 
 /// The windows of all keys, over the right rows.
@@ -107,19 +107,21 @@ impl Windows {
             ascending: groups.ascending(),
         };
         for part in parts {
-            let listed = windows.open.len();
+            let listed = place(windows.open.len());
             for count in part.counts {
                 windows.starts.push(windows.starts[windows.starts.len() - 1] + count);
             }
             let moved = |window: Window| Window { list: window.list + listed, ..window };
             memory::reserve(&mut windows.open, part.open.len());
+            memory::reserve(&mut windows.times, part.times.len());
+            memory::reserve(&mut windows.windows, part.windows.len() + 1);
             windows.times.extend(part.times);
             windows.windows.extend(part.windows.into_iter().map(moved));
             windows.open.extend(part.open);
         }
-        let end = Window { first: 0, list: windows.open.len() };
-        // Rows without a key have the first window, also where there is no key.
-        windows.windows.extend(if keys == 0 { vec![end; 2] } else { vec![end] });
+        let end = Window { first: 0, list: place(windows.open.len()) };
+        // Rows without partners have the first window, also where there is none.
+        windows.windows.extend(if windows.times.is_empty() { vec![end; 2] } else { vec![end] });
         Ok(windows)
     }
 
@@ -149,7 +151,7 @@ impl Windows {
     #[inline]
     pub(super) fn candidates(&self, reached: Reached) -> usize {
         let [window, next] = [0, 1].map(|nth| self.windows[reached.window as usize + nth]);
-        next.list - window.list + reached.end.saturating_sub(window.first) as usize
+        (next.list - window.list) as usize + reached.end.saturating_sub(window.first) as usize
     }
 
     /// Adds the right rows that overlap a left row with this start to `rows`, in row order, and
@@ -165,11 +167,13 @@ impl Windows {
         let [window, next] = [0, 1].map(|nth| self.windows[reached.window as usize + nth]);
         let candidates = self.candidates(reached);
         if candidates >= places.len() {
+            let more = candidates + 1 - places.len();
+            memory::reserve(places, more);
             places.resize(candidates + 1, 0);
         }
         // No branch depends on whether a row is open.
         let mut count = 0;
-        for &place in &self.open[window.list..next.list] {
+        for &place in &self.open[window.list as usize..next.list as usize] {
             places[count] = place;
             let is_open = self.ends[place as usize] >= start && place < reached.end;
             count += usize::from(is_open);
@@ -182,6 +186,7 @@ impl Windows {
             }
         }
         let places = &places[..count];
+        memory::reserve(rows, count);
         match &self.numbers {
             None => rows.extend_from_slice(places),
             Some(numbers) => {
@@ -196,6 +201,11 @@ impl Windows {
     }
 }
 
+/// A place in the lists, which have no more entries than there are rows.
+fn place(at: usize) -> u32 {
+    u32::try_from(at).expect("rows that do not end before they start")
+}
+
 impl Part {
     /// Adds the windows of the key whose rows are at these places.
     fn add(
@@ -205,6 +215,9 @@ impl Part {
         sorted_ends: &[i64],
         at: std::ops::Range<usize>,
     ) {
+        if at.is_empty() {
+            return self.counts.push(0);
+        }
         let windows = self.windows.len();
         let (starts, sorted_ends) = (&starts[..at.end], &sorted_ends[..at.end]);
         // The last window: the place of the first row in it, the rows that have ended before it,
@@ -220,7 +233,7 @@ impl Part {
             let listed = self.open.len() - list;
             let open_or_ended = listed + (next_first - first) as usize;
             if 2 * (have_ended as usize - ended) < open_or_ended {
-                // More rows may start, but none less.
+                // By then more rows may have started, never fewer.
                 wanted = open_or_ended.div_ceil(2);
                 continue;
             }
@@ -243,6 +256,6 @@ impl Part {
 
     fn begin(&mut self, time: i64, first: u32, list: usize) {
         self.times.push(time);
-        self.windows.push(Window { first, list });
+        self.windows.push(Window { first, list: place(list) });
     }
 }

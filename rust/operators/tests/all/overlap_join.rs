@@ -196,7 +196,7 @@ fn long_rows_slow_no_others_down() {
     let overlaps = Overlaps::new(left, right, 1, &driver).unwrap();
     for row in 0..moments.len() {
         let matches = overlaps.matches(&moments, row..row + 1, &driver).unwrap();
-        // A page of one row more would be compared with as many rows as the two have together.
+        // The page holds this row and the next only if their candidates fit.
         let most = 2 * matches.count(0) as u64 + 16;
         let fits_twice = overlaps.page(row, 2 * most + 40);
         assert!(fits_twice.len() >= 2.min(moments.len() - row), "left row {row}");

@@ -39,6 +39,10 @@ const PIECES: usize = 1 << 16;
 /// How many pairs are checked at a time: they might all be in the result.
 const CHECKED_PAIRS: u64 = 1 << 26;
 
+/// How many right rows the left rows of a page are compared with where pairs are listed: the first
+/// batch waits for a page.
+const LISTED_PAIRS: u64 = 1 << 22;
+
 /// About how many pairs a task adds up, so that a stop is seen soon. One left row may have more.
 const ADDED_PAIRS: u64 = 1 << 22;
 
@@ -510,7 +514,7 @@ impl Pairs {
                 (page.clone(), matches.narrow(page, checks, driver)?)
             }
             (Candidates::Overlaps(overlaps, starts), _) => {
-                let page = overlaps.page(start, CHECKED_PAIRS);
+                let page = overlaps.page(start, LISTED_PAIRS);
                 (page.clone(), overlaps.matches(starts, page, driver)?)
             }
         };

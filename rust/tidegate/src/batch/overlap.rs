@@ -1,18 +1,23 @@
 //! The overlap join of two tables.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use tidegate_operators::driver::Driver;
-use tidegate_operators::matches::BitSet;
+use tidegate_operators::matches::{BitSet, Matches, Output};
 use tidegate_operators::overlap::{IntervalColumns, Overlaps, count_overlaps};
-use tidegate_structures::memory::pages::Pages;
+use tidegate_operators::rows::{How, NO_KEY};
+use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 use tidegate_sync::Stop;
 
-use super::join::{Candidates, Found, Join};
+use super::join::{Candidates, Found, Join, too_many};
 use super::partners::{FoundPartners, Source};
-use super::sides::keys_of_some;
+use super::sides::{some_keys, take_one_sided};
 use crate::columns::keys::Keys;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Int64s};
+use crate::query::options::JoinOptions;
 use crate::query::overlap::{OverlapJoin, OverlapPlan};
 use crate::{Error, Result};
 
@@ -23,11 +28,16 @@ impl OverlapJoin {
     /// Finds the pairs of two tables. The rows of the result are made when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
-        let plan = self.plan(left.schema(), right.schema())?;
-        let sides = Sides::new(&plan, left, right, &driver)?;
+        let mut plan = self.plan(left.schema(), right.schema())?;
+        let sides = Sides::new(&mut plan, left, right, &driver)?;
         let key_method = sides.key_method();
-        // Whether a row has pairs, their number tells.
-        let are_counted = !self.options.how.pairs() && plan.join.predicate.is_none();
+        let JoinOptions { how, max_rows, .. } = self.options;
+        let has_condition = plan.join.predicate.is_some();
+        if let Some(most) = max_rows.filter(|_| how.pairs() && !has_condition) {
+            sides.check_number(how, most, &driver)?;
+        }
+        // The number of pairs tells whether a row has any.
+        let are_counted = !how.pairs() && !has_condition;
         let candidates = sides.find(are_counted, &driver)?.0;
         let found = Found { key_method, candidates };
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
@@ -41,8 +51,8 @@ impl OverlapJoin {
         are_counted: bool,
         driver: &Driver,
     ) -> Result<FoundPartners> {
-        let plan = self.plan(left.schema(), right.schema())?;
-        let sides = Sides::new(&plan, left, right, driver)?;
+        let mut plan = self.plan(left.schema(), right.schema())?;
+        let sides = Sides::new(&mut plan, left, right, driver)?;
         let key_method = sides.key_method();
         let are_counted = are_counted && plan.join.predicate.is_none();
         let (candidates, starts) = sides.find(are_counted, driver)?;
@@ -59,13 +69,23 @@ struct Sides {
 }
 
 impl Sides {
-    fn new(plan: &OverlapPlan, left: &Table, right: &Table, driver: &Driver) -> Result<Self> {
+    /// A condition whose parts read one table each is looked at here, and taken from the plan.
+    fn new(plan: &mut OverlapPlan, left: &Table, right: &Table, driver: &Driver) -> Result<Self> {
         let [of_left, of_right] = plan.columns;
         let of_left = Intervals::read(left, of_left, plan, driver)?;
         let of_right = Intervals::read(right, of_right, plan, driver)?;
         let mut keys = plan.join.encode_keys(left, right, driver)?;
-        let without = [&of_left.without[..], &of_right.without];
-        keys_of_some(&mut keys, (left.rows(), right.rows()), without);
+        let kept = take_one_sided(&mut plan.join, (left, right), driver)?.unwrap_or_default();
+        let rows = (left.rows(), right.rows());
+        for (side, (intervals, kept)) in [&of_left, &of_right].into_iter().zip(kept).enumerate() {
+            if intervals.without.is_empty() && kept.is_none() {
+                continue;
+            }
+            let keys = some_keys(&mut keys, rows);
+            let keys = if side == 0 { &mut keys.left } else { &mut keys.right };
+            intervals.without.iter().for_each(|&row| keys[row as usize] = NO_KEY);
+            kept.iter().flat_map(BitSet::missing).for_each(|row| keys[row] = NO_KEY);
+        }
         Ok(Sides { left: of_left, right: of_right, keys })
     }
 
@@ -74,15 +94,33 @@ impl Sides {
         self.keys.as_ref().map_or("none", |keys| keys.method)
     }
 
-    /// The pairs, or only how many each left row has, and the starts of right rows.
-    fn find(self, are_counted: bool, driver: &Driver) -> Result<(Candidates, Int64s)> {
+    /// The columns of the left and of the right side, and the number of keys.
+    fn columns(&self) -> (IntervalColumns<'_>, IntervalColumns<'_>, usize) {
         let keys = self.keys.as_ref();
         let left = self.left.columns(keys.map(|keys| &*keys.left));
         let right = self.right.columns(keys.map(|keys| &*keys.right));
-        let key_count = keys.map_or(1, |keys| keys.count);
+        (left, right, keys.map_or(1, |keys| keys.count))
+    }
+
+    /// How many pairs each left row has.
+    fn count(&self, driver: &Driver) -> Result<Matches> {
+        let (left, right, key_count) = self.columns();
+        Ok(count_overlaps(left, right, key_count, driver)?)
+    }
+
+    /// Refuses a result that would have more rows than `most`, before any is made.
+    fn check_number(&self, how: How, most: u64, driver: &Driver) -> Result<()> {
+        let counts = Arc::new(self.count(driver)?);
+        let rows = Output::new(counts, how, driver)?.rows();
+        if rows > most { Err(too_many(rows, most)) } else { Ok(()) }
+    }
+
+    /// The pairs, or only how many each left row has, and the starts of right rows.
+    fn find(self, are_counted: bool, driver: &Driver) -> Result<(Candidates, Int64s)> {
         let candidates = match are_counted {
-            true => Candidates::runs(count_overlaps(left, right, key_count, driver)?),
+            true => Candidates::runs(self.count(driver)?),
             false => {
+                let (left, right, key_count) = self.columns();
                 let overlaps = Overlaps::new(left, right, key_count, driver)?;
                 Candidates::Overlaps(Box::new(overlaps), self.left.starts)
             }
@@ -112,21 +150,33 @@ impl Intervals {
         let mut missing = BitSet::new(table.rows());
         no_starts.iter().chain(&no_ends).for_each(|&row| missing.insert(row as usize));
         let has_missing = !no_starts.is_empty() || !no_ends.is_empty();
+        let mut last = Pages::unwritten(if plan.least > 0 { table.rows() } else { 0 });
+        let mut rest = &mut last[..];
         let parts = ranges(table.rows(), table.rows().div_ceil(PART_ROWS).max(1));
-        let found = driver.map(parts, |part| {
-            let mut without = Vec::new();
-            for row in part {
-                let (start, end) = (starts[row], ends[row]);
-                let is_missing = has_missing && missing.contains(row);
-                if is_missing || end.checked_sub(plan.least).is_none_or(|last| last < start) {
-                    if !is_missing && end < start {
-                        return Err(row);
+        let parts = parts.into_iter().map(|part| {
+            let (head, tail) =
+                std::mem::take(&mut rest).split_at_mut(if plan.least > 0 { part.len() } else { 0 });
+            rest = tail;
+            (part, head)
+        });
+        let found =
+            driver.map(parts.collect(), |(part, last): (Range<usize>, &mut [Slot<i64>])| {
+                let mut without = Vec::new();
+                for row in part.clone() {
+                    let (start, end) = (starts[row], ends[row]);
+                    let is_missing = has_missing && missing.contains(row);
+                    if is_missing || end.checked_sub(plan.least).is_none_or(|last| last < start) {
+                        if !is_missing && end < start {
+                            return Err(row);
+                        }
+                        without.push(row as u32);
                     }
-                    without.push(row as u32);
                 }
-            }
-            Ok(without)
-        })?;
+                for (last, end) in last.iter_mut().zip(&ends[part]) {
+                    last.set(end.wrapping_sub(plan.least));
+                }
+                Ok(without)
+            })?;
         let without = found.into_iter().collect::<std::result::Result<Vec<_>, usize>>();
         let without = without.map_err(|row| {
             let name = |column| table.schema().field(column).name();
@@ -141,8 +191,7 @@ impl Intervals {
             ))
         })?;
         if plan.least > 0 {
-            let last = ends.iter().map(|end| end.wrapping_sub(plan.least));
-            ends = Int64s::Own(Pages::collect(last));
+            ends = Int64s::Own(last.written());
         }
         Ok(Intervals { starts, ends, without: without.concat() })
     }

@@ -17,12 +17,11 @@ use tidegate_operators::rows::Interval;
 use tidegate_sync::Stop;
 
 use super::join::{Candidates, Found, Join};
-use super::sides::Sides;
+use super::sides::{Sides, take_one_sided};
 use crate::Result;
 use crate::aggregate::columns::{Columns, Extent};
-use crate::aggregate::streams::{Streams, mask};
+use crate::aggregate::streams::Streams;
 use crate::aggregate::values::FunctionValues;
-use crate::columns::expression::{Origin, Predicate};
 use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::query::options::JoinPlan;
@@ -176,34 +175,21 @@ impl PartnerAggregation {
                 order = ts;
                 (None, found)
             }
-            Source::Runs(mut timed) => {
-                let by_side = match &join.predicate {
-                    None => Some([None, None]),
-                    Some(predicate) => predicate.by_side(),
-                };
-                match by_side {
-                    None => {
-                        let matches = timed.find_matches(&driver)?;
-                        order = Some(timed.sides.right);
-                        (None, Found { key_method, candidates: Candidates::runs(matches) })
-                    }
-                    Some([of_left, of_right]) => {
-                        join.predicate = None;
-                        let rows = |table: &Table, predicate: &Predicate, side| {
-                            let every: Vec<usize> = (0..table.schema().fields().len()).collect();
-                            mask(table, &every, predicate, side, &driver)
-                        };
-                        if let Some(predicate) = &of_left {
-                            timed.sides.keep_left(&rows(left, predicate, Origin::Left)?);
-                        }
-                        if let Some(predicate) = &of_right {
-                            counted = Some(rows(right, predicate, Origin::Right)?);
-                        }
-                        let candidates = Candidates::runs(Matches::none());
-                        (Some(timed), Found { key_method, candidates })
-                    }
+            Source::Runs(mut timed) => match take_one_sided(&mut join, (left, right), &driver)? {
+                None => {
+                    let matches = timed.find_matches(&driver)?;
+                    order = Some(timed.sides.right);
+                    (None, Found { key_method, candidates: Candidates::runs(matches) })
                 }
-            }
+                Some([of_left, of_right]) => {
+                    if let Some(kept) = &of_left {
+                        timed.sides.keep_left(kept);
+                    }
+                    counted = of_right;
+                    let candidates = Candidates::runs(Matches::none());
+                    (Some(timed), Found { key_method, candidates })
+                }
+            },
         };
         let mut streams = Streams::in_row_order(right, &plan.inputs, &plan.functions, &driver)?;
         if let Some(counted) = &counted {

@@ -1,33 +1,51 @@
-//! The times and keys of two tables.
+//! The times and keys of two tables, and the rows of them that a condition leaves.
 
+use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::BitSet;
 use tidegate_operators::order::JoinColumns;
 use tidegate_operators::rows::NO_KEY;
 use tidegate_structures::memory::pages::Pages;
 
+use crate::Result;
+use crate::aggregate::streams::mask;
+use crate::columns::expression::{Origin, Predicate};
 use crate::columns::keys::Keys;
+use crate::columns::table::Table;
 use crate::columns::time::Int64s;
+use crate::query::options::JoinPlan;
 
-/// Takes the keys from the rows `without` of the left and of the right table, so that they match
-/// nothing. Where there are no keys, all other rows get one.
-pub(super) fn keys_of_some(
+/// The keys of two tables with these numbers of rows. Where there are none, all rows get one key.
+pub(super) fn some_keys(
     keys: &mut Option<Keys>,
     (left_rows, right_rows): (usize, usize),
-    without: [&[u32]; 2],
-) {
-    if without.iter().all(|rows| rows.is_empty()) {
-        return;
-    }
-    let keys = keys.get_or_insert_with(|| Keys {
+) -> &mut Keys {
+    keys.get_or_insert_with(|| Keys {
         left: Pages::filled(left_rows, 0),
         right: Pages::filled(right_rows, 0),
         count: 1,
         smallest: None,
         method: "none",
-    });
-    for (keys, rows) in [&mut keys.left, &mut keys.right].into_iter().zip(without) {
-        rows.iter().for_each(|&row| keys[row as usize] = NO_KEY);
-    }
+    })
+}
+
+/// The rows of each table that a condition leaves, if each part of it reads one table only. The
+/// condition is then no longer in the plan.
+pub(super) fn take_one_sided(
+    plan: &mut JoinPlan,
+    (left, right): (&Table, &Table),
+    driver: &Driver,
+) -> Result<Option<[Option<BitSet>; 2]>> {
+    let by_side = match &plan.predicate {
+        None => Some([None, None]),
+        Some(predicate) => predicate.by_side(),
+    };
+    let Some([of_left, of_right]) = by_side else { return Ok(None) };
+    plan.predicate = None;
+    let rows = |table: &Table, predicate: Option<Predicate>, side| {
+        let every: Vec<usize> = (0..table.schema().fields().len()).collect();
+        predicate.map(|predicate| mask(table, &every, &predicate, side, driver)).transpose()
+    };
+    Ok(Some([rows(left, of_left, Origin::Left)?, rows(right, of_right, Origin::Right)?]))
 }
 
 /// The columns of two tables that decide who matches whom.
@@ -50,9 +68,8 @@ impl Sides {
 
     /// Takes the keys from the left rows that are not in `kept`, so that they match nothing.
     pub(super) fn keep_left(&mut self, kept: &BitSet) {
-        let rows = (self.left.len(), self.right.len());
-        let without: Vec<u32> = kept.missing().map(|row| row as u32).collect();
-        keys_of_some(&mut self.keys, rows, [&without, &[]]);
+        let keys = some_keys(&mut self.keys, (self.left.len(), self.right.len()));
+        kept.missing().for_each(|row| keys.left[row] = NO_KEY);
     }
 
     pub(super) fn key_count(&self) -> usize {

@@ -192,16 +192,16 @@ fn zero_nulls(chunk: &ArrayRef, nulls: &NullBuffer) -> ArrayRef {
     let data = chunk.to_data();
     let width = chunk.data_type().primitive_width().expect("a time has a width");
     let from = data.offset() * width;
-    let mut bytes =
-        memory::collect(data.buffers()[0][from..from + data.len() * width].iter().copied());
+    let given = &data.buffers()[0][from..from + data.len() * width];
+    // From 8-byte values, so that these are aligned.
+    let mut words = memory::filled(given.len().div_ceil(8), 0_i64);
+    let bytes = &mut bytemuck::cast_slice_mut(&mut words)[..given.len()];
+    bytes.copy_from_slice(given);
     for (value, is_there) in bytes.chunks_exact_mut(width).zip(nulls) {
         if !is_there {
             value.fill(0);
         }
     }
-    // From 8-byte values, so that these are aligned.
-    let mut words = memory::filled(bytes.len().div_ceil(8), 0_i64);
-    bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(&bytes);
     let data = ArrayData::builder(chunk.data_type().clone())
         .len(chunk.len())
         .add_buffer(Buffer::from_vec(words));

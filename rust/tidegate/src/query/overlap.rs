@@ -65,14 +65,17 @@ pub struct OverlapJoin {
     pub options: JoinOptions,
 }
 
+/// The memory of pairs, in an explanation.
+pub(crate) const OF_PAIRS: &str = " + 8 a pair, of up to 4,194,304 at a time";
+
 /// A join whose names and types fit two schemas.
 #[derive(Debug)]
 pub(crate) struct OverlapPlan {
     /// The start and the end column of each side.
     pub(crate) columns: [(usize, usize); 2],
     pub(crate) unit: Unit,
-    /// How much longer than a point the common part of two closed intervals has to be, in steps: of
-    /// intervals without their ends, a step.
+    /// The fewest steps from the later start to the earlier end; at least 1 if ends do not belong to
+    /// the intervals.
     pub(crate) least: i64,
     pub(crate) join: JoinPlan,
 }
@@ -139,17 +142,21 @@ impl OverlapJoin {
             ),
         ];
         if self.min_overlap.is_some() {
-            lines.push(format!("  common     at least {} {}", plan.least, plan.unit.name()));
+            lines.push(format!(
+                "  common     at least {} {} from the later start to the earlier end",
+                plan.least,
+                plan.unit.steps_name()
+            ));
         }
         lines.push(self.options.describe_keys());
         lines.extend(self.options.describe_predicate());
         lines.extend([
-            "  algorithm  lists of the right rows that are open at some times; O((n + m) log m + pairs), however long \
-             rows are"
+            "  algorithm  lists of the right rows that are open at some times; O(n log n + m log m + pairs), however \
+             long rows are"
                 .to_owned(),
             "  index      right rows grouped by key, in the order of their starts".to_owned(),
             format!("  threads    {}", self.options.threads),
-            "  memory     inputs + up to 60 bytes a row + 4 a pair, of up to 67,108,864 at a time, + result".to_owned(),
+            format!("  memory     inputs + up to 110 bytes a row{OF_PAIRS}, + result"),
             format!(
                 "  output     {} columns, in left row order, then right row order",
                 plan.join.schema.fields().len()

@@ -12,7 +12,7 @@ use super::band::BandJoin;
 use super::identity::Identity;
 use super::interval::IntervalJoin;
 use super::options::{JoinOptions, JoinPlan};
-use super::overlap::OverlapJoin;
+use super::overlap::{OF_PAIRS, OverlapJoin};
 use super::plan::QueryPlan;
 use super::window::{Window, WindowJoin, WindowPlan};
 use crate::columns::expression::Predicate;
@@ -300,11 +300,18 @@ impl PartnerAggregation {
                 ", + 4 a right row, and 16 to 64 for each function but counts, first and last of all rows, + result",
             );
         }
+        let has_no_pairs =
+            matches!(self.join, PartnerJoin::Overlap(_)) && self.are_counts() && !is_scanned;
+        if let Some(memory) = lines.iter_mut().find(|line| line.starts_with("  memory"))
+            && has_no_pairs
+        {
+            *memory = memory.replace(OF_PAIRS, "");
+        }
         let fold = match (&self.join, is_scanned) {
             (_, true) => {
                 "partners are added one by one, as the condition finds them; no pair is written"
             }
-            (PartnerJoin::Overlap(_), _) if self.are_counts() => {
+            _ if has_no_pairs => {
                 "the rows that start before the end, less the rows that end before the start: two \
                  places a left row, however many partners it has"
             }
