@@ -191,7 +191,7 @@ OLD = [
 ]
 CLOCKS = {
     "timestamp": (pa.array(MARCH + NOVEMBER, pa.timestamp("us", "UTC")), ("-20m", "40m")),
-    "timestamp_ntz": (pa.array([*MARCH, *NOVEMBER, *OLD], pa.timestamp("us")), ("-20m", "40m")),
+    "timestamp_ntz": (pa.array([*MARCH, *NOVEMBER, *OLD], pa.timestamp("us")), ("-1us", "40m")),
     "date": (pa.array([moment.date() for moment in MARCH + OLD], pa.date32()), ("-1d", "1d")),
     "int": (pa.array([*range(40), -(2**31), 2**31 - 1], pa.int32()), (-1, 2)),
 }
@@ -434,9 +434,10 @@ def test_one_sample_is_taken(sides, monkeypatch):
     taken = []
     sampled = division.sampled
     monkeypatch.setattr(division, "sampled", lambda *a: taken.append(a) or sampled(*a))
-    for parallelism in ("auto", "bins"):
+    fixed(monkeypatch, 3.0, 3.0)
+    for query in ({}, {"parallelism": "bins"}, {"how": "full"}):
         taken.clear()
-        tidegate.spark.interval_join(*sides, **NEAR, parallelism=parallelism)
+        tidegate.spark.interval_join(*sides, **NEAR, **query)
         assert len(taken) == 1
 
 

@@ -39,10 +39,13 @@ _LEAST, _LARGEST = -(2**63), 2**63 - 1
 _DAY, _HOUR, _MINUTE, _SECOND = 86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000
 
 # Bytes that a hash table of Spark may have in each task. It never writes one to disk.
-_HASHED = 1 << 27
+_HASHED = 1 << 26
 
 # Bytes of a table of all copied rows that every task may have, so that nothing is shuffled.
 _WHOLE = 1 << 26
+
+# Seconds from which on no tenths are told.
+_ROUND = 10
 
 # Bytes of a row in a hash table, and of each of its columns.
 _ROW, _CELL = 48, 16
@@ -85,7 +88,10 @@ def _measures(session: SparkSession) -> bool:
 
 def told(costs: Costs) -> str:
     """Both costs as text."""
-    return f"about {costs.bins:,.2g} s of processor time by bins, {costs.native:,.2g} s natively"
+    bins, native = (
+        f"{cost:,.0f}" if cost >= _ROUND else f"{cost:.2g}" for cost in (costs.bins, costs.native)
+    )
+    return f"about {bins} s of processor time by bins, {native} s natively"
 
 
 def hashed(plan: Plan, bins: Bins) -> str | None:
@@ -215,7 +221,7 @@ def _sent_number(plan: Plan, side: int) -> Column:
 
 
 def _results(plan: Plan) -> list[Column]:
-    """The columns of the result, under their names and with their types and metadata."""
+    """The columns of the result, under their names and with their metadata."""
     shared = {mine: other for mine, other in plan.native.keys if mine == other}
     results = []
     for field, origin in zip(plan.columns.result, plan.columns.origins, strict=True):
@@ -224,8 +230,7 @@ def _results(plan: Plan) -> list[Column]:
         column = F.col(f"{origin.side[0]}{at}")
         if side == LEFT and plan.keeps[RIGHT] and origin.name in shared:
             other = plan.columns.right.names.index(shared[origin.name])
+            # Of the wider type, if the sides differ.
             column = F.coalesce(column, F.col(f"r{other}"))
-        if field.dataType != plan.inputs[side].fields[at].dataType:
-            column = column.cast(field.dataType)
         results.append(column.alias(field.name, metadata=field.metadata))
     return results

@@ -36,17 +36,17 @@ _ROW = 300.0
 _CELL = 40.0
 
 # Nanoseconds for two rows of one key and bin, and for each column of a pair that comes out.
-_CANDIDATE = 15.0
-_OUT = 10.0
+_CANDIDATE = 70.0
+_OUT = 25.0
 
 # Nanoseconds to hand a column of a row to Python, and to pack, shuffle and join it there; the same
 # where Spark measures the batch after every row; and for a column of a result on its way back.
-_HANDED = 150.0
-_MEASURED = 300.0
-_BACK = 60.0
+_HANDED = 240.0
+_MEASURED = 330.0
+_BACK = 50.0
 
 # Bins are chosen if they cost at most this share. The sample and the constants are not exact.
-_CLEARLY = 0.85
+_CLEARLY = 0.8
 
 # No more than so many times as wide as the interval is long: wider bins save few copies.
 _WIDEST = 16
