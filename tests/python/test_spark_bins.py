@@ -458,7 +458,7 @@ def test_sessions_without_a_limit_hand_rows_over_for_less(spark, sides, monkeypa
     monkeypatch.setattr(
         driver_bins,
         "costs",
-        lambda *_, measured: seen.append(measured) or Costs(1.0, 1.0),
+        lambda *_, measured, **__: seen.append(measured) or Costs(1.0, 1.0),
     )
     name = "spark.sql.execution.arrow.maxBytesPerBatch"
     explained(sides, **NEAR, parallelism="bins")
@@ -515,16 +515,26 @@ def test_bins_are_wide_where_candidates_are_few():
 def test_bins_are_dear_where_a_key_has_many_rows():
     """The interval is as long for all keys, so that a hot one has many candidates."""
     ends = Ends(-2_000_000, 2_000_000)
-    even = costs(fitting(sample(1_000), "left", ends, COLUMNS), COLUMNS, measured=False)
-    hot = costs(fitting(sample(1_000, hot=True), "left", ends, COLUMNS), COLUMNS, measured=False)
+    even = costs(fitting(sample(1_000), "left", ends, COLUMNS), COLUMNS, measured=False, once=False)
+    hot = costs(
+        fitting(sample(1_000, hot=True), "left", ends, COLUMNS), COLUMNS, measured=False, once=False
+    )
     assert hot.bins > 2 * even.bins
 
 
 def test_a_limit_makes_native_calls_dearer():
     bins = fitting(sample(1_000), "left", Ends(-2_000_000, 2_000_000), COLUMNS)
-    measured = costs(bins, COLUMNS, measured=True)
-    assert measured.native > costs(bins, COLUMNS, measured=False).native
-    assert measured.bins == costs(bins, COLUMNS, measured=False).bins
+    measured = costs(bins, COLUMNS, measured=True, once=False)
+    assert measured.native > costs(bins, COLUMNS, measured=False, once=False).native
+    assert measured.bins == costs(bins, COLUMNS, measured=False, once=False).bins
+
+
+def test_left_rows_that_come_once_are_no_pairs():
+    """Of fifty pairs of a left row, one row comes back from Python."""
+    bins = fitting(sample(1_000), "right", Ends(-25_000_000, 25_000_000), COLUMNS)
+    pairs, once = (costs(bins, COLUMNS, measured=True, once=once) for once in (False, True))
+    assert once.native < pairs.native / 4
+    assert once.bins < pairs.bins
 
 
 def test_an_empty_sample_has_no_pairs():

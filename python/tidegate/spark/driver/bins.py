@@ -75,7 +75,8 @@ def weighed(plan: Plan, sample: Sample) -> tuple[Bins, Costs]:
         side for side in copied_sides(plan, sample) if side != "both"
     ]
     bins = fitting(sample, sides[0], plan.ends, columns)
-    return bins, costs(bins, columns, measured=_measures(plan.left.sparkSession))
+    once = plan.query.how in ("semi", "anti")
+    return bins, costs(bins, columns, measured=_measures(plan.left.sparkSession), once=once)
 
 
 def _measures(session: SparkSession) -> bool:

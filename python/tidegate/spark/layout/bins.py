@@ -128,14 +128,16 @@ def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, column
     )
 
 
-def costs(bins: Bins, columns: Width, *, measured: bool) -> Costs:
+def costs(bins: Bins, columns: Width, *, measured: bool, once: bool) -> Costs:
     """What the join costs by bins, and by native calls.
 
-    `measured` says whether Spark measures what it hands to Python after every row. What both ways
-    cost, as to read the inputs, is left out.
+    `measured` says whether Spark measures what it hands to Python after every row, `once` whether a
+    left row comes once at most. What both ways cost, as to read the inputs, is left out.
     """
     cells = bins.rows * (columns.left + columns.right) / 2
-    out = bins.pairs * columns.result
+    # Where left rows come once, right rows are copied.
+    results = min(bins.pairs, bins.rows - bins.of_copied) if once else bins.pairs
+    out = results * columns.result
     row = _ROW * (bins.rows + bins.copies)
     by_bins = row + _CELL * (cells + bins.copies * max(columns.left, columns.right))
     by_bins += _CANDIDATE * bins.candidates + _OUT * out
