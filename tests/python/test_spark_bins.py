@@ -146,6 +146,12 @@ def test_windows_have_bins(sides, how):
     assert counted(found.toArrow()) == counted(tidegate.window_join(LEFT, RIGHT, **query))
 
 
+@pytest.mark.parametrize("how", ["left", *more("inner", "right", "semi", "anti")])
+def test_a_frame_meets_itself(sides, how):
+    query = {**NEAR, "how": how}
+    same(binned(sides[0], sides[0], **query), LEFT, LEFT, **query)
+
+
 ENDS = [-(2**63), 1 - 2**63, -1, 0, 1, 2**63 - 2, 2**63 - 1]
 
 
