@@ -430,6 +430,8 @@ def test_auto_keeps_native_calls_where_bins_cannot_be(sides, monkeypatch):
     assert "no bins    `where` is a condition" in explained(sides, **where)
     then = {"then": lambda batch: batch, "then_schema": "a int"}
     assert "no bins    `then` takes rows in Python" in explained(sides, **NEAR, **then)
+    band = tidegate.spark.explain(tidegate.spark.band_join, *sides, on="bin", within=1)
+    assert "bins" not in band
     monkeypatch.setattr(driver_bins, "_HASHED", 0)
     monkeypatch.setattr(driver_bins, "_WHOLE", 0)
     assert "by partition number" in explained(sides, **NEAR)

@@ -60,7 +60,7 @@ def described(plan: Plan, *, fused: bool = False) -> str:
             lines += _asof(plan, way.layout)
         elif plan.parts is not None and not way.layout.has_pieces:
             lines.append(f"  partial    {_PARTIAL}")
-        if way.of_bins is not None:
+        if way.of_bins is not None and plan.query.function == "interval_join":
             lines.append(f"  no bins    {way.of_bins}")
     return "\n".join([*lines, f"  because    {way.reason}"])
 
