@@ -110,16 +110,30 @@ def once(query: Callable[[], DataFrame]) -> Cost:
     return Cost(cpu_seconds() - cpu, time.perf_counter() - begin)
 
 
+def turns(queries: dict[str, Callable[[], DataFrame]], repeat: int) -> dict[str, list[Cost]]:
+    """The costs of all queries, which come in one order and in the reverse one by turns."""
+    runs: dict[str, list[Cost]] = {name: [] for name in queries}
+    for turn in range(repeat):
+        for name in [*queries][:: -1 if turn % 2 else 1]:
+            runs[name].append(once(queries[name]))
+    return runs
+
+
 def in_turns(queries: dict[str, Callable[[], DataFrame]], repeat: int) -> dict[str, Cost]:
     """Medians of the costs of all queries."""
-    runs = [{name: once(query) for name, query in queries.items()} for _ in range(repeat)]
     return {
         name: Cost(
-            statistics.median(run[name].cpu for run in runs),
-            statistics.median(run[name].wall for run in runs),
+            statistics.median(cost.cpu for cost in costs),
+            statistics.median(cost.wall for cost in costs),
         )
-        for name in queries
+        for name, costs in turns(queries, repeat).items()
     }
+
+
+def spread(costs: list[Cost]) -> str:
+    """The median of seconds on processors, and the least and the most, as a cell of a table."""
+    seconds = sorted(cost.cpu for cost in costs)
+    return f"{statistics.median(seconds):.1f} ({seconds[0]:.1f} to {seconds[-1]:.1f})"
 
 
 def at_most(seconds: float, query: Callable[[], DataFrame], session: SparkSession) -> Cost:

@@ -7,17 +7,25 @@ process, which other work on the machine distorts least, and in parentheses the 
 The plain join is run once, and stopped at a limit. Linux only.
 
     python benches/w1_spark.py --rows 1000000 --keys 10 1000 100000 --keys-skewed 1000
+
+With `--forms planned`, what `parallelism="auto"` chooses from: native calls, the bins that tidegate
+plans, and beside them bins by hand. Seconds of processors are then medians with their range.
+
+    python benches/w1_spark.py --rows 2500000 --keys 1000 --keys-hot 1000 --forms planned
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import math
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -26,14 +34,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate.spark
-from spark_costs import at_most, fingerprint, in_turns, local_session
+from spark_costs import at_most, fingerprint, in_turns, local_session, spread, turns
+from tidegate.spark.plan.join import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
 SPAN = 1_000_000_000  # microseconds that the rows are spread over
-MATCHES = 4  # right rows that a left row meets, on average
 SKEW = 0.35  # of the keys have 1 - SKEW of the rows, and so again among them
 
 
@@ -72,13 +80,15 @@ def side(rng: np.random.Generator, case: Case, names: tuple[str, str, str, str])
     return pa.table(dict(zip(names, (draw_keys(rng, case), times, *payload), strict=True)))
 
 
-def make(rows: int, keys: int, *, skewed: bool, hot: bool, folder: Path) -> Case:
-    """Write both sides as Parquet, and choose the interval that gives `MATCHES` pairs a row."""
+def make(  # noqa: PLR0913 - what a case is made of
+    rows: int, keys: int, *, skewed: bool, hot: bool, folder: Path, matches: float = 4
+) -> Case:
+    """Write both sides as Parquet, and choose the interval that gives `matches` pairs a row."""
     rng = np.random.default_rng(42)
     case = Case(rows, keys, skewed, hot, 0)
     shares = np.bincount(draw_keys(rng, case)) / rows
     # A left row of key k meets rows * share(k) * 2 * half / SPAN right rows.
-    half = MATCHES * SPAN / (2 * rows * float((shares**2).sum()))
+    half = matches * SPAN / (2 * rows * float((shares**2).sum()))
     for name, columns in (("left", ("key", "ts", "a", "b")), ("right", ("rkey", "rts", "c", "d"))):
         pq.write_table(side(rng, case, columns), folder / f"{name}.parquet", row_group_size=1 << 18)
     return Case(rows, keys, skewed, hot, max(1, round(half)))
@@ -178,6 +188,48 @@ def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse
     return f"| {' | '.join(map(str, cells))} |"
 
 
+def measure_planned(
+    session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace
+) -> str:
+    """A line of the table of planned bins; raises if two forms disagree."""
+    left, right = (
+        session.read.parquet(str(folder / f"{name}.parquet")) for name in ("left", "right")
+    )
+
+    def native() -> DataFrame:
+        with mock.patch.object(Plan, "without_bins", "they are measured beside this"):
+            return tide(left, right, case)
+
+    joins: dict[str, Callable[[], DataFrame]] = {
+        "native": native,
+        "bins": lambda: tide(left, right, case, parallelism="bins"),
+        "hand": lambda: bins(left, right, case, "shuffle_hash"),
+    }
+    prints = {name: fingerprint(query()) for name, query in joins.items()}
+    if len(set(prints.values())) > 1:
+        message = f"{case.name}: the results differ: {prints}"
+        raise RuntimeError(message)
+    found = turns(joins, arguments.repeat)
+    query: dict[str, Any] = {"on": ("ts", "rts"), "by": {"key": "rkey"}}
+    query |= {"lower": -case.half, "upper": case.half}
+    join = tidegate.spark.interval_join
+    auto = tidegate.spark.explain(join, left, right, **query)
+    chosen = "bins" if "bins of time" in auto else "whole" if "sent whole" in auto else "native"
+    [told] = re.findall(
+        r"about (\S+) s of processor time by bins, (\S+) s",
+        tidegate.spark.explain(join, left, right, **query, parallelism="bins"),
+    )
+    cells = [
+        f"{case.name}, {prints['bins'][0] / case.rows:.0f} matches",
+        *map(spread, found.values()),
+    ]
+    return f"| {' | '.join([*cells, chosen, ', '.join(told)])} |"
+
+
+PLANNED = """\
+| case | native calls | planned bins | bins by hand | `auto` | model: bins, native |
+| --- | --: | --: | --: | --- | --: |"""
+
 HEADER = """\
 | case | tidegate | bins, hash | bins, sort-merge | plain | best bins / tidegate \
 | plain / tidegate | sum in the call | bins, then sum | ratio |
@@ -193,8 +245,12 @@ def main() -> None:
     parser.add_argument("--keys-hot", type=int, nargs="*", default=[], help="half on one key")
     parser.add_argument("--parallelism", default="auto", help="of tidegate's joins")
     parser.add_argument(
-        "--forms", default="all", choices=("all", "hash"), help="`hash`: no sums, no sort-merge"
+        "--forms",
+        default="all",
+        choices=("all", "hash", "planned"),
+        help="`hash`: no sums, no sort-merge; `planned`: what `auto` chooses from",
     )
+    parser.add_argument("--matches", type=float, nargs="+", default=[4], help="of a left row")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--shuffle-partitions", type=int, default=8)
@@ -208,16 +264,18 @@ def main() -> None:
         arguments.shuffle_partitions,
         dict(setting.split("=", 1) for setting in arguments.set),
     )
-    print(HEADER, flush=True)
-    for rows in arguments.rows:
+    planned = arguments.forms == "planned"
+    print(PLANNED if planned else HEADER, flush=True)
+    line = measure_planned if planned else measure
+    for rows, matches in itertools.product(arguments.rows, arguments.matches):
         kinds = [(keys, False, False) for keys in arguments.keys]
         kinds += [(keys, True, False) for keys in arguments.keys_skewed]
         kinds += [(keys, False, True) for keys in arguments.keys_hot]
         for keys, skewed, hot in kinds:
             with tempfile.TemporaryDirectory() as name:
                 folder = Path(name)
-                case = make(rows, keys, skewed=skewed, hot=hot, folder=folder)
-                print(measure(session, case, folder, arguments), flush=True)
+                case = make(rows, keys, skewed=skewed, hot=hot, folder=folder, matches=matches)
+                print(line(session, case, folder, arguments), flush=True)
 
 
 if __name__ == "__main__":

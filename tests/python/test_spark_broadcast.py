@@ -229,7 +229,7 @@ def test_the_limit_is_of_counted_bytes(files, monkeypatch):
     monkeypatch.setattr(whole, "LIMIT", exact - 1)
     text = explained(files, **query)
     assert f"because    right has {exact:,} bytes, more than {exact - 1:,} bytes" in text
-    assert "partition number" in text
+    assert "sent whole" not in text
 
 
 def test_what_spark_thinks_very_small_is_collected_at_once(files, monkeypatch):
@@ -246,7 +246,7 @@ def test_what_spark_thinks_very_small_is_collected_at_once(files, monkeypatch):
         monkeypatch.setattr(whole, "_estimated_bytes", lambda _: 0)
         text = explained(files, **query)
         assert f"bytes, more than {limit:,} bytes" in text
-        assert "partition number" in text
+        assert "sent whole" not in text
 
 
 def test_what_spark_thinks_large_is_not_counted(files, monkeypatch):

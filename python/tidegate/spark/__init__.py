@@ -1,15 +1,20 @@
 """Joins and aggregations of Spark DataFrames: at most one shuffle, and native calls.
 
-On the driver, the arguments are checked against both schemas. For tables, one of two ways is
+On the driver, the arguments are checked against both schemas. For tables, one of three ways is
 chosen.
 
 - *One side is small*: Spark thinks that it has at most 64 MB, and so it has as Arrow data. Then it
   is read at once and sent whole to every task, as in Spark's own broadcast join. The other side
   stays in its partitions, however its keys are spread, and nothing is shuffled. Not for full joins.
-- *Otherwise* keys and times of at most 20 000 rows are sampled, and a layout is chosen that gives
-  every row its partition. That is one job over the key and time columns; `parallelism="key"` runs
-  none. The tasks that read the inputs pack rows of a partition into Arrow streams, Spark shuffles
-  these packs, and each task after that joins its rows in one native call.
+- *Bins are cheaper*: otherwise, keys and times of at most 20 000 rows are sampled. That is one job
+  over the key and time columns; `parallelism="key"` runs none. From the sample follow the width of
+  bins of time, and what the join costs by bins and by native calls. If bins are clearly cheaper,
+  Spark joins equal keys and bins by itself, and no row goes to Python. They are where intervals are
+  short, keys are even, and nothing is asked for that only a native call does: `where`, `aggs`,
+  `then`, a full join.
+- *Otherwise* a layout is chosen that gives every row its partition. The tasks that read the inputs
+  pack rows of a partition into Arrow streams, Spark shuffles these packs, and each task after that
+  joins its rows in one native call.
 
 With `aggs`, a join gives one row a left row, with aggregates of its partners, in place of pairs. A
 left row goes to one task, which has all of its right rows. Only the right side is ever sent whole.
@@ -248,4 +253,5 @@ def explain(
     of_spark = {name: kept.pop(name) for name in _OF_SPARK if name in kept}
     left, right = call.args
     query = JoinQuery(cast("Function", function.__name__), kept)
-    return described(Plan.of(left, right, query, **of_spark))
+    fused = call.kwargs.get("then") is not None
+    return described(Plan.of(left, right, query, **of_spark), fused=fused)

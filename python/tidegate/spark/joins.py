@@ -46,7 +46,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"] = "auto",
+    parallelism: Literal["auto", "bins", "broadcast", "key", "time", "hybrid"] = "auto",
     late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
@@ -134,13 +134,17 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
             makes one heavy task. `time`: slices of time, with copies of the rows near a border.
-            `hybrid`: buckets of keys, of which the heavy ones are cut by time. `auto`: `broadcast`
-            if a side is small, otherwise the division whose fullest partition is smallest in a
-            sample. Streams: `key` divides them by key alone. `time` deals slices of time to the
-            buckets in turn, which spreads the rows of a heavy key, and copies the rows near a
-            border. `auto` is `key` with `by`, else `time`. `hybrid` begins each key's turn at
-            another bucket. Neither `time` nor `hybrid` is for full joins nor for intervals without
-            an end. Without `by`, such a join is one bucket, which is one task.
+            `hybrid`: buckets of keys, of which the heavy ones are cut by time. `bins`: Spark's own
+            join of equal keys and bins of time, so that no row goes to Python. A sample gives the
+            width of the bins. It is for tables and intervals with two ends, not for full joins, and
+            not with `where`, `aggs` or `then`. `auto`: `broadcast` if a side is small. Otherwise
+            rows are sampled. `auto` is then `bins` if these are clearly cheaper by a model of
+            costs, else the division whose fullest partition is smallest in the sample. Streams:
+            `key` divides them by key alone. `time` deals slices of time to the buckets in turn,
+            which spreads the rows of a heavy key, and copies the rows near a border. `auto` is
+            `key` with `by`, else `time`. `hybrid` begins each key's turn at another bucket. Neither
+            `time` nor `hybrid` is for full joins nor for intervals without an end. Without `by`,
+            such a join is one bucket, which is one task.
         late_as: For streams: the name of a further column of the result. In a result it is null. In
             a late row it is `left` or `right`, the side of the row, and the columns of the other
             side are null. Without it, late rows are dropped.
@@ -198,7 +202,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"] = "auto",
+    parallelism: Literal["auto", "bins", "broadcast", "key", "time", "hybrid"] = "auto",
     late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
@@ -267,13 +271,17 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
             makes one heavy task. `time`: slices of time, with copies of the rows near a border.
-            `hybrid`: buckets of keys, of which the heavy ones are cut by time. `auto`: `broadcast`
-            if a side is small, otherwise the division whose fullest partition is smallest in a
-            sample. Streams: `key` divides them by key alone. `time` deals slices of time to the
-            buckets in turn, which spreads the rows of a heavy key, and copies the rows near a
-            border. `auto` is `key` with `by`, else `time`. `hybrid` begins each key's turn at
-            another bucket. Neither `time` nor `hybrid` is for full joins nor for intervals without
-            an end. Without `by`, such a join is one bucket, which is one task.
+            `hybrid`: buckets of keys, of which the heavy ones are cut by time. `bins`: Spark's own
+            join of equal keys and bins of time, so that no row goes to Python. A sample gives the
+            width of the bins. It is for tables and intervals with two ends, not for full joins, and
+            not with `where`, `aggs` or `then`. `auto`: `broadcast` if a side is small. Otherwise
+            rows are sampled. `auto` is then `bins` if these are clearly cheaper by a model of
+            costs, else the division whose fullest partition is smallest in the sample. Streams:
+            `key` divides them by key alone. `time` deals slices of time to the buckets in turn,
+            which spreads the rows of a heavy key, and copies the rows near a border. `auto` is
+            `key` with `by`, else `time`. `hybrid` begins each key's turn at another bucket. Neither
+            `time` nor `hybrid` is for full joins nor for intervals without an end. Without `by`,
+            such a join is one bucket, which is one task.
         late_as: For streams: the name of a further column of the result. In a result it is null. In
             a late row it is `left` or `right`, the side of the row, and the columns of the other
             side are null. Without it, late rows are dropped.

@@ -1,7 +1,9 @@
 """The work of the driver when a join or an aggregation is called.
 
 - `join.py`, `aggregate.py`: the result as a DataFrame.
-- `route.py`: whether a side is sent whole, rows are shuffled, or streams are joined.
+- `route.py`: whether a side is sent whole, rows are shuffled, Spark joins bins, or streams are
+  joined.
+- `bins.py`: a join of Spark's own, by equal keys and bins of time.
 - `whole.py`: a small side, collected once and sent whole to every task.
 - `division.py`: samples of rows, and the layout that suits them.
 - `explain.py`: the text that tells the route.

@@ -37,14 +37,14 @@ _PARTITION_CELLS = 16_000_000
 _PARTITION_ROWS = 10_000
 
 
-def of_join(plan: Plan) -> Layout:
+def of_join(plan: Plan, sample: Sample | None = None) -> Layout:
     """The layout of a join of tables. It runs the sampling job, unless that is not needed."""
     session = plan.left.sparkSession
     if plan.parallelism == "key":
         partitions = plan.partitions or shuffle_partitions(session)
-        [copied] = _copied(plan, None)
+        [copied] = copied_sides(plan, None)
         return by_key(partitions, copied, plan.reach)
-    sample = _sample(plan)
+    sample = sample or sample_of_join(plan)
     columns = max(len(plan.columns.left), len(plan.columns.right))
     partitions = plan.partitions or default_partitions(sample.rows, columns, cores(session))
     division: Division = "auto"
@@ -53,7 +53,8 @@ def of_join(plan: Plan) -> Layout:
     elif plan.parallelism == "hybrid":
         division = "hybrid"
     layouts = (
-        chosen(sample, partitions, copied, plan.reach, division) for copied in _copied(plan, sample)
+        chosen(sample, partitions, copied, plan.reach, division)
+        for copied in copied_sides(plan, sample)
     )
     return min(layouts, key=lambda layout: layout.cost)
 
@@ -76,7 +77,7 @@ def of_aggregation(plan: AggregatePlan) -> Layout:
     return chosen(sample, partitions, "right", plan.reach, division)
 
 
-def _copied(plan: Plan, sample: Sample | None) -> tuple[Copied, ...]:
+def copied_sides(plan: Plan, sample: Sample | None) -> tuple[Copied, ...]:
     """The side whose rows go to more than one slice: one whose rows need not be kept.
 
     Of an inner join it is either, the smaller one first.
@@ -91,7 +92,7 @@ def _copied(plan: Plan, sample: Sample | None) -> tuple[Copied, ...]:
     return ("left", "right") if fewer_left else ("right", "left")
 
 
-def _sample(plan: Plan) -> Sample:
+def sample_of_join(plan: Plan) -> Sample:
     """Keys and times of rows, each row of both sides as likely as another."""
     left, right = plan.inputs
     rows, weight = sampled(

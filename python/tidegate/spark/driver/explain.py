@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql.types import DateType, IntegralType
+
 import tidegate
+from tidegate.spark.driver.bins import hashed, told
 from tidegate.spark.driver.join import places_rows
-from tidegate.spark.driver.route import Broadcast, Streamed, of_aggregation, of_join
+from tidegate.spark.driver.route import Binned, Broadcast, Streamed, of_aggregation, of_join
 from tidegate.spark.layout.cycle import WIDTHS, Cycle
 from tidegate.spark.plan.checks import empty
-from tidegate.spark.worker.pack import NAMES
+from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:
     from tidegate.spark.driver.whole import Whole
@@ -22,8 +25,11 @@ _PARTIAL = "right rows that pair with all left rows of a slice travel as one row
 _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"
 
 
-def described(plan: Plan) -> str:
-    """The native join's own account, then what Spark does around it."""
+def described(plan: Plan, *, fused: bool = False) -> str:
+    """The native join's own account, then what Spark does around it, or instead of it.
+
+    `fused` says whether a function takes the result in the same call.
+    """
     session = plan.left.sparkSession
     threads = int(session.conf.get("spark.task.cpus", "1") or "1")
     # An aggregate may have the name of a left column that is not in the result.
@@ -39,10 +45,12 @@ def described(plan: Plan) -> str:
     lines = [native, "  sent       left {}; right {}".format(*sent)]
     if plan.query.comes_once:
         lines.append(f"  ties       {_ties(plan)}")
-    way = of_join(plan)
+    way = of_join(plan, fused=fused)
     if isinstance(way, Streamed):
         return "\n".join([*lines, *_streamed(plan, way.layout)])
-    if isinstance(way, Broadcast):
+    if isinstance(way, Binned):
+        lines += _binned(plan, way)
+    elif isinstance(way, Broadcast):
         lines += _broadcast(way.whole)
     else:
         lines += _shuffled(way.layout, plan.query.divided)
@@ -52,6 +60,8 @@ def described(plan: Plan) -> str:
             lines += _asof(plan, way.layout)
         elif plan.parts is not None and not way.layout.has_pieces:
             lines.append(f"  partial    {_PARTIAL}")
+        if way.of_bins is not None and plan.query.function == "interval_join":
+            lines.append(f"  no bins    {way.of_bins}")
     return "\n".join([*lines, f"  because    {way.reason}"])
 
 
@@ -96,6 +106,28 @@ def _asof(plan: Plan, layout: Layout) -> list[str]:
 
 def _late(name: str | None) -> str:
     return "dropped" if name is None else f"marked in column {name!r}"
+
+
+def _binned(plan: Plan, way: Binned) -> list[str]:
+    bins = way.bins
+    methods = {
+        "broadcast": "Spark sends the copied rows to every task (broadcast)",
+        "shuffle_hash": "each task of Spark hashes its copied rows (shuffle_hash)",
+    }
+    keys = "key and " if plan.native.keys else ""
+    kinds = [plan.inputs[side].value_type for side in (LEFT, RIGHT)]
+    unit = " microseconds"
+    if any(isinstance(kind, IntegralType) for kind in kinds):
+        unit = ""
+    elif all(isinstance(kind, DateType) for kind in kinds):
+        unit = " days"
+    return [
+        f"  divided    by {keys}bins of time, {bins.width:,}{unit} wide, by Spark's own join",
+        f"  rows       about {bins.rows:,.0f}, and {bins.copies:,.0f} copies of {bins.copied} rows",
+        f"  compared   about {bins.candidates:,.0f} pairs, of which {bins.pairs:,.0f} are results",
+        f"  placed     {methods.get(hashed(plan, bins) or '', 'Spark sorts the rows')}",
+        f"  costs      {told(way.costs)}",
+    ]
 
 
 def _broadcast(whole: Whole) -> list[str]:

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate
-from tidegate.spark.driver.route import Broadcast, Streamed, of_join
+from tidegate.spark.driver.bins import joined as binned
+from tidegate.spark.driver.route import Binned, Broadcast, Streamed, of_join
 from tidegate.spark.driver.whole import joined as whole_joined
 from tidegate.spark.query.schema import arrow, struct
 from tidegate.spark.stream.join import joined as stream_joined
@@ -31,7 +32,9 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
     schema, output = outgoing(session, plan.columns.result, then, then_schema, plan.late_as)
     arguments = {**plan.query.arguments, "columns": list(plan.columns.native)}
     call = Call(plan.query.function, arguments, output)
-    way = of_join(plan)
+    way = of_join(plan, fused=then is not None)
+    if isinstance(way, Binned):
+        return binned(plan, way.bins)
     if isinstance(way, Streamed):
         return stream_joined(plan, way.layout, call, schema)
     if isinstance(way, Broadcast):

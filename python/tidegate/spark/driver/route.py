@@ -1,15 +1,18 @@
-"""The route of a call's rows: one side sent whole, all rows in one shuffle, or streams."""
+"""The route of a call's rows: a side sent whole, all in one shuffle, Spark's bins, or streams."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import tidegate
 from tidegate.spark.driver import division
+from tidegate.spark.driver.bins import hashed, told, weighed
 from tidegate.spark.driver.whole import Whole, chosen
 from tidegate.spark.stream import aggregate as stream_aggregate
 from tidegate.spark.stream import join as stream_join
 
 if TYPE_CHECKING:
+    from tidegate.spark.layout.bins import Bins, Costs
     from tidegate.spark.layout.layout import Layout
     from tidegate.spark.plan.aggregate import AggregatePlan
     from tidegate.spark.plan.join import Plan
@@ -27,6 +30,16 @@ class Shuffled(NamedTuple):
 
     layout: Layout
     reason: str | None = None
+    # What is said of bins where these could have been chosen.
+    of_bins: str | None = None
+
+
+class Binned(NamedTuple):
+    """Spark joins equal keys and bins of time by itself, for a reason."""
+
+    bins: Bins
+    costs: Costs
+    reason: str
 
 
 class Streamed(NamedTuple):
@@ -35,14 +48,32 @@ class Streamed(NamedTuple):
     layout: Layout
 
 
-def of_join(plan: Plan) -> Broadcast | Shuffled | Streamed:
-    """The way of a join. Of tables, a small side is collected, or rows are sampled."""
+def of_join(plan: Plan, *, fused: bool = False) -> Broadcast | Shuffled | Binned | Streamed:
+    """The way of a join. Of tables, a small side is collected, or rows are sampled.
+
+    `fused` says whether a function takes the result in the same call.
+    """
+    if fused and plan.parallelism == "bins":
+        message = "parallelism 'bins' hands no rows to Python, where `then` takes them: leave out "
+        message += "`then`, and call mapInArrow of the result, or leave out 'bins'"
+        raise tidegate.TidegateError(message)
     if plan.streams:
         return Streamed(stream_join.layout(plan))
     whole, reason = chosen(plan)
     if whole is not None:
         return Broadcast(whole, reason)
-    return Shuffled(division.of_join(plan), reason)
+    if plan.parallelism == "bins":
+        return Binned(*weighed(plan, division.sample_of_join(plan)), reason)
+    if plan.parallelism != "auto":
+        return Shuffled(division.of_join(plan), reason)
+    sample = division.sample_of_join(plan)
+    of_bins = "`then` takes rows in Python" if fused else plan.without_bins
+    if of_bins is None:
+        bins, costs = weighed(plan, sample)
+        if costs.bins_are_cheaper and hashed(plan, bins) is not None:
+            return Binned(bins, costs, f"{reason}, and bins are clearly cheaper")
+        of_bins = told(costs)
+    return Shuffled(division.of_join(plan, sample), reason, of_bins)
 
 
 def of_aggregation(plan: AggregatePlan) -> Shuffled | Streamed:

@@ -3,5 +3,6 @@
 - `layout.py`: buckets of keys and slices of time, and the slices of a row.
 - `nearest.py`: the rows that a slice needs of others, where a row has one partner.
 - `balance.py`: the layout that suits a sample of rows.
+- `bins.py`: bins of time for a join of Spark's own, and what it costs.
 - `cycle.py`: the layout of streams without a key.
 """

@@ -2,6 +2,7 @@
 
 - `join.py`: the plan of a join.
 - `aggregate.py`: the plan of an aggregation.
+- `bins.py`: which joins Spark can do by itself, with bins of time.
 - `streams.py`: what streams need of their DataFrames and their session.
 - `checks.py`: checks of arguments that both plans have.
 """

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 import tidegate
+from tidegate.spark.plan.bins import exact_ends, unfit
 from tidegate.spark.plan.checks import check_division, check_late_as, empty
 from tidegate.spark.plan.streams import check_host, check_watermark
 from tidegate.spark.query.axis import of_band, of_time, whole
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
 
     from tidegate._tidegate import JoinPlan
     from tidegate.agg import Aggregate
+    from tidegate.spark.layout.bins import Ends
     from tidegate.spark.layout.layout import Layout, Reach
     from tidegate.spark.query.axis import Axis
     from tidegate.spark.query.query import JoinQuery
 
-Parallelism = Literal["auto", "broadcast", "key", "time", "value", "hybrid"]
+Parallelism = Literal["auto", "bins", "broadcast", "key", "time", "value", "hybrid"]
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,10 @@ def _check_streams(plan: Plan) -> None:
     if plan.parallelism == "broadcast":
         message = "parallelism 'broadcast' sends one side whole, which no stream ever is: leave it "
         message += "out, or join each micro-batch inside `foreachBatch`"
+        raise tidegate.TidegateError(message)
+    if plan.parallelism == "bins":
+        message = "parallelism 'bins' is Spark's own join of tables, and these are streams: leave "
+        message += "it out, or join each micro-batch inside `foreachBatch`"
         raise tidegate.TidegateError(message)
     if plan.parallelism in (plan.query.divided, "hybrid") and not plan.is_sliced:
         why = "its pairs may be any distance apart"
@@ -218,7 +224,8 @@ class Plan:
         for side, frame in enumerate((left, right)):
             check_keys(frame, [pair[side] for pair in native.keys], NAMES[side])
         query = query.settled(native)
-        known = ("auto", "broadcast", "key", query.divided, "hybrid")
+        of_times = ("bins",) if query.function == "interval_join" else ()
+        known = ("auto", *of_times, "broadcast", "key", query.divided, "hybrid")
         check_division(partitions, parallelism, known, query.divided, keyed=bool(native.keys))
         if parallelism == "broadcast" and query.how == "full":
             message = "parallelism 'broadcast' sends one side whole, but a full join returns rows "
@@ -231,6 +238,10 @@ class Plan:
         plan = cls(query, native, left, right, sent, partitions, parallelism, late_as)
         if plan.streams:
             _check_streams(plan)
+        elif parallelism == "bins" and plan.without_bins is not None:
+            message = f"parallelism 'bins' is not for this join: {plan.without_bins}; leave it "
+            message += "out, or give another"
+            raise tidegate.TidegateError(message)
         return plan
 
     @cached_property
@@ -250,6 +261,16 @@ class Plan:
     def streams(self) -> bool:
         """Whether both sides are streams."""
         return self.left.isStreaming
+
+    @cached_property
+    def without_bins(self) -> str | None:
+        """The reason why Spark cannot do this join with bins of time, if there is one."""
+        return unfit(self.query, self.native, self.columns.empty)
+
+    @cached_property
+    def ends(self) -> Ends:
+        """The least and the largest distance in time of a pair, where there may be bins."""
+        return exact_ends(self.query, self.native, self.columns.empty)
 
     def packed(self, side: int, layout: Layout) -> DataFrame:
         """The rows of a side as packs, each for a partition of the layout."""

@@ -1,0 +1,237 @@
+"""The join as a DataFrame of Spark's own: equal keys and bins of time, and then the interval.
+
+No row goes to Python. Which rows have one bin and which are copied: `layout/bins.py`.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Literal
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import (
+    DateType,
+    IntegralType,
+    LongType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from tidegate.spark.driver.division import copied_sides, shuffle_partitions
+from tidegate.spark.layout.bins import Width, costs, fitting
+from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.spark.layout.balance import Sample
+    from tidegate.spark.layout.bins import Bins, Costs, Ends
+    from tidegate.spark.plan.join import Plan
+    from tidegate.spark.query.input import Input
+
+# If it has a limit, Spark measures a batch for Python after every row. Older ones have none.
+_MEASURE = "spark.sql.execution.arrow.maxBytesPerBatch"
+_NO_LIMIT = str(2**31 - 1)
+
+_LEAST, _LARGEST = -(2**63), 2**63 - 1
+_DAY, _HOUR, _MINUTE, _SECOND = 86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000
+
+# Bytes that a hash table of Spark may have in each task. It never writes one to disk.
+_HASHED = 1 << 26
+
+# Bytes of a table of all copied rows that every task may have, so that nothing is shuffled.
+_WHOLE = 1 << 26
+
+# Seconds from which on no tenths are told.
+_ROUND = 10
+
+# Bytes of a row in a hash table, and of each of its columns.
+_ROW, _CELL = 48, 16
+
+
+def joined(plan: Plan, bins: Bins) -> DataFrame:
+    """The join as a DataFrame."""
+    sides = [_binned(plan, bins, side) for side in (LEFT, RIGHT)]
+    copied, method = NAMES.index(bins.copied), hashed(plan, bins)
+    if plan.partitions is not None and method == "broadcast":
+        sides[1 - copied] = sides[1 - copied].coalesce(plan.partitions)
+    elif plan.partitions is not None:
+        sides = [rows.repartition(plan.partitions, rows.columns[-1]) for rows in sides]
+    if method is not None:
+        sides[copied] = sides[copied].hint(method)
+    left, right = sides
+    how = {"semi": "left_semi", "anti": "left_anti"}.get(plan.query.how, plan.query.how)
+    return left.join(right, _pairs(plan, bins.ends), how).select(*_results(plan))
+
+
+def weighed(plan: Plan, sample: Sample) -> tuple[Bins, Costs]:
+    """The bins that suit a sample, and what the join costs by bins and by native calls."""
+    left, right = (len(plan.columns.of(side)) for side in (LEFT, RIGHT))
+    columns = Width(left, right, len(plan.columns.result))
+    # Neither side of a full join is copied alone, and it has no bins.
+    sides: list[Literal["left", "right"]] = [
+        side for side in copied_sides(plan, sample) if side != "both"
+    ]
+    bins = fitting(sample, sides[0], plan.ends, columns)
+    once = plan.query.how in ("semi", "anti")
+    return bins, costs(bins, columns, measured=_measures(plan.left.sparkSession), once=once)
+
+
+def _measures(session: SparkSession) -> bool:
+    """Whether Spark measures a batch for Python after every row."""
+    try:
+        return session.conf.get(_MEASURE) != _NO_LIMIT
+    except PySparkException:
+        return False
+
+
+def told(costs: Costs) -> str:
+    """Both costs as text."""
+    bins, native = (
+        f"{cost:,.0f}" if cost >= _ROUND else f"{cost:.2g}" for cost in (costs.bins, costs.native)
+    )
+    return f"about {bins} s of processor time by bins, {native} s natively"
+
+
+def hashed(plan: Plan, bins: Bins) -> str | None:
+    """How Spark is told to keep the copied rows: whole in every task, or hashed in each its share.
+
+    Where that is much it is told nothing, and sorts them.
+    """
+    copied = NAMES.index(bins.copied)
+    rows = bins.of_copied + bins.copies
+    size = rows * (_ROW + _CELL * len(plan.columns.of(copied)))
+    if size <= _WHOLE:
+        return "broadcast"
+    partitions = plan.partitions or shuffle_partitions(plan.left.sparkSession)
+    return "shuffle_hash" if size <= _HASHED * partitions else None
+
+
+def _binned(plan: Plan, bins: Bins, side: int) -> DataFrame:
+    """The rows of a side: columns `l0`, `l1` or `r0`, `r1`, and a hash of key and bin, `lh`."""
+    mine, other = plan.inputs[side], plan.inputs[1 - side]
+    name = NAMES[side][0]
+    rows = mine.frame if plan.keeps[side] else mine.without_unmatchable()
+    # All that Spark infers from the condition comes after this, so that it filters no null before.
+    columns = [F.col(f"u{at}") for at in range(len(mine.fields))]
+    columns[mine.on] = _checked(plan, side)
+    rows = rows.select(*(column.alias(f"u{at}") for at, column in enumerate(columns)))
+    sent = [F.col(f"u{at}").alias(f"{name}{at}") for at in range(len(mine.fields))]
+    key = mine.key_hash(other) if mine.by else F.lit(0).cast(LongType())
+    time = _number(mine, other, mine.value)
+    rows = rows.select(*sent, time.alias(f"{name}t"), key.alias("key"))
+    names = rows.columns[:-1] if _is_kept(mine) else rows.columns[:-2]
+    time = F.col(f"{name}t")
+    if NAMES[side] != bins.copied:
+        rows = rows.select(*names, "key", _bin(time, bins.width).alias("bin"))
+    else:
+        lower, upper = bins.ends
+        ends = (lower, upper) if side == LEFT else (-upper, -lower)
+        first, last = (_bin(_later(time, end), bins.width) for end in ends)
+        rows = rows.select(*names, "key", first.alias("first"), last.alias("last"))
+        second = F.when(F.col("last") != F.col("first"), F.col("last"))
+        rows = rows.select(*names, "key", "first", second.alias("last"))
+        rows = rows.unpivot([*names, "key"], ["first", "last"], "which", "bin")
+        rows = rows.where(F.col("bin").isNotNull())
+    # Of one key two bins make two hashes, so that no pair meets twice.
+    return rows.select(*names, F.col("key").bitwiseXOR(F.col("bin")).alias(f"{name}h"))
+
+
+def _checked(plan: Plan, side: int) -> Column:
+    """The time, or an error where there is none."""
+    mine = plan.inputs[side]
+    field = mine.fields[mine.on]
+    if not field.nullable:
+        return mine.value
+    column = plan.columns.of(side).names[mine.on]
+    message = f"{NAMES[side]}: the time column {column!r} is null in a row: drop such rows with "
+    message += f".dropna(subset=[{column!r}]), or give them a time"
+    lacking = F.raise_error(F.lit(message)).cast(field.dataType)
+    return F.when(mine.value.isNull(), lacking).otherwise(mine.value)
+
+
+def _is_kept(side: Input) -> bool:
+    """Whether times are sent as integers, too, since it takes long to make these."""
+    return isinstance(side.value_type, TimestampNTZType)
+
+
+def _number(mine: Input, other: Input, time: Column) -> Column:
+    """The time as an integer: days if both sides have dates, or microseconds."""
+    kind = mine.value_type
+    if isinstance(kind, IntegralType):
+        return time.cast(LongType())
+    if isinstance(kind, TimestampType):
+        return F.unix_micros(time)
+    days = F.unix_date(time.cast(DateType())).cast(LongType())
+    if isinstance(kind, DateType) and isinstance(other.value_type, DateType):
+        return days
+    far = F.raise_error(F.lit("a date is too far away to be compared with a timestamp"))
+    fits = F.abs(days) <= _LARGEST // _DAY
+    midnight = F.when(fits, days * F.lit(_DAY)).otherwise(far.cast(LongType()))
+    if not isinstance(kind, TimestampNTZType):
+        return midnight
+    # Spark has no function for it that does not depend on the time zone of the session.
+    seconds = (F.date_part(F.lit("SECOND"), time) * F.lit(_SECOND)).cast(LongType())
+    hours, minutes = (part(time).cast(LongType()) for part in (F.hour, F.minute))
+    clock = hours * F.lit(_HOUR) + minutes * F.lit(_MINUTE)
+    return days * F.lit(_DAY) + clock + seconds
+
+
+def _bin(time: Column, width: int) -> Column:
+    """The bin of a time. The bin around 0 is about twice as wide as others."""
+    return F.call_function("div", time, F.lit(width).cast(LongType()))
+
+
+def _later(time: Column, by: int) -> Column:
+    """The time plus so much, or the end of time."""
+    if by >= 0:
+        return F.least(time, F.lit(_LARGEST - by)) + F.lit(by)
+    return F.greatest(time, F.lit(_LEAST - by)) + F.lit(by)
+
+
+def _pairs(plan: Plan, ends: Ends) -> Column:
+    """Whether two rows are a pair. No sum leaves 64 bits, and none that would is taken for its end.
+
+    The hashes alone are equal keys for Spark, a single integer. It sees no others in `coalesce`.
+    """
+    left, right = (_sent_number(plan, side) for side in (LEFT, RIGHT))
+    lower, upper = ends
+    after = right >= _later(left, lower)
+    if lower > 0:
+        after = _later(right, 1 - lower) > left
+    before = right <= _later(left, upper)
+    if upper < 0:
+        before = _later(left, upper + 1) > right
+    keys = zip(plan.inputs[LEFT].by, plan.inputs[RIGHT].by, strict=True)
+    equal = [
+        F.coalesce(F.col(f"l{mine}") == F.col(f"r{other}"), F.lit(False))  # noqa: FBT003
+        for mine, other in keys
+    ]
+    return reduce(Column.__and__, [F.col("lh") == F.col("rh"), *equal, after, before])
+
+
+def _sent_number(plan: Plan, side: int) -> Column:
+    """The time of a row as an integer, after the rows were sent."""
+    mine, other = plan.inputs[side], plan.inputs[1 - side]
+    name = NAMES[side][0]
+    if _is_kept(mine):
+        return F.col(f"{name}t")
+    return _number(mine, other, F.col(f"{name}{mine.on}"))
+
+
+def _results(plan: Plan) -> list[Column]:
+    """The columns of the result, under their names and with their metadata."""
+    shared = {mine: other for mine, other in plan.native.keys if mine == other}
+    results = []
+    for field, origin in zip(plan.columns.result, plan.columns.origins, strict=True):
+        side = NAMES.index(origin.side)
+        at = plan.columns.of(side).names.index(origin.name)
+        column = F.col(f"{origin.side[0]}{at}")
+        if side == LEFT and plan.keeps[RIGHT] and origin.name in shared:
+            other = plan.columns.right.names.index(shared[origin.name])
+            # Of the wider type, if the sides differ.
+            column = F.coalesce(column, F.col(f"r{other}"))
+        results.append(column.alias(field.name, metadata=field.metadata))
+    return results

@@ -1,0 +1,181 @@
+"""Bins of time for Spark's own join of equal keys and bins: their width, and what that join costs.
+
+A row of one side has one bin, `bin(t) = t / width`. A row of the other side meets rows in an
+interval of time that is at most as long as a bin is wide. So it has one bin or two, and is copied
+into the second. Of a pair, the row with one bin has it in common with exactly one copy of the
+other, so that no pair comes twice. The side that is copied is one whose rows need not be kept.
+
+Wide bins make few copies, narrow ones few candidates: rows of one key and bin, which are compared.
+With matches spread evenly over an interval of length `reach`, and `width` in the same unit::
+
+    copies       rows of the copied side * reach / width
+    candidates   pairs * (width + reach) / reach
+
+The sum of both costs is least at a width that is a square root, if bins may be so narrow.
+
+Costs are processor time, in nanoseconds. They only have to tell which form is clearly cheaper.
+
+Everything here is arithmetic on the driver: neither Spark nor Arrow is known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tidegate.spark.layout.balance import Sample
+    from tidegate.spark.layout.layout import Integers
+
+# Nanoseconds that Spark takes to shuffle a row and to put it in a hash table or look it up, and for
+# each of its columns.
+_ROW = 300.0
+_CELL = 40.0
+
+# Nanoseconds for two rows of one key and bin, and for each column of a pair that comes out.
+_CANDIDATE = 70.0
+_OUT = 25.0
+
+# Nanoseconds to hand a column of a row to Python, and to pack, shuffle and join it there; the same
+# where Spark measures the batch after every row; and for a column of a result on its way back.
+_HANDED = 240.0
+_MEASURED = 330.0
+_BACK = 50.0
+
+# Bins are chosen if they cost at most this share. The sample and the constants are not exact.
+_CLEARLY = 0.8
+
+# No more than so many times as wide as the interval is long: wider bins save few copies.
+_WIDEST = 16
+
+# Pairs of the sample that are enough to count: the mean error is then a few percent.
+_COUNTED = 1_000
+
+# Bits of a time beside those of a key's number.
+_BITS = 44
+
+
+class Ends(NamedTuple):
+    """The least and the largest `r.ts - l.ts` of a pair. Nothing pairs if they cross."""
+
+    lower: int
+    upper: int
+
+    @property
+    def reach(self) -> int:
+        """How long the interval of time is that a row meets rows in."""
+        return max(0, self.upper - self.lower)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """A width of bins, the side that is copied, and what the sample says of both."""
+
+    width: int
+    copied: Literal["left", "right"]
+    ends: Ends
+    rows: float
+    of_copied: float
+    copies: float
+    candidates: float
+    pairs: float
+
+
+class Costs(NamedTuple):
+    """Seconds of processor time: of bins, and of native calls."""
+
+    bins: float
+    native: float
+
+    @property
+    def bins_are_cheaper(self) -> bool:
+        """Whether bins are clearly cheaper."""
+        return self.bins <= _CLEARLY * self.native
+
+
+class Width(NamedTuple):
+    """Columns of a row of either side that travel, and of a row of the result."""
+
+    left: int
+    right: int
+    result: int
+
+
+def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, columns: Width) -> Bins:
+    """The bins of the width that costs least."""
+    length = ends.reach + 1
+    pairs = _pairs(sample, ends)
+    copied_rows = len(sample.left_time if copied == "left" else sample.right_time) * sample.weight
+    cells = columns.left if copied == "left" else columns.right
+    copy = (_ROW + _CELL * cells) * copied_rows
+    candidates = _CANDIDATE * pairs
+    best = _WIDEST * length
+    if candidates > 0:
+        best = min(best, math.ceil(length * math.sqrt(copy / candidates)))
+    width = max(1, length, best)
+    return Bins(
+        width=width,
+        copied=copied,
+        ends=ends,
+        rows=sample.rows,
+        of_copied=copied_rows,
+        copies=copied_rows * ends.reach / width,
+        candidates=pairs * (width + length) / length,
+        pairs=pairs,
+    )
+
+
+def costs(bins: Bins, columns: Width, *, measured: bool, once: bool) -> Costs:
+    """What the join costs by bins, and by native calls.
+
+    `measured` says whether Spark measures what it hands to Python after every row, `once` whether a
+    left row comes once at most. What both ways cost, as to read the inputs, is left out.
+    """
+    cells = bins.rows * (columns.left + columns.right) / 2
+    # Where left rows come once, right rows are copied.
+    results = min(bins.pairs, bins.rows - bins.of_copied) if once else bins.pairs
+    out = results * columns.result
+    row = _ROW * (bins.rows + bins.copies)
+    by_bins = row + _CELL * (cells + bins.copies * max(columns.left, columns.right))
+    by_bins += _CANDIDATE * bins.candidates + _OUT * out
+    native = (_MEASURED if measured else _HANDED) * cells + _BACK * out
+    return Costs(by_bins / 1e9, native / 1e9)
+
+
+def _pairs(sample: Sample, ends: Ends) -> float:
+    """Pairs of the inputs, of which the sample has few or none.
+
+    An interval that is longer has more pairs in the sample. They are taken to be spread evenly.
+    """
+    if not len(sample.left_time) or not len(sample.right_time):
+        return 0.0
+    _, keys = np.unique(np.append(sample.left_hash, sample.right_hash), return_inverse=True)
+    times = np.append(sample.left_time, sample.right_time).astype(np.float64)
+    times -= times.min()
+    span = float(times.max()) + 1
+    length, middle = ends.reach + 1.0, (ends.lower + ends.upper) / 2
+    scale = min(1.0, 2.0**_BITS / (3 * span))
+    left, right = np.split(times, [len(sample.left_time)])
+    of_left, of_right = np.split(keys, [len(sample.left_time)])
+    rows = np.sort(_placed(of_right, right, scale, span))
+    found, wide = 0, length
+    while True:
+        begin, end = left + middle - wide / 2, left + middle + wide / 2
+        first = np.searchsorted(rows, _placed(of_left, begin, scale, span), side="left")
+        last = np.searchsorted(rows, _placed(of_left, end, scale, span), side="right")
+        found = int(np.maximum(0, last - first).sum())
+        # Most of an interval that is longer lies beyond the first and the last time.
+        if found >= _COUNTED or 4 * wide > span:
+            break
+        wide *= 2
+    return found * sample.weight**2 * length / wide
+
+
+def _placed(keys: Integers, times: np.ndarray, scale: float, span: float) -> Integers:
+    """One number for a key and a time, in the order of both."""
+    inside = np.clip((times + span) * scale, 0, 2.0**_BITS - 1).astype(np.int64)
+    placed: Integers = (keys.astype(np.int64) << _BITS) + inside
+    return placed

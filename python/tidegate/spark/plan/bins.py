@@ -1,0 +1,78 @@
+"""Which joins Spark can do by itself with bins of time, and the exact ends of their intervals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+import tidegate
+from tidegate.spark.layout.bins import Ends
+
+if TYPE_CHECKING:
+    from tidegate._tidegate import JoinPlan
+    from tidegate.spark.query.query import JoinQuery
+
+# The native plan says ends as floats where they are no integers.
+_EXACT = 2**53
+
+# Dates have 32 bits.
+_DAYS = 2**30
+
+
+def unfit(query: JoinQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> str | None:
+    """The reason why a join cannot be done with bins of time, if there is one."""
+    if native.time is None or native.bands or query.is_asof:
+        return "only interval and window joins have bins of time"
+    asked = {
+        "aggregates of partners are made by native calls": bool(query.aggs),
+        "a full join keeps the rows of both sides, and bins copy those of one": query.how == "full",
+        "`where` is a condition of tidegate, and Spark may see another in its text": (
+            query.arguments.get("where") is not None
+        ),
+    }
+    reasons = [reason for reason, holds in asked.items() if holds]
+    kinds = _types(tables, native.time[0])
+    most = _DAYS if all(map(pa.types.is_date, kinds)) else _EXACT
+    if any(end is None or abs(end) > most for end in native.time[1]):
+        reasons.append("its interval has no end on one side, or one too far away")
+    for names in native.keys:
+        kinds = _types(tables, names)
+        if kinds[0] != kinds[1] and not all(map(pa.types.is_integer, kinds)):
+            reasons.append(f"the keys {names} are of two types, {kinds[0]} and {kinds[1]}")
+    return reasons[0] if reasons else None
+
+
+def _types(tables: tuple[pa.Table, pa.Table], names: tuple[str, str]) -> list[pa.DataType]:
+    return [table.schema.field(name).type for table, name in zip(tables, names, strict=True)]
+
+
+def exact_ends(query: JoinQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> Ends:
+    """The least and the largest distance of a pair, both of them included.
+
+    The native plan rounds the ends of `closed` intervals to whole steps, too. So a native join of a
+    row with those at the ends tells which of these belong to the interval.
+    """
+    if native.time is None:
+        message = "a join without times has no interval of time: this is a bug of tidegate"
+        raise AssertionError(message)
+    names, ends = native.time
+    lower, upper = (int(end or 0) for end in ends)
+    if lower > upper:
+        return Ends(lower, upper)
+    kinds = _types(tables, names)
+    # Of a date and a timestamp, the timestamp is the finer.
+    kind = kinds[1] if pa.types.is_date(kinds[0]) else kinds[0]
+    if pa.types.is_integer(kind):
+        kind = pa.int64()
+    numbers = pa.int32() if pa.types.is_date(kind) else pa.int64()
+    named = ("lower", "upper", "closed")
+    arguments = {name: query.arguments[name] for name in named if name in query.arguments}
+    pairs = tidegate.interval_join(
+        pa.table({"l": pa.array([0], numbers).cast(kind)}),
+        pa.table({"r": pa.array([lower, upper], numbers).cast(kind), "end": [0, 1]}),
+        on=("l", "r"),
+        **arguments,
+    )
+    met = set(pairs.column("end").to_pylist())
+    return Ends(lower + (0 not in met), upper - (1 not in met))

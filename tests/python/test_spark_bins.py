@@ -1,0 +1,562 @@
+"""Spark's own join of equal keys and bins of time: the rows of the native join, and when it is it.
+
+The native join is compared with nested loops elsewhere, and here once more.
+"""
+
+import datetime as dt
+from collections import Counter
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+import campaign
+import oracle
+import spark_session
+import tidegate
+import tidegate.spark
+from cases import grid, more
+from tidegate import agg
+from tidegate.spark.driver import bins as driver_bins
+from tidegate.spark.driver import division, whole
+from tidegate.spark.layout.balance import Sample
+from tidegate.spark.layout.bins import Bins, Costs, Ends, Width, costs, fitting
+from tidegate.spark.plan.join import Plan
+from tidegate.spark.query.query import JoinQuery
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+HOWS = ["inner", "left", "right", "semi", "anti"]
+NEAR = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s"}
+
+
+@pytest.fixture(scope="module")
+def spark():
+    return spark_session.start()
+
+
+def events(seed: int, rows: int, payload: str) -> pa.Table:
+    """Half of the rows on one key, a tenth on none; names that the plan itself might use."""
+    rng = np.random.default_rng(seed)
+    keys = rng.integers(0, 6, rows)
+    keys[rng.random(rows) < 0.5] = 1
+    lacking = rng.random(rows) < 0.1
+    return pa.table(
+        {
+            "key": pa.array(keys, mask=lacking),
+            "ts": pa.array(
+                rng.integers(-1_500, 1_500, rows) * 1_000_000, pa.timestamp("us", "UTC")
+            ),
+            "bin": pa.array(range(rows), pa.int64()),
+            payload: pa.array([f"{payload}{row}" for row in range(rows)]),
+        }
+    )
+
+
+LEFT, RIGHT = events(1, 300, "u0"), events(2, 250, "first")
+
+
+@pytest.fixture(scope="module")
+def sides(spark):
+    """Both tables, each in more Spark partitions than there are cores."""
+    return tuple(spark.createDataFrame(t).repartition(3, "key").cache() for t in (LEFT, RIGHT))
+
+
+def counted(table: pa.Table) -> Counter[str]:
+    """The rows with their number of times, in no order."""
+    return Counter(map(repr, table.to_pylist()))
+
+
+def binned(left, right, **query):
+    """The join by bins. Spark's plan of it has no row that goes to Python."""
+    found = tidegate.spark.interval_join(left, right, **query, parallelism="bins")
+    assert "InArrow" not in found._jdf.queryExecution().toString()
+    return found
+
+
+def same(found, left=LEFT, right=RIGHT, **query) -> None:
+    """Assert that the DataFrame has the native join's columns and rows."""
+    expected = tidegate.interval_join(left, right, **query)
+    rows = found.toArrow()
+    assert rows.column_names == expected.column_names
+    assert counted(rows) == counted(expected)
+
+
+def joined(spark, left: pa.Table, right: pa.Table, kinds: str | None = None, **query) -> None:
+    """Assert that a join of two tables by bins has the native join's rows."""
+    frames = [spark.createDataFrame(table, kinds) for table in (left, right)]
+    same(binned(*frames, **query), left, right, **query)
+
+
+@grid(
+    how=HOWS,
+    method=["broadcast", "shuffle_hash", None],
+    width=[None, 1, 3_000_000_000],
+    partitions=[None, 3],
+)
+def test_rows_are_those_of_the_native_join(sides, monkeypatch, how, method, width, partitions):
+    monkeypatch.setattr(driver_bins, "hashed", lambda *_: method)
+    if width is not None:
+        monkeypatch.setattr(driver_bins, "fitting", lambda *a: at_least(fitting(*a), width))
+    query = {**NEAR, "how": how}
+    same(binned(*sides, **query, partitions=partitions), **query)
+
+
+def at_least(bins: Bins, width: int) -> Bins:
+    """The bins with another width, which may not be less than an interval is long."""
+    return Bins(**{**vars(bins), "width": max(width, bins.ends.reach)})
+
+
+@pytest.mark.parametrize("how", ["inner", "right", *more("left", "semi", "anti")])
+def test_adaptive_plans_that_are_compiled_give_the_same_rows(spark, sides, how):
+    with spark_session.settings(
+        spark,
+        spark__sql__adaptive__enabled=True,
+        spark__sql__codegen__wholeStage=True,
+        spark__sql__codegen__factoryMode="FALLBACK",
+        spark__sql__shuffle__partitions=7,
+    ):
+        query = {**NEAR, "how": how}
+        same(binned(*sides, **query), **query)
+
+
+@grid(
+    bounds=[("0s", "0s"), ("5s", "5m"), ("-30m", "-20m"), ("-1us", "1us"), ("-2h", "2h")],
+    how=HOWS,
+    closed=["both", "left", "right", "neither"],
+)
+def test_any_bounds(sides, bounds, how, closed):
+    query = {**NEAR, "lower": bounds[0], "upper": bounds[1], "how": how, "closed": closed}
+    same(binned(*sides, **query), **query)
+
+
+@pytest.mark.parametrize("how", ["inner", *more(*HOWS[1:])])
+def test_without_a_key(sides, how):
+    query = {"on": "ts", "lower": "-1s", "upper": "2s", "how": how}
+    same(binned(*sides, **query), **query)
+
+
+@pytest.mark.parametrize("how", ["left", *more("right")])
+def test_windows_have_bins(sides, how):
+    query = {"on": "ts", "by": "key", "window": ("5s", "20s"), "how": how}
+    found = tidegate.spark.window_join(*sides, **query, parallelism="bins")
+    assert counted(found.toArrow()) == counted(tidegate.window_join(LEFT, RIGHT, **query))
+
+
+@pytest.mark.parametrize("how", ["left", *more("inner", "right", "semi", "anti")])
+def test_a_frame_meets_itself(sides, how):
+    query = {**NEAR, "how": how}
+    same(binned(sides[0], sides[0], **query), LEFT, LEFT, **query)
+
+
+ENDS = [-(2**63), 1 - 2**63, -1, 0, 1, 2**63 - 2, 2**63 - 1]
+
+
+@grid(
+    bounds=[(-1, 1), (1, 1), (-1, -1), (0, 0), (2, 5), (-5, -2), (2**53, 2**53), (-(2**53), 0)],
+    how=HOWS,
+)
+def test_no_sum_overflows(spark, bounds, how):
+    """In a session that wraps sums, and in one that raises."""
+    table = pa.table({"ts": ENDS, "row": range(len(ENDS))})
+    query = {"on": "ts", "lower": bounds[0], "upper": bounds[1], "how": how}
+    for ansi in (True, False):
+        with spark_session.settings(spark, spark__sql__ansi__enabled=ansi):
+            joined(spark, table, table, **query)
+
+
+@pytest.mark.parametrize("seed", range(campaign.tries(5)))
+def test_random_integers_pair_as_in_nested_loops(spark, seed):
+    rng = np.random.default_rng([campaign.SEED, seed])
+    tables = [
+        pa.table(
+            {"k": rng.integers(0, 3, rows), "ts": rng.integers(-40, 40, rows), name: range(rows)}
+        )
+        for rows, name in ((40, "l"), (50, "r"))
+    ]
+    lower = int(rng.integers(-10, 10))
+    upper = lower + int(rng.integers(0, 8))
+    how = HOWS[seed % len(HOWS)]
+    closed = ("both", "left", "right", "neither")[seed % 4]
+    query = {"on": "ts", "by": "k", "lower": lower, "upper": upper, "how": how, "closed": closed}
+    join = oracle.Join(("ts", "ts"), lower, upper, (("k", "k"),), closed, how)
+    expected = oracle.result(*tables, oracle.nested_loop(*tables, join), join)
+    found = binned(*map(spark.createDataFrame, tables), **query)
+    assert counted(found.toArrow()) == counted(expected)
+
+
+MARCH = [dt.datetime(2026, 3, 8, 1, 0) + dt.timedelta(minutes=20 * i) for i in range(12)]  # noqa: DTZ001
+NOVEMBER = [dt.datetime(2026, 11, 1, 4, 0) + dt.timedelta(minutes=20 * i) for i in range(15)]  # noqa: DTZ001
+OLD = [
+    dt.datetime(*day, 23, 59, 59, micro)  # noqa: DTZ001
+    for day in ((1901, 1, 1), (1582, 10, 4), (1969, 12, 31), (1, 1, 1))
+    for micro in (0, 1, 999_999)
+]
+CLOCKS = {
+    "timestamp": (pa.array(MARCH + NOVEMBER, pa.timestamp("us", "UTC")), ("-20m", "40m")),
+    "timestamp_ntz": (pa.array([*MARCH, *NOVEMBER, *OLD], pa.timestamp("us")), ("-1us", "40m")),
+    "date": (pa.array([moment.date() for moment in MARCH + OLD], pa.date32()), ("-1d", "1d")),
+    "int": (pa.array([*range(40), -(2**31), 2**31 - 1], pa.int32()), (-1, 2)),
+}
+
+
+@grid(zone=["America/New_York", "Etc/UTC"], clock=CLOCKS, how=HOWS)
+def test_clocks_and_zones(spark, clock, zone, how):
+    times, (lower, upper) = CLOCKS[clock]
+    table = pa.table({"ts": times, "row": range(len(times))})
+    query = {"on": "ts", "lower": lower, "upper": upper, "how": how}
+    with spark_session.settings(spark, spark__sql__session__timeZone=zone):
+        joined(spark, table, table, f"ts {clock}, row bigint", **query)
+
+
+@pytest.mark.parametrize("closed", ["both", "neither"])
+@pytest.mark.parametrize(("lower", "upper"), [("1h", "23h"), ("1h", "25h"), ("1d", "2d")])
+def test_no_whole_day_may_be_between_the_ends(spark, lower, upper, closed):
+    days = pa.array([dt.date(2026, 1, day) for day in range(1, 29)])
+    table = pa.table({"ts": days, "row": range(28)})
+    query = {"on": "ts", "lower": lower, "upper": upper, "closed": closed, "how": "left"}
+    joined(spark, table, table, **query)
+
+
+@pytest.mark.parametrize("how", ["inner", *more("right")])
+def test_a_date_meets_a_timestamp(spark, how):
+    days = [dt.date(2026, 3, day) for day in (7, 8, 9)]
+    noons = [dt.datetime(2026, 3, day, 12) for day in (9, 7, 8)]  # noqa: DTZ001
+    left, right = pa.table({"day": days}), pa.table({"noon": pa.array(noons, pa.timestamp("us"))})
+    query = {"on": ("day", "noon"), "lower": "0s", "upper": "1d", "how": how, "closed": "left"}
+    frames = (
+        spark.createDataFrame(left, "day date"),
+        spark.createDataFrame(right, "noon timestamp_ntz"),
+    )
+    same(binned(*frames, **query), left, right, **query)
+
+
+KEYS = {
+    "string": pa.array(["a", "", None, "é", "b"]),
+    "binary": pa.array([b"a", b"", None, b"\xff", b"b"]),
+    "double": pa.array([0.0, -0.0, None, float("nan"), 1.5]),
+    "float": pa.array([0.0, -0.0, None, float("nan"), 1.5], pa.float32()),
+    "decimal": pa.array(
+        [Decimal("1.50"), Decimal("0.00"), None, Decimal("-1.00"), Decimal("2.00")]
+    ),
+    "date": pa.array([dt.date(2026, 1, day) for day in (1, 2, 3, 4)] + [None]),
+    "boolean": pa.array([True, False, None, True, False]),
+}
+
+
+@grid(kind=KEYS, how=HOWS)
+def test_keys_of_all_types(spark, kind, how):
+    table = pa.table({"k": KEYS[kind], "j": [1, 2, 3, 4, 5], "ts": [1, 2, 3, 4, 5]})
+    other = pa.table({"k": KEYS[kind], "j": [2, 1, 3, 4, 5], "ts": [5, 4, 3, 2, 1]})
+    joined(spark, table, other, on="ts", by=["k"], lower=-9, upper=9, how=how)
+    joined(spark, table, other, on="ts", by=["k", "j"], lower=-9, upper=9, how=how)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_keys_of_two_widths_meet(spark, how):
+    left = pa.table({"k": pa.array(range(20), pa.int32()), "ts": range(20)})
+    right = pa.table({"k": pa.array(range(10, 30), pa.int64()), "ts": range(10, 30)})
+    query = {"on": "ts", "by": "k", "lower": 0, "upper": 0, "how": how}
+    found = binned(spark.createDataFrame(left), spark.createDataFrame(right), **query)
+    same(found, left, right, **query)
+    asked = tidegate.spark.interval_join(
+        spark.createDataFrame(left), spark.createDataFrame(right), **query, parallelism="key"
+    )
+    assert [f.dataType for f in found.schema] == [f.dataType for f in asked.schema]
+
+
+def test_keys_with_one_hash_are_compared(sides, monkeypatch):
+    monkeypatch.setattr(
+        "tidegate.spark.query.input.Input.key_hash",
+        lambda *_: driver_bins.F.lit(7).cast("long"),
+    )
+    for how in ("inner", "anti"):
+        query = {**NEAR, "how": how}
+        same(binned(*sides, **query), **query)
+
+
+@grid(how=HOWS, suffix=["_right", "_of_it"])
+def test_names_are_those_of_the_native_join(sides, how, suffix):
+    query = {**NEAR, "how": how, "suffix": suffix}
+    same(binned(*sides, **query), **query)
+    columns = ["u0", "ts"] if how in ("semi", "anti") else [f"bin{suffix}", "u0", "first", "key"]
+    same(binned(*sides, **query, columns=columns), **query, columns=columns)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_the_schema_is_that_of_other_divisions(spark, how):
+    left = spark.createDataFrame([(1, 5)], "k int not null, ts long not null").withMetadata(
+        "k", {"unit": "none"}
+    )
+    right = spark.createDataFrame([(1, 5, "a")], "k int, ts long not null, x string not null")
+    query = {"on": "ts", "by": "k", "lower": 0, "upper": 0, "how": how}
+    other = tidegate.spark.interval_join(left, right, **query, parallelism="key")
+    found = binned(left, right, **query)
+    for mine, theirs in zip(found.schema, other.schema, strict=True):
+        assert (mine.name, mine.dataType, mine.metadata) == (
+            theirs.name,
+            theirs.dataType,
+            theirs.metadata,
+        )
+        assert theirs.nullable or not mine.nullable
+
+
+@grid(empty=["left", "right", "both"], how=HOWS)
+def test_empty_sides(sides, empty, how):
+    tables = [
+        table.slice(0, 0) if empty in (name, "both") else table
+        for name, table in zip(("left", "right"), (LEFT, RIGHT), strict=True)
+    ]
+    frames = [
+        frame.where("false") if empty in (name, "both") else frame
+        for name, frame in zip(("left", "right"), sides, strict=True)
+    ]
+    query = {**NEAR, "how": how}
+    same(binned(*frames, **query), *tables, **query)
+
+
+@grid(side=["left", "right"], how=HOWS, key=["1", "null"])
+def test_a_null_time_is_refused(spark, side, how, key):
+    """In any row, be its key null: Spark itself filters rows by what it infers of a condition."""
+    lacking = spark.sql(f"select int({key}) as k, int(null) as ts union all select 1, 1")
+    whole_side = spark.createDataFrame([(1, 1)], "k int, ts int")
+    frames = (lacking, whole_side) if side == "left" else (whole_side, lacking)
+    found = binned(*frames, on="ts", by="k", lower=0, upper=0, how=how)
+    # A side that is sent whole fails outside of what PySpark translates.
+    failed = (PySparkException, Py4JJavaError)
+    with pytest.raises(failed, match=rf"{side}: the time column 'ts' is null in a row"):
+        found.collect()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"how": "full"}, "a full join keeps the rows of both sides"),
+        ({"lower": None}, "its interval has no end on one side"),
+        ({"upper": None}, "its interval has no end on one side"),
+        ({"lower": "-200000d"}, "too far away"),
+        ({"where": "left.bin < right.bin"}, "`where` is a condition of tidegate"),
+        ({"aggs": {"n": agg.count()}}, "aggregates of partners"),
+    ],
+)
+def test_bins_are_refused_with_a_reason(sides, change, reason):
+    query = {**NEAR, **change, "parallelism": "bins"}
+    with pytest.raises(tidegate.TidegateError, match=f"'bins' is not for this join: .*{reason}"):
+        tidegate.spark.interval_join(*sides, **query)
+
+
+def test_bins_are_refused_for_keys_of_two_types(spark):
+    left = spark.createDataFrame([(Decimal("1.5"), 1)], "k decimal(5, 2), ts int")
+    right = spark.createDataFrame([(Decimal("1.5"), 1)], "k decimal(7, 3), ts int")
+    query = {"on": "ts", "by": "k", "lower": 0, "upper": 0}
+    with pytest.raises(tidegate.TidegateError, match="are of two types"):
+        tidegate.spark.interval_join(left, right, **query, parallelism="bins")
+
+
+def test_bins_leave_nothing_to_then(sides):
+    more_arguments = {"then": lambda batch: batch, "then_schema": "a int", "parallelism": "bins"}
+    with pytest.raises(tidegate.TidegateError, match="call mapInArrow of the result"):
+        tidegate.spark.interval_join(*sides, **NEAR, **more_arguments)
+    with pytest.raises(tidegate.TidegateError, match="call mapInArrow of the result"):
+        tidegate.spark.explain(tidegate.spark.interval_join, *sides, **NEAR, **more_arguments)
+
+
+def test_other_joins_and_streams_have_no_bins(spark, sides):
+    known = "expected one of auto, broadcast, key, {}, hybrid, got 'bins'"
+    with pytest.raises(tidegate.TidegateError, match=known.format("value")):
+        tidegate.spark.band_join(*sides, on="bin", within=1, parallelism="bins")
+    with pytest.raises(tidegate.TidegateError, match=known.format("time")):
+        tidegate.spark.asof_join(*sides, on="ts", parallelism="bins")
+    stream = spark.readStream.format("rate").load().withWatermark("timestamp", "1 minute")
+    query = {"on": "timestamp", "lower": "0s", "upper": "1s", "parallelism": "bins"}
+    store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    with (
+        spark_session.settings(spark, spark__sql__streaming__stateStore__providerClass=store),
+        pytest.raises(tidegate.TidegateError, match="'bins' is Spark's own join of tables"),
+    ):
+        tidegate.spark.interval_join(stream, stream, **query)
+    with pytest.raises(tidegate.TidegateError, match=r"parallelism must be one of .* got `bins`"):
+        tidegate.IntervalJoin(
+            LEFT.schema, RIGHT.schema, on="ts", lower="0s", upper="1s", parallelism="bins"
+        )
+
+
+def explained(frames, **query) -> str:
+    return tidegate.spark.explain(tidegate.spark.interval_join, *frames, **query)
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Neither side is small."""
+    monkeypatch.setattr(whole, "LIMIT", 10)
+    monkeypatch.setattr(whole, "_SURE", -1)
+
+
+def fixed(monkeypatch, bins: float, native: float) -> None:
+    monkeypatch.setattr(driver_bins, "costs", lambda *_, **__: Costs(bins, native))
+
+
+@pytest.mark.usefixtures("large")
+def test_auto_takes_bins_if_they_are_clearly_cheaper(sides, monkeypatch):
+    fixed(monkeypatch, 1.0, 3.0)
+    found = tidegate.spark.interval_join(*sides, **NEAR)
+    assert "InArrow" not in found._jdf.queryExecution().toString()
+    same(found, **NEAR)
+    text = explained(sides, **NEAR)
+    assert "divided    by key and bins of time, " in text
+    assert " microseconds wide, by Spark's own join" in text
+    assert "costs      about 1 s of processor time by bins, 3 s natively" in text
+    assert "than 10 bytes, and bins are clearly cheaper" in text
+
+
+@pytest.mark.usefixtures("large")
+def test_auto_keeps_native_calls_otherwise(sides, monkeypatch):
+    fixed(monkeypatch, 2.9, 3.0)
+    found = tidegate.spark.interval_join(*sides, **NEAR)
+    assert "MapInArrow tidegate_join" in found._jdf.queryExecution().toString()
+    text = explained(sides, **NEAR)
+    assert "no bins    about 2.9 s of processor time by bins, 3 s natively" in text
+    assert "by partition number" in text
+
+
+@pytest.mark.usefixtures("large")
+def test_auto_keeps_native_calls_where_bins_cannot_be(sides, monkeypatch):
+    fixed(monkeypatch, 1.0, 3.0)
+    assert "no bins    a full join keeps" in explained(sides, **NEAR, how="full")
+    where = {**NEAR, "where": "left.bin < right.bin"}
+    assert "no bins    `where` is a condition" in explained(sides, **where)
+    then = {"then": lambda batch: batch, "then_schema": "a int"}
+    assert "no bins    `then` takes rows in Python" in explained(sides, **NEAR, **then)
+    band = tidegate.spark.explain(tidegate.spark.band_join, *sides, on="bin", within=1)
+    assert "bins" not in band
+    monkeypatch.setattr(driver_bins, "_HASHED", 0)
+    monkeypatch.setattr(driver_bins, "_WHOLE", 0)
+    assert "by partition number" in explained(sides, **NEAR)
+
+
+@pytest.mark.usefixtures("large")
+def test_one_sample_is_taken(sides, monkeypatch):
+    taken = []
+    sampled = division.sampled
+    monkeypatch.setattr(division, "sampled", lambda *a: taken.append(a) or sampled(*a))
+    fixed(monkeypatch, 3.0, 3.0)
+    for query in ({}, {"parallelism": "bins"}, {"how": "full"}):
+        taken.clear()
+        tidegate.spark.interval_join(*sides, **NEAR, **query)
+        assert len(taken) == 1
+
+
+def test_explain_tells_both_costs_of_bins_that_were_asked_for(sides, monkeypatch):
+    text = explained(sides, **NEAR, parallelism="bins")
+    assert "of processor time by bins" in text
+    assert "placed     Spark sends the copied rows to every task (broadcast)" in text
+    assert text.endswith("because    parallelism is 'bins'")
+    monkeypatch.setattr(driver_bins, "_WHOLE", 0)
+    text = explained(sides, **NEAR, parallelism="bins")
+    assert "placed     each task of Spark hashes its copied rows (shuffle_hash)" in text
+    monkeypatch.setattr(driver_bins, "_HASHED", 0)
+    assert "placed     Spark sorts the rows" in explained(sides, **NEAR, parallelism="bins")
+
+
+def test_sessions_without_a_limit_hand_rows_over_for_less(spark, sides, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        driver_bins,
+        "costs",
+        lambda *_, measured, **__: seen.append(measured) or Costs(1.0, 1.0),
+    )
+    name = "spark.sql.execution.arrow.maxBytesPerBatch"
+    explained(sides, **NEAR, parallelism="bins")
+    before = spark.conf.get(name)
+    spark.conf.set(name, str(2**31 - 1))
+    try:
+        explained(sides, **NEAR, parallelism="bins")
+    finally:
+        spark.conf.set(name, before)
+    assert seen == [True, False]
+
+
+ROWS = 10_000
+COLUMNS = Width(4, 4, 8)
+
+
+def sample(keys: int, *, hot: bool = False, span: int = 10**9, weight: float = 100.0) -> Sample:
+    """Rows of uniform times, of which each stands for `weight`."""
+    rng = np.random.default_rng(7)
+    drawn = []
+    for _ in range(2):
+        key = rng.integers(0, keys, ROWS)
+        if hot:
+            key[::2] = 0
+        drawn += [key, rng.integers(0, span, ROWS)]
+    return Sample(*drawn, weight)
+
+
+@pytest.mark.parametrize("keys", [1, 10, 1_000, 100_000])
+@pytest.mark.parametrize("matches", [4, 50])
+def test_pairs_are_known_from_the_sample(keys, matches):
+    half = round(matches * 10**9 * keys / (2 * 100 * ROWS))
+    found = fitting(sample(keys), "left", Ends(-half, half), COLUMNS)
+    # Rows near the first and the last time have fewer partners.
+    share = 1 - half / (2 * 10**9) if half < 10**9 else 10**9 / (2 * half)
+    assert found.pairs == pytest.approx(100 * ROWS * matches * share, rel=0.2)
+
+
+def test_an_interval_far_from_the_left_rows_has_no_pairs():
+    far = fitting(sample(10), "left", Ends(3 * 10**9, 3 * 10**9 + 1_000), COLUMNS)
+    near = fitting(sample(10), "left", Ends(10**7, 10**7 + 1_000), COLUMNS)
+    assert far.pairs == 0
+    assert near.pairs > 0
+
+
+def test_bins_are_wide_where_candidates_are_few():
+    ends = Ends(-1_000, 1_000)
+    few = fitting(sample(100_000), "left", ends, COLUMNS)
+    many = fitting(sample(1), "left", ends, COLUMNS)
+    assert few.width > many.width >= ends.reach
+    assert few.copies < many.copies
+
+
+def test_bins_are_dear_where_a_key_has_many_rows():
+    """The interval is as long for all keys, so that a hot one has many candidates."""
+    ends = Ends(-2_000_000, 2_000_000)
+    even = costs(fitting(sample(1_000), "left", ends, COLUMNS), COLUMNS, measured=False, once=False)
+    hot = costs(
+        fitting(sample(1_000, hot=True), "left", ends, COLUMNS), COLUMNS, measured=False, once=False
+    )
+    assert hot.bins > 2 * even.bins
+
+
+def test_a_limit_makes_native_calls_dearer():
+    bins = fitting(sample(1_000), "left", Ends(-2_000_000, 2_000_000), COLUMNS)
+    measured = costs(bins, COLUMNS, measured=True, once=False)
+    assert measured.native > costs(bins, COLUMNS, measured=False, once=False).native
+    assert measured.bins == costs(bins, COLUMNS, measured=False, once=False).bins
+
+
+def test_left_rows_that_come_once_are_no_pairs():
+    """Of fifty pairs of a left row, one row comes back from Python."""
+    bins = fitting(sample(1_000), "right", Ends(-25_000_000, 25_000_000), COLUMNS)
+    pairs, once = (costs(bins, COLUMNS, measured=True, once=once) for once in (False, True))
+    assert once.native < pairs.native / 4
+    assert once.bins < pairs.bins
+
+
+def test_an_empty_sample_has_no_pairs():
+    none = np.array([], np.int64)
+    bins = fitting(Sample(none, none, none, none, 50.0), "right", Ends(0, 5), COLUMNS)
+    assert bins.pairs == bins.copies == 0
+    assert bins.width >= 5
+
+
+def test_the_smaller_side_of_an_inner_join_is_copied(spark):
+    few = spark.range(100).selectExpr("id as ts")
+    many = spark.range(9_000).selectExpr("id as ts")
+    query = JoinQuery("interval_join", {"on": "ts", "lower": -1, "upper": 1})
+    for frames, copied in (((few, many), "left"), ((many, few), "right")):
+        plan = Plan.of(*frames, query, parallelism="bins")
+        bins, _ = driver_bins.weighed(plan, division.sample_of_join(plan))
+        assert bins.copied == copied
