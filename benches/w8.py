@@ -1,11 +1,11 @@
 """Workload W8: overlaps of intervals by key, against polars-bio, pyjanitor, DuckDB and Polars.
 
 Two tables of intervals with 24 keys and two overlaps a left row on average. Starts are uniform, in
-order or shuffled; lengths are exponential, or Pareto (1.5), whose longest rows are thousands of times
-as long as the mean. `pairs` asks for all columns of all pairs, `counts` for each left row with its number of
-pairs. Every system gets the rows in its own format before the clock starts. Forms take turns, each
-in a process of its own; medians of all rounds are printed with their range. Numbers of rows and
-sums are compared before anything is timed.
+order or shuffled. Lengths are exponential, or Pareto (1.5), whose longest rows are thousands of
+times as long as the mean. `pairs` asks for all columns of all pairs, `counts` for each left row
+with its number of pairs. Every system gets the rows in its own format before the clock starts.
+Forms take turns, each in a process of its own; medians of all rounds are printed with their range.
+Numbers of rows and sums are compared before anything is timed.
 
     python benches/w8.py --rows 1000000,10000000 --python polars-bio=.venv-bench-bio/bin/python
 """
