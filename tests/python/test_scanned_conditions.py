@@ -126,6 +126,14 @@ def test_oracle_the_evaluated_condition(
         assert repr(found.to_pylist()) == repr(wanted.to_pylist()), condition
 
 
+def test_a_number_overflows_also_beside_rows_without_one() -> None:
+    left = pa.table({"ts": [0, 1], "x": pa.array([None, None], pa.int8())})
+    right = pa.table({"ts": [0], "y": pa.array([2**32 - 1], pa.uint32())})
+    condition = "right.y + 9223372036854775807 = left.x"
+    for where in (condition, f"({condition}) OR FALSE"):
+        assert outcome(left, right, where, "inner") == "TidegateError"
+
+
 @pytest.mark.parametrize("rows", [1, 63, 64, 1000, 5000])
 def test_long_windows_are_scanned_in_parts(rows: int) -> None:
     numbers = pa.array((i * 7919 % 10_000 for i in range(rows)), pa.int32())

@@ -107,12 +107,11 @@ impl Term {
         if !has_room(&self.left) || !has_room(&self.right) {
             return false;
         }
-        match (self.left.ends(), self.right.ends()) {
-            (Some(left), Some(right)) => {
-                self.relation.fits((&self.left.numbers, left), (&self.right.numbers, right))
-            }
-            _ => true,
+        let (left, right) = (self.left.ends(), self.right.ends());
+        if left.is_none() && right.is_none() {
+            return true;
         }
+        self.relation.fits((&self.left.numbers, left), (&self.right.numbers, right))
     }
 
     /// The rank and the range that a row of a side compares by.

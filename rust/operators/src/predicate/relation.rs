@@ -243,8 +243,13 @@ impl Relation {
     }
 
     /// Whether its arithmetic overflows for no numbers of these columns, given the ranks of their
-    /// ends.
-    pub(super) fn fits(&self, left: (&Numbers, (u64, u64)), right: (&Numbers, (u64, u64))) -> bool {
+    /// ends. A side without numbers has rows, perhaps, and the other side is computed for these, too:
+    /// it then stands for 0.
+    pub(super) fn fits(
+        &self,
+        left: (&Numbers, Option<(u64, u64)>),
+        right: (&Numbers, Option<(u64, u64)>),
+    ) -> bool {
         let whole = |numbers: &Numbers, rank: u64| match numbers {
             Numbers::I32(_) => i32::of_rank(rank).whole(),
             Numbers::I64(_) => i64::of_rank(rank).whole(),
@@ -253,8 +258,8 @@ impl Relation {
         match self {
             Relation::Float(_) => true,
             Relation::Whole(constraints) => {
-                let ends = |(numbers, (low, high)): (&Numbers, _)| {
-                    (whole(numbers, low), whole(numbers, high))
+                let ends = |(numbers, ends): (&Numbers, Option<(u64, u64)>)| {
+                    ends.map_or((0, 0), |(low, high)| (whole(numbers, low), whole(numbers, high)))
                 };
                 constraints.iter().all(|constraint| constraint.fits(ends(left), ends(right)))
             }
