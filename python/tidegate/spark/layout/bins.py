@@ -48,7 +48,7 @@ _BACK = 50.0
 # Bins are chosen if they cost at most this share. The sample and the constants are not exact.
 _CLEARLY = 0.8
 
-# No more than so many times as wide as the interval is long: wider bins save few copies.
+# How many times as wide as the interval is long bins are at most: wider ones save few copies.
 _WIDEST = 16
 
 # Pairs of the sample that are enough to count: the mean error is then a few percent.
@@ -146,7 +146,7 @@ def costs(bins: Bins, columns: Width, *, measured: bool, once: bool) -> Costs:
 
 
 def _pairs(sample: Sample, ends: Ends) -> float:
-    """Pairs of the inputs, of which the sample has few or none.
+    """Pairs of the inputs; the sample has few or none of these.
 
     An interval that is longer has more pairs in the sample. They are taken to be spread evenly.
     """

@@ -116,7 +116,7 @@ proptest! {
     }
 }
 
-/// Lengths of which most are short, and a few as long as all of time.
+/// Lengths: most are short, and a few are as long as all of time.
 fn long_tailed(rows: usize, seed: i64) -> Vec<i64> {
     let length = |row: i64| match (row * 7_919 + seed) % 1_000 {
         0 => 1 << 40,
@@ -145,7 +145,7 @@ fn differential_many_rows() {
             Intervals::new(starts, &long_tailed(rows, seed as i64))
         };
         let (left, right) = (side(seed), side(seed + 100));
-        // Of a key's rows that start before the end, all count but those that end before the start.
+        // The rows of a key that start before the end, less the rows that end before the start.
         let groups = right.starts.groups(keys);
         let ends: Vec<Vec<i64>> = groups
             .iter()
