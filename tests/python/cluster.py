@@ -41,7 +41,7 @@ def kill_executor() -> None:
 
 
 def markers(folder: Path) -> list[Path]:
-    """What is left of the executors of a stream."""
+    """A file for each executor that was killed."""
     return [*folder.glob("killed-*")]
 
 

@@ -67,7 +67,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The files with Spark's session come first, then the cluster, both of which take minutes.
+    """The files with Spark's session come first, then the cluster: both take minutes.
 
     Short files fill the processes in the end. A campaign gives each test as much more time as it
     tries more.

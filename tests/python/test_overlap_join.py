@@ -171,7 +171,7 @@ def test_aggregates_are_those_of_the_pairs(drawn, how, where) -> None:
 
 
 def intervals(seed: int, count: int, *, is_sorted: bool, keys: int = 24) -> pa.Table:
-    """Intervals of which a few are very long."""
+    """Intervals; a few are very long."""
     random = np.random.default_rng(seed)
     starts = random.integers(0, 1_000_000, count)
     if is_sorted:

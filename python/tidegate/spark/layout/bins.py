@@ -54,7 +54,7 @@ _WIDEST = 16
 # Pairs of the sample that are enough to count: the mean error is then a few percent.
 _COUNTED = 1_000
 
-# Bits of a time beside those of a key's number.
+# Bits of a time; the other bits are for the number of a key.
 _BITS = 44
 
 

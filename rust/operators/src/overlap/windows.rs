@@ -1,9 +1,8 @@
 //! Lists of the rows that are open at some times.
 //!
 //! A *window* begins at a time, and lists the rows of a key that started before it and end at it or
-//! later. A row that starts in a window is open in it or is not listed in any window before. So the
-//! rows that are open at a time are in the list of the last window that begins before it, or start
-//! between the two.
+//! later. So a row that is open at a time is in the list of the last window that begins before this
+//! time, or has started since.
 //!
 //! A window begins where as many rows have ended since the last one as are still open. At any time
 //! before, more than half of the rows that were listed, or have started since, are open. And the new
