@@ -3,9 +3,10 @@
 Two tables of intervals with 24 keys and two overlaps a left row on average. Starts are uniform, in
 order or shuffled. Lengths are exponential, or Pareto (1.5), whose longest rows are thousands of
 times as long as the mean. `pairs` asks for all columns of all pairs, `counts` for each left row
-with its number of pairs. Every system gets the rows in its own format before the clock starts.
-Forms take turns, each in a process of its own; medians of all rounds are printed with their range.
-Numbers of rows and sums are compared before anything is timed.
+with its number of pairs. In `points` a right row has a start and no end: an interval join whose
+upper end is computed from columns of the left row. Every system gets the rows in its own format
+before the clock starts. Forms take turns, each in a process of its own; medians of all rounds are
+printed with their range. Numbers of rows and sums are compared before anything is timed.
 
     python benches/w8.py --rows 1000000,10000000 --python polars-bio=.venv-bench-bio/bin/python
 """
@@ -50,13 +51,16 @@ class Job:
 
     @property
     def question(self) -> str:
-        """Pairs, or counts."""
-        return "counts" if self.form.endswith("counts") else "pairs"
+        """Pairs, counts, or pairs with points."""
+        question = self.form.rsplit(" ", 1)[1]
+        return question if question in ("counts", "points") else "pairs"
 
 
 def tables(job: Job) -> tuple[pa.Table, pa.Table]:
     """The left and the right table."""
     left, right = (_table(job, rows, seed) for rows, seed in ((job.rows, 1), (RIGHT_ROWS, 2)))
+    if job.question == "points":
+        right = right.set_column(2, "e", right["s"])
     return left.rename_columns(["k", "s", "e", "a"]), right.rename_columns(["k2", "s2", "e2", "b"])
 
 
@@ -107,6 +111,24 @@ def tidegate_counts(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], p
     import tidegate as tg  # noqa: PLC0415 - as above
 
     return lambda: tg.overlap_join(left, right, **_tidegate(job), aggs={"n": tg.agg.count()})
+
+
+def tidegate_points(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """An interval join, with the length of the left row as its upper end."""
+    import tidegate as tg  # noqa: PLC0415 - as above
+
+    upper = tg.left.e - tg.left.s
+    arguments = {"on": ("s", "s2"), "by": {"k": "k2"}, "threads": job.threads}
+    return lambda: tg.interval_join(left, right, lower=0, upper=upper, **arguments)
+
+
+def tidegate_overlaps(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """An overlap join of intervals and points."""
+    import tidegate as tg  # noqa: PLC0415 - as above
+
+    return lambda: tg.overlap_join(
+        left, right, **_tidegate(job) | {"on": (("s", "e"), ("s2", "s2"))}
+    )
 
 
 def polars_pairs(left: pa.Table, right: pa.Table, _job: Job) -> Callable[[], pa.Table]:
@@ -162,6 +184,14 @@ def duckdb_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.T
     return lambda: connection.sql(query).to_arrow_table()
 
 
+def duckdb_points(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """Points between two columns, in SQL."""
+    connection = _duckdb(left, right, job)
+    connection.execute("set prefer_range_joins = true")
+    query = "from l join r on k = k2 and s2 between s and e"
+    return lambda: connection.sql(query).to_arrow_table()
+
+
 def duckdb_counts(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
     """Places of starts and ends, by as-of joins with numbered rows of each key."""
     connection = _duckdb(left, right, job)
@@ -196,6 +226,11 @@ FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = 
     "tidegate counts": tidegate_counts,
     "polars-bio counts": polars_bio_counts,
     "duckdb counts": duckdb_counts,
+    "tidegate points": tidegate_points,
+    "tidegate, as overlaps points": tidegate_overlaps,
+    "polars-bio points": polars_bio_pairs,
+    "duckdb points": duckdb_points,
+    "polars points": polars_pairs,
 }
 
 
@@ -234,7 +269,7 @@ def main() -> None:
             Job(form, rows, options.keys, lengths, order, threads, options.repeat)
             for form in options.forms.split(",")
         ]
-        for question in ("pairs", "counts"):
+        for question in ("pairs", "counts", "points"):
             asked = [job for job in jobs if job.question == question]
             _compare(asked, options.rounds, options.timeout, pythons)
 

@@ -40,6 +40,7 @@ from tidegate.types import (
     Bound,
     Closed,
     ClosedEnds,
+    End,
     How,
     IntervalNames,
     KeyNames,
@@ -552,15 +553,17 @@ class Operator(Generic[_StatsT_co]):
         """Return the late rows that were not returned yet.
 
         A row is late if its time is below the watermark of its source when it is pushed. It is in
-        no result.
+        no result. A row that is too wide (`max_width`) is treated as a late one.
 
         Returns:
             A table with the columns of the sources, after `late_source`, the number of the source,
             `late_position`, the row's number among all rows of the source, and `late_watermark`,
             the watermark that the row came below. A join has `late_side` before them, which is
             `left` or `right`, and numbers the sources of each side from 0. It has the columns of a
-            full join; the columns of the other side are null. Rows are in order of source and
-            position. Until they are returned, late rows count for `memory_limit`.
+            full join; the columns of the other side are null. An operator with `max_width` has
+            `late_reason` behind `late_watermark`. It is `late`, or `wide` for a row with an end too
+            far away, whose `late_watermark` is null. Rows are in order of source and position.
+            Until they are returned, late rows count for `memory_limit`.
 
         Raises:
             ClosedError: The operator was made before this process was forked.
@@ -1030,6 +1033,22 @@ class IntervalJoin(StreamJoin):
         >>> [row for batch in join for row in batch.to_pylist()]
         [{'ts': 10, 'bid': 8.5}, {'ts': 20, 'bid': None}, {'ts': 30, 'bid': 7.5}]
 
+        Orders that are good for some time, at most 20, and the trades in it. An order that is good
+        for longer is set aside:
+
+        >>> orders = pa.table({"ts": [5, 15], "sym": ["A", "A"], "good_for": [6, 30]})
+        >>> join = tg.IntervalJoin(
+        ...     orders.schema, trades.schema, on="ts", by="sym", lower=0, upper=tg.left.good_for,
+        ...     max_width=20, columns=["ts", "price"],
+        ... )
+        >>> for source, rows in zip(join.sources, [orders, trades]):
+        ...     source.push(rows)
+        ...     source.close()
+        >>> [row for batch in join for row in batch.to_pylist()]
+        [{'ts': 5, 'price': 1.0}]
+        >>> join.late().select(["late_reason", "ts", "good_for"]).to_pylist()
+        [{'late_reason': 'wide', 'ts': 15, 'good_for': 30}]
+
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data that has it.
         right: The schema of the right sources: a `pyarrow.Schema`, or data that has it.
@@ -1039,9 +1058,12 @@ class IntervalJoin(StreamJoin):
         lower: How long after the left time the interval begins; a negative value begins before it.
             It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
             an integer. An integer is in the unit of the time columns (the finer of the two). None
-            sets no bound.
+            sets no bound. An expression over the columns of one side, such as `-tg.left.tolerance`,
+            or its SQL text, gives each row an end of its own. Its value is a duration or an
+            integer, or of the left side a time, which is the end itself. A row with a null end has
+            no pair.
         upper: How long after the left time the interval ends, in the same forms. It is not less
-            than `lower`. None sets no bound.
+            than `lower`, or the row has no pair. None sets no bound.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
@@ -1055,7 +1077,11 @@ class IntervalJoin(StreamJoin):
             would pair with. A function sees partners by time, then in merged order.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
-            `where` holds for it. It needs `aggs` and a `lower`.
+            `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
+            rows.
+        max_width: The most that an end which is an expression may be from the time of its row, in
+            the forms of `lateness`. Such an end needs it, since rows are kept as long as an end may
+            reach them. A row whose end is farther away is set aside, as a late row is.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -1110,14 +1136,15 @@ class IntervalJoin(StreamJoin):
         right: pa.Schema | ArrowSource,
         *,
         on: Names,
-        lower: Bound,
-        upper: Bound,
+        lower: End,
+        upper: End,
         by: KeyNames | None = None,
         where: Expr | str | None = None,
         how: How | None = None,
         aggs: Mapping[str, agg.Aggregate] | None = None,
         closed: Closed = "both",
         prevailing: bool = False,
+        max_width: Length | None = None,
         suffix: str = "_right",
         columns: Sequence[str] | None = None,
         sources: tuple[int, int] | None = None,
@@ -1969,8 +1996,8 @@ def interval_join(
     right: ArrowSource,
     *,
     on: Names,
-    lower: Bound,
-    upper: Bound,
+    lower: End,
+    upper: End,
     by: KeyNames | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
@@ -2015,6 +2042,16 @@ def interval_join(
         1  20   B       0  NaN
         2  30   A       1  7.0
 
+        Orders that are good for some time, and the trades in it:
+
+        >>> orders = pa.table({"ts": [5, 15], "sym": ["A", "A"], "good_for": [6, 30]})
+        >>> tg.interval_join(
+        ...     orders, trades, on="ts", by="sym", lower=0, upper=tg.left.good_for
+        ... ).to_pandas()
+           ts sym  good_for  ts_right  price
+        0   5   A         6        10    1.0
+        1  15   A        30        30    3.0
+
     Args:
         left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
             pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
@@ -2026,9 +2063,12 @@ def interval_join(
         lower: How long after the left time the interval begins; a negative value begins before it.
             It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
             an integer. An integer is in the unit of the time columns (the finer of the two). None
-            sets no bound.
+            sets no bound. An expression over the columns of one side, such as `-tg.left.tolerance`,
+            or its SQL text, gives each row an end of its own. Its value is a duration or an
+            integer, or of the left side a time, which is the end itself. A row with a null end has
+            no pair.
         upper: How long after the left time the interval ends, in the same forms. It is not less
-            than `lower`. None sets no bound.
+            than `lower`, or the row has no pair. None sets no bound.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
@@ -2042,7 +2082,8 @@ def interval_join(
             would pair with. A function sees partners by time, then in right row order.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
-            `where` holds for it. It needs `aggs` and a `lower`.
+            `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
+            rows.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -2057,7 +2098,7 @@ def interval_join(
 
         With `aggs`, the left columns, then one column a function, in left row order. Without
         partners counts are 0, and other functions are null. The work of a left row does not grow
-        with its partners, unless `where` reads both sides.
+        with its partners, unless `where` reads both sides or an end is an expression.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
@@ -2065,8 +2106,8 @@ def interval_join(
         MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
             memory left.
         ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: Another argument has no meaning, a time is null, an input fails, or `where`
-            overflows or divides by zero.
+        TidegateError: Another argument has no meaning, a time is null, an input fails, or an
+            expression overflows or divides by zero.
         TypeError: An argument is of the wrong type.
 
     Note:
@@ -2075,8 +2116,8 @@ def interval_join(
         side needs to be sorted, but sorted inputs are faster.
 
         Memory: the inputs, the result, and 12 bytes a left row and 8 a right row (up to 60 a row
-        for rows out of time order). If the result is too large for memory, take
-        `interval_join_batches`.
+        for rows out of time order, and up to 126 if an end is an expression). If the result is too
+        large for memory, take `interval_join_batches`.
     """
 
 def interval_join_batches(
@@ -2084,8 +2125,8 @@ def interval_join_batches(
     right: ArrowSource,
     *,
     on: Names,
-    lower: Bound,
-    upper: Bound,
+    lower: End,
+    upper: End,
     by: KeyNames | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
@@ -2134,9 +2175,12 @@ def interval_join_batches(
         lower: How long after the left time the interval begins; a negative value begins before it.
             It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
             an integer. An integer is in the unit of the time columns (the finer of the two). None
-            sets no bound.
+            sets no bound. An expression over the columns of one side, such as `-tg.left.tolerance`,
+            or its SQL text, gives each row an end of its own. Its value is a duration or an
+            integer, or of the left side a time, which is the end itself. A row with a null end has
+            no pair.
         upper: How long after the left time the interval ends, in the same forms. It is not less
-            than `lower`. None sets no bound.
+            than `lower`, or the row has no pair. None sets no bound.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
@@ -2150,7 +2194,8 @@ def interval_join_batches(
             would pair with. A function sees partners by time, then in right row order.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
-            `where` holds for it. It needs `aggs` and a `lower`.
+            `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
+            rows.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -2167,7 +2212,7 @@ def interval_join_batches(
 
         With `aggs`, the left columns, then one column a function, in left row order. Without
         partners counts are 0, and other functions are null. The work of a left row does not grow
-        with its partners, unless `where` reads both sides.
+        with its partners, unless `where` reads both sides or an end is an expression.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
@@ -2175,13 +2220,14 @@ def interval_join_batches(
         MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
             memory left.
         ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: Another argument has no meaning, a time is null, an input fails, or `where`
-            overflows or divides by zero.
+        TidegateError: Another argument has no meaning, a time is null, an input fails, or an
+            expression overflows or divides by zero.
         TypeError: An argument is of the wrong type.
 
     Note:
         Memory: the inputs, the few batches that are made but not yet taken, and 12 bytes a left row
-        and 8 a right row, or up to 60 a row for rows out of time order.
+        and 8 a right row, or up to 60 a row for rows out of time order, and up to 126 if an end is
+        an expression.
     """
 
 def overlap_join(
@@ -2552,8 +2598,8 @@ def plan_interval_join(
     right: ArrowSource,
     *,
     on: Names,
-    lower: Bound,
-    upper: Bound,
+    lower: End,
+    upper: End,
     by: KeyNames | None = None,
     where: Expr | str | None = None,
     how: How | None = None,

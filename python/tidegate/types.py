@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 import numpy as np
 
 if TYPE_CHECKING:
+    from tidegate.expressions import Expr
     from tidegate.windows import Rows
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Closed",
     "ClosedEnds",
     "Distance",
+    "End",
     "How",
     "IntervalNames",
     "KeyNames",
@@ -68,6 +70,11 @@ KeyNames: TypeAlias = str | Sequence[Names] | Mapping[str, str]
 
 Bound: TypeAlias = timedelta | np.timedelta64 | str | int | None
 """An end of an interval: a duration, an integer in the column's unit, or None for no bound."""
+
+End: TypeAlias = "Bound | Expr"
+"""An end of an interval join: the same for all rows, or an expression over the columns of one side.
+
+A string is a duration, or the SQL text of an expression."""
 
 How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 """Which rows a join returns, as in SQL."""

@@ -31,11 +31,23 @@ WEATHER = """observed,airport,wind
 """
 
 
+RESERVATIONS = pa.table(
+    {
+        "start": pa.array([10, 30], SECONDS),
+        "end": pa.array([20, 35], SECONDS),
+        "room": ["A", "B"],
+    }
+)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in a folder with the files that the examples of the help name."""
     pq.write_table(TRADES, tmp_path / "trades.parquet")
     pq.write_table(QUOTES, tmp_path / "quotes.parquet")
+    pq.write_table(RESERVATIONS, tmp_path / "reservations.parquet")
+    readings = QUOTES.rename_columns({"symbol": "room", "bid": "value"})
+    pq.write_table(readings, tmp_path / "readings.parquet")
     write(TRADES, tmp_path / "trades.arrows")
     write(QUOTES, tmp_path / "quotes.arrows")
     (tmp_path / "flights.csv").write_text(FLIGHTS)
@@ -62,7 +74,7 @@ MANY = ["join", "many.parquet", "many.parquet", "--on", "ts", "--lower", "none",
 def leftovers(folder: Path) -> list[str]:
     """Name the files that are neither inputs nor wanted."""
     known = {"trades.parquet", "quotes.parquet", "flights.csv", "weather.csv", "many.parquet"}
-    known |= {"trades.arrows", "quotes.arrows"}
+    known |= {"trades.arrows", "quotes.arrows", "reservations.parquet", "readings.parquet"}
     names = {path.name for path in folder.iterdir() if "day." not in path.name}
     return sorted(names - known)
 
@@ -296,7 +308,7 @@ EXAMPLES = [example for command in COMMANDS for example in help_examples(*comman
 
 
 def test_examples_were_found() -> None:
-    assert len(EXAMPLES) == 33
+    assert len(EXAMPLES) == 34
     assert all("tidegate " in example for example in EXAMPLES)
 
 
@@ -488,3 +500,29 @@ def test_missing_library_is_told_in_one_line(library: str) -> None:
 
     said = f"tidegate: {library} is not installed: run pip install 'tidegate[cli]'"
     assert (result.returncode, result.stderr.decode().splitlines()) == (1, [said])
+
+
+def test_an_end_may_come_from_columns(folder):
+    orders = pa.table({"ts": [10, 20, 30], "good_for": [5, 100, None]})
+    trades = pa.table({"ts": [12, 15, 40], "price": [1.0, 2.0, 3.0]})
+    write(orders, folder / "orders.arrows")
+    write(trades, folder / "trades.arrows")
+    ends = ["--on", "ts", "--lower", "0", "--upper", "left.good_for", "--columns", "ts,price"]
+
+    def found() -> list[tuple[int, float]]:
+        done = run("join", "orders.arrows", "trades.arrows", *ends, "-o", "out.arrow")
+        assert done.exit_code == 0, done.output
+        return [tuple(row.values()) for row in read(folder / "out.arrow").to_pylist()]
+
+    assert found() == [(10, 1.0), (10, 2.0), (20, 3.0)]
+    (folder / "out.arrow").unlink()
+    done = run(
+        *("join", "orders.arrows", "trades.arrows", *ends, "--follow", "--max-width", "50"),
+        *("-o", "out.csv"),
+    )
+    assert done.exit_code == 0, done.output
+    assert read(folder / "out.csv").to_pydict() == {"ts": [10, 10], "price": [1, 2]}
+    done = run("join", "orders.arrows", "trades.arrows", *ends, "--max-width", "50", "-o", "x.csv")
+    assert done.exit_code == 2
+    assert "--max-width" in done.output
+    assert "--follow" in done.output

@@ -100,10 +100,12 @@ def join(  # noqa: PLR0913 - a parameter for each option
         str, typer.Option(metavar="COLUMN|LEFT=RIGHT", help="The time column of both sides.")
     ],
     lower: Annotated[
-        str, typer.Option(metavar="DURATION", help="Earliest right time, minus the left one.")
+        str,
+        typer.Option(metavar="DURATION|EXPR", help="Earliest right time, minus the left one."),
     ],
     upper: Annotated[
-        str, typer.Option(metavar="DURATION", help="Latest right time, minus the left one.")
+        str,
+        typer.Option(metavar="DURATION|EXPR", help="Latest right time, minus the left one."),
     ],
     by: By = None,
     where: Where = None,
@@ -131,6 +133,13 @@ def join(  # noqa: PLR0913 - a parameter for each option
     max_rows: MaxRows = None,
     follow: Follow = False,
     lateness: Lateness = None,
+    max_width: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="With --follow: how far a --lower or --upper of columns may be from a row's time.",
+        ),
+    ] = None,
     state: State = None,
     checkpoint: Checkpoint = None,
     explain: Explain = False,
@@ -158,10 +167,12 @@ def join(  # noqa: PLR0913 - a parameter for each option
         ),
     )
     within = _within_following(max_rows, lateness, state, follow=follow)
+    if max_width is not None and not follow:
+        _misused("--max-width", NEEDS_FOLLOW)
     keeping = _keeping(state, checkpoint)
     if follow:
         _follow(
-            following.joined(job, within),
+            following.joined(job, within, None if max_width is None else _duration(max_width)),
             out,
             out_format,
             keeping=keeping,

@@ -49,7 +49,11 @@ class Work:
     make: Callable[[list[pa.Schema]], Made]
 
 
-def joined(job: joining.Job[joining.Arguments], lateness: str | int | None) -> Work:
+def joined(
+    job: joining.Job[joining.Arguments],
+    lateness: str | int | None,
+    max_width: str | int | None,
+) -> Work:
     """The interval join of two files."""
     arguments = job.arguments
 
@@ -66,6 +70,7 @@ def joined(job: joining.Job[joining.Arguments], lateness: str | int | None) -> W
             aggs=arguments["aggs"],
             closed=arguments["closed"],
             prevailing=arguments["prevailing"],
+            max_width=max_width,
             suffix=arguments["suffix"],
             columns=arguments["columns"],
             threads=arguments["threads"],

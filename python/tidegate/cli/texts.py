@@ -62,7 +62,10 @@ leaves out rows without partners.
 With --follow, a row is written as soon as RIGHT can bring no partner of it.
 
 A duration is a number with a unit, as in 1h30m, -5s or 250ms; or a whole number in the unit of the
-column; or none, for no bound.
+column; or none, for no bound. An EXPR over columns of one side, as left.tolerance or -right.reach,
+gives each row a bound of its own: a duration or a whole number, or of LEFT a time, which is the
+bound itself. With --follow such a bound needs --max-width. Rows with a bound farther away are left
+out and counted, as late rows are.
 
 \b
 Examples:
@@ -85,6 +88,11 @@ Examples:
   # each trade with the number of quotes and the mean bid of the five seconds before
   tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
       --lower -5s --upper 0s --agg "n=count()" --agg "bid=mean(bid)" -o around.parquet
+
+\b
+  # reservations and the readings during each
+  tidegate join reservations.parquet readings.parquet --on start=ts --by room \\
+      --lower 0s --upper left.end -o during.parquet
 
 \b
   # from standard input to standard output

@@ -94,7 +94,7 @@ fn open(
     let (left, right, options) = sides.read()?;
     let join = match query {
         Asked::Pairs(query) => stream::band_join(&query, left, right, &options),
-        Asked::Aggregates(query) => stream::partner_aggregates(&query, left, right, &options),
+        Asked::Aggregates(query) => stream::partner_aggregates(&query, None, left, right, &options),
     };
     Ok(StreamJoin::of(join.map_err(raise)?, &options))
 }

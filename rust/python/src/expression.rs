@@ -1,4 +1,4 @@
-//! The `where` that Python gives.
+//! The expressions that Python gives: the `where`, and ends of intervals.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -18,11 +18,27 @@ pub(crate) fn extract_row(ob: &Bound<'_, PyAny>) -> PyResult<Expr> {
     parse_row_sql(&text(ob, "tidegate.row")?).map_err(raise)
 }
 
-fn text(ob: &Bound<'_, PyAny>, columns: &str) -> PyResult<String> {
+/// The end of an interval that is an expression: a `tidegate.Expr`, or SQL text that names a column.
+pub(crate) fn extract_end(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Expr>> {
+    let is_text = ob.is_instance_of::<PyString>();
+    if !is_text && !is_expr(ob)? {
+        return Ok(None);
+    }
+    let text = ob.str()?;
+    let text = text.to_str()?;
+    if is_text && !["left.", "right."].iter().any(|side| text.contains(side)) {
+        return Ok(None);
+    }
+    parse_sql(text).map(Some).map_err(|error| raise(error.of_argument("where", argument)))
+}
+
+fn is_expr(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
     static EXPR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    if !ob.is_instance_of::<PyString>()
-        && !ob.is_instance(EXPR.import(ob.py(), "tidegate.expressions", "Expr")?)?
-    {
+    ob.is_instance(EXPR.import(ob.py(), "tidegate.expressions", "Expr")?)
+}
+
+fn text(ob: &Bound<'_, PyAny>, columns: &str) -> PyResult<String> {
+    if !ob.is_instance_of::<PyString>() && !is_expr(ob)? {
         return Err(PyTypeError::new_err(format!(
             "where: expected an expression of {columns} columns or SQL text, got {}",
             ob.get_type().name()?

@@ -8,12 +8,12 @@ use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDelta, PyDeltaAccess, PyDict, PyInt, PyString, PyTuple};
-use tidegate::{Bound as Duration, Error, Stop, parse_duration, shown};
+use tidegate::{Bound as Duration, End, Error, Stop, parse_duration, shown};
 use tidegate_import::{Stream, Unopened};
 
 use crate::error::{error, raise};
 use crate::reader::{BatchReader, SharedStream, next, this_thread};
-use crate::{capsule, interrupt};
+use crate::{capsule, expression, interrupt};
 
 /// Types whose rows are in memory, so that their streams never wait for anything.
 const IN_MEMORY: [&str; 5] = [
@@ -254,6 +254,14 @@ pub(crate) fn name_pairs(
         ))
     })?;
     items.map(|item| name_pair(argument, &item?)).collect()
+}
+
+/// An end of an interval join's intervals: as for [`bound`], or an expression over columns.
+pub(crate) fn end(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<End>> {
+    match expression::extract_end(argument, ob)? {
+        Some(expr) => Ok(Some(End::Computed(expr))),
+        None => Ok(bound(argument, ob)?.map(End::Fixed)),
+    }
 }
 
 /// An end of an interval: a duration, an integer in the column's unit, or `None` for no bound.

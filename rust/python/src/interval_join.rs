@@ -5,7 +5,7 @@ use tidegate::stream::{self, Parallelism};
 use tidegate::{Closed, Error, IntervalJoin as Query, PartnerJoin};
 
 use crate::error::raise;
-use crate::input::{bound, name_pair, word};
+use crate::input::{bound, end, name_pair, word};
 use crate::join::{Asked, Given, Options, Sides, join_class, join_functions};
 use crate::stream_join::StreamJoin;
 
@@ -19,7 +19,7 @@ join_functions! {
 join_class! {
     IntervalJoin = open;
     before_by(on: Given, lower: Given, upper: Given)
-    before_suffix(closed: &str = "both", prevailing: bool = false)
+    before_suffix(closed: &str = "both", prevailing: bool = false, max_width: Option<Given> = None)
     before_threads(parallelism: &str = "auto")
 }
 
@@ -47,8 +47,8 @@ fn ask(
 fn read(on: Given, lower: Given, upper: Given, closed: &str, options: Options) -> PyResult<Query> {
     Ok(Query {
         on: name_pair("on", on)?,
-        lower: bound("lower", lower)?,
-        upper: bound("upper", upper)?,
+        lower: end("lower", lower)?,
+        upper: end("upper", upper)?,
         closed: word("closed", closed, &CLOSED)?,
         options: options.read()?,
     })
@@ -61,17 +61,24 @@ fn open(
     upper: Given,
     closed: &str,
     prevailing: bool,
+    max_width: Option<Given>,
     parallelism: &str,
     options: Options,
     sides: Sides,
 ) -> PyResult<PyClassInitializer<StreamJoin>> {
     let query = ask(on, lower, upper, closed, prevailing, options)?;
     let parallelism = word("parallelism", parallelism, &PARALLELISM)?;
+    let max_width = match max_width {
+        None => None,
+        Some(width) => bound("max_width", width)?,
+    };
     let (left, right, options) = sides.read()?;
     let join = match query {
-        Asked::Pairs(query) => stream::interval_join(&query, parallelism, left, right, &options),
+        Asked::Pairs(query) => {
+            stream::interval_join(&query, parallelism, max_width, left, right, &options)
+        }
         Asked::Aggregates(query) if parallelism == Parallelism::Auto => {
-            stream::partner_aggregates(&query, left, right, &options)
+            stream::partner_aggregates(&query, max_width, left, right, &options)
         }
         Asked::Aggregates(_) => Err(Error::argument(
             "parallelism: with aggs, no keys are assigned to threads, since left rows that are \

@@ -18,8 +18,8 @@ fn rows(ts: &[i64], sym: &[&str]) -> RecordBatch {
 fn operator() -> Result<Operator> {
     let join = IntervalJoin {
         on: ("ts".to_owned(), "ts".to_owned()),
-        lower: Some(Bound::Steps(-2)),
-        upper: Some(Bound::Steps(0)),
+        lower: Some(Bound::Steps(-2).into()),
+        upper: Some(Bound::Steps(0).into()),
         closed: Closed::Both,
         options: JoinOptions {
             by: vec![("sym".to_owned(), "sym".to_owned())],
@@ -40,7 +40,7 @@ fn operator() -> Result<Operator> {
         pin: false,
     };
     let schema = rows(&[], &[]).schema();
-    interval_join(&join, Parallelism::Auto, schema.clone(), schema, &options)
+    interval_join(&join, Parallelism::Auto, None, schema.clone(), schema, &options)
 }
 
 fn push(join: &Operator, source: usize, batch: RecordBatch) -> Result<()> {

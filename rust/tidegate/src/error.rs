@@ -145,6 +145,14 @@ impl Error {
         Error { message: format!("{place}: {}", self.message), ..self }
     }
 
+    /// The same error, of another argument than the one that its message begins with.
+    pub fn of_argument(self, named: &str, argument: &str) -> Self {
+        match self.message.strip_prefix(named) {
+            None => self,
+            Some(rest) => Error { message: format!("{argument}{rest}"), ..self },
+        }
+    }
+
     /// The same error, brought about by an error of the caller's function.
     pub fn caused_by(self, cause: impl Any + Send + Sync) -> Self {
         Error { cause: Some(Arc::new(cause)), ..self }

@@ -26,8 +26,8 @@
 //! let right = table("right", rows(vec![8, 19, 29])?)?;
 //! let join = IntervalJoin {
 //!     on: ("ts".to_owned(), "ts".to_owned()),
-//!     lower: Some(Bound::Steps(-2)),
-//!     upper: Some(Bound::Steps(0)),
+//!     lower: Some(Bound::Steps(-2).into()),
+//!     upper: Some(Bound::Steps(0).into()),
 //!     closed: Closed::Both,
 //!     options: JoinOptions {
 //!         by: Vec::new(),
@@ -63,6 +63,7 @@ pub use batch::batches::Batches;
 pub use batch::join::{Join, JoinStats};
 pub use columns::distance::{Distance, Within};
 pub use columns::duration::parse_duration;
+pub use columns::row_ends::End;
 pub use columns::table::Table;
 pub use columns::time::Bound;
 pub use error::{Error, Result, shown};

@@ -4,7 +4,7 @@ use arrow_array::ArrayRef;
 use tidegate::columns::expression::{Expr, Origin, Predicate, parse_sql};
 use tidegate::stream::{self, Operator, Parallelism, StreamOptions};
 use tidegate::{
-    Algorithm, BandAlgorithm, BandJoin, Closed, Distance, How, IndexKind, IntervalJoin, Join,
+    Algorithm, BandAlgorithm, BandJoin, Closed, Distance, End, How, IndexKind, IntervalJoin, Join,
     JoinOptions, Result, Sliding, Stop, Table, Window, WindowJoin, Within,
 };
 
@@ -129,7 +129,7 @@ impl Query {
         let [left, right] = [0, 1].map(|side| self.layout.rows(draw, side, 0).batch.schema());
         match self.ask(draw, self.options(threads, None), true) {
             Asked::Interval(join, parallelism) => {
-                stream::interval_join(&join, parallelism, left, right, options)
+                stream::interval_join(&join, parallelism, None, left, right, options)
             }
             Asked::Window(join) => stream::window_join(&join, left, right, options),
             Asked::Band(join) => stream::band_join(&join, left, right, options),
@@ -141,7 +141,7 @@ impl Query {
         match &self.relation {
             Relation::Interval { lower, upper, closed } => {
                 let [lower, upper] =
-                    [lower, upper].map(|end| end.map(|end| self.layout.bound(end)));
+                    [lower, upper].map(|end| end.map(|end| End::Fixed(self.layout.bound(end))));
                 let all =
                     [Parallelism::Auto, Parallelism::Key, Parallelism::Data, Parallelism::Hybrid];
                 Asked::Interval(

@@ -47,8 +47,8 @@ mod sweep;
 use crate::driver::{Driver, Stopped};
 use crate::matches::{MAX_ROWS, Matches};
 use crate::order::{Groups, JoinColumns, are_sorted};
-use crate::rows::Interval;
 use crate::rows::interval::LeftReach;
+use crate::rows::{Interval, RowEnds};
 pub(crate) use partners::{Panes, pane_begin, pane_borders, pane_end};
 pub use partners::{PartnerColumns, Partners, interval_partners};
 pub(crate) use sweep::sweep;
@@ -83,6 +83,37 @@ pub fn interval_join(
     driver: &Driver,
 ) -> Result<Matches, Stopped> {
     find(left, right, key_count, interval, driver)
+}
+
+/// As [`interval_join`], where each left row has ends of its own, however far from its time.
+///
+/// ```
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_operators::interval::row_interval_join;
+/// use tidegate_operators::order::JoinColumns;
+/// use tidegate_operators::rows::RowEnds;
+/// use tidegate_sync::Stop;
+///
+/// let left = JoinColumns { ts: &[10, 20], keys: None };
+/// let right = JoinColumns { ts: &[8, 9, 30], keys: None };
+/// let ends = RowEnds { first: &[9, 0], last: &[10, 99] };
+/// let matches = row_interval_join(left, right, 1, ends, &Driver::new(1, Stop::default()))?;
+/// assert_eq!((matches.count(0), matches.count(1)), (1, 3));
+/// # Ok::<(), Stopped>(())
+/// ```
+///
+/// # Panics
+///
+/// As [`interval_join`]; when a left row has no ends.
+pub fn row_interval_join(
+    left: JoinColumns<'_>,
+    right: JoinColumns<'_>,
+    key_count: usize,
+    ends: RowEnds<'_>,
+    driver: &Driver,
+) -> Result<Matches, Stopped> {
+    assert_eq!((ends.first.len(), ends.last.len()), (left.ts.len(), left.ts.len()), "ends a row");
+    find(left, right, key_count, &ends, driver)
 }
 
 /// As [`interval_join`], for right rows within reach in any sense.

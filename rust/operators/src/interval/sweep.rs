@@ -5,7 +5,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use super::directory::Directory;
 use crate::driver::{Driver, Stopped};
 use crate::matches::Run;
-use crate::order::{Follow, Groups, JoinColumns, are_sorted, follow, gallop};
+use crate::order::{Follow, Groups, JoinColumns, are_sorted, follow, gallop, gallop_back};
 use crate::rows::interval::LeftReach;
 
 /// Left rows of a task that looks rows up, so that a stop is seen soon and threads finish together.
@@ -34,7 +34,8 @@ pub(crate) fn sweep<R: LeftReach>(
     follow(left, key_count, &Sweep { right, reach }, driver)
 }
 
-/// Follows both ends of the runs: they only rise while the left rows of a key come in time order.
+/// Follows both ends of the runs: mostly they only rise while the left rows of a key come in time
+/// order.
 struct Sweep<'a, R> {
     right: &'a Groups<'a>,
     reach: &'a R,
@@ -49,20 +50,16 @@ impl<R: LeftReach> Follow for Sweep<'_, R> {
         Run { start, end: start }
     }
 
-    /// The run of right rows of `key` whose times are from the first to the last of the ends, not
-    /// before the run of `place`.
+    /// The run of right rows of `key` whose times are from the first to the last of the ends, near
+    /// the run of `place`.
     #[inline]
     fn next(&self, place: &mut Run, key: u32, row: usize, ts: i64) -> Run {
         let (start, end) = (self.right.starts[key as usize], self.right.starts[key as usize + 1]);
         let Some((first, last)) = self.reach.at(row, ts) else { return Run { start, end: start } };
         let group = &self.right.ts()[..end as usize];
         if !R::RISING {
-            let before = |place: u32| (place > start).then(|| group[place as usize - 1]);
-            if before(place.start).is_some_and(|ts| ts >= first)
-                || before(place.end).is_some_and(|ts| ts > last)
-            {
-                *place = Run { start, end: start };
-            }
+            place.start = gallop_back(group, start, place.start, |ts| ts < first);
+            place.end = gallop_back(group, start, place.end, |ts| ts <= last);
         }
         place.start = gallop(group, place.start, |ts| ts < first);
         place.end = gallop(group, place.end.max(place.start), |ts| ts <= last);

@@ -51,6 +51,22 @@ pub(crate) fn step(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
     gallop(ts, low as u32, before)
 }
 
+/// The first place from `floor` to `from` whose time is not `before`, or `from` if all are.
+#[inline]
+pub(crate) fn gallop_back(ts: &[i64], floor: u32, from: u32, before: impl Fn(i64) -> bool) -> u32 {
+    let (floor, mut high) = (floor as usize, from as usize);
+    let mut step = 1;
+    while high > floor && !before(ts[high - 1]) {
+        let probe = high.saturating_sub(step).max(floor);
+        if probe == floor || before(ts[probe - 1]) {
+            return (probe + ts[probe..high - 1].partition_point(|&ts| before(ts))) as u32;
+        }
+        high = probe;
+        step *= 2;
+    }
+    high as u32
+}
+
 /// The first place from `from` on whose time is not `before`; all that are, come first.
 #[inline]
 pub(crate) fn gallop(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
@@ -67,4 +83,28 @@ pub(crate) fn gallop(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32
         step *= 2;
     }
     low as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oracle_a_place_is_found_from_any_other() {
+        let ts = [1, 3, 3, 3, 5, 8, 8, 9, 9, 9, 12];
+        for floor in 0..=ts.len() {
+            for from in floor..=ts.len() {
+                for limit in 0..14 {
+                    let before = |ts: i64| ts < limit;
+                    let expected = |range: std::ops::Range<usize>| {
+                        range.start + ts[range].iter().filter(|&&ts| before(ts)).count()
+                    };
+                    let back = gallop_back(&ts, floor as u32, from as u32, before);
+                    assert_eq!(back as usize, expected(floor..from), "{floor} {from} {limit}");
+                    let on = gallop(&ts, from as u32, before);
+                    assert_eq!(on as usize, expected(from..ts.len()), "{from} {limit}");
+                }
+            }
+        }
+    }
 }

@@ -45,6 +45,26 @@ pub(crate) trait LeftReach: Sync {
     }
 }
 
+/// The first and the last of the times that each left row matches, by the row's number. A row whose
+/// first time is after its last one matches nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct RowEnds<'a> {
+    /// The first matching time of each row.
+    pub first: &'a [i64],
+    /// The last matching time of each row.
+    pub last: &'a [i64],
+}
+
+impl LeftReach for RowEnds<'_> {
+    const RISING: bool = false;
+
+    #[inline]
+    fn at(&self, row: usize, _ts: i64) -> Option<(i64, i64)> {
+        let (first, last) = (self.first[row], self.last[row]);
+        (first <= last).then_some((first, last))
+    }
+}
+
 impl LeftReach for Interval {
     #[inline]
     fn at(&self, _row: usize, ts: i64) -> Option<(i64, i64)> {

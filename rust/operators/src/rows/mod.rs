@@ -25,7 +25,7 @@ mod step;
 
 pub(crate) use extent::Extent;
 pub use how::How;
-pub use interval::{Closed, Interval};
+pub use interval::{Closed, Interval, RowEnds};
 pub use join::RowJoin;
 pub(crate) use kept_column::KeptColumn;
 pub use log::Kept;

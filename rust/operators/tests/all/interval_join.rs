@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval::interval_join;
+use tidegate_operators::interval::{interval_join, row_interval_join};
 use tidegate_operators::matches::{BitSet, Matches, Output};
-use tidegate_operators::rows::{Closed, How, Interval, NO_KEY, NO_ROW};
+use tidegate_operators::rows::{Closed, How, Interval, NO_KEY, NO_ROW, RowEnds};
 use tidegate_sync::Stop;
 
 use crate::tables::{Table, large, table};
@@ -129,6 +129,48 @@ fn inputs() -> impl Strategy<Value = (Table, Table, Interval)> {
             .prop_map(|(lower, upper, closed)| Interval { lower, upper, closed });
         (table(keys, times.clone()), table(keys, times.clone()), interval)
     })
+}
+
+/// The right rows of each left row whose ends these are, in row order.
+fn rows_within(
+    (left, right): (&Table, &Table),
+    keys: usize,
+    ends: RowEnds<'_>,
+    threads: usize,
+) -> Vec<Vec<u32>> {
+    let driver = Driver::new(threads, Stop::default());
+    let found =
+        Arc::new(row_interval_join(left.side(), right.side(), keys, ends, &driver).unwrap());
+    let sorted = |rows: &[u32]| {
+        let mut rows = rows.to_vec();
+        rows.sort_unstable();
+        rows
+    };
+    let every = |left: &[u32], _: &[u32]| Ok(vec![true; left.len()]);
+    let found = found.filter::<Infallible>(0..left.ts.len(), &every, &driver).unwrap().unwrap();
+    found.rows_of_each().map(sorted).collect()
+}
+
+proptest! {
+    #[test]
+    fn oracle_rows_with_ends_of_their_own(
+        (left, right) in any::<bool>().prop_flat_map(|keys| (table(keys, -30_i64..30), table(keys, -30_i64..30))),
+        distances in prop::collection::vec((-40_i64..20, -20_i64..40), 60),
+        threads in 1_usize..4,
+    ) {
+        let ends = left.ts.iter().zip(&distances);
+        let (first, last): (Vec<_>, Vec<_>) =
+            ends.map(|(ts, (lower, upper))| (ts + lower, ts + upper)).unzip();
+        let matches = |l: usize, r: usize| {
+            left.key(l) == right.key(r)
+                && left.key(l) != NO_KEY
+                && (first[l]..=last[l]).contains(&right.ts[r])
+        };
+        let of = |l| (0..right.ts.len()).filter(|&r| matches(l, r)).map(|r| r as u32).collect();
+        let wanted: Vec<Vec<u32>> = (0..left.ts.len()).map(of).collect();
+        let ends = RowEnds { first: &first, last: &last };
+        prop_assert_eq!(rows_within((&left, &right), 4, ends, threads), wanted);
+    }
 }
 
 proptest! {

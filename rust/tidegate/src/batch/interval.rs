@@ -6,38 +6,60 @@ use tidegate_sync::Stop;
 
 use super::join::{Candidates, Found, Join};
 use super::partners::{FoundPartners, Source, TimedPartners};
+use super::row_ends;
 use super::sides::Sides;
 use crate::Result;
 use crate::columns::table::Table;
 use crate::columns::time;
-use crate::query::interval::{IntervalJoin, IntervalPlan};
+use crate::query::interval::{IntervalEnds, IntervalJoin, IntervalPlan};
 
 impl IntervalJoin {
     /// Finds the pairs of two tables. The rows of the result are made when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
-        let plan = self.plan(left.schema(), right.schema())?;
+        let mut plan = self.plan(left.schema(), right.schema())?;
         let rows = sides(&plan, left, right, &driver)?;
-        let (left_side, right_side) = rows.columns();
-        let matches =
-            interval_join(left_side, right_side, rows.key_count(), &plan.interval, &driver)?;
-        let found = Found { key_method: rows.key_method(), candidates: Candidates::runs(matches) };
+        let found = match &plan.ends {
+            IntervalEnds::Fixed(interval) => {
+                let (left, right) = rows.columns();
+                let matches = interval_join(left, right, rows.key_count(), interval, &driver)?;
+                Found { key_method: rows.key_method(), candidates: Candidates::runs(matches) }
+            }
+            IntervalEnds::OfRows(ends) => {
+                // The number of pairs tells whether a row has any.
+                let are_counted = !self.options.how.pairs();
+                let tables = (left, right);
+                row_ends::find(ends, &mut plan.join, rows, tables, are_counted, &driver)?.0
+            }
+        };
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
 
-    /// Finds the partners of the left rows of two tables.
+    /// Finds the partners of the left rows of two tables, or if it is less work, only how many each
+    /// has where they are only counted.
     pub(super) fn partners(
         &self,
         left: &Table,
         right: &Table,
         with_prevailing: bool,
+        are_counted: bool,
         driver: &Driver,
     ) -> Result<FoundPartners> {
-        let plan = self.plan(left.schema(), right.schema())?;
+        let mut plan = self.plan(left.schema(), right.schema())?;
         let rows = sides(&plan, left, right, driver)?;
         let key_method = rows.key_method();
-        let timed = TimedPartners::new(rows, plan.interval, with_prevailing);
-        Ok(FoundPartners { plan: plan.join, key_method, partners: Source::Runs(Box::new(timed)) })
+        let partners = match &plan.ends {
+            IntervalEnds::Fixed(interval) => {
+                Source::Runs(Box::new(TimedPartners::new(rows, *interval, with_prevailing)))
+            }
+            IntervalEnds::OfRows(ends) => {
+                let tables = (left, right);
+                let (found, ts) =
+                    row_ends::find(ends, &mut plan.join, rows, tables, are_counted, driver)?;
+                Source::Pairs(found, Some(ts))
+            }
+        };
+        Ok(FoundPartners { plan: plan.join, key_method, partners })
     }
 }
 

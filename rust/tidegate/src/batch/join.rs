@@ -95,8 +95,8 @@ pub struct JoinStats {
 /// let table = Table::new("rows".to_owned(), rows.schema(), vec![rows], &driver)?;
 /// let query = IntervalJoin {
 ///     on: ("ts".to_owned(), "ts".to_owned()),
-///     lower: Some(Bound::Steps(0)),
-///     upper: Some(Bound::Steps(10)),
+///     lower: Some(Bound::Steps(0).into()),
+///     upper: Some(Bound::Steps(10).into()),
 ///     closed: Closed::Both,
 ///     options: JoinOptions {
 ///         by: Vec::new(),

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `join.rs` | the part that all joins of tables share: from matches to record batches |
 //! | `interval.rs`, `asof.rs`, `window.rs`, `band/`, `overlap.rs` | how the pairs of each join are found |
+//! | `row_ends.rs` | the same of intervals whose ends differ from row to row |
 //! | `sides.rs` | the times and keys of two tables |
 //! | `sliding.rs` | the pairs of a window join by the algorithms of sliding windows |
 //! | `partners.rs` | aggregates of the rows that a row has pairs with |
@@ -20,6 +21,7 @@ mod interval;
 pub(crate) mod join;
 mod overlap;
 mod partners;
+mod row_ends;
 mod sides;
 mod sliding;
 mod window;

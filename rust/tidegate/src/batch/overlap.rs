@@ -17,7 +17,7 @@ use super::sides::{some_keys, take_one_sided};
 use crate::columns::keys::Keys;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Int64s};
-use crate::query::options::JoinOptions;
+use crate::query::options::{JoinOptions, JoinPlan};
 use crate::query::overlap::{OverlapJoin, OverlapPlan};
 use crate::{Error, Result};
 
@@ -29,7 +29,7 @@ impl OverlapJoin {
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let mut plan = self.plan(left.schema(), right.schema())?;
-        let sides = Sides::new(&mut plan, left, right, &driver)?;
+        let sides = Sides::read(&mut plan, left, right, &driver)?;
         let key_method = sides.key_method();
         let JoinOptions { how, max_rows, .. } = self.options;
         let has_condition = plan.join.predicate.is_some();
@@ -52,7 +52,7 @@ impl OverlapJoin {
         driver: &Driver,
     ) -> Result<FoundPartners> {
         let mut plan = self.plan(left.schema(), right.schema())?;
-        let sides = Sides::new(&mut plan, left, right, driver)?;
+        let sides = Sides::read(&mut plan, left, right, driver)?;
         let key_method = sides.key_method();
         let are_counted = are_counted && plan.join.predicate.is_none();
         let (candidates, starts) = sides.find(are_counted, driver)?;
@@ -62,20 +62,30 @@ impl OverlapJoin {
 }
 
 /// The intervals and keys of two tables.
-struct Sides {
+pub(super) struct Sides {
     left: Intervals,
     right: Intervals,
     keys: Option<Keys>,
 }
 
 impl Sides {
-    /// A condition whose parts read one table each is looked at here, and taken from the plan.
-    fn new(plan: &mut OverlapPlan, left: &Table, right: &Table, driver: &Driver) -> Result<Self> {
+    fn read(plan: &mut OverlapPlan, left: &Table, right: &Table, driver: &Driver) -> Result<Self> {
         let [of_left, of_right] = plan.columns;
         let of_left = Intervals::read(left, of_left, plan, driver)?;
         let of_right = Intervals::read(right, of_right, plan, driver)?;
-        let mut keys = plan.join.encode_keys(left, right, driver)?;
-        let kept = take_one_sided(&mut plan.join, (left, right), driver)?.unwrap_or_default();
+        let keys = plan.join.encode_keys(left, right, driver)?;
+        Sides::new(&mut plan.join, (left, of_left), (right, of_right), keys, driver)
+    }
+
+    /// A condition whose parts read one table each is looked at here, and taken from the plan.
+    pub(super) fn new(
+        plan: &mut JoinPlan,
+        (left, of_left): (&Table, Intervals),
+        (right, of_right): (&Table, Intervals),
+        mut keys: Option<Keys>,
+        driver: &Driver,
+    ) -> Result<Self> {
+        let kept = take_one_sided(plan, (left, right), driver)?.unwrap_or_default();
         let rows = (left.rows(), right.rows());
         for (side, (intervals, kept)) in [&of_left, &of_right].into_iter().zip(kept).enumerate() {
             if intervals.without.is_empty() && kept.is_none() {
@@ -116,7 +126,7 @@ impl Sides {
     }
 
     /// The pairs, or only how many each left row has, and the starts of right rows.
-    fn find(self, are_counted: bool, driver: &Driver) -> Result<(Candidates, Int64s)> {
+    pub(super) fn find(self, are_counted: bool, driver: &Driver) -> Result<(Candidates, Int64s)> {
         let candidates = match are_counted {
             true => Candidates::runs(self.count(driver)?),
             false => {
@@ -130,12 +140,12 @@ impl Sides {
 }
 
 /// The intervals of a table's rows.
-struct Intervals {
-    starts: Int64s,
-    /// The last time at which a row that starts then overlaps it.
-    ends: Int64s,
+pub(super) struct Intervals {
+    pub(super) starts: Int64s,
+    /// The last time at which a row that starts then overlaps it; `None` for the starts.
+    pub(super) ends: Option<Int64s>,
     /// Rows that overlap nothing: a start or an end is missing, or they are too short.
-    without: Vec<u32>,
+    pub(super) without: Vec<u32>,
 }
 
 impl Intervals {
@@ -193,10 +203,11 @@ impl Intervals {
         if plan.least > 0 {
             ends = Int64s::Own(last.written());
         }
-        Ok(Intervals { starts, ends, without: without.concat() })
+        Ok(Intervals { starts, ends: Some(ends), without: without.concat() })
     }
 
     fn columns<'a>(&'a self, keys: Option<&'a [u32]>) -> IntervalColumns<'a> {
-        IntervalColumns { starts: &self.starts, ends: &self.ends, keys }
+        let ends = self.ends.as_ref().unwrap_or(&self.starts);
+        IntervalColumns { starts: &self.starts, ends, keys }
     }
 }

@@ -161,7 +161,7 @@ impl PartnerAggregation {
     ) -> Result<Join> {
         let found = match &self.join {
             PartnerJoin::Interval { join, with_prevailing } => {
-                join.partners(left, right, *with_prevailing, &driver)?
+                join.partners(left, right, *with_prevailing, self.are_counts(), &driver)?
             }
             PartnerJoin::Window(join) => join.partners(left, right, &driver)?,
             PartnerJoin::Band(join) => join.partners(left, right, &driver)?,

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `table.rs` | inputs, validated |
 //! | `time.rs`, `duration.rs` | units, zones and bounds; durations as text |
+//! | `row_ends.rs` | ends of intervals, computed from columns |
 //! | `keys/` | keys as dense numbers |
 //! | `codes.rs`, `distance.rs` | values as codes in their order; how far they may be apart |
 //! | `expression/` | the `where` |
@@ -13,5 +14,6 @@ pub(crate) mod distance;
 pub(crate) mod duration;
 pub mod expression;
 pub(crate) mod keys;
+pub(crate) mod row_ends;
 pub(crate) mod table;
 pub(crate) mod time;

@@ -27,7 +27,7 @@ pub(crate) enum Unit {
     Nanoseconds(i64),
 }
 
-const DAY: i64 = 86_400_000_000_000;
+pub(crate) const DAY: i64 = 86_400_000_000_000;
 
 impl Unit {
     pub(crate) fn of(table: &str, field: &Field) -> Result<Unit> {
@@ -67,7 +67,7 @@ impl Unit {
     }
 }
 
-fn nanoseconds(unit: TimeUnit) -> i64 {
+pub(crate) fn nanoseconds(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1_000_000_000,
         TimeUnit::Millisecond => 1_000_000,
@@ -380,6 +380,21 @@ pub(crate) fn steps(name: &str, bound: Bound, unit: Unit) -> Result<i64> {
     Ok(end.steps)
 }
 
+/// An end as an amount of nanoseconds, or of steps of integers; how much of it a step of `unit` is;
+/// and its steps, for people.
+pub(crate) fn amount(name: &str, bound: Bound, unit: Unit) -> Result<(i128, i64, String)> {
+    let Fraction { amount, step } = end(name, bound, unit, Round::Down)?.exact;
+    Ok((amount, step, Fraction { amount, step }.show()))
+}
+
+/// Arrow's unit of timestamps; none for integers and days.
+pub(crate) fn time_unit(unit: Unit) -> Option<TimeUnit> {
+    let Unit::Nanoseconds(step) = unit else { return None };
+    let units =
+        [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
+    units.into_iter().find(|unit| nanoseconds(*unit) == step)
+}
+
 /// The interval in steps of `unit`, with the caller's meaning kept exactly where an end falls
 /// between two steps.
 pub(crate) fn interval(
@@ -423,7 +438,7 @@ pub(crate) fn lateness(lateness: Option<Bound>, unit: Unit) -> Result<i64> {
 /// A length of time of at least 0, in steps of `unit`; times are whole steps, so a rest means
 /// nothing.
 pub(crate) fn length(name: &str, length: Bound, unit: Unit) -> Result<i64> {
-    let End { steps, exact, .. } = end(name, length, unit, Round::Down)?;
+    let WholeEnd { steps, exact, .. } = end(name, length, unit, Round::Down)?;
     if steps < 0 {
         return Err(negative(name, exact, unit));
     }
@@ -432,7 +447,7 @@ pub(crate) fn length(name: &str, length: Bound, unit: Unit) -> Result<i64> {
 
 /// The least length in whole steps of `unit` that is no less than this one.
 pub(crate) fn least_length(name: &str, length: Bound, unit: Unit) -> Result<i64> {
-    let End { steps, exact, .. } = end(name, length, unit, Round::Up)?;
+    let WholeEnd { steps, exact, .. } = end(name, length, unit, Round::Up)?;
     if exact.amount < 0 {
         return Err(negative(name, exact, unit));
     }
@@ -462,7 +477,7 @@ enum Round {
 
 /// An end in whole steps, and its value before it was rounded.
 #[derive(Clone, Copy)]
-struct End {
+struct WholeEnd {
     steps: i64,
     /// Whether nothing was rounded away. A time can then be equal to the end.
     whole: bool,
@@ -488,7 +503,7 @@ impl Fraction {
     }
 }
 
-fn end(name: &str, bound: Bound, unit: Unit, round: Round) -> Result<End> {
+fn end(name: &str, bound: Bound, unit: Unit, round: Round) -> Result<WholeEnd> {
     let (amount, step) = match (bound, unit) {
         (Bound::Steps(steps), Unit::Integer) => (steps, 1),
         (Bound::Steps(steps), Unit::Nanoseconds(step)) => {
@@ -518,7 +533,7 @@ fn end(name: &str, bound: Bound, unit: Unit, round: Round) -> Result<End> {
             unit.name()
         ))
     })?;
-    Ok(End { steps, whole: rest == 0, exact: Fraction { amount, step } })
+    Ok(WholeEnd { steps, whole: rest == 0, exact: Fraction { amount, step } })
 }
 
 #[cfg(test)]

@@ -5,15 +5,19 @@ use tidegate_operators::rows::{Closed, Interval};
 
 use super::identity::Identity;
 use super::options::{JoinOptions, JoinPlan};
+use super::overlap::{BY_START, OF_LISTS, OF_PAIRS};
 use super::plan::{QueryPlan, Reach};
-use crate::Result;
+use crate::columns::expression::{Origin, Predicate};
+use crate::columns::row_ends::{End, RowEnd, RowEnds, Width};
 use crate::columns::table::column;
 use crate::columns::time::{self, Bound, Unit};
+use crate::{Error, Result};
 
 /// An interval join: which pairs of rows of two tables are wanted.
 ///
 /// A pair `(l, r)` is in the result when all `by` columns are equal, `l.ts + lower <= r.ts <= l.ts
-/// + upper` (`closed` says which ends count) and `predicate` holds.
+/// + upper` (`closed` says which ends count) and `predicate` holds. An end is the same for all rows,
+/// or the value of an expression over the columns of one side ([`End`]).
 ///
 /// Each trade with the quotes of its symbol that are at most 2 older:
 ///
@@ -41,8 +45,8 @@ use crate::columns::time::{self, Bound, Unit};
 /// let quotes = table("quotes", &[("ts", &[9, 10, 19]), ("symbol", &[1, 2, 2])])?;
 /// let join = IntervalJoin {
 ///     on: ("ts".to_owned(), "ts".to_owned()),
-///     lower: Some(Bound::Steps(-2)),
-///     upper: Some(Bound::Steps(0)),
+///     lower: Some(Bound::Steps(-2).into()),
+///     upper: Some(Bound::Steps(0).into()),
 ///     closed: Closed::Both,
 ///     // The other options ask for an inner join.
 ///     options: JoinOptions { by: vec![("symbol".to_owned(), "symbol".to_owned())], ..options },
@@ -57,9 +61,9 @@ pub struct IntervalJoin {
     /// The time column of each side.
     pub on: (String, String),
     /// How far from the left time matches begin; `None` for no bound.
-    pub lower: Option<Bound>,
+    pub lower: Option<End>,
     /// How far from the left time matches end; `None` for no bound.
-    pub upper: Option<Bound>,
+    pub upper: Option<End>,
     /// Which ends of the interval match.
     pub closed: Closed,
     /// The options that all joins have.
@@ -71,8 +75,51 @@ pub struct IntervalJoin {
 pub(crate) struct IntervalPlan {
     pub(crate) times: (usize, usize),
     pub(crate) unit: Unit,
-    pub(crate) interval: Interval,
+    pub(crate) ends: IntervalEnds,
     pub(crate) join: JoinPlan,
+}
+
+/// The ends of the intervals of left rows.
+#[derive(Debug)]
+pub(crate) enum IntervalEnds {
+    /// As far from the left time for all rows.
+    Fixed(Interval),
+    /// They differ from row to row.
+    OfRows(RowEnds),
+}
+
+/// A join of rows as they come.
+#[derive(Debug)]
+pub(crate) struct Bounded {
+    /// The times within which all pairs are.
+    pub(crate) interval: Interval,
+    /// How far ends may be from the times of left and of right rows.
+    pub(crate) widths: [Option<Width>; 2],
+    /// How far ends may be from the times of their rows, if they are computed.
+    max_width: Option<i64>,
+}
+
+impl Bounded {
+    /// The line of an explanation on rows that are set aside.
+    pub(crate) fn describe(&self, unit: Unit) -> Option<String> {
+        self.max_width.map(|most| {
+            format!(
+                "  width      ends are at most {most} {} from the times of their rows; other rows are set aside, as late \
+                 rows are",
+                unit.steps_name()
+            )
+        })
+    }
+}
+
+impl IntervalPlan {
+    /// How far pairs are apart. IntervalEnds that differ from row to row set no bound.
+    fn reach(&self) -> Reach {
+        match self.ends {
+            IntervalEnds::Fixed(interval) => Reach::of_interval(self.times, interval),
+            IntervalEnds::OfRows(_) => Reach { columns: self.times, lower: None, upper: None },
+        }
+    }
 }
 
 impl IntervalJoin {
@@ -80,8 +127,83 @@ impl IntervalJoin {
         let times =
             (column("left", left, &self.on.0, "on")?, column("right", right, &self.on.1, "on")?);
         let unit = time::common_unit(left.field(times.0), right.field(times.1))?;
-        let interval = time::interval(self.lower, self.upper, self.closed, unit)?;
-        Ok(IntervalPlan { times, unit, interval, join: self.options.plan(left, right)? })
+        let ends = self.ends((left, right), times, unit)?;
+        Ok(IntervalPlan { times, unit, ends, join: self.options.plan(left, right)? })
+    }
+
+    fn ends(
+        &self,
+        schemas: (&Schema, &Schema),
+        times: (usize, usize),
+        unit: Unit,
+    ) -> Result<IntervalEnds> {
+        let fixed = |end: &Option<End>| match end {
+            None => Some(None),
+            Some(End::Fixed(bound)) => Some(Some(*bound)),
+            Some(End::Computed(_)) => None,
+        };
+        if let (Some(lower), Some(upper)) = (fixed(&self.lower), fixed(&self.upper)) {
+            return Ok(IntervalEnds::Fixed(time::interval(lower, upper, self.closed, unit)?));
+        }
+        let end = |name, end: &Option<End>, is_open| {
+            end.as_ref()
+                .map(|end| RowEnd::bind(name, end, is_open, schemas, times, unit))
+                .transpose()
+        };
+        let is_open_below = matches!(self.closed, Closed::Right | Closed::Neither);
+        let is_open_above = matches!(self.closed, Closed::Left | Closed::Neither);
+        Ok(IntervalEnds::OfRows(RowEnds {
+            lower: end("lower", &self.lower, is_open_below)?,
+            upper: end("upper", &self.upper, is_open_above)?,
+        }))
+    }
+
+    /// Whether an end differs from row to row.
+    pub(crate) fn has_row_ends(&self) -> bool {
+        [&self.lower, &self.upper].into_iter().any(|end| matches!(end, Some(End::Computed(_))))
+    }
+
+    /// As rows come: the interval within which all pairs are, given how far an end may be from the
+    /// time of its row.
+    pub(crate) fn bounded(&self, plan: &IntervalPlan, max_width: Option<Bound>) -> Result<Bounded> {
+        match (&plan.ends, max_width) {
+            (IntervalEnds::Fixed(interval), None) => {
+                Ok(Bounded { interval: *interval, widths: [None, None], max_width: None })
+            }
+            (IntervalEnds::Fixed(_), Some(_)) => Err(Error::argument(
+                "max_width: it bounds ends that are computed from columns, and lower and upper are \
+                 the same for all rows; leave it out",
+            )),
+            (IntervalEnds::OfRows(_), None) => Err(Error::argument(
+                "max_width: an end that is computed from columns may be any time away, so that rows \
+                 would be kept for ever; give the most that it is away, such as max_width=\"1h\"",
+            )),
+            (IntervalEnds::OfRows(ends), Some(width)) => {
+                let most = time::length("max_width", width, plan.unit)?;
+                Ok(Bounded {
+                    interval: ends.within(most),
+                    widths: [Origin::Left, Origin::Right].map(|side| ends.width(side, most)),
+                    max_width: Some(most),
+                })
+            }
+        }
+    }
+
+    /// The condition on the pairs of the interval that has them all, if they are not all pairs there.
+    pub(crate) fn condition_within(
+        &self,
+        plan: &IntervalPlan,
+        left: &Schema,
+        right: &Schema,
+    ) -> Result<Option<Predicate>> {
+        match &plan.ends {
+            IntervalEnds::Fixed(_) => Ok(plan.join.predicate.clone()),
+            IntervalEnds::OfRows(ends) => {
+                let ends = ends.conditions((&self.on.0, &self.on.1), plan.unit);
+                let condition = self.options.predicate.as_ref();
+                Predicate::bind_with_ends(&ends, condition, left, right).map(Some)
+            }
+        }
     }
 
     /// The schema of the result.
@@ -92,16 +214,19 @@ impl IntervalJoin {
     /// The plan of the join of two tables of these schemas.
     pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
         let plan = self.plan(left, right)?;
-        Ok(QueryPlan::new(
-            self.explain(&plan),
-            &plan.join,
-            Vec::new(),
-            Some(Reach::of_interval(plan.times, plan.interval)),
-        ))
+        let explanation = self.explain(&plan);
+        let reach = Some(plan.reach());
+        let query = QueryPlan::new(explanation, &plan.join, Vec::new(), reach);
+        Ok(match &plan.ends {
+            IntervalEnds::Fixed(_) => query,
+            IntervalEnds::OfRows(ends) => {
+                query.reading([ends.columns(Origin::Left), ends.columns(Origin::Right)])
+            }
+        })
     }
 
     /// The text that decides the results.
-    pub(crate) fn identity(&self, left: &Schema, right: &Schema) -> Identity {
+    fn identity(&self, left: &Schema, right: &Schema) -> Identity {
         self.options.identity(
             "interval_join",
             [left, right],
@@ -114,27 +239,75 @@ impl IntervalJoin {
         )
     }
 
+    /// As [`identity`](Self::identity), of rows as they come.
+    pub(crate) fn stream_identity(
+        &self,
+        bounded: &Bounded,
+        left: &Schema,
+        right: &Schema,
+    ) -> Identity {
+        let identity = self.identity(left, right);
+        match bounded.max_width {
+            None => identity,
+            Some(most) => identity.line("max_width", most),
+        }
+    }
+
     /// An explanation of the join of two tables, for people.
     fn explain(&self, plan: &IntervalPlan) -> String {
         let mut lines = self.describe(plan);
-        lines.extend(plan.join.describe_scan());
+        let of_right = match &plan.ends {
+            IntervalEnds::Fixed(_) => None,
+            IntervalEnds::OfRows(ends) => Some(ends.reads(Origin::Right)),
+        };
+        if of_right != Some(true) {
+            lines.extend(plan.join.describe_scan());
+        }
+        let (algorithm, index, memory) = match of_right {
+            None => (
+                "group and sweep: the only batch algorithm; O(n + results) for rows in time order",
+                plan.join.describe_index(),
+                "12 bytes a left row and 8 a right row in time order, up to 60 a row otherwise, up to 24 a row where \
+                 partners are far apart",
+            ),
+            Some(false) => (
+                "group and sweep, with an interval for each left row; O(n log m + results) for rows in time order",
+                plan.join.describe_index(),
+                "28 bytes a left row and 8 a right row in time order, up to 76 a row otherwise, up to 24 a row where \
+                 partners are far apart",
+            ),
+            Some(true) => (OF_LISTS, BY_START.to_owned(), ""),
+        };
+        let memory = match of_right {
+            Some(true) => format!("up to 126 bytes a row{OF_PAIRS}"),
+            _ => memory.to_owned(),
+        };
         lines.extend([
-            "  algorithm  group and sweep: the only batch algorithm; O(n + results) for rows in time order".to_owned(),
-            plan.join.describe_index(),
+            format!("  algorithm  {algorithm}"),
+            index,
             format!("  threads    {}", self.options.threads),
-            "  memory     inputs + 12 bytes a left row and 8 a right row in time order, up to 60 a row otherwise, up to 24 a \
-             row where partners are far apart, + result"
-                .to_owned(),
-            format!("  output     {} columns, in left row order, then right row order", plan.join.schema.fields().len()),
+            format!("  memory     inputs + {memory}, + result"),
+            format!(
+                "  output     {} columns, in left row order, then right row order",
+                plan.join.schema.fields().len()
+            ),
         ]);
         lines.join("\n")
     }
 
     /// The lines of an explanation that say which pairs there are.
     pub(crate) fn describe(&self, plan: &IntervalPlan) -> Vec<String> {
-        let name =
-            |end: Option<i64>, sign: &str| end.map_or(format!("{sign}inf"), |end| end.to_string());
-        let Interval { lower, upper, closed } = plan.interval;
+        let (lower, upper, closed) = match &plan.ends {
+            IntervalEnds::Fixed(Interval { lower, upper, closed }) => {
+                let text = |end: &Option<i64>| end.map(|end| end.to_string());
+                (text(lower), text(upper), *closed)
+            }
+            IntervalEnds::OfRows(ends) => {
+                let text = |end: &Option<RowEnd>| end.as_ref().map(|end| end.show(&self.on.0));
+                (text(&ends.lower), text(&ends.upper), self.closed)
+            }
+        };
+        let name = |end: &Option<String>, sign: &str| end.clone().unwrap_or(format!("{sign}inf"));
         let open = if lower.is_some() && matches!(closed, Closed::Both | Closed::Left) {
             '['
         } else {
@@ -151,8 +324,8 @@ impl IntervalJoin {
                 "  time       right.{} - left.{} in {open}{}, {}{close} {}",
                 self.on.1,
                 self.on.0,
-                name(lower, "-"),
-                name(upper, "+"),
+                name(&lower, "-"),
+                name(&upper, "+"),
                 plan.unit.name()
             ),
             self.options.describe_keys(),

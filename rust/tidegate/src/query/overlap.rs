@@ -68,6 +68,14 @@ pub struct OverlapJoin {
 /// The memory of pairs, in an explanation.
 pub(crate) const OF_PAIRS: &str = " + 8 a pair, of up to 4,194,304 at a time";
 
+/// The algorithm, in an explanation.
+pub(crate) const OF_LISTS: &str = "lists of the right rows that are open at some times; O(n log n + m log m + \
+                                   pairs), however long rows are";
+
+/// The line of an explanation that says how right rows lie.
+pub(crate) const BY_START: &str =
+    "  index      right rows grouped by key, in the order of their starts";
+
 /// A join whose names and types fit two schemas.
 #[derive(Debug)]
 pub(crate) struct OverlapPlan {
@@ -127,7 +135,7 @@ impl OverlapJoin {
         let plan = self.plan(left, right)?;
         let explanation = self.explain(&plan);
         let query = QueryPlan::new(explanation, &plan.join, Vec::new(), None);
-        Ok(query.reading(plan.columns))
+        Ok(query.reading(plan.columns.map(|(start, end)| vec![start, end])))
     }
 
     /// An explanation of the join of two tables, for people.
@@ -151,10 +159,8 @@ impl OverlapJoin {
         lines.push(self.options.describe_keys());
         lines.extend(self.options.describe_predicate());
         lines.extend([
-            "  algorithm  lists of the right rows that are open at some times; O(n log n + m log m + pairs), however \
-             long rows are"
-                .to_owned(),
-            "  index      right rows grouped by key, in the order of their starts".to_owned(),
+            format!("  algorithm  {OF_LISTS}"),
+            BY_START.to_owned(),
             format!("  threads    {}", self.options.threads),
             format!("  memory     inputs + up to 110 bytes a row{OF_PAIRS}, + result"),
             format!(

@@ -16,7 +16,8 @@ use super::overlap::{OF_PAIRS, OverlapJoin};
 use super::plan::QueryPlan;
 use super::window::{Window, WindowJoin, WindowPlan};
 use crate::columns::expression::Predicate;
-use crate::columns::time::Unit;
+use crate::columns::row_ends::Width;
+use crate::columns::time::{Bound, Unit};
 use crate::{Error, Result, shown};
 
 /// A join that has, instead of pairs, one row for each left row: its columns, and aggregates of the
@@ -50,8 +51,8 @@ use crate::{Error, Result, shown};
 /// let quotes = table("quotes", vec![("ts", times(&[7, 8, 9])), ("bid", bids)])?;
 /// let join = IntervalJoin {
 ///     on: ("ts".to_owned(), "ts".to_owned()),
-///     lower: Some(Bound::Steps(-2)),
-///     upper: Some(Bound::Steps(0)),
+///     lower: Some(Bound::Steps(-2).into()),
+///     upper: Some(Bound::Steps(0).into()),
 ///     closed: Closed::Both,
 ///     options,
 /// };
@@ -112,6 +113,8 @@ pub(crate) struct PartnerStreamPlan {
     pub(crate) with_prevailing: bool,
     /// Whether partners are found by looking at pairs.
     pub(crate) looks_at_pairs: bool,
+    /// How far ends may be from the times of left and of right rows.
+    pub(crate) widths: [Option<Width>; 2],
     /// The left columns of the result.
     pub(crate) join: JoinPlan,
     /// The left columns, then the aggregates.
@@ -142,6 +145,12 @@ impl PartnerAggregation {
                 return Err(Error::argument(
                     "prevailing: no row comes before an interval without a lower bound; give lower, \
                      or leave prevailing out",
+                ));
+            }
+            PartnerJoin::Interval { join, with_prevailing: true } if join.has_row_ends() => {
+                return Err(Error::argument(
+                    "prevailing: it goes with ends that are the same for all rows; give lower and \
+                     upper as durations or integers, or leave prevailing out",
                 ));
             }
             PartnerJoin::Window(join) if join.algorithm.is_some() => {
@@ -212,14 +221,24 @@ impl PartnerAggregation {
     }
 
     /// The plan for rows that come as streams of these schemas.
-    pub(crate) fn stream_plan(&self, left: &Schema, right: &Schema) -> Result<PartnerStreamPlan> {
+    pub(crate) fn stream_plan(
+        &self,
+        max_width: Option<Bound>,
+        left: &Schema,
+        right: &Schema,
+    ) -> Result<PartnerStreamPlan> {
         let mut with_prevailing = false;
+        let mut widths = [None, None];
         let (times, unit, interval, join, identity, mut lines) = match &self.join {
             PartnerJoin::Interval { join, with_prevailing: is_asked } => {
                 with_prevailing = *is_asked;
                 let plan = join.plan(left, right)?;
-                let (identity, lines) = (join.identity(left, right), join.describe(&plan));
-                (plan.times, plan.unit, plan.interval, plan.join, identity, lines)
+                let bounded = join.bounded(&plan, max_width)?;
+                let identity = join.stream_identity(&bounded, left, right);
+                let mut lines = join.describe(&plan);
+                lines.extend(bounded.describe(plan.unit));
+                widths = bounded.widths;
+                (plan.times, plan.unit, bounded.interval, plan.join, identity, lines)
             }
             PartnerJoin::Window(join) => {
                 let plan = join.plan(left, right)?;
@@ -251,7 +270,8 @@ impl PartnerAggregation {
             unit,
             interval,
             with_prevailing,
-            looks_at_pairs: of_pairs || matches!(self.join, PartnerJoin::Band(_)),
+            looks_at_pairs: of_pairs || self.join.looks_at_pairs(),
+            widths,
             join,
             schema,
             identity: self.aggregates.iter().fold(
@@ -315,10 +335,7 @@ impl PartnerAggregation {
                 "the rows that start before the end, less the rows that end before the start: two \
                  places a left row, however many partners it has"
             }
-            (PartnerJoin::Band(_) | PartnerJoin::Overlap(_), _) => {
-                "partners are added one by one; no pair is written"
-            }
-            (PartnerJoin::Window(join), _) if matches!(join.window.0, Window::Rows(_)) => {
+            (join, _) if join.looks_at_pairs() => {
                 "partners are added one by one; no pair is written"
             }
             _ => {
@@ -347,6 +364,15 @@ fn of_time(windows: &WindowPlan) -> Result<Interval> {
 }
 
 impl PartnerJoin {
+    /// Whether partners are looked at one by one, whatever the condition.
+    fn looks_at_pairs(&self) -> bool {
+        match self {
+            PartnerJoin::Interval { join, .. } => join.has_row_ends(),
+            PartnerJoin::Window(join) => matches!(join.window.0, Window::Rows(_)),
+            PartnerJoin::Band(_) | PartnerJoin::Overlap(_) => true,
+        }
+    }
+
     fn options_mut(&mut self) -> &mut JoinOptions {
         match self {
             PartnerJoin::Interval { join, .. } => &mut join.options,

@@ -120,10 +120,10 @@ impl QueryPlan {
         QueryPlan { explanation, schema: join.schema.clone(), reads, origins, keys, bands, time }
     }
 
-    /// The same plan of a join that reads these two columns of each side, too.
-    pub(crate) fn reading(mut self, columns: [(usize, usize); 2]) -> Self {
-        for (reads, (start, end)) in self.reads.iter_mut().zip(columns) {
-            reads.extend([start, end]);
+    /// The same plan of a join that reads these columns of each side, too.
+    pub(crate) fn reading(mut self, columns: [Vec<usize>; 2]) -> Self {
+        for (reads, columns) in self.reads.iter_mut().zip(columns) {
+            reads.extend(columns);
             reads.sort_unstable();
             reads.dedup();
         }

@@ -2,7 +2,7 @@
 
 use arrow_array::{ArrayRef, new_empty_array};
 use arrow_buffer::BooleanBuffer;
-use arrow_schema::{DataType, Schema};
+use arrow_schema::{DataType, Schema, TimeUnit};
 
 use super::bound::{Bound, Operation, ZeroDivisor, any_can_fail, boolean, cast, float, scalar};
 use super::evaluate::{Rows, arithmetic_kernel};
@@ -11,7 +11,8 @@ use super::types::{
     comparison_type, computed, hint, is_text, is_text_or_binary, leaf, literal_type,
     literal_type_beside, operand_types,
 };
-use super::{Arithmetic, Binary, Expr, Origin, Unary};
+use super::value::EndCondition;
+use super::{Arithmetic, Binary, Comparison, Expr, Origin, Unary};
 use crate::{Error, Result, shown};
 
 /// An expression that was checked against the schemas of two tables and yields a boolean.
@@ -31,16 +32,19 @@ impl Predicate {
     ///
     /// A schema error that names the column or the operation, its types and what was expected.
     pub fn bind(expr: &Expr, left: &Schema, right: &Schema) -> Result<Self> {
-        let mut binder =
-            Binder { left, right, left_columns: Vec::new(), right_columns: Vec::new() };
-        binder.collect(expr)?;
-        let root = binder.bind(expr)?;
-        let root = binder.boolean(root)?;
+        let (root, left_columns, right_columns) = bind_value(expr, left, right)?;
+        let root = as_condition(root)?;
+        Ok(Predicate::of_bound(root, Binder { left, right, left_columns, right_columns }))
+    }
+
+    /// A condition that was bound.
+    fn of_bound(root: Bound, binder: Binder<'_>) -> Self {
+        let Binder { left, right, left_columns, right_columns } = binder;
         let of = |schema: &Schema, columns: &[usize]| -> Vec<DataType> {
             columns.iter().map(|&i| schema.field(i).data_type().clone()).collect()
         };
-        let types = [of(left, &binder.left_columns), of(right, &binder.right_columns)].concat();
-        Ok(Predicate { root, left: binder.left_columns, right: binder.right_columns, types })
+        let types = [of(left, &left_columns), of(right, &right_columns)].concat();
+        Predicate { root, left: left_columns, right: right_columns, types }
     }
 
     /// The expression that yields the boolean.
@@ -118,6 +122,69 @@ impl Predicate {
         let (values, nulls) = matches.into_parts();
         Ok(nulls.map_or_else(|| values.clone(), |nulls| &values & nulls.inner()))
     }
+}
+
+/// An expression of any type over two tables, and the columns that it reads of each.
+pub(super) fn bind_value(
+    expr: &Expr,
+    left: &Schema,
+    right: &Schema,
+) -> Result<(Bound, Vec<usize>, Vec<usize>)> {
+    let mut binder = Binder { left, right, left_columns: Vec::new(), right_columns: Vec::new() };
+    binder.collect(expr)?;
+    Ok((binder.bind(expr)?, binder.left_columns, binder.right_columns))
+}
+
+/// The conditions that a time of the other side is within ends, and a condition after them.
+pub(super) fn bind_with_ends(
+    ends: &[EndCondition<'_>],
+    condition: Option<&Expr>,
+    left: &Schema,
+    right: &Schema,
+) -> Result<Predicate> {
+    let mut binder = Binder { left, right, left_columns: Vec::new(), right_columns: Vec::new() };
+    for end in ends {
+        end.exprs().iter().try_for_each(|expr| binder.collect(expr))?;
+    }
+    condition.map_or(Ok(()), |condition| binder.collect(condition))?;
+    let within = ends.iter().map(|end| {
+        let EndCondition { rule, side, .. } = *end;
+        let [own, other, value] = end.exprs();
+        let own = steps(binder.bind(&own)?, end.unit)?;
+        let other = steps(binder.bind(&other)?, end.unit)?;
+        let value = binder.bind(&value)?;
+        let can_fail = value.can_fail;
+        let text = format!("{}: {}", end.argument, value.text);
+        let operation = Operation::End(rule, side, Box::new([own, value]));
+        let end = Bound { operation, data_type: DataType::Int64, text, can_fail };
+        let (sign, order) = match rule.is_start(side) {
+            true => (">=", Comparison::GreaterOrEqual),
+            false => ("<=", Comparison::LessOrEqual),
+        };
+        let text = format!("{} {sign} {}", other.text, end.text);
+        Ok(boolean(text, Operation::Compare(order, Box::new([other, end]))))
+    });
+    let condition = condition.map(|condition| binder.condition(condition));
+    let all = within.chain(condition).collect::<Result<Vec<_>>>()?;
+    let root = all.into_iter().reduce(Bound::and).expect("at least one end");
+    Ok(Predicate::of_bound(root, binder))
+}
+
+/// The times of a column as steps of a unit, which they are known to fit.
+fn steps(time: Bound, unit: Option<TimeUnit>) -> Result<Bound> {
+    let time = match (&time.data_type, unit) {
+        (DataType::Timestamp(_, zone), Some(unit)) => {
+            let finer = DataType::Timestamp(unit, zone.clone());
+            cast(time, &finer)?
+        }
+        (DataType::Date32 | DataType::Date64, Some(unit)) => {
+            cast(time, &DataType::Timestamp(unit, None))?
+        }
+        _ => time,
+    };
+    let mut steps = cast(time, &DataType::Int64)?;
+    steps.can_fail = false;
+    Ok(steps)
 }
 
 struct Binder<'a> {
@@ -302,6 +369,14 @@ impl Binder<'_> {
         text: String,
     ) -> Result<Bound> {
         let [left, right] = self.side_by_side(left, right)?;
+        if let Some(unit) = multiplied_duration(operator, &left, &right) {
+            let operands =
+                Box::new([cast(left, &DataType::Int64)?, cast(right, &DataType::Int64)?]);
+            let operation = Operation::Arithmetic(operator, operands);
+            let steps =
+                Bound { operation, data_type: DataType::Int64, text: text.clone(), can_fail: true };
+            return cast(steps, &DataType::Duration(unit));
+        }
         let types = operand_types(operator, leaf(&left.data_type), leaf(&right.data_type));
         let Some((left_type, right_type)) = types else {
             return Err(mismatch(&text, "compute", &left, &right));
@@ -376,18 +451,32 @@ impl Binder<'_> {
     }
 
     fn condition(&self, expr: &Expr) -> Result<Bound> {
-        self.boolean(self.bind(expr)?)
+        as_condition(self.bind(expr)?)
     }
+}
 
-    fn boolean(&self, bound: Bound) -> Result<Bound> {
-        match bound.data_type {
-            DataType::Boolean => Ok(bound),
-            DataType::Null => cast(bound, &DataType::Boolean),
-            _ => Err(Error::schema(format!(
-                "where: expected a condition that is true or false, but `{}` is {}",
-                bound.text, bound.data_type
-            ))),
+fn as_condition(bound: Bound) -> Result<Bound> {
+    match bound.data_type {
+        DataType::Boolean => Ok(bound),
+        DataType::Null => cast(bound, &DataType::Boolean),
+        _ => Err(Error::schema(format!(
+            "where: expected a condition that is true or false, but `{}` is {}",
+            bound.text, bound.data_type
+        ))),
+    }
+}
+
+/// The unit of a duration that is multiplied by an integer that fits 64 bits.
+fn multiplied_duration(operator: Arithmetic, left: &Bound, right: &Bound) -> Option<TimeUnit> {
+    let is_integer = |data_type: &DataType| computed(data_type) == Some(DataType::Int64);
+    match (operator, leaf(&left.data_type), leaf(&right.data_type)) {
+        (Arithmetic::Multiply, DataType::Duration(unit), other)
+        | (Arithmetic::Multiply, other, DataType::Duration(unit))
+            if is_integer(other) =>
+        {
+            Some(*unit)
         }
+        _ => None,
     }
 }
 

@@ -10,9 +10,10 @@ use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
 use arrow_schema::{DataType, TimeUnit};
 use regex::Regex;
 
+use super::end::EndRule;
 use super::turn::Turn;
 use super::types::{is_text_or_binary, leaf, literal_type, nanoseconds_of};
-use super::{Arithmetic, Comparison, Literal};
+use super::{Arithmetic, Comparison, Literal, Origin};
 use crate::{Error, Result};
 
 /// No cast may lose a value: a value that does not fit is an error.
@@ -47,6 +48,8 @@ pub(super) enum Operation {
     Divide(Box<[Bound; 2]>, ZeroDivisor),
     /// Where a comparison turns, which no user writes.
     Turn(Turn, Box<[Bound; 2]>),
+    /// Where an interval ends, of a time of this side as `int64` and a value.
+    End(EndRule, Origin, Box<[Bound; 2]>),
     Compare(Comparison, Box<[Bound; 2]>),
     And(Box<[Bound; 2]>),
     Or(Box<[Bound; 2]>),

@@ -144,6 +144,11 @@ impl Bound {
                 let found = turn.found(&by.values(rows)?, &than.values(rows)?);
                 Ok(Value::Array(found.map_err(|error| self.failed(&error))?))
             }
+            Operation::End(rule, side, operands) => {
+                let [ts, value] = &**operands;
+                let ends = rule.times(*side, &ts.values(rows)?, &value.values(rows)?)?;
+                Ok(Value::Array(Arc::new(ends)))
+            }
             Operation::Compare(operator, operands) => {
                 let (left, right) = both(operands, rows)?;
                 let result = compare(*operator, &left, &right)?;

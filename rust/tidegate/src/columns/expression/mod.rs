@@ -1,5 +1,5 @@
-//! The `where` of a join: a typed predicate over pairs of a left row and a right row; and that of
-//! an aggregation, over single rows.
+//! The `where` of a join: a typed predicate over pairs of a left row and a right row; that of an
+//! aggregation, over single rows; and values of single rows.
 //!
 //! ```text
 //! text ──parse_sql──▶ Expr ──Predicate::bind──▶ Predicate ──evaluate──▶ one bit a pair
@@ -26,7 +26,7 @@
 //! - Arithmetic is in `int64`, in `float64` once one side is a float, and exact in `decimal128` (or
 //!   `decimal256`) with decimals or `uint64`. `/` is always a true division in `float64`, and `%`
 //!   has the sign of the dividend. Time minus time is a duration, time plus or minus a duration is
-//!   a time, and the ratio of two durations a float.
+//!   a time, a duration times an integer a duration, and the ratio of two durations a float.
 //! - `LIKE` and `REGEXP` match characters, not bytes, and heed upper and lower case.
 //! - Overflow, and division of or by whole or decimal numbers by zero, is a data error that names
 //!   the expression. Floats follow IEEE 754. `and` and `or` look at their right side only where the
@@ -39,6 +39,7 @@
 //! | `sql.rs`, `display.rs` | from text and to text |
 //! | `bind.rs`, `bound.rs`, `types.rs` | with the types of two schemas |
 //! | `evaluate.rs`, `compare.rs`, `pattern.rs` | its values |
+//! | `value.rs`, `end.rs` | the value of an expression over the rows of one table; ends of intervals |
 //! | `split.rs`, `linear.rs`, `turn.rs`, `operands.rs` | the comparisons between the sides |
 //! | `overflow.rs` | whether a pair of theirs may overflow |
 
@@ -46,6 +47,7 @@ mod bind;
 mod bound;
 mod compare;
 mod display;
+mod end;
 mod evaluate;
 mod linear;
 mod operands;
@@ -55,13 +57,16 @@ mod split;
 mod sql;
 mod turn;
 mod types;
+mod value;
 
 #[cfg(test)]
 mod tests;
 
 pub use bind::Predicate;
+pub(crate) use end::{EndRule, is_whole_number, whole_numbers};
 pub(crate) use split::{Scan, SideColumns};
 pub use sql::{parse_row_sql, parse_sql};
+pub(crate) use value::{EndCondition, RowValue};
 
 /// The table that a column is of: one of the two of a join, or the one of an aggregation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,6 +17,7 @@ impl Bound {
             Operation::Arithmetic(_, operands)
             | Operation::Divide(operands, _)
             | Operation::Turn(_, operands)
+            | Operation::End(_, _, operands)
             | Operation::Compare(_, operands)
             | Operation::And(operands)
             | Operation::Or(operands) => operands.iter().collect(),
@@ -38,6 +39,7 @@ impl Bound {
             Operation::Arithmetic(_, operands)
             | Operation::Divide(operands, _)
             | Operation::Turn(_, operands)
+            | Operation::End(_, _, operands)
             | Operation::Compare(_, operands)
             | Operation::And(operands)
             | Operation::Or(operands) => operands.iter_mut().collect(),

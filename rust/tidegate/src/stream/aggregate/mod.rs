@@ -172,6 +172,7 @@ pub fn aggregate(
         unit: whole.unit,
         lateness: time::lateness(options.lateness, whole.unit)?,
         schema: schema.clone(),
+        width: None,
     };
     let plan = of_schema(&schema.project(&read)?)?;
     let keeps_rows = query.aggregates.iter().any(|one| one.function.is_of_all_values());

@@ -1,8 +1,9 @@
-//! Rows below the watermark of their source, kept until they are fetched.
+//! Rows that are set aside and kept until they are fetched: rows below the watermark of their source,
+//! and rows whose intervals are too wide. All of them are called late rows here.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt16Array, UInt64Array};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt16Array, UInt64Array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
@@ -11,6 +12,9 @@ use crate::Result;
 use crate::stream::memory::Charge;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 
+/// In place of a watermark: a row whose interval is too wide. No row is below it, hence late.
+pub(crate) const TOO_WIDE: i64 = i64::MIN;
+
 /// Late rows of one push.
 #[derive(Debug)]
 pub(crate) struct Late {
@@ -18,7 +22,7 @@ pub(crate) struct Late {
     pub(crate) rows: RecordBatch,
     /// Number of each row among all of the source.
     pub(crate) positions: Vec<u64>,
-    /// The source's watermark when each row came.
+    /// The source's watermark when each row came, or [`TOO_WIDE`].
     pub(crate) watermarks: Vec<i64>,
     pub(crate) _charge: Charge,
 }
@@ -66,13 +70,39 @@ impl RestoredLate {
     }
 }
 
+impl Late {
+    /// The missed watermarks, without a value for rows whose intervals are too wide.
+    pub(crate) fn missed(&self) -> Int64Array {
+        self.watermarks.iter().map(|&missed| (missed != TOO_WIDE).then_some(missed)).collect()
+    }
+
+    /// Why each row was set aside.
+    pub(crate) fn reasons(&self) -> StringArray {
+        let reason = |&missed| Some(if missed == TOO_WIDE { "wide" } else { "late" });
+        self.watermarks.iter().map(reason).collect()
+    }
+}
+
 /// The late rows of an operator.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LateRows(Arc<Mutex<Vec<Arc<Late>>>>);
+#[derive(Clone, Debug)]
+pub(crate) struct LateRows {
+    pushes: Arc<Mutex<Vec<Arc<Late>>>>,
+    /// Whether rows may be set aside for another reason than that they are late.
+    has_reasons: bool,
+}
 
 impl LateRows {
+    pub(crate) fn new(has_reasons: bool) -> Self {
+        LateRows { pushes: Arc::default(), has_reasons }
+    }
+
+    /// Whether rows may be set aside for another reason than that they are late.
+    pub(crate) fn has_reasons(&self) -> bool {
+        self.has_reasons
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Late>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pushes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn add(&self, late: Late) {
@@ -117,8 +147,7 @@ impl LateRows {
         let schema = late_schema(stream);
         let batch = |late: &Arc<Late>| {
             let rows = late.rows.num_rows();
-            let watermarks =
-                cast(&Int64Array::from(late.watermarks.clone()), schema.field(2).data_type())?;
+            let watermarks = cast(&late.missed(), schema.field(2).data_type())?;
             let mut columns: Vec<ArrayRef> = vec![
                 Arc::new(UInt16Array::from(vec![late.source; rows])),
                 Arc::new(UInt64Array::from(late.positions.clone())),

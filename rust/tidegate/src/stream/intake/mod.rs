@@ -81,7 +81,7 @@ impl Intake {
     ) -> Result<Self> {
         let shared = Shared {
             row_bytes,
-            late: LateRows::default(),
+            late: LateRows::new(streams.iter().any(|(_, stream)| stream.width.is_some())),
             news: Arc::new(News::default()),
             memory,
         };

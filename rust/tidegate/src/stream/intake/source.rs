@@ -16,8 +16,9 @@ use tidegate_structures::gate::{BlockSource, Rejected, Run};
 use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
-use super::late::{Late, LateRows};
+use super::late::{Late, LateRows, TOO_WIDE};
 use super::news::News;
+use crate::columns::row_ends::Width;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Unit};
 use crate::results::interleave::{Place, interleave};
@@ -70,6 +71,8 @@ pub(crate) struct Stream {
     pub(crate) unit: Unit,
     /// Steps of the unit.
     pub(crate) lateness: i64,
+    /// How far ends of intervals may be from the times of their rows, if ends are computed from rows.
+    pub(crate) width: Option<Arc<Width>>,
 }
 
 impl Stream {
@@ -153,7 +156,7 @@ pub struct SourceStats {
     pub name: Arc<str>,
     /// Rows pushed.
     pub rows_in: u64,
-    /// Rows of them that were late.
+    /// Rows of them that were set aside: late ones, and rows whose intervals are too wide.
     pub rows_late: u64,
     /// No row below it is taken any more; none before the first promise.
     pub watermark: Option<i64>,
@@ -245,13 +248,15 @@ impl Source {
         let mut times = Vec::with_capacity(table.batches().len());
         for batch in table.batches() {
             let column = batch.column(self.stream.on);
-            times.push(time::chunk_times(
-                &self.name,
-                self.time_field(),
-                column,
-                self.stream.unit,
-                first,
-            )?);
+            let ts =
+                time::chunk_times(&self.name, self.time_field(), column, self.stream.unit, first)?;
+            let wide = match &self.stream.width {
+                None => Vec::new(),
+                Some(width) => {
+                    width.too_wide(batch, &ts).map_err(|error| error.within(&self.name))?
+                }
+            };
+            times.push((ts, wide));
             first += batch.num_rows() as u64;
         }
         if stop.is_requested() {
@@ -265,11 +270,14 @@ impl Source {
         let row_bytes = bytes / table.rows().max(1);
         self.hold(charge);
         let pushed = Instant::now();
-        for (batch, ts) in table.batches().iter().zip(times) {
-            let push = Push { ts, batch: batch.clone(), pushed };
-            if let Err(push) = self.pass_on(push) {
-                let late = self.reorder.push(push);
-                self.keep_late(batch, &late, row_bytes);
+        for (batch, (ts, wide)) in table.batches().iter().zip(times) {
+            match &wide[..] {
+                [] => {
+                    let push = Push { ts, batch: batch.clone(), pushed };
+                    let late = self.take_in(push);
+                    self.set_aside(batch, &late, row_bytes);
+                }
+                wide => self.push_but(wide, Push { ts, batch: batch.clone(), pushed }, row_bytes),
             }
             self.rows_in += batch.num_rows() as u64;
         }
@@ -315,7 +323,35 @@ impl Source {
         }
     }
 
-    fn keep_late(&mut self, batch: &RecordBatch, late_rows: &[LateRow], row_bytes: usize) {
+    /// Gives rows to the gate, or keeps them until they are in order. The rows that are late are
+    /// returned.
+    fn take_in(&mut self, push: Push) -> Vec<LateRow> {
+        match self.pass_on(push) {
+            Ok(()) => Vec::new(),
+            Err(push) => self.reorder.push(push),
+        }
+    }
+
+    /// Takes in rows but for these, whose intervals are too wide.
+    fn push_but(&mut self, wide: &[u32], push: Push, row_bytes: usize) {
+        let Push { ts, batch, pushed } = push;
+        let mut is_kept = vec![true; ts.len()];
+        wide.iter().for_each(|&row| is_kept[row as usize] = false);
+        let kept: UInt32Array = (0..ts.len() as u32).filter(|&row| is_kept[row as usize]).collect();
+        let mut aside: Vec<LateRow> =
+            wide.iter().map(|&row| LateRow { row, watermark: TOO_WIDE }).collect();
+        if !kept.is_empty() {
+            let rows = take_record_batch(&batch, &kept).expect("row numbers of the batch");
+            let ts = kept.values().iter().map(|&row| ts[row as usize]).collect();
+            let late = self.take_in(Push { ts, batch: rows, pushed });
+            let in_batch = |late: LateRow| LateRow { row: kept.value(late.row as usize), ..late };
+            aside.extend(late.into_iter().map(in_batch));
+            aside.sort_unstable_by_key(|aside| aside.row);
+        }
+        self.set_aside(&batch, &aside, row_bytes);
+    }
+
+    fn set_aside(&mut self, batch: &RecordBatch, late_rows: &[LateRow], row_bytes: usize) {
         if late_rows.is_empty() {
             return;
         }

@@ -126,6 +126,7 @@ pub fn band_join(
         unit: windows.unit,
         plan: plan.join,
         explanation,
+        widths: [None, None],
     };
     operator(query, Engine { prepare, join: Box::new(join) }, left, right, options)
 }

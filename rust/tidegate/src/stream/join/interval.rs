@@ -8,13 +8,16 @@ use tidegate_operators::interval::streaming::{Parallelism, StreamingJoin};
 use super::engine::{Engine, Prepare};
 use super::{Query, StreamOptions, operator};
 use crate::Result;
+use crate::columns::time::Bound;
 use crate::query::interval::IntervalJoin;
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::{Method, explain};
 use crate::stream::operator::{Figure, Operator};
 use crate::stream::state::keys::KeyNumbers;
 
-/// The interval join of rows of these schemas, with keys assigned to threads by `parallelism`.
+/// The interval join of rows of these schemas, with keys assigned to threads by `parallelism`. Where
+/// an end is computed from columns, `max_width` is the most that it may be from the time of its row.
+/// Other rows are set aside, as late rows are.
 ///
 /// Each trade with the quotes that are at most 2 older:
 ///
@@ -44,14 +47,14 @@ use crate::stream::state::keys::KeyNumbers;
 /// let quotes = rows(&[("ts", &[9, 15])])?;
 /// let query = IntervalJoin {
 ///     on: ("ts".to_owned(), "ts".to_owned()),
-///     lower: Some(Bound::Steps(-2)),
-///     upper: Some(Bound::Steps(0)),
+///     lower: Some(Bound::Steps(-2).into()),
+///     upper: Some(Bound::Steps(0).into()),
 ///     closed: Closed::Both,
 ///     options, // of an inner join
 /// };
 /// let (left, right) = (trades.schema(), quotes.schema());
 /// // The options `streams` ask for one source a side.
-/// let mut join = interval_join(&query, Parallelism::Auto, left, right, &streams)?;
+/// let mut join = interval_join(&query, Parallelism::Auto, None, left, right, &streams)?;
 /// for (source, rows) in join.sources().iter().zip([trades, quotes]) {
 ///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
 /// }
@@ -64,11 +67,13 @@ use crate::stream::state::keys::KeyNumbers;
 pub fn interval_join(
     query: &IntervalJoin,
     parallelism: Parallelism,
+    max_width: Option<Bound>,
     left: SchemaRef,
     right: SchemaRef,
     options: &StreamOptions,
 ) -> Result<Operator> {
-    let plan = query.plan(&left, &right)?;
+    let mut plan = query.plan(&left, &right)?;
+    let bounded = query.bounded(&plan, max_width)?;
     let JoinOptions { how, threads, .. } = query.options;
     let method = Method {
         algorithm: algorithm(parallelism),
@@ -76,17 +81,22 @@ pub fn interval_join(
         threads,
         row_bytes: 0,
     };
-    let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
-    let join = StreamingJoin::new(&plan.interval, how, parallelism, threads, options.ordered);
+    let mut lines = query.describe(&plan);
+    lines.extend(bounded.describe(plan.unit));
+    let identity = query.stream_identity(&bounded, &left, &right);
+    plan.join.predicate = query.condition_within(&plan, &left, &right)?;
+    let explanation = explain(lines, &method, plan.join.columns.len(), options);
+    let join = StreamingJoin::new(&bounded.interval, how, parallelism, threads, options.ordered);
     let prepare = PrepareKeys(KeyNumbers::new(plan.join.keys.clone()));
     let engine = Engine { prepare, join: Box::new(join) };
     let query = Query {
-        identity: query.identity(&left, &right),
+        identity,
         options: &query.options,
         times: plan.times,
         unit: plan.unit,
         plan: plan.join,
         explanation,
+        widths: bounded.widths,
     };
     operator(query, engine, left, right, options)
 }

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{
-    ArrayRef, Int64Array, RecordBatch, StringArray, UInt16Array, UInt64Array, new_null_array,
-};
+use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt16Array, UInt64Array, new_null_array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tidegate_operators::rows::How;
@@ -27,9 +25,9 @@ pub(in crate::stream) struct LateSides<'a> {
 }
 
 impl LateSides<'_> {
-    /// The columns of late rows: side, source, position and missed watermark, then all columns of a
-    /// full join.
-    fn late_columns(&self) -> Result<(Vec<OutputColumn>, SchemaRef)> {
+    /// The columns of late rows: side, source, position, missed watermark and perhaps a reason, then
+    /// all columns of a full join.
+    fn late_columns(&self, has_reasons: bool) -> Result<(Vec<OutputColumn>, SchemaRef)> {
         let [left, right] = self.schemas;
         let shape = Shape { how: How::Full, keys: self.keys, suffix: "_right", columns: None };
         let (columns, schema) = shape.output(left, right)?;
@@ -39,9 +37,14 @@ impl LateSides<'_> {
             Field::new("late_position", DataType::UInt64, false),
             Field::new("late_watermark", self.watermark_type(), true),
         ];
+        let reason = has_reasons.then(|| Field::new("late_reason", DataType::Utf8, false));
         let nullable = |field: &FieldRef| Arc::new(Field::clone(field).with_nullable(true));
-        let fields: Vec<FieldRef> =
-            of_late.into_iter().map(Arc::new).chain(schema.fields().iter().map(nullable)).collect();
+        let fields: Vec<FieldRef> = of_late
+            .into_iter()
+            .chain(reason)
+            .map(Arc::new)
+            .chain(schema.fields().iter().map(nullable))
+            .collect();
         Ok((columns, Arc::new(Schema::new(fields))))
     }
 
@@ -64,7 +67,8 @@ impl LateSides<'_> {
         &self,
         late: &LateRows,
     ) -> Result<(Vec<RecordBatch>, SchemaRef)> {
-        let (columns, schema) = self.late_columns()?;
+        let (columns, schema) = self.late_columns(late.has_reasons())?;
+        let of_rows = schema.fields().len() - columns.len();
         let batch = |late: &Arc<Late>| {
             let rows = late.rows.num_rows();
             let is_left = usize::from(late.source) < self.left_sources;
@@ -74,9 +78,12 @@ impl LateSides<'_> {
                 Arc::new(StringArray::from(vec![side; rows])),
                 Arc::new(UInt16Array::from(vec![late.source - before; rows])),
                 Arc::new(UInt64Array::from(late.positions.clone())),
-                cast(&Int64Array::from(late.watermarks.clone()), schema.field(3).data_type())?,
+                cast(&late.missed(), schema.field(3).data_type())?,
             ];
-            for (column, field) in columns.iter().zip(&schema.fields()[4..]) {
+            if of_rows > arrays.len() {
+                arrays.push(Arc::new(late.reasons()));
+            }
+            for (column, field) in columns.iter().zip(&schema.fields()[of_rows..]) {
                 let own = match *column {
                     OutputColumn::Left(at) | OutputColumn::Either(at, _) if is_left => Some(at),
                     OutputColumn::Right(at) | OutputColumn::Either(_, at) if !is_left => Some(at),

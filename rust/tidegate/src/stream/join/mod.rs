@@ -22,6 +22,8 @@ mod state;
 mod tests;
 mod window;
 
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::rows::{How, Progress, Results, RowJoin, Side};
@@ -37,6 +39,7 @@ use super::state::snapshot::{Reader, Writer};
 use super::state::store::Store;
 use super::tactic::{Admit, Common, Tactic};
 use crate::background::lasting;
+use crate::columns::row_ends::Width;
 use crate::columns::time::{self, Bound, Unit};
 use crate::query::identity::Identity;
 use crate::query::options::{JoinOptions, JoinPlan};
@@ -87,6 +90,8 @@ pub(super) struct Query<'a> {
     pub(super) plan: JoinPlan,
     /// The explanation of the join, for people.
     pub(super) explanation: Explanation,
+    /// How far ends may be from the times of left and of right rows.
+    pub(super) widths: [Option<Width>; 2],
 }
 
 /// The operator whose pairs `engine` finds among rows of these schemas.
@@ -97,13 +102,19 @@ pub(super) fn operator<P: Prepare>(
     right: SchemaRef,
     options: &StreamOptions,
 ) -> Result<Operator> {
-    let Query { identity, options: query, times, unit, plan, explanation } = query;
+    let Query { identity, options: query, times, unit, plan, explanation, widths } = query;
     let longs = match engine.prepare.scatters() {
         true => [long_columns(&plan, Side::Left, &left), long_columns(&plan, Side::Right, &right)],
         false => Default::default(),
     };
     let common = Sides { left: &left, right: &right, times, unit }.common(
-        Asked { identity, schema: plan.schema.clone(), explanation, threads: query.threads },
+        Asked {
+            identity,
+            schema: plan.schema.clone(),
+            explanation,
+            threads: query.threads,
+            widths,
+        },
         options,
         engine.prepare.row_bytes(),
     )?;
@@ -139,6 +150,8 @@ pub(super) struct Asked {
     pub(super) schema: SchemaRef,
     pub(super) explanation: Explanation,
     pub(super) threads: usize,
+    /// How far ends may be from the times of left and of right rows.
+    pub(super) widths: [Option<Width>; 2],
 }
 
 impl Sides<'_> {
@@ -150,12 +163,14 @@ impl Sides<'_> {
         options: &StreamOptions,
         row_bytes: usize,
     ) -> Result<Common> {
-        let stream = |schema: &SchemaRef, on, lateness| {
+        let stream = |schema: &SchemaRef, on, lateness, width: Option<Width>| {
             let lateness = time::lateness(lateness, self.unit)?;
-            Ok::<_, Error>(Stream { schema: schema.clone(), on, unit: self.unit, lateness })
+            let width = width.map(Arc::new);
+            Ok::<_, Error>(Stream { schema: schema.clone(), on, unit: self.unit, lateness, width })
         };
-        let left_stream = stream(self.left, self.times.0, options.lateness.0)?;
-        let right_stream = stream(self.right, self.times.1, options.lateness.1)?;
+        let [of_left, of_right] = asked.widths;
+        let left_stream = stream(self.left, self.times.0, options.lateness.0, of_left)?;
+        let right_stream = stream(self.right, self.times.1, options.lateness.1, of_right)?;
         let of_side = |side: &str, sources: usize, stream: Stream| -> Vec<(String, Stream)> {
             (0..sources).map(|number| (format!("{side} source {number}"), stream.clone())).collect()
         };

@@ -108,6 +108,7 @@ fn join() -> Operator {
         unit: Unit::Integer,
         plan,
         explanation,
+        widths: [None, None],
     };
     let streams = StreamOptions {
         sources: (1, 1),

@@ -103,6 +103,7 @@ pub fn window_join(
         unit: plan.windows.unit,
         plan: plan.join,
         explanation,
+        widths: [None, None],
     };
     operator(query, engine, left, right, options)
 }

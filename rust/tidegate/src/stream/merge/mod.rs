@@ -118,7 +118,7 @@ pub(crate) fn stream_of(schema: SchemaRef, on: &str, lateness: Option<Bound>) ->
     let on = column("streams", &schema, on, "on")?;
     let unit = Unit::of("streams", schema.field(on))?;
     let lateness = time::lateness(lateness, unit)?;
-    Ok(Stream { schema, on, unit, lateness })
+    Ok(Stream { schema, on, unit, lateness, width: None })
 }
 
 fn explain(stream: &Stream, options: &MergeOptions) -> Explanation {

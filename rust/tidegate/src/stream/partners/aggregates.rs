@@ -12,13 +12,16 @@ use super::standing::with_standing;
 use super::{Query, explain, operator};
 use crate::Result;
 use crate::columns::keys::KeyColumn;
+use crate::columns::time::Bound;
 use crate::query::partners::PartnerAggregation;
 use crate::stream::join::{Asked, Sides, StreamOptions};
 use crate::stream::operator::Operator;
 use crate::stream::state::timed_rows::TimedRows;
 
 /// The aggregates of the partners of each left row, of rows of these schemas. A left row comes when
-/// no row can come that is its partner.
+/// no row can come that is its partner. Where an end of an interval is computed from columns,
+/// `max_width` is the most that it may be from the time of its row. Other rows are set aside, as late
+/// rows are.
 ///
 /// How many quotes were at most 2 older than each trade:
 ///
@@ -50,8 +53,8 @@ use crate::stream::state::timed_rows::TimedRows;
 /// let quotes = rows(&[("ts", &[8, 9, 15])])?;
 /// let join = IntervalJoin {
 ///     on: ("ts".to_owned(), "ts".to_owned()),
-///     lower: Some(Bound::Steps(-2)),
-///     upper: Some(Bound::Steps(0)),
+///     lower: Some(Bound::Steps(-2).into()),
+///     upper: Some(Bound::Steps(0).into()),
 ///     closed: Closed::Both,
 ///     options,
 /// };
@@ -60,7 +63,7 @@ use crate::stream::state::timed_rows::TimedRows;
 /// let join = PartnerJoin::Interval { join, with_prevailing: false };
 /// let query = PartnerAggregation::new(join, vec![count], How::Left)?;
 /// // The options `streams` ask for one source a side.
-/// let mut join = partner_aggregates(&query, trades.schema(), quotes.schema(), &streams)?;
+/// let mut join = partner_aggregates(&query, None, trades.schema(), quotes.schema(), &streams)?;
 /// for (source, rows) in join.sources().iter().zip([trades, quotes]) {
 ///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
 /// }
@@ -71,11 +74,12 @@ use crate::stream::state::timed_rows::TimedRows;
 /// ```
 pub fn partner_aggregates(
     query: &PartnerAggregation,
+    max_width: Option<Bound>,
     left: SchemaRef,
     right: SchemaRef,
     options: &StreamOptions,
 ) -> Result<Operator> {
-    let plan = query.stream_plan(&left, &right)?;
+    let plan = query.stream_plan(max_width, &left, &right)?;
     let threads = query.options().threads;
     let keeping = match (plan.with_prevailing, plan.interval.lower) {
         (true, _) => {
@@ -95,7 +99,13 @@ pub fn partner_aggregates(
         looks_at_pairs: plan.looks_at_pairs,
         keys: keys.clone(),
     };
-    let asked = Asked { identity: plan.identity, schema: plan.schema, explanation, threads };
+    let asked = Asked {
+        identity: plan.identity,
+        schema: plan.schema,
+        explanation,
+        threads,
+        widths: plan.widths,
+    };
     let sides = Sides { left: &left, right: &right, times: plan.times, unit: plan.unit };
     operator(Query { kind: Box::new(kind), asked, sides, keys }, options)
 }

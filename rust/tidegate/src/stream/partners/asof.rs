@@ -106,7 +106,7 @@ pub fn asof_join(
     let explanation = explain(query.describe(&plan), keeping, place, threads, columns, options);
     let identity = query.identity(&left, &right);
     let schema = plan.join.schema.clone();
-    let asked = Asked { identity, schema, explanation, threads };
+    let asked = Asked { identity, schema, explanation, threads, widths: [None, None] };
     let sides = Sides { left: &left, right: &right, times: plan.times, unit: plan.unit };
     let keys = plan.join.keys.clone();
     let kind = Box::new(AsOfTime { plan, how: query.options.how, of_sides });

@@ -1,0 +1,201 @@
+//! The interval join of two tables whose intervals have ends that differ from row to row.
+//!
+//! Ends of columns of the left side give each left row an interval of its own. Its partners are a
+//! run of the key's right rows:
+//!
+//! ```text
+//!   left        ●                     lower and upper of the left row
+//!            ├──┴──────┤
+//!   right  ●─┼──●───●──┼──●
+//! ```
+//!
+//! An end of columns of the right side says in which interval the left time must be. So the right
+//! row has the interval, and pairs are rows whose intervals overlap. Where one end is of the left
+//! side and the other of the right side, both rows have an interval.
+
+use std::ops::Range;
+
+use arrow_array::RecordBatch;
+use tidegate_operators::driver::Driver;
+use tidegate_operators::interval::row_interval_join;
+use tidegate_operators::matches::Matches;
+use tidegate_operators::rows;
+use tidegate_structures::memory::pages::{Pages, Slot};
+
+use super::join::{Candidates, Found};
+use super::overlap::{self, Intervals};
+use super::sides::Sides;
+use crate::Result;
+use crate::columns::expression::Origin;
+use crate::columns::row_ends::{RowEnd, RowEnds};
+use crate::columns::table::Table;
+use crate::columns::time::Int64s;
+use crate::query::options::JoinPlan;
+
+/// Rows whose ends a thread computes at a time.
+const BLOCK_ROWS: usize = 1 << 13;
+
+/// Finds the pairs of two tables, or if these are only counted and it is less work, how many each
+/// left row has. Also the times of right rows.
+///
+/// A condition whose parts read one table each may be looked at here, and is then taken from the
+/// plan.
+pub(super) fn find(
+    ends: &RowEnds,
+    plan: &mut JoinPlan,
+    rows: Sides,
+    (left, right): (&Table, &Table),
+    are_counted: bool,
+    driver: &Driver,
+) -> Result<(Found, Int64s)> {
+    let key_method = rows.key_method();
+    let (lower, upper) = (Endpoint::of(ends.lower.as_ref()), Endpoint::of(ends.upper.as_ref()));
+    if !ends.reads(Origin::Right) {
+        let matches = of_left_rows(left, &rows, [lower, upper], driver)?;
+        return Ok((Found { key_method, candidates: Candidates::runs(matches) }, rows.right));
+    }
+    // Intervals overlap when the left start is at or before the right end, which the lower end says,
+    // and the right start at or before the left end, which the upper end says.
+    let is_mixed = ends.reads(Origin::Left);
+    let (of_left, of_right) = match (is_mixed, lower.is_of(Origin::Left)) {
+        (false, _) => ([Endpoint::Own, Endpoint::Own], [upper, lower]),
+        (true, true) => ([lower, Endpoint::Own], [upper, Endpoint::Own]),
+        (true, false) => ([Endpoint::Own, upper], [Endpoint::Own, lower]),
+    };
+    let interval = |table, ts: &[i64], side, endpoints| {
+        let RowIntervals { starts, ends, without } =
+            intervals(table, ts, side, endpoints, !is_mixed, driver)?;
+        Ok::<_, crate::Error>(Intervals {
+            starts: Int64s::Own(starts),
+            ends: Some(Int64s::Own(ends)),
+            without,
+        })
+    };
+    let of_right = interval(right, &rows.right, Origin::Right, of_right)?;
+    let of_left = match is_mixed {
+        false => Intervals { starts: rows.left, ends: None, without: Vec::new() },
+        true => interval(left, &rows.left, Origin::Left, of_left)?,
+    };
+    let sides = overlap::Sides::new(plan, (left, of_left), (right, of_right), rows.keys, driver)?;
+    // Rows that end before they start cannot be counted by their starts and ends.
+    let are_counted = are_counted && !is_mixed && plan.predicate.is_none();
+    let (candidates, _) = sides.find(are_counted, driver)?;
+    Ok((Found { key_method, candidates }, rows.right))
+}
+
+/// The pairs where all ends that are computed are of the left side.
+fn of_left_rows(
+    left: &Table,
+    rows: &Sides,
+    endpoints: [Endpoint<'_>; 2],
+    driver: &Driver,
+) -> Result<Matches> {
+    let found = intervals(left, &rows.left, Origin::Left, endpoints, true, driver)?;
+    let ends = rows::RowEnds { first: &found.starts, last: &found.ends };
+    let (left, right) = rows.columns();
+    Ok(row_interval_join(left, right, rows.key_count(), ends, driver)?)
+}
+
+/// One of the two limits of a row's interval.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    Start,
+    End,
+}
+
+/// Where a row's interval of the other side's times starts or ends.
+#[derive(Clone, Copy)]
+enum Endpoint<'a> {
+    /// At the time of the row.
+    Own,
+    /// Nowhere.
+    Unbounded,
+    /// As far from the time of the row as the end says.
+    Of(&'a RowEnd),
+}
+
+impl<'a> Endpoint<'a> {
+    fn of(end: Option<&'a RowEnd>) -> Self {
+        end.map_or(Endpoint::Unbounded, Endpoint::Of)
+    }
+
+    /// Whether it is computed from columns of this side.
+    fn is_of(self, side: Origin) -> bool {
+        matches!(self, Endpoint::Of(end) if end.side() == Some(side))
+    }
+}
+
+/// The intervals of the rows of a side. A row that matches nothing has the last time as start and
+/// the first as end.
+struct RowIntervals {
+    starts: Pages<i64>,
+    ends: Pages<i64>,
+    /// The rows that match nothing.
+    without: Vec<u32>,
+}
+
+/// The intervals of the rows of a side. `are_ordered` says that a row whose start is after its end
+/// matches nothing.
+fn intervals(
+    table: &Table,
+    ts: &[i64],
+    side: Origin,
+    endpoints: [Endpoint<'_>; 2],
+    are_ordered: bool,
+    driver: &Driver,
+) -> Result<RowIntervals> {
+    let mut starts = Pages::unwritten(table.rows());
+    let mut ends = Pages::unwritten(table.rows());
+    let (mut rest_starts, mut rest_ends) = (&mut starts[..], &mut ends[..]);
+    let mut work = Vec::new();
+    let mut first = 0;
+    for batch in table.batches() {
+        for from in (0..batch.num_rows()).step_by(BLOCK_ROWS) {
+            let block = batch.slice(from, BLOCK_ROWS.min(batch.num_rows() - from));
+            let rows = first..first + block.num_rows();
+            first = rows.end;
+            let (starts, next_starts) = rest_starts.split_at_mut(rows.len());
+            let (ends, next_ends) = rest_ends.split_at_mut(rows.len());
+            (rest_starts, rest_ends) = (next_starts, next_ends);
+            work.push((block, rows, starts, ends));
+        }
+    }
+    type Work<'a> = (RecordBatch, Range<usize>, &'a mut [Slot<i64>], &'a mut [Slot<i64>]);
+    let found = driver.map(work, |(block, rows, starts, ends): Work<'_>| {
+        let ts = &ts[rows.clone()];
+        let [start, end] = endpoints;
+        let found_starts = times(start, Limit::Start, &block, ts, side)?;
+        let found_ends = times(end, Limit::End, &block, ts, side)?;
+        let mut without = Vec::new();
+        for (at, row) in rows.enumerate() {
+            let interval = found_starts[at].zip(found_ends[at]);
+            let interval = interval.filter(|(start, end)| !are_ordered || start <= end);
+            let (start, end) = interval.unwrap_or_else(|| {
+                without.push(row as u32);
+                (i64::MAX, i64::MIN)
+            });
+            starts[at].set(start);
+            ends[at].set(end);
+        }
+        Ok(without)
+    })?;
+    let without = found.into_iter().collect::<Result<Vec<_>>>()?.concat();
+    Ok(RowIntervals { starts: starts.written(), ends: ends.written(), without })
+}
+
+/// The times at which the intervals of a block of rows start or end; `None` for a row that matches
+/// nothing.
+fn times(
+    endpoint: Endpoint<'_>,
+    limit: Limit,
+    block: &RecordBatch,
+    ts: &[i64],
+    side: Origin,
+) -> Result<Vec<Option<i64>>> {
+    match (endpoint, limit) {
+        (Endpoint::Own, _) => Ok(ts.iter().copied().map(Some).collect()),
+        (Endpoint::Unbounded, Limit::Start) => Ok(vec![Some(i64::MIN); ts.len()]),
+        (Endpoint::Unbounded, Limit::End) => Ok(vec![Some(i64::MAX); ts.len()]),
+        (Endpoint::Of(end), _) => end.times(side, block, ts),
+    }
+}

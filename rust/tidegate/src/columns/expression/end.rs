@@ -1,0 +1,152 @@
+//! The time at which an interval ends, given the time of its row and a value of its columns.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Int64Type, UInt64Type};
+use arrow_array::{Array, Int64Array};
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, DataType};
+
+use super::Origin;
+
+/// How a value becomes an end of the interval in which right times match a left time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndRule {
+    scale: Scale,
+    /// Whether values are right times, and not distances from the left time.
+    is_time: bool,
+    /// Whether it is the lower end.
+    is_lower: bool,
+    /// Whether the end itself does not belong to the interval.
+    is_open: bool,
+}
+
+/// The way from values to steps of time.
+#[derive(Clone, Copy, Debug)]
+enum Scale {
+    Multiply(i64),
+    Divide(i64),
+}
+
+/// A number of steps, and whether nothing was rounded down.
+#[derive(Clone, Copy, Debug)]
+struct Steps {
+    floor: i128,
+    is_whole: bool,
+}
+
+impl EndRule {
+    /// A rule for values in units of `value` nanoseconds and steps of `step` nanoseconds. For
+    /// integers both are 1.
+    pub(crate) fn new(
+        (value, step): (i64, i64),
+        is_time: bool,
+        is_lower: bool,
+        is_open: bool,
+    ) -> Self {
+        let scale =
+            if value >= step { Scale::Multiply(value / step) } else { Scale::Divide(step / value) };
+        EndRule { scale, is_time, is_lower, is_open }
+    }
+
+    pub(crate) fn is_time(&self) -> bool {
+        self.is_time
+    }
+
+    fn steps(&self, value: i128) -> Steps {
+        match self.scale {
+            Scale::Multiply(factor) => {
+                Steps { floor: value.saturating_mul(i128::from(factor)), is_whole: true }
+            }
+            Scale::Divide(divisor) => match i64::try_from(value) {
+                // Three times as fast as in 128 bits.
+                Ok(value) => Steps {
+                    floor: i128::from(value.div_euclid(divisor)),
+                    is_whole: value.rem_euclid(divisor) == 0,
+                },
+                Err(_) => Steps {
+                    floor: value.div_euclid(i128::from(divisor)),
+                    is_whole: value.rem_euclid(i128::from(divisor)) == 0,
+                },
+            },
+        }
+    }
+
+    /// The least or the greatest whole distance from the left to the right time.
+    fn rounded(&self, Steps { floor, is_whole }: Steps) -> i128 {
+        match self.is_lower {
+            true => floor.saturating_add(i128::from(self.is_open || !is_whole)),
+            false => floor.saturating_sub(i128::from(self.is_open && is_whole)),
+        }
+    }
+
+    /// The same distance for all rows. It is clamped to 64 bits, as no times are farther apart.
+    pub(crate) fn distance(&self, value: i128) -> i64 {
+        let distance = self.rounded(self.steps(value));
+        distance.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+
+    /// Whether the end is farther than `most` steps from the left time, given the time of the row.
+    pub(crate) fn is_beyond(&self, most: i64, ts: i64, value: i128) -> bool {
+        let from = if self.is_time { i128::from(ts) } else { 0 };
+        let Steps { floor, is_whole } = self.steps(value);
+        let (floor, most) = (floor.saturating_sub(from), i128::from(most));
+        floor < -most || floor.saturating_add(i128::from(!is_whole)) > most
+    }
+
+    /// Whether times of the other side match from the end on, or up to it, for a row of this side.
+    pub(crate) fn is_start(&self, side: Origin) -> bool {
+        self.is_lower != (side == Origin::Right)
+    }
+
+    /// The end of the interval of the other side's times that a row of this side matches, which
+    /// belongs to it; `None` if no 64-bit time matches.
+    #[inline]
+    pub(crate) fn time(&self, side: Origin, ts: i64, value: i128) -> Option<i64> {
+        let mut steps = self.steps(value);
+        if self.is_time {
+            steps.floor = steps.floor.saturating_sub(i128::from(ts));
+        }
+        let distance = self.rounded(steps);
+        let time = match side {
+            Origin::Right => i128::from(ts).saturating_sub(distance),
+            Origin::Left | Origin::Row => i128::from(ts).saturating_add(distance),
+        };
+        let time = match self.is_start(side) {
+            true => time.max(i64::MIN.into()),
+            false => time.min(i64::MAX.into()),
+        };
+        i64::try_from(time).ok()
+    }
+
+    /// The ends of the rows with these times and values; null where a value is, or no time matches.
+    pub(super) fn times(
+        &self,
+        side: Origin,
+        ts: &dyn Array,
+        values: &dyn Array,
+    ) -> Result<Int64Array, ArrowError> {
+        let ts = ts.as_primitive::<Int64Type>().values();
+        let values = whole_numbers(values)?;
+        let time = |(&ts, value): (&i64, Option<i128>)| self.time(side, ts, value?);
+        Ok(ts.iter().zip(values).map(time).collect())
+    }
+}
+
+/// Whether a type has whole numbers, times or durations, which [`whole_numbers`] reads.
+pub(crate) fn is_whole_number(data_type: &DataType) -> bool {
+    data_type.is_integer() || matches!(data_type, DataType::Decimal128(_, 0))
+}
+
+/// The values of an array of integers, times or durations.
+pub(crate) fn whole_numbers(array: &dyn Array) -> Result<Vec<Option<i128>>, ArrowError> {
+    Ok(match array.data_type() {
+        DataType::UInt64 => {
+            array.as_primitive::<UInt64Type>().iter().map(|value| value.map(i128::from)).collect()
+        }
+        DataType::Decimal128(..) => array.as_primitive::<Decimal128Type>().iter().collect(),
+        _ => {
+            let values = cast(array, &DataType::Int64)?;
+            values.as_primitive::<Int64Type>().iter().map(|value| value.map(i128::from)).collect()
+        }
+    })
+}

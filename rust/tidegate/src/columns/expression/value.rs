@@ -1,0 +1,133 @@
+//! An expression whose value is wanted, over the rows of one table; and conditions on the times of
+//! pairs that such values make.
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Schema, TimeUnit};
+
+use super::bind::{Predicate, bind_value, bind_with_ends};
+use super::bound::Bound;
+use super::end::EndRule;
+use super::evaluate::Rows;
+use super::{Expr, Origin};
+use crate::{Error, Result, shown};
+
+/// An expression over the columns of one of two tables, checked against their schemas.
+#[derive(Clone, Debug)]
+pub(crate) struct RowValue {
+    /// The argument that it was given as, for errors.
+    argument: &'static str,
+    root: Bound,
+    side: Origin,
+    columns: Vec<usize>,
+}
+
+impl RowValue {
+    /// Checks that `expr` reads columns of one side, which exist, and combines types that go
+    /// together.
+    ///
+    /// # Errors
+    ///
+    /// A schema error that names the argument, the column or the operation, its types and what was
+    /// expected.
+    pub(crate) fn bind(
+        argument: &'static str,
+        expr: &Expr,
+        left: &Schema,
+        right: &Schema,
+    ) -> Result<Self> {
+        let (root, of_left, of_right) =
+            bind_value(expr, left, right).map_err(|error| error.of_argument("where", argument))?;
+        let (side, columns) = match (of_left.is_empty(), of_right.is_empty()) {
+            (false, true) => (Origin::Left, of_left),
+            (true, false) => (Origin::Right, of_right),
+            (is_constant, _) => {
+                let text = expr.to_string();
+                let text = shown(&text);
+                return Err(Error::schema(match is_constant {
+                    true => format!(
+                        "{argument}: `{text}` reads no column; give the value itself, such as \
+                         {argument}=\"5s\" or {argument}=5"
+                    ),
+                    false => format!(
+                        "{argument}: `{text}` reads columns of both sides, expected columns of one \
+                         side; write a comparison of both sides as where"
+                    ),
+                }));
+            }
+        };
+        Ok(RowValue { argument, root, side, columns })
+    }
+
+    /// The side whose columns it reads.
+    pub(crate) fn side(&self) -> Origin {
+        self.side
+    }
+
+    /// The columns that it reads of its side: their places in the schema, ascending.
+    pub(crate) fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    pub(crate) fn data_type(&self) -> &DataType {
+        &self.root.data_type
+    }
+
+    /// The text that the user wrote.
+    pub(crate) fn text(&self) -> &str {
+        &self.root.text
+    }
+
+    /// Its value for each row of a batch of its side.
+    ///
+    /// # Errors
+    ///
+    /// A data error where whole numbers, decimals or times overflow or are divided by zero.
+    pub(crate) fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
+        let columns: Vec<ArrayRef> =
+            self.columns.iter().map(|&column| batch.column(column).clone()).collect();
+        self.root
+            .values(&Rows::All { columns: &columns, len: batch.num_rows() })
+            .map_err(|error| error.of_argument("where", self.argument))
+    }
+}
+
+/// The condition that the time of the other side's row is within an end that columns of one side
+/// give.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndCondition<'a> {
+    /// The argument that the end was given as.
+    pub(crate) argument: &'static str,
+    pub(crate) rule: EndRule,
+    /// The side whose columns give the end.
+    pub(crate) side: Origin,
+    pub(crate) expr: &'a Expr,
+    /// The time columns of the left and of the right side.
+    pub(crate) times: (&'a str, &'a str),
+    /// The unit of a step; `None` for integers and days.
+    pub(crate) unit: Option<TimeUnit>,
+}
+
+impl EndCondition<'_> {
+    /// The time of its side, the time of the other side, and the value.
+    pub(super) fn exprs(&self) -> [Expr; 3] {
+        let left = Expr::Column(Origin::Left, self.times.0.to_owned());
+        let right = Expr::Column(Origin::Right, self.times.1.to_owned());
+        match self.side {
+            Origin::Right => [right, left, self.expr.clone()],
+            Origin::Left | Origin::Row => [left, right, self.expr.clone()],
+        }
+    }
+}
+
+impl Predicate {
+    /// The conditions of at least one end, and a condition that is looked at where they hold. Times
+    /// fit 64 bits in the unit of a step.
+    pub(crate) fn bind_with_ends(
+        ends: &[EndCondition<'_>],
+        condition: Option<&Expr>,
+        left: &Schema,
+        right: &Schema,
+    ) -> Result<Self> {
+        bind_with_ends(ends, condition, left, right)
+    }
+}

@@ -1,0 +1,295 @@
+//! Ends of intervals that differ from row to row: computed from columns of one side.
+//!
+//! An end says how far from the left time right times may be. As a duration or an integer it is this
+//! distance. As a time it is the right time itself, so that the distance is the time less the left
+//! time.
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Schema, TimeUnit};
+use tidegate_operators::rows::{Closed, Interval};
+
+use super::expression::{
+    EndCondition, EndRule, Expr, Origin, RowValue, is_whole_number, whole_numbers,
+};
+use super::time::{self, Bound, Unit};
+use crate::{Error, Result};
+
+/// An end of an interval as the caller gave it.
+#[derive(Clone, PartialEq)]
+pub enum End {
+    /// As far from the left time for all rows.
+    Fixed(Bound),
+    /// The value of an expression over the columns of one side: a duration or an integer, or of the
+    /// left side a time. Where it is null, the row matches nothing.
+    Computed(Expr),
+}
+
+/// As the text of what it holds, by which snapshots know a query.
+impl std::fmt::Debug for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            End::Fixed(bound) => bound.fmt(f),
+            End::Computed(expr) => write!(f, "Computed({:?})", expr.to_string()),
+        }
+    }
+}
+
+impl From<Bound> for End {
+    fn from(bound: Bound) -> Self {
+        End::Fixed(bound)
+    }
+}
+
+/// The ends of the intervals of a join, at least one of which is computed.
+#[derive(Clone, Debug)]
+pub(crate) struct RowEnds {
+    /// `None` for no bound.
+    pub(crate) lower: Option<RowEnd>,
+    /// `None` for no bound.
+    pub(crate) upper: Option<RowEnd>,
+}
+
+/// One end of the intervals of a join.
+#[derive(Clone, Debug)]
+pub(crate) struct RowEnd {
+    argument: &'static str,
+    rule: EndRule,
+    value: EndValue,
+}
+
+#[derive(Clone, Debug)]
+enum EndValue {
+    /// The same for all rows, which is this for people.
+    Fixed(i128, String),
+    Computed(Expr, Box<RowValue>),
+}
+
+impl RowEnds {
+    /// Whether an end is computed from columns of this side.
+    pub(crate) fn reads(&self, side: Origin) -> bool {
+        self.each().any(|end| end.side() == Some(side))
+    }
+
+    /// The columns that the ends read of a side.
+    pub(crate) fn columns(&self, side: Origin) -> Vec<usize> {
+        self.each().flat_map(|end| end.columns(side)).copied().collect()
+    }
+
+    fn each(&self) -> impl Iterator<Item = &RowEnd> {
+        [&self.lower, &self.upper].into_iter().flatten()
+    }
+
+    /// The interval that has all right times of the pairs of rows whose ends are within `most` steps
+    /// of their times.
+    pub(crate) fn within(&self, most: i64) -> Interval {
+        let lower = self.lower.as_ref().map(|end| end.fixed().unwrap_or(-most));
+        let upper = self.upper.as_ref().map(|end| end.fixed().unwrap_or(most));
+        Interval { lower, upper, closed: Closed::Both }
+    }
+
+    /// How far the ends may be from the times of the rows of a side; `None` where none is computed.
+    pub(crate) fn width(&self, side: Origin, most: i64) -> Option<Width> {
+        let of_side = |end: &&RowEnd| end.side() == Some(side);
+        let ends: Vec<_> = self.each().filter(of_side).cloned().collect();
+        (!ends.is_empty()).then_some(Width { ends, most })
+    }
+
+    /// The conditions that a pair is within the ends that are computed, given the names of the time
+    /// columns.
+    pub(crate) fn conditions<'a>(
+        &'a self,
+        times: (&'a str, &'a str),
+        unit: Unit,
+    ) -> Vec<EndCondition<'a>> {
+        let condition = |end: &'a RowEnd| match &end.value {
+            EndValue::Fixed(..) => None,
+            EndValue::Computed(expr, value) => Some(EndCondition {
+                argument: end.argument,
+                rule: end.rule,
+                side: value.side(),
+                expr,
+                times,
+                unit: time::time_unit(unit),
+            }),
+        };
+        self.each().filter_map(condition).collect()
+    }
+}
+
+impl RowEnd {
+    /// An end given by the argument of this name, of times in `unit`.
+    pub(crate) fn bind(
+        argument: &'static str,
+        end: &End,
+        is_open: bool,
+        schemas: (&Schema, &Schema),
+        times: (usize, usize),
+        unit: Unit,
+    ) -> Result<Self> {
+        let is_lower = argument == "lower";
+        let (value, units, is_time) = match end {
+            End::Fixed(bound) => {
+                let (amount, step, text) = time::amount(argument, *bound, unit)?;
+                (EndValue::Fixed(amount, text), (1, step), false)
+            }
+            End::Computed(expr) => {
+                let value = RowValue::bind(argument, expr, schemas.0, schemas.1)?;
+                let (units, is_time) = meaning(argument, &value, schemas, times, unit)?;
+                (EndValue::Computed(expr.clone(), Box::new(value)), units, is_time)
+            }
+        };
+        Ok(RowEnd { argument, rule: EndRule::new(units, is_time, is_lower, is_open), value })
+    }
+
+    /// The side whose columns are read, if any are.
+    pub(crate) fn side(&self) -> Option<Origin> {
+        match &self.value {
+            EndValue::Computed(_, value) => Some(value.side()),
+            EndValue::Fixed(..) => None,
+        }
+    }
+
+    fn columns(&self, of: Origin) -> &[usize] {
+        match &self.value {
+            EndValue::Computed(_, value) if value.side() == of => value.columns(),
+            _ => &[],
+        }
+    }
+
+    /// The distance from the left to the right time, for people.
+    pub(crate) fn show(&self, left_time: &str) -> String {
+        match &self.value {
+            EndValue::Fixed(_, text) => text.clone(),
+            EndValue::Computed(_, value) if self.rule.is_time() => {
+                format!("{} - left.{left_time}", value.text())
+            }
+            EndValue::Computed(_, value) => value.text().to_owned(),
+        }
+    }
+
+    /// For each row of a batch of a side, the end of the interval of the other side's times that
+    /// match; `None` where the row matches nothing. `ts` are the times of the rows. Columns are read
+    /// of that side only.
+    pub(crate) fn times(
+        &self,
+        side: Origin,
+        batch: &RecordBatch,
+        ts: &[i64],
+    ) -> Result<Vec<Option<i64>>> {
+        Ok(match &self.value {
+            EndValue::Fixed(value, _) => {
+                ts.iter().map(|&ts| self.rule.time(side, ts, *value)).collect()
+            }
+            EndValue::Computed(_, value) => {
+                let values = whole_numbers(&value.evaluate(batch)?)?;
+                let time = |(&ts, value): (&i64, Option<i128>)| self.rule.time(side, ts, value?);
+                ts.iter().zip(values).map(time).collect()
+            }
+        })
+    }
+
+    /// The distance from the left time that all rows have; `None` where it differs.
+    fn fixed(&self) -> Option<i64> {
+        match &self.value {
+            EndValue::Fixed(value, _) => Some(self.rule.distance(*value)),
+            EndValue::Computed(..) => None,
+        }
+    }
+}
+
+/// How far from the time of a row the ends may be that are computed from its columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Width {
+    ends: Vec<RowEnd>,
+    /// In steps.
+    most: i64,
+}
+
+impl Width {
+    /// The rows of a batch of which an end is too far away. `ts` are the times of the rows.
+    pub(crate) fn too_wide(&self, batch: &RecordBatch, ts: &[i64]) -> Result<Vec<u32>> {
+        let mut rows = Vec::new();
+        for RowEnd { rule, value, .. } in &self.ends {
+            let EndValue::Computed(_, value) = value else { continue };
+            let values = whole_numbers(&value.evaluate(batch)?)?;
+            let is_beyond = |(row, value): (usize, Option<i128>)| {
+                rule.is_beyond(self.most, ts[row], value?).then_some(row as u32)
+            };
+            rows.extend(values.into_iter().enumerate().filter_map(is_beyond));
+        }
+        rows.sort_unstable();
+        rows.dedup();
+        Ok(rows)
+    }
+}
+
+/// The nanoseconds of a unit of values and of a step of the time columns, 1 of integers, and whether
+/// the values are times.
+fn meaning(
+    argument: &str,
+    value: &RowValue,
+    (left, right): (&Schema, &Schema),
+    times: (usize, usize),
+    unit: Unit,
+) -> Result<((i64, i64), bool)> {
+    let (text, data_type) = (value.text(), value.data_type());
+    let refused =
+        |why: String| Err(Error::schema(format!("{argument}: `{text}` is {data_type}, {why}")));
+    let is_integer = is_whole_number(data_type);
+    let nanoseconds = match data_type {
+        DataType::Duration(unit) | DataType::Timestamp(unit, _) => time::nanoseconds(*unit),
+        DataType::Date32 => time::DAY,
+        DataType::Date64 => time::nanoseconds(TimeUnit::Millisecond),
+        _ if is_integer => 1,
+        _ => {
+            let expected = match unit {
+                Unit::Integer => "an integer, which is a distance from left time",
+                Unit::Nanoseconds(_) => {
+                    "a duration, which is a distance from the left time, or a time"
+                }
+            };
+            return refused(format!("expected {expected}"));
+        }
+    };
+    let is_duration = matches!(data_type, DataType::Duration(_));
+    let step = match (unit, is_integer) {
+        (Unit::Integer, true) => return Ok(((1, 1), false)),
+        (Unit::Nanoseconds(_), true) => {
+            return refused(format!(
+                "which has no unit, but the time columns are dates or timestamps; make it a \
+                 duration, as in {argument}=\"({text}) * INTERVAL '1 second'\""
+            ));
+        }
+        (Unit::Integer, false) => {
+            return refused(
+                "but the time columns are integers; give an integer in their unit".to_owned(),
+            );
+        }
+        (Unit::Nanoseconds(step), false) => step,
+    };
+    if is_duration {
+        return Ok(((nanoseconds, step), false));
+    }
+    let (of_left, of_right) = (left.field(times.0), right.field(times.1));
+    if value.side() == Origin::Right {
+        return refused(format!(
+            "a time of the right side, and {argument} bounds `right.{}`; for the left rows whose \
+             time is between two times of a right row, write overlap_join with on=((\"{}\", \
+             \"{}\"), (start, end))",
+            of_right.name(),
+            of_left.name(),
+            of_left.name()
+        ));
+    }
+    let is_zoned =
+        |data_type: &DataType| matches!(data_type, DataType::Timestamp(_, zone) if zone.is_some());
+    if is_zoned(data_type) != is_zoned(of_left.data_type()) {
+        return refused(format!(
+            "and `left.{}` is {}: times with and without a zone cannot be compared; give both a \
+             zone or neither",
+            of_left.name(),
+            of_left.data_type()
+        ));
+    }
+    Ok(((nanoseconds, step), true))
+}
