@@ -227,7 +227,7 @@ FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = 
     "polars-bio counts": polars_bio_counts,
     "duckdb counts": duckdb_counts,
     "tidegate points": tidegate_points,
-    "tidegate, as overlaps points": tidegate_overlaps,
+    "tidegate-overlap points": tidegate_overlaps,
     "polars-bio points": polars_bio_pairs,
     "duckdb points": duckdb_points,
     "polars points": polars_pairs,

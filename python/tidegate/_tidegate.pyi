@@ -182,6 +182,7 @@ class _SourceStats(TypedDict):
     rows_late: int
     watermark: int | None
     closed: bool
+    abandoned: str | None
     memory: int
 
 class _OperatorStats(TypedDict):
@@ -272,7 +273,8 @@ class BatchReader(Generic[_StatsT_co]):
               percentile and maximum, and None before the first row;
             - `memory`, the bytes of the rows that are held, and `memory_limit`, which is None;
             - `sources`, a dict for each stream with its `name`, `rows_in`, `rows_used`,
-              `rows_late`, `watermark`, `closed`, and `memory`, the bytes of its rows.
+              `rows_late`, `watermark`, `closed`, `abandoned`, which is None, and `memory`, the
+              bytes of its rows.
 
         Raises:
             ClosedError: The reader was made before this process was forked.
@@ -319,7 +321,7 @@ class Source:
     stream, for instance a file, a connection or a partition. A source may be fed from a thread of
     its own, while others are fed and results are taken. A `Source` is a view: dropping it changes
     nothing, and the source stays open until `close`. As a context manager it closes at the end of
-    the block.
+    the block, or is abandoned where the block raises.
 
     The *watermark* of a source is its promise that no later row has a smaller time. It is the
     largest time so far less the operator's `lateness`, or the time of `advance`, if that is
@@ -345,11 +347,16 @@ class Source:
             [0, 1, 2]
         """
 
-    def push(self, data: ArrowSource) -> None:
+    def push(
+        self,
+        data: ArrowSource | Sequence[Mapping[str, Any]] | Sequence[tuple[Any, ...]],
+        *,
+        extra: Literal["error", "ignore"] = "error",
+    ) -> None:
         """Add rows.
 
-        All rows are taken, or none if this fails. The data is not copied, but for rows that are
-        out of time order.
+        All rows are taken, or none if this fails. Data that has the types of the schema is not
+        copied, but for rows that are out of time order.
 
         Example:
             >>> merge = tg.Merge(trades.schema, lateness=10)
@@ -358,16 +365,31 @@ class Source:
             >>> merge.poll()["ts"].to_pylist(), merge.late()["ts"].to_pylist()
             ([10, 20], [10])
 
+            Rows as Python's dicts, with a column that the operator does not have:
+
+            >>> merge = tg.Merge(trades.schema)
+            >>> row = {"ts": 10, "sym": "A", "price": 1, "venue": "X"}
+            >>> merge.sources[0].push([row, {**row, "ts": 20}], extra="ignore")
+            >>> merge.sources[0].close()
+            >>> merge.poll().to_pylist()[0]
+            {'ts': 10, 'sym': 'A', 'price': 1.0}
+
         Args:
-            data: Arrow data with the columns of the operator's schema: names, types and order.
+            data: Rows with the columns of the operator's schema, in any order: Arrow data, a pandas
+                or polars frame, or a list of dicts or of tuples. Tuples are in the order of the
+                schema. Types may differ where each value stays as it is: strings of another layout,
+                integers of another width, integers for floats, times in another unit.
+            extra: What happens to columns that the schema does not have. `error`: there is an
+                error. `ignore`: they are left out.
 
         Raises:
-            SchemaError: The columns differ.
+            SchemaError: A column is missing, or of another kind, or there is one more.
             MemoryLimitError: The rows do not fit `memory_limit`, after which the push can be
                 repeated once there is room.
             ClosedError: The source or its operator is closed, or of a parent process.
-            TidegateError: A time is null, or the Arrow data is malformed.
-            TypeError: The argument is no Arrow data.
+            TidegateError: A time is null, the Arrow data is malformed, or a value is none of its
+                column's type.
+            TypeError: The argument is neither Arrow data nor rows.
         """
 
     def advance(self, ts: int | date | datetime | np.datetime64 | pa.Scalar) -> None:
@@ -401,7 +423,8 @@ class Source:
     def close(self) -> None:
         """Promise that there are no more rows.
 
-        A second call does nothing. The rows that were pushed stay.
+        A second call does nothing, nor does a call for a source that was abandoned. The rows that
+        were pushed stay.
 
         Raises:
             ClosedError: The source was created before this process was forked.
@@ -412,6 +435,30 @@ class Source:
             >>> merge.sources[0].close()
             >>> sum(batch.num_rows for batch in merge)
             3
+        """
+
+    def abandon(self, reason: str) -> None:
+        """Say that rows are missing that will not come.
+
+        Results that are final without these rows are handed out. Then polls of the operator raise
+        an error that tells the reason, so that no row is taken for one without a partner. If the
+        block of `with source:` raises, the source is abandoned. A snapshot of the operator has the
+        source as one that is open: restored into a new operator, it goes on behind the last row
+        that was pushed.
+
+        Args:
+            reason: The reason, for people.
+
+        Raises:
+            ClosedError: The source was created before this process was forked.
+            TypeError: The reason is no text.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema, sources=2)
+            >>> merge.sources[0].abandon("the connection was lost")
+            >>> merge.poll()
+            Traceback (most recent call last):
+            tidegate.TidegateError: source 0 was abandoned before its end (the connection was...
         """
 
     def __enter__(self) -> Self: ...
@@ -594,7 +641,8 @@ class Operator(Generic[_StatsT_co]):
               with it: median, 99th percentile and maximum, or None before the first row;
             - `memory`, the bytes that count for `memory_limit`, and `memory_limit`;
             - `sources`, a dict for each source with its `name`, `rows_in`, `rows_used`,
-              `rows_late`, `watermark`, `closed`, and `memory`, the bytes of its rows.
+              `rows_late`, `watermark`, `closed`, `abandoned`, which is a reason or None, and
+              `memory`, the bytes of its rows.
 
             A join has `state_rows`, the rows kept for later ones, and `state_bytes`, the bytes held
             beside them. A join of pairs has `comparisons`, the pairs that each thread has looked
@@ -981,7 +1029,7 @@ class IntervalJoin(StreamJoin):
     row in merged order, then of its earlier row. A row without a pair comes after all pairs of the
     last time at which a pair of it could have come. This is its own time or, if that is later, its
     time plus `upper` (of a right row: minus `lower`). If `closed` leaves the end out, it is one
-    step before that.
+    step before that. An end that is an expression counts as `max_width` away.
 
     It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
     wait; iteration waits for sources until all of them are closed.

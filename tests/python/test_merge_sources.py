@@ -347,12 +347,12 @@ def test_a_merge_goes_before_its_sources() -> None:
 
 def test_columns_must_agree() -> None:
     source = Merge(TABLE.schema).sources[0]
-    for wrong in (
-        TABLE.select(["v", "ts"]),
-        TABLE.rename_columns(["ts", "w"]),
-        TABLE.set_column(1, "v", TABLE["v"].cast(pa.int32())),
+    for wrong, message in (
+        (TABLE.rename_columns(["ts", "w"]), "the rows have no column `v`"),
+        (TABLE.append_column("w", TABLE["v"]), "there is a column `w` more than `ts`, `v`"),
+        (TABLE.set_column(1, "v", TABLE["v"].cast(pa.string())), "column `v` is Utf8, expected"),
     ):
-        with pytest.raises(SchemaError, match="source 0: expected rows of"):
+        with pytest.raises(SchemaError, match=f"source 0: {message}"):
             source.push(wrong)
     # Metadata is no column.
     source.push(TABLE.replace_schema_metadata({"a": "b"}))

@@ -208,22 +208,24 @@ def test_a_late_flood_costs_nothing_but_the_late_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "message"),
     [
-        RIGHT,
-        LEFT.select(["ts", "k"]),
-        LEFT.select(["k", "ts", "l"]),
-        LEFT.set_column(2, "l", LEFT["l"].cast(pa.int32())),
+        (RIGHT, "the rows have no column `l`, which is Int64; they have `ts`, `k`, `r`"),
+        (LEFT.select(["ts", "k"]), "the rows have no column `l`, which is Int64; they have"),
+        (
+            LEFT.set_column(2, "l", LEFT["l"].cast(pa.string())),
+            "column `l` is Utf8, expected Int64",
+        ),
     ],
 )
-def test_rows_of_another_schema_are_refused(wrong: pa.Table) -> None:
+def test_rows_of_another_schema_are_refused(wrong: pa.Table, message: str) -> None:
     join = new()
-    with pytest.raises(SchemaError, match=r"left source 0: expected rows of \(ts: Int64, k: Utf8"):
+    with pytest.raises(SchemaError, match=f"left source 0: {message}"):
         join.left_sources[0].push(wrong)
     assert join.stats()["rows_in"] == 0
 
 
-@pytest.mark.parametrize("wrong", [None, 5, "rows", [1, 2]])
+@pytest.mark.parametrize("wrong", [None, 5, "rows", {"ts": [1]}])
 def test_what_is_no_arrow_data_is_refused(wrong: object) -> None:
     with pytest.raises(TypeError, match="data: expected Arrow data"):
         new().left_sources[0].push(wrong)

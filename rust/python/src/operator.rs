@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyType};
+use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyList, PyType};
 use pyo3_arrow::{PyField, PySchema};
 use tidegate::stream::{self, Figure, Memory, SourceStats, Stats, lock};
-use tidegate::{Error, Stop};
+use tidegate::{Error, Extra, Stop};
 
 use crate::error::raise;
-use crate::handle::{Handle, check_process, hold};
+use crate::handle::{Handle, briefly, check_process, hold};
 use crate::input::count;
 use crate::interrupt::detached;
 use crate::{input, interrupt};
@@ -39,6 +39,16 @@ impl Source {
             (source.number(), source.time_field().clone())
         };
         Source { source: source.clone(), number, time_field, process: std::process::id() }
+    }
+
+    /// Rows that are dicts or tuples, as a table.
+    fn table<'py>(&self, rows: &Bound<'py, PyList>, extra: Extra) -> PyResult<Bound<'py, PyAny>> {
+        let py = rows.py();
+        let (name, schema) =
+            briefly(py, &self.source, |source| Ok((source.stats().name, source.schema().clone())))?;
+        let schema = PySchema::new(schema).into_pyarrow(py)?;
+        let arguments = (rows, schema, &*name, extra == Extra::Ignore);
+        py.import("tidegate._rows")?.call_method1("table", arguments)
     }
 
     /// Calls `work` with the source, once it is its turn: in the background if it puts many rows in
@@ -68,12 +78,17 @@ impl Source {
     }
 
     #[doc = manual!(Source.push)]
-    fn push(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+    #[pyo3(signature = (data, *, extra = "error"))]
+    fn push(&self, py: Python<'_>, data: &Bound<'_, PyAny>, extra: &str) -> PyResult<()> {
         check_process(self.process, "source")?;
+        let extra = input::word("extra", extra, &EXTRA)?;
         // All is read before the source is touched, so that a stream may use the source itself.
-        let (schema, batches) = input::read("data", data, &Stop::default())?;
+        let (schema, batches) = match data.cast::<PyList>() {
+            Err(_) => input::read("data", data, &Stop::default())?,
+            Ok(rows) => input::read("data", &self.table(rows, extra)?, &Stop::default())?,
+        };
         let count = batches.iter().map(RecordBatch::num_rows).sum();
-        self.feed(py, count, move |source, stop| source.push(&schema, batches, stop))
+        self.feed(py, count, move |source, stop| source.push_fitting(&schema, batches, extra, stop))
     }
 
     #[doc = manual!(Source.advance)]
@@ -92,6 +107,15 @@ impl Source {
         })
     }
 
+    #[doc = manual!(Source.abandon)]
+    fn abandon(&self, py: Python<'_>, reason: String) -> PyResult<()> {
+        check_process(self.process, "source")?;
+        self.feed(py, 0, move |source, _| {
+            source.abandon(&reason);
+            Ok(())
+        })
+    }
+
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
     }
@@ -99,13 +123,18 @@ impl Source {
     fn __exit__(
         &self,
         py: Python<'_>,
-        _type: Option<&Bound<'_, PyType>>,
-        _value: &Bound<'_, PyAny>,
+        kind: Option<&Bound<'_, PyType>>,
+        value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        self.close(py)
+        match kind {
+            None => self.close(py),
+            Some(kind) => self.abandon(py, format!("{}: {value}", kind.name()?)),
+        }
     }
 }
+
+const EXTRA: [(&str, Extra); 2] = [("error", Extra::Refuse), ("ignore", Extra::Ignore)];
 
 /// A time in steps of the unit of a column: an integer, or a date or time of the column's kind,
 /// without loss.
@@ -342,6 +371,7 @@ fn source_stats<'py>(
         dict.set_item("rows_late", source.rows_late)?;
         dict.set_item("watermark", source.watermark)?;
         dict.set_item("closed", source.closed)?;
+        dict.set_item("abandoned", source.abandoned.as_deref())?;
         dict.set_item("memory", source.memory)?;
         Ok(dict)
     };

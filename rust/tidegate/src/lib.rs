@@ -63,6 +63,7 @@ pub use batch::batches::Batches;
 pub use batch::join::{Join, JoinStats};
 pub use columns::distance::{Distance, Within};
 pub use columns::duration::parse_duration;
+pub use columns::fit::Extra;
 pub use columns::row_ends::End;
 pub use columns::table::Table;
 pub use columns::time::Bound;

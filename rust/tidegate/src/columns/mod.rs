@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `table.rs` | inputs, validated |
 //! | `time.rs`, `duration.rs` | units, zones and bounds; durations as text |
+//! | `fit.rs` | rows as a schema asks for them |
 //! | `row_ends.rs` | ends of intervals, computed from columns |
 //! | `keys/` | keys as dense numbers |
 //! | `codes.rs`, `distance.rs` | values as codes in their order; how far they may be apart |
@@ -13,6 +14,7 @@ pub(crate) mod codes;
 pub(crate) mod distance;
 pub(crate) mod duration;
 pub mod expression;
+pub(crate) mod fit;
 pub(crate) mod keys;
 pub(crate) mod row_ends;
 pub(crate) mod table;

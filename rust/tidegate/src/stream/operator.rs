@@ -189,7 +189,10 @@ impl Operator {
             return Ok(None);
         }
         let step = self.step()?;
-        Ok(self.take().or_else(|| step.found()))
+        match self.take() {
+            Some(polled) => Ok(Some(polled)),
+            None => self.found(step),
+        }
     }
 
     /// Does what is to be done before the next batch, or rests when `pause` is requested. Returns
@@ -199,10 +202,19 @@ impl Operator {
         while self.common.ready.is_empty() && !pause.is_requested() {
             let step = self.step()?;
             if self.common.ready.is_empty() && step != Step::Went {
-                return Ok(step.found());
+                return self.found(step);
             }
         }
         Ok(None)
+    }
+
+    /// The outcome of a poll after a step that made no batch.
+    fn found(&self, step: Step) -> Result<Option<Polled>> {
+        match (step, self.common.intake.shared.abandoned.get()) {
+            // Else a caller who waits for the end would wait for ever.
+            (Step::NotYet, Some(error)) => Err(error.clone()),
+            _ => Ok(step.found()),
+        }
     }
 
     /// Does all that is to be done now, and keeps the results for later polls. When `pause` is

@@ -66,6 +66,7 @@ pub use bind::Predicate;
 pub(crate) use end::{EndRule, is_whole_number, whole_numbers};
 pub(crate) use split::{Scan, SideColumns};
 pub use sql::{parse_row_sql, parse_sql};
+pub(crate) use types::is_text_or_binary;
 pub(crate) use value::{EndCondition, RowValue};
 
 /// The table that a column is of: one of the two of a join, or the one of an aggregation.

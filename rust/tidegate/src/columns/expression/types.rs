@@ -25,7 +25,7 @@ pub(super) fn leaf(data_type: &DataType) -> &DataType {
     }
 }
 
-pub(super) fn is_text_or_binary(data_type: &DataType) -> bool {
+pub(crate) fn is_text_or_binary(data_type: &DataType) -> bool {
     is_text(data_type) || is_binary(data_type)
 }
 

@@ -84,6 +84,7 @@ impl Intake {
             late: LateRows::new(streams.iter().any(|(_, stream)| stream.width.is_some())),
             news: Arc::new(News::default()),
             memory,
+            abandoned: Arc::default(),
         };
         let (gates, mut readers) = BlockGate::new(streams.len(), 1)
             .map_err(|error| Error::argument(format!("sources: {error}")))?;
@@ -181,7 +182,7 @@ impl Intake {
     pub(super) fn close(&mut self) {
         // What is in the gate goes with its reader.
         self.reader = None;
-        self.sources.iter().for_each(|source| lock(source).abandon());
+        self.sources.iter().for_each(|source| lock(source).drop_rows());
         self.shared.late.clear();
     }
 }

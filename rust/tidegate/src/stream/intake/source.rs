@@ -2,7 +2,7 @@
 //! for, and feeds the gate.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
@@ -18,13 +18,14 @@ use tidegate_sync::Stop;
 
 use super::late::{Late, LateRows, TOO_WIDE};
 use super::news::News;
+use crate::columns::fit::{Extra, fit};
 use crate::columns::row_ends::Width;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Unit};
 use crate::results::interleave::{Place, interleave};
 use crate::stream::memory::{Charge, Memory, Refused};
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
-use crate::{Error, Result};
+use crate::{Error, Result, shown};
 
 /// Bytes an operator takes for a row beside the row: its place in the gate and in the state, if
 /// that is no more.
@@ -104,6 +105,8 @@ pub(crate) struct Shared {
     pub(crate) memory: Memory,
     /// Bytes that are charged for a row beside the row.
     pub(crate) row_bytes: usize,
+    /// The error of polls once a source was abandoned: of the first one.
+    pub(crate) abandoned: Arc<OnceLock<Error>>,
 }
 
 /// A feeder of an operator.
@@ -120,6 +123,8 @@ pub struct Source {
     held: Option<Charge>,
     rows_in: u64,
     rows_late: u64,
+    /// Why no more rows come, though it was not closed.
+    abandoned: Option<String>,
 }
 
 /// The part of a snapshot that has a source.
@@ -162,6 +167,8 @@ pub struct SourceStats {
     pub watermark: Option<i64>,
     /// Whether there are no more rows.
     pub closed: bool,
+    /// Why no more rows come, though the source was not closed.
+    pub abandoned: Option<String>,
     /// Bytes that are held of its rows.
     pub memory: usize,
 }
@@ -183,6 +190,7 @@ impl Source {
             held: None,
             rows_in: 0,
             rows_late: 0,
+            abandoned: None,
         }
     }
 
@@ -209,15 +217,46 @@ impl Source {
             rows_late: self.rows_late,
             watermark: Some(self.reorder.watermark()).filter(|&watermark| watermark > i64::MIN),
             closed: self.gate.is_none(),
+            abandoned: self.abandoned.clone(),
             memory: self.shared.memory.held_by(self.number),
         }
     }
 
-    fn closed(&self) -> Error {
-        Error::closed(format!(
-            "{} is closed: rows cannot follow its end; make a new operator for more",
-            self.name
-        ))
+    /// Refuses a source that is closed or abandoned.
+    fn check_open(&self) -> Result<()> {
+        if let Some(reason) = &self.abandoned {
+            return Err(Error::closed(format!(
+                "{} was abandoned ({reason}); make a new operator, and restore a snapshot into it",
+                self.name
+            )));
+        }
+        if self.gate.is_none() {
+            return Err(Error::closed(format!(
+                "{} is closed: rows cannot follow its end; make a new operator for more",
+                self.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// Says that rows are missing that will not come, for a reason. Rows that are final without them
+    /// are handed out, and then a poll of the operator is an error. Nothing happens to a source that
+    /// is closed or abandoned already.
+    pub fn abandon(&mut self, reason: &str) {
+        if self.gate.is_none() || self.abandoned.is_some() {
+            return;
+        }
+        let reason = shown(reason).into_owned();
+        // Of several, the first one is told.
+        self.shared.abandoned.get_or_init(|| {
+            Error::data(format!(
+                "{} was abandoned before its end ({reason}): rows are missing, so nothing more is \
+                 final; make a new operator, and restore a snapshot into it",
+                self.name
+            ))
+        });
+        self.abandoned = Some(reason);
+        self.shared.news.tell();
     }
 
     /// Rows that wait until their source can bring none before them.
@@ -227,17 +266,23 @@ impl Source {
 
     /// Adds rows. All of them are taken, or none when this fails, or when `stop` is requested
     /// before the first is taken.
+    ///
+    /// Columns may be in another order, and of other types that hold the same values.
     pub fn push(&mut self, schema: &Schema, batches: Vec<RecordBatch>, stop: &Stop) -> Result<()> {
-        if self.gate.is_none() {
-            return Err(self.closed());
-        }
+        self.push_fitting(schema, batches, Extra::Refuse, stop)
+    }
+
+    /// As [`push`](Self::push), of rows that may have more columns.
+    pub fn push_fitting(
+        &mut self,
+        schema: &Schema,
+        batches: Vec<RecordBatch>,
+        extra: Extra,
+        stop: &Stop,
+    ) -> Result<()> {
+        self.check_open()?;
         // 1. Whatever can be wrong with the rows is found before the first of them counts.
-        self.check_schema(schema)?;
-        let batches: Vec<RecordBatch> = batches
-            .into_iter()
-            .map(|batch| RecordBatch::try_new(self.stream.schema.clone(), batch.columns().to_vec()))
-            .collect::<Result<_, _>>()
-            .map_err(|error| Error::data(format!("{}: {error}", self.name)))?;
+        let batches = fit(&self.name, &self.stream.schema, schema, batches, self.rows_in, extra)?;
         let table = Table::new(
             self.name.clone(),
             self.stream.schema.clone(),
@@ -470,9 +515,7 @@ impl Source {
 
     /// Promises that no later row is below `ts`, a number of steps of the time column's unit.
     pub fn advance(&mut self, ts: i64) -> Result<()> {
-        if self.gate.is_none() {
-            return Err(self.closed());
-        }
+        self.check_open()?;
         let scale = time::scale(self.time_field(), self.stream.unit);
         self.reorder.advance(ts.saturating_mul(scale));
         self.release();
@@ -480,8 +523,15 @@ impl Source {
         Ok(())
     }
 
-    /// Promises that there are no more rows. A second call does nothing.
+    /// Promises that there are no more rows. A second call does nothing, nor does a call for a source
+    /// that was abandoned.
     pub fn close(&mut self) {
+        if self.abandoned.is_none() {
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
         if self.gate.is_none() {
             return;
         }
@@ -495,9 +545,9 @@ impl Source {
     }
 
     /// Closes the source and drops what it holds back.
-    pub(crate) fn abandon(&mut self) {
+    pub(crate) fn drop_rows(&mut self) {
         self.reorder = Reorder::new(0);
-        self.close();
+        self.end();
     }
 }
 

@@ -1,0 +1,263 @@
+//! Rows as a schema asks for them: its columns in its order, and values in its types.
+//!
+//! Frames of different libraries hold the same strings in different layouts, and the same numbers in
+//! different widths. A value is kept exactly, or it is an error.
+
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_ord::cmp::distinct;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+use super::expression::is_text_or_binary;
+use crate::{Error, Result, shown};
+
+/// What happens to columns that a schema has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extra {
+    /// They are an error.
+    Refuse,
+    /// They are left out.
+    Ignore,
+}
+
+/// Batches of rows of `schema`, made of batches whose columns may be in another order and of other
+/// types that hold the same values. The first row is called row `first` in messages.
+///
+/// # Errors
+///
+/// A schema error where a column is missing or of another kind, or, unless told otherwise, where
+/// there is one more. A data error where a value does not fit; it names the column and the row.
+pub(crate) fn fit(
+    name: &str,
+    schema: &SchemaRef,
+    given: &Schema,
+    batches: Vec<RecordBatch>,
+    first: u64,
+    extra: Extra,
+) -> Result<Vec<RecordBatch>> {
+    let same = |a: &Field, b: &Field| a.name() == b.name() && a.data_type() == b.data_type();
+    let (wanted, fields) = (schema.fields(), given.fields());
+    let is_same =
+        wanted.len() == fields.len() && wanted.iter().zip(fields).all(|(a, b)| same(a, b));
+    let places = match is_same {
+        true => (0..wanted.len()).collect(),
+        false => places(name, schema, given, extra)?,
+    };
+    let mut first = first;
+    let mut fitted = Vec::with_capacity(batches.len());
+    for batch in batches {
+        let column = |(field, &place): (&std::sync::Arc<Field>, &usize)| {
+            exact(name, field, batch.column(place), first)
+        };
+        let columns = wanted.iter().zip(&places).map(column).collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+            .map_err(|error| Error::data(format!("{name}: {error}")))?;
+        first += batch.num_rows() as u64;
+        fitted.push(batch);
+    }
+    Ok(fitted)
+}
+
+/// The place of each column of a schema among the given ones, whose types fit.
+fn places(name: &str, schema: &Schema, given: &Schema, extra: Extra) -> Result<Vec<usize>> {
+    let names = |fields: &Schema| {
+        let shown: Vec<_> = fields
+            .fields()
+            .iter()
+            .take(20)
+            .map(|field| format!("`{}`", shown(field.name())))
+            .collect();
+        let more = fields.fields().len().saturating_sub(20);
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{}{rest}", shown.join(", "))
+    };
+    let place = |field: &Field| {
+        let mut found =
+            given.fields().iter().enumerate().filter(|(_, other)| other.name() == field.name());
+        let column = shown(field.name());
+        let (place, other) = match (found.next(), found.next()) {
+            (Some(found), None) => found,
+            (Some(_), Some(_)) => {
+                return Err(Error::schema(format!(
+                    "{name}: the rows have more than one column `{column}`; leave out all but one"
+                )));
+            }
+            (None, _) => {
+                return Err(Error::schema(format!(
+                    "{name}: the rows have no column `{column}`, which is {}; they have {}",
+                    field.data_type(),
+                    names(given)
+                )));
+            }
+        };
+        match fits(other.data_type(), field.data_type()) {
+            true => Ok(place),
+            false => Err(Error::schema(format!(
+                "{name}: column `{column}` is {}, expected {}; cast it first",
+                other.data_type(),
+                field.data_type()
+            ))),
+        }
+    };
+    let places = schema.fields().iter().map(|field| place(field)).collect::<Result<Vec<_>>>()?;
+    let mut others =
+        given.fields().iter().filter(|field| schema.column_with_name(field.name()).is_none());
+    match others.next() {
+        Some(other) if extra == Extra::Refuse => Err(Error::schema(format!(
+            "{name}: there is a column `{}` more than {}; leave it out, or push with \
+             extra=\"ignore\"",
+            shown(other.name()),
+            names(schema)
+        ))),
+        _ => Ok(places),
+    }
+}
+
+/// Whether values of a type may be values of another: the same kind of thing in another layout,
+/// width or unit.
+fn fits(from: &DataType, to: &DataType) -> bool {
+    use DataType::{
+        Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Dictionary, Duration,
+        FixedSizeList, LargeList, List, ListView, Null, RunEndEncoded, Time32, Time64, Timestamp,
+    };
+    let is_decimal =
+        |t: &DataType| matches!(t, Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..));
+    match (from, to) {
+        _ if from == to => true,
+        (Null, _) => true,
+        (Dictionary(_, from), to) => fits(from, to),
+        (RunEndEncoded(_, from), to) => fits(from.data_type(), to),
+        (from, Dictionary(_, to)) => fits(from, to),
+        (Timestamp(_, from), Timestamp(_, to)) => from.is_some() == to.is_some(),
+        (Duration(_), Duration(_)) => true,
+        (Date32 | Date64, Date32 | Date64) => true,
+        (Time32(_) | Time64(_), Time32(_) | Time64(_)) => true,
+        (List(from) | LargeList(from) | FixedSizeList(from, _), List(to) | LargeList(to)) => {
+            fits(from.data_type(), to.data_type())
+        }
+        (ListView(_), _) => false,
+        _ if is_text_or_binary(from) && is_text_or_binary(to) => is_text(from) == is_text(to),
+        _ if from.is_integer() => to.is_integer() || to.is_floating() || is_decimal(to),
+        _ if from.is_floating() => to.is_floating(),
+        _ => is_decimal(from) && is_decimal(to),
+    }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// A column in the type of a field, each value as it was.
+fn exact(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<ArrayRef> {
+    let (from, to) = (column.data_type(), field.data_type());
+    if from == to {
+        return Ok(column.clone());
+    }
+    let failed = |error| {
+        Error::data(format!("{name}: column `{}`: {from} to {to}: {error}", shown(field.name())))
+    };
+    // Where a value has no place in a type, a cast makes null of it.
+    let options = CastOptions { safe: true, ..CastOptions::default() };
+    let cast = |column: &ArrayRef, to| cast_with_options(column, to, &options).map_err(failed);
+    let plain = match from {
+        DataType::Dictionary(_, values) => cast(column, values)?,
+        DataType::RunEndEncoded(_, values) => cast(column, values.data_type())?,
+        _ => column.clone(),
+    };
+    let found = cast(&plain, to)?;
+    let lost = match plain.data_type() {
+        DataType::Null => None,
+        // The way back tells what a number lost.
+        from if from.is_numeric() || from.is_temporal() => {
+            let unpacked = match found.data_type() {
+                DataType::Dictionary(_, values) => cast(&found, values)?,
+                _ => found.clone(),
+            };
+            let back = cast(&unpacked, from)?;
+            distinct(&back, &plain).map_err(failed)?.values().set_indices().next()
+        }
+        _ if found.null_count() == plain.null_count() => None,
+        _ => (0..found.len()).find(|&row| found.is_null(row) && plain.is_valid(row)),
+    };
+    match lost {
+        None => Ok(found),
+        Some(row) => {
+            let options = FormatOptions::default();
+            let value = ArrayFormatter::try_new(&plain, &options)
+                .map_or_else(|_| "a value".to_owned(), |values| values.value(row).to_string());
+            Err(Error::data(format!(
+                "{name}: column `{}`, row {}: {} of {from} is no value of {to}; round it first, or make \
+                 the operator with a wider type",
+                shown(field.name()),
+                first + row as u64,
+                shown(&value)
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Float64Type, Int64Type, UInt8Type};
+    use arrow_array::{
+        DictionaryArray, Float64Array, Int64Array, LargeStringArray, NullArray, StringViewArray,
+        TimestampMicrosecondArray, UInt8Array,
+    };
+    use arrow_schema::TimeUnit;
+
+    use super::*;
+
+    fn fitted(to: DataType, column: ArrayRef) -> Result<ArrayRef> {
+        let schema = Arc::new(Schema::new(vec![Field::new("x", to, true)]));
+        let batch = RecordBatch::try_from_iter([("x", column)]).unwrap();
+        let given = batch.schema();
+        Ok(fit("rows", &schema, &given, vec![batch], 7, Extra::Refuse)?[0].column(0).clone())
+    }
+
+    #[test]
+    fn values_in_other_layouts_stay_as_they_are() {
+        let texts: Vec<ArrayRef> = vec![
+            Arc::new(LargeStringArray::from(vec![Some("a"), None])),
+            Arc::new(StringViewArray::from(vec![Some("a"), None])),
+            Arc::new([Some("a"), None].into_iter().collect::<DictionaryArray<UInt8Type>>()),
+        ];
+        for text in texts {
+            let found = fitted(DataType::Utf8, text).unwrap();
+            assert_eq!(found.as_string::<i32>().iter().collect::<Vec<_>>(), [Some("a"), None]);
+        }
+        let found = fitted(DataType::Int64, Arc::new(UInt8Array::from(vec![255]))).unwrap();
+        assert_eq!(found.as_primitive::<Int64Type>().values(), &[255]);
+        let found = fitted(DataType::Float64, Arc::new(Int64Array::from(vec![1 << 53]))).unwrap();
+        assert_eq!(found.as_primitive::<Float64Type>().values(), &[9_007_199_254_740_992.0]);
+        let nulls = fitted(DataType::Utf8, Arc::new(NullArray::new(2))).unwrap();
+        assert_eq!(nulls.null_count(), 2);
+        let nan = Arc::new(Float64Array::from(vec![f64::NAN, -0.0, f64::INFINITY]));
+        assert!(
+            fitted(DataType::Float32, nan).unwrap().as_primitive_opt::<Float64Type>().is_none()
+        );
+    }
+
+    #[test]
+    fn a_value_that_would_change_is_an_error() {
+        let lost = |to, column: ArrayRef| fitted(to, column).unwrap_err().message().to_owned();
+        let odd = lost(DataType::Float64, Arc::new(Int64Array::from(vec![0, (1 << 53) + 1])));
+        assert!(odd.starts_with("rows: column `x`, row 8: 9007199254740993 of Int64"), "{odd}");
+        let wide = lost(DataType::UInt8, Arc::new(Int64Array::from(vec![-1])));
+        assert!(wide.contains("row 7: -1 of Int64 is no value of UInt8"), "{wide}");
+        let seconds = DataType::Timestamp(TimeUnit::Second, None);
+        let between = lost(seconds.clone(), Arc::new(TimestampMicrosecondArray::from(vec![1])));
+        assert!(between.contains("is no value of Timestamp(s)"), "{between}");
+        let kind = lost(seconds, Arc::new(Int64Array::from(vec![1])));
+        assert!(
+            kind.contains("column `x` is Int64, expected Timestamp(s); cast it first"),
+            "{kind}"
+        );
+        let float = lost(DataType::Int64, Arc::new(Float64Array::from(vec![1.0])));
+        assert!(float.contains("is Float64, expected Int64"), "{float}");
+    }
+}
