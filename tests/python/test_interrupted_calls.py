@@ -369,7 +369,7 @@ def test_a_call_is_interrupted(calls):
 
 def test_a_push_is_taken_whole_or_not_at_all():
     output = run("""
-        # Few rows a push: pushes go on for a second longer where pyarrow ignores the first interrupt.
+        # Few rows a push: where pyarrow ignores the first interrupt, pushes go on for a second.
         many = pa.concat_tables([rows(100, ts) for ts in (3, 2, 1)])
         operator = tg.Merge(many.schema, lateness=10, threads=2)
         source = operator.sources[0]
