@@ -487,6 +487,12 @@ def test_many_rows_with_one_pair(threads):
     assert rows(found) == [(count + 4, count + 5, count + 4, count + 5)]
     anti = tg.overlap_join(*sides, on=("start", "end"), closed="left", how="anti", threads=threads)
     assert anti.equals(sides[0].slice(0, count - 1))
+    full = tg.overlap_join(*sides, on=("start", "end"), closed="left", how="full", threads=threads)
+    assert full["start"].equals(
+        pa.chunked_array([sides[0]["start"].combine_chunks(), pa.nulls(count - 1, pa.int64())])
+    )
+    assert full["start_right"].drop_null().equals(sides[1]["start"])
+    assert full["start_right"].null_count == count - 1
 
 
 def test_readings_in_flagged_times():
