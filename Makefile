@@ -24,7 +24,7 @@ DEVELOP := $(VENV)/.develop
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo quick test loom aarch64 stress fuzz campaign check format bench claims wheel clean
+.PHONY: help install demo quick test loom aarch64 stress fuzz campaign check audit format bench claims wheel clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ check: $(DEVELOP) ## Check format, lints, types and stubs; run no tests.
 	$(SCRIPTS)/lint_rust.sh --workspace
 	$(SCRIPTS)/lint_python.sh
 	$(SCRIPTS)/types_python.sh
+
+audit: $(VENV)/.pip ## Look up known weaknesses of what tidegate needs, and licences; needs cargo-deny.
+	$(SCRIPTS)/audit.sh
 
 format: $(VENV)/.tools ## Format all Rust and Python files.
 	cargo fmt --all

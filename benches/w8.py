@@ -4,9 +4,10 @@ Two tables of intervals with 24 keys and two overlaps a left row on average. Sta
 order or shuffled. Lengths are exponential, or Pareto (1.5), whose longest rows are thousands of
 times as long as the mean. `pairs` asks for all columns of all pairs, `counts` for each left row
 with its number of pairs. In `points` a right row has a start and no end: an interval join whose
-upper end is computed from columns of the left row. Every system gets the rows in its own format
-before the clock starts. Forms take turns, each in a process of its own; medians of all rounds are
-printed with their range. Numbers of rows and sums are compared before anything is timed.
+upper end is computed from columns of the left row. With `--closed left`, ends do not belong to the
+intervals, no interval is empty, and `points` is left out. Every system gets the rows in its own
+format before the clock starts. Forms take turns, each in a process of its own; medians of all
+rounds are printed with their range. Numbers of rows and sums are compared before anything is timed.
 
     python benches/w8.py --rows 1000000,10000000 --python polars-bio=.venv-bench-bio/bin/python
 """
@@ -46,8 +47,14 @@ class Job:
     keys: int
     lengths: str
     order: str
+    closed: str
     threads: int
     repeat: int
+
+    @property
+    def less(self) -> str:
+        """How a start compares with the end of a row that it overlaps."""
+        return "<=" if self.closed == "both" else "<"
 
     @property
     def question(self) -> str:
@@ -75,13 +82,16 @@ def _table(job: Job, rows: int, seed: int) -> pa.Table:
         lengths = random.exponential(mean, rows)
     else:
         lengths = random.pareto(PARETO, rows) * mean * (PARETO - 1)
-    ends = starts + np.minimum(lengths, SPAN).astype(np.int64)
+    # Systems differ on intervals that are empty.
+    shortest = 1 if job.closed == "left" else 0
+    ends = starts + np.clip(lengths, shortest, SPAN).astype(np.int64)
     keys = random.integers(0, job.keys, rows)
     return pa.table({"k": keys, "s": starts, "e": ends, "v": random.random(rows)})
 
 
 def _tidegate(job: Job) -> dict[str, Any]:
-    return {"on": (("s", "e"), ("s2", "e2")), "by": {"k": "k2"}, "threads": job.threads}
+    on = (("s", "e"), ("s2", "e2"))
+    return {"on": on, "by": {"k": "k2"}, "closed": job.closed, "threads": job.threads}
 
 
 def tidegate_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
@@ -131,18 +141,18 @@ def tidegate_overlaps(left: pa.Table, right: pa.Table, job: Job) -> Callable[[],
     )
 
 
-def polars_pairs(left: pa.Table, right: pa.Table, _job: Job) -> Callable[[], pa.Table]:
+def polars_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
     """An equi-join with a filter, as Polars' `join_where` plans it."""
     import polars as pl  # noqa: PLC0415 - as above
 
-    col = pl.col
     l, r = pl.DataFrame(left).lazy(), pl.DataFrame(right).lazy()  # noqa: E741
-    found = l.join_where(r, col("k") == col("k2"), col("s") <= col("e2"), col("s2") <= col("e"))
+    conditions = ("k = k2", f"s {job.less} e2", f"s2 {job.less} e")
+    found = l.join_where(r, *map(pl.sql_expr, conditions))
     return lambda: found.collect().to_arrow()
 
 
 def polars_bio_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """`overlap` with text contigs; intervals are closed."""
+    """`overlap` with text contigs."""
     pb, l, r = _polars_bio(left, right, job)  # noqa: E741
     return lambda: pb.overlap(l, r, suffixes=("_l", "_r")).collect().to_arrow()
 
@@ -158,6 +168,9 @@ def _polars_bio(left: pa.Table, right: pa.Table, job: Job) -> tuple[Any, Any, An
     import polars_bio as pb  # noqa: PLC0415 - as above
 
     pb.set_option("datafusion.bio.coordinate_system_check", "false")
+    # Coordinates from zero have half-open intervals, coordinates from one have closed ones.
+    is_half_open = str(job.closed == "left").lower()
+    pb.set_option("datafusion.bio.coordinate_system_zero_based", is_half_open)
     pb.set_option("datafusion.execution.target_partitions", str(job.threads))
     frames = []
     for table in (left, right):
@@ -167,12 +180,12 @@ def _polars_bio(left: pa.Table, right: pa.Table, job: Job) -> tuple[Any, Any, An
     return pb, *frames
 
 
-def pyjanitor_pairs(left: pa.Table, right: pa.Table, _job: Job) -> Callable[[], pa.Table]:
+def pyjanitor_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
     """`conditional_join` of pandas frames."""
     import janitor  # noqa: F401, PLC0415 - it adds the method
 
     l, r = left.to_pandas(), right.to_pandas()  # noqa: E741
-    on = (("k", "k2", "=="), ("s", "e2", "<="), ("e", "s2", ">="))
+    on = (("k", "k2", "=="), ("s", "e2", job.less), ("e", "s2", job.less.replace("<", ">")))
     return lambda: pa.Table.from_pandas(l.conditional_join(r, *on), preserve_index=False)
 
 
@@ -180,7 +193,7 @@ def duckdb_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.T
     """The conditions in SQL, as a range join (IEJoin)."""
     connection = _duckdb(left, right, job)
     connection.execute("set prefer_range_joins = true")
-    query = "from l join r on k = k2 and s <= e2 and s2 <= e"
+    query = f"from l join r on k = k2 and s {job.less} e2 and s2 {job.less} e"
     return lambda: connection.sql(query).to_arrow_table()
 
 
@@ -195,13 +208,14 @@ def duckdb_points(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.
 def duckdb_counts(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
     """Places of starts and ends, by as-of joins with numbered rows of each key."""
     connection = _duckdb(left, right, job)
-    query = """
+    more, less = (">=", ">") if job.closed == "both" else (">", ">=")
+    query = f"""
         with begun as (select k2, s2, count(*) over (partition by k2 order by s2) as b from r),
         ended as (select k2, e2, count(*) over (partition by k2 order by e2) as d from r)
         select l.*, coalesce(b, 0) - coalesce(d, 0) as n from l
-        asof left join begun on l.k = begun.k2 and l.e >= begun.s2
-        asof left join ended on l.k = ended.k2 and l.s > ended.e2
-    """
+        asof left join begun on l.k = begun.k2 and l.e {more} begun.s2
+        asof left join ended on l.k = ended.k2 and l.s {less} ended.e2
+    """  # noqa: S608 - ours
     return lambda: connection.sql(query).to_arrow_table()
 
 
@@ -235,10 +249,14 @@ FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = 
 
 
 def fingerprint(result: pa.Table) -> child.Fingerprint:
-    """The number of pairs, and the sum of a right column to 6 digits where there are pairs."""
-    pairs = pc.sum(result["n"]).as_py() if "n" in result.column_names else result.num_rows
-    names = [name for name in ("b", "b_r") if name in result.column_names]
-    return [pairs, *(float(f"{pc.sum(result[name]).as_py():.6g}") for name in names)]
+    """The number of pairs, and sums over pairs of a right and of a left column to 6 digits."""
+    names = result.column_names
+    if "n" in names and "a" in names:
+        sums = [pc.sum(pc.multiply(result["n"], result["a"]))]
+    else:
+        sums = [pc.sum(result[name]) for name in ("b", "b_r", "a", "a_l") if name in names]
+    pairs = pc.sum(result["n"]).as_py() if "n" in names else result.num_rows
+    return [pairs, *(float(f"{value.as_py():.6g}") for value in sums)]
 
 
 def measure(job: Job) -> child.Found:
@@ -255,22 +273,26 @@ def main() -> None:
     options = _options()
     pythons = dict(entry.split("=", 1) for entry in options.python)
     print(
-        "| left rows | keys | lengths | order | threads | form | first call, s | warm, s | times |"
+        "| left rows | keys | lengths | order | closed | threads | form | first call, s | warm, s "
+        "| times |"
     )
-    print("| --: | --: | --- | --- | --: | --- | --: | --: | --: |")
+    print("| --: | --: | --- | --- | --- | --: | --- | --: | --: | --: |")
     cases = itertools.product(
         map(int, options.rows.split(",")),
         options.lengths.split(","),
         options.order.split(","),
+        options.closed.split(","),
         map(int, options.threads.split(",")),
     )
-    for rows, lengths, order, threads in cases:
+    for rows, lengths, order, closed, threads in cases:
         jobs = [
-            Job(form, rows, options.keys, lengths, order, threads, options.repeat)
+            Job(form, rows, options.keys, lengths, order, closed, threads, options.repeat)
             for form in options.forms.split(",")
         ]
         for question in ("pairs", "counts", "points"):
             asked = [job for job in jobs if job.question == question]
+            if question == "points" and closed != "both":
+                continue
             _compare(asked, options.rounds, options.timeout, pythons)
 
 
@@ -281,6 +303,7 @@ def _options() -> argparse.Namespace:
     add("--keys", type=int, default=24, help="the number of keys")
     add("--lengths", default="exponential,pareto", help="laws of lengths, comma-separated")
     add("--order", default="sorted,shuffled", help="orders of rows, comma-separated")
+    add("--closed", default="both", help="both, or left for intervals without their ends")
     add("--threads", default="2", help="thread counts, comma-separated")
     add("--forms", default=",".join(FORMS), help="which forms to run")
     add("--python", action="append", default=[], help="SYSTEM=PYTHON, of its own environment")
@@ -302,15 +325,16 @@ def _compare(jobs: list[Job], rounds: int, timeout: float, pythons: dict[str, st
             if found is None:
                 continue
             expected = expected or found.fingerprint
-            if found.fingerprint != expected[: len(found.fingerprint)]:
+            both = zip(found.fingerprint, expected, strict=False)
+            if any(one != other for one, other in both):
                 sys.exit(f"{job.form}: expected {expected}, found {found.fingerprint}")
             firsts[job.form].append(found.first)
             warm[job.form].append(statistics.median(found.seconds))
     own = warm[jobs[0].form] if jobs else []
     for job in jobs:
         head = (
-            f"| {job.rows:,} | {job.keys} | {job.lengths} | {job.order} | {job.threads} | "
-            f"{job.form} |"
+            f"| {job.rows:,} | {job.keys} | {job.lengths} | {job.order} | {job.closed} | "
+            f"{job.threads} | {job.form} |"
         )
         if not warm[job.form]:
             print(head, f"{MISSED} | | |", flush=True)

@@ -8,10 +8,20 @@ trap 'rm -rf "$folder"' EXIT
 
 python -m venv "$folder"
 if [[ -d $folder/Scripts ]]; then bin=$folder/Scripts; else bin=$folder/bin; fi
-"$bin/python" -m pip install --quiet "${package}[cli]"
+install=("$bin/python" -m pip install --quiet)
+if [[ $package == *.whl ]]; then
+    "$bin/python" .github/scripts/check_wheel.py "$package"
+    # A wheel needs no compiler, neither for itself nor for what it needs.
+    install+=(--only-binary :all:)
+fi
+"${install[@]}" "${package}[cli]"
 "$bin/python" -c '
 import doctest, tidegate
-failed, tried = doctest.testmod(tidegate)
+runner = doctest.DocTestRunner()
+# The examples of functions and classes need rows that the tests make.
+for example in doctest.DocTestFinder(recurse=False).find(tidegate):
+    runner.run(example)
+failed, tried = runner.summarize()
 assert tried and not failed, (failed, tried)
 '
 "$bin/tidegate" doctor

@@ -6,6 +6,7 @@ cannot judge them, so that threads share the work; a campaign draws many.
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,10 +42,18 @@ class Drawn:
         return list(zip(*(found.column(name).to_pylist() for name in names), strict=True))
 
 
-def table(rng: random.Random, name: str, *, is_time: bool, keys: int, skew: bool) -> pa.Table:
+def table(
+    rng: random.Random,
+    name: str,
+    *,
+    is_time: bool,
+    keys: int,
+    skew: bool,
+    counts: Sequence[int] = (0, 1, 50, 700, 2_000),
+) -> pa.Table:
     """Rows with a time, a key that may be null, two values, and their numbers as `name`."""
     draw = np.random.default_rng(rng.randrange(2**32))
-    count = rng.choice([0, 1, 50, 700, 2_000])
+    count = rng.choice(counts)
     ts = draw.integers(0, rng.choice([20, 500, 20_000]), count)
     if rng.random() < 0.5:
         ts.sort()
@@ -104,9 +113,64 @@ def drawn(rng: random.Random) -> tuple[str, Drawn]:
     )
 
 
+def drawn_overlap(rng: random.Random) -> Drawn:
+    """An overlap join of rows that last for a while; few of them for long."""
+    is_time = rng.random() < 0.5
+    keys, skew = rng.choice([1, 3, 40]), rng.random() < 0.3
+    counts = (0, 50, 700, 2_000, 2_000, 2_000)
+    left, right = (
+        lasting(rng, table(rng, name, is_time=is_time, keys=keys, skew=skew, counts=counts))
+        for name in ("l", "r")
+    )
+    closed = rng.choice(["both", "left"])
+    arguments: dict[str, Any] = {"on": ("ts", "end"), "closed": closed}
+    less = "<=" if closed == "both" else "<"
+    conditions = [f'a.ts {less} b."end"', f'b.ts {less} a."end"']
+    if closed == "left":
+        conditions += ['a.ts < a."end"', 'b.ts < b."end"']
+    if rng.random() < 0.5:
+        least = rng.randint(0, 12)
+        arguments["min_overlap"] = f"{least}ms" if is_time else least
+        common = 'least(a."end", b."end") - greatest(a.ts, b.ts)'
+        common = f"epoch_us({common})" if is_time else common
+        conditions.append(f"{common} >= {least * (MILLISECOND if is_time else 1)}")
+    where = ["TRUE"]
+    # As above, without a key the pairs would be millions.
+    if rng.random() < 0.7:
+        arguments["by"] = "k"
+        conditions.append("a.k = b.k")
+    else:
+        where.append("abs(left.y - right.y) <= 1")
+    if rng.random() < 0.4:
+        where.append(rng.choice(["left.y < right.y", "left.y > 20", "right.y % 3 = 1"]))
+    if len(where) > 1:
+        arguments["where"] = " AND ".join(where)
+        conditions += [text.replace("left.", "a.").replace("right.", "b.") for text in where]
+    how, threads = rng.choice(HOWS), rng.choice([1, 2, 4])
+    return Drawn(left, right, arguments, " AND ".join(conditions), how, threads)
+
+
+def lasting(rng: random.Random, rows: pa.Table) -> pa.Table:
+    """Rows with an end. Some have none, or no start."""
+    draw = np.random.default_rng(rng.randrange(2**32))
+    count, type_ = rows.num_rows, rows["ts"].type
+    unit = MILLISECOND if pa.types.is_timestamp(type_) else 1
+    lengths = np.minimum(draw.pareto(1.0, count) * rng.choice([0, 5, 50, 50]), 5_000).astype(int)
+    starts = rows["ts"].to_numpy().astype(int)
+    share = rng.choice([0, 0.1])
+    start, end = (
+        pa.array(column, mask=draw.random(count) < share).cast(type_)
+        for column in (starts, starts + lengths * unit)
+    )
+    return rows.set_column(0, "ts", start).append_column("end", end)
+
+
 def by_duckdb(join: Drawn) -> Rows:
     wanted = "a.l" if join.how in ("semi", "anti") else "a.l, b.r"
     with duckdb.connect(config={"threads": 2}) as connection:
+        if join.how in ("semi", "anti"):
+            # The IEJoin of DuckDB 2.0.1 misses pairs here; a nested loop does not.
+            connection.execute("SET nested_loop_join_threshold = 1_000_000")
         connection.register("a", join.left)
         connection.register("b", join.right)
         query = f"SELECT {wanted} FROM a {join.how} JOIN b ON {join.sql} ORDER BY ALL NULLS LAST"  # noqa: S608 - ours
@@ -122,6 +186,16 @@ def test_joins_find_the_rows_of_duckdb(number):
     found.validate(full=True)
     # Row order is that of both sides' numbers, and rows without a left one come last.
     assert join.rows(found) == by_duckdb(join), (function, join.arguments, join.how)
+
+
+@pytest.mark.parametrize("number", range(campaign.tries(30)))
+def test_overlaps_find_the_rows_of_duckdb(number):
+    join = drawn_overlap(campaign.rng(f"overlaps {number}"))
+    found = tg.overlap_join(
+        join.left, join.right, how=join.how, threads=join.threads, **join.arguments
+    )
+    found.validate(full=True)
+    assert join.rows(found) == by_duckdb(join), (join.arguments, join.how)
 
 
 def feed(

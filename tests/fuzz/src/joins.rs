@@ -31,7 +31,7 @@ fn rows(query: &Query, draw: &mut Draw<'_>, side: usize) -> Rows {
     query.layout.rows(draw, side, count)
 }
 
-fn tables_agree(query: &Query, [left, right]: &[Rows; 2], draw: &mut Draw<'_>) {
+pub(crate) fn tables_agree(query: &Query, [left, right]: &[Rows; 2], draw: &mut Draw<'_>) {
     let (of_left, of_right) = (Side::of_table(left.clone(), 0), Side::of_table(right.clone(), 1));
     let wanted = oracle::matches(query, &of_left, &of_right).map(|matches| {
         oracle::result(query, left, right, &oracle::in_row_order(query.how, &matches, right.len()))
@@ -39,17 +39,19 @@ fn tables_agree(query: &Query, [left, right]: &[Rows; 2], draw: &mut Draw<'_>) {
     for _ in 0..2 {
         let threads = draw.pick(&[1, 2, 3]);
         let driver = Driver::new(threads, Stop::default());
-        let table = |name, rows: &Rows, draw: &mut Draw<'_>| {
-            Table::new(name, rows.batch.schema(), rows.chunks(draw), &driver)
-                .expect("well-formed data")
-        };
-        let (left, right) = (table("left", left, draw), table("right", right, draw));
+        let (left, right) =
+            (table("left", left, &driver, draw), table("right", right, &driver, draw));
         let found = query.start(&left, &right, threads, draw).and_then(|join| {
             let schema = join.schema().clone();
             Ok(concat(&schema, &join.read_all()?))
         });
         agree(found, &wanted, query);
     }
+}
+
+/// Rows as a table in pieces.
+pub(crate) fn table(name: &str, rows: &Rows, driver: &Driver, draw: &mut Draw<'_>) -> Table {
+    Table::new(name, rows.batch.schema(), rows.chunks(draw), driver).expect("well-formed data")
 }
 
 fn streams_agree(query: &Query, tables: &[Rows; 2], draw: &mut Draw<'_>) {
@@ -135,7 +137,7 @@ pub(crate) fn used(feeds: &[Feed], first: usize) -> Side {
 }
 
 /// Panics unless both have the same rows, or data is to blame in both.
-fn agree(found: Result<RecordBatch>, wanted: &Result<RecordBatch>, query: &Query) {
+pub(crate) fn agree(found: Result<RecordBatch>, wanted: &Result<RecordBatch>, query: &Query) {
     match (found, wanted) {
         (Ok(found), Ok(wanted)) => assert_same(&found, wanted, query),
         (Err(found), Err(wanted)) => {

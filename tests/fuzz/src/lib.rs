@@ -12,6 +12,7 @@ mod imports;
 mod joins;
 mod merges;
 mod oracle;
+mod overlaps;
 mod play;
 mod query;
 mod rows;
@@ -24,6 +25,7 @@ pub type Target = fn(&[u8]);
 /// All targets, by name.
 pub const TARGETS: &[(&str, Target)] = &[
     ("join", joins::join),
+    ("overlap", overlaps::overlap),
     ("aggregate", aggregates::aggregate),
     ("merge", merges::merge),
     ("snapshot", snapshots::snapshot),

@@ -69,6 +69,9 @@ pub(crate) fn matches(query: &Query, left: &Side, right: &Side) -> Result<Vec<Ve
             are_near(windows, l, r)
         }
         Relation::Band { windows: None, .. } => true,
+        Relation::Overlap { closed, least } => {
+            overlap(left.rows.spans[l], right.rows.spans[r], closed, least)
+        }
     };
     let mut pairs = Vec::new();
     for l in 0..left.rows.len() {
@@ -84,6 +87,28 @@ pub(crate) fn matches(query: &Query, left: &Side, right: &Side) -> Result<Vec<Ve
         .filter(|(_, kept)| *kept)
         .for_each(|((l, r), _)| matches[l].push(r));
     Ok(matches)
+}
+
+/// Whether two intervals, of which either end may be missing, have so much in common.
+fn overlap(
+    left: [Option<i128>; 2],
+    right: [Option<i128>; 2],
+    closed: Closed,
+    least: Option<i128>,
+) -> bool {
+    let ([Some(left_from), Some(left_to)], [Some(right_from), Some(right_to)]) = (left, right)
+    else {
+        return false;
+    };
+    let meet = match closed {
+        Closed::Both => left_from <= right_to && right_from <= left_to,
+        _ => {
+            let are_empty = left_from == left_to || right_from == right_to;
+            !are_empty && left_from < right_to && right_from < left_to
+        }
+    };
+    let common = left_to.min(right_to) - left_from.max(right_from);
+    meet && least.is_none_or(|least| common >= least)
 }
 
 fn is_within(difference: i128, lower: Option<i128>, upper: Option<i128>, closed: Closed) -> bool {
@@ -190,7 +215,9 @@ fn last_match(query: &Query, side: &Side, row: usize, is_left: bool) -> i128 {
                 .map_or(latest, |last| last.min(latest));
         }
         Relation::Window(windows) | Relation::Band { windows: Some(windows), .. } => windows,
-        Relation::Band { windows: None, .. } => unreachable!("a join of streams has windows"),
+        Relation::Band { windows: None, .. } | Relation::Overlap { .. } => {
+            unreachable!("a join of tables alone")
+        }
     };
     match windows {
         Windows::Time(left, right) => (ts + if is_left { left } else { right }).min(latest),

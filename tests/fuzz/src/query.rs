@@ -5,7 +5,7 @@ use tidegate::columns::expression::{Expr, Origin, Predicate, parse_sql};
 use tidegate::stream::{self, Operator, Parallelism, StreamOptions};
 use tidegate::{
     Algorithm, BandAlgorithm, BandJoin, Closed, Distance, End, How, IndexKind, IntervalJoin, Join,
-    JoinOptions, Result, Sliding, Stop, Table, Window, WindowJoin, Within,
+    JoinOptions, OverlapJoin, Result, Sliding, Stop, Table, Window, WindowJoin, Within,
 };
 
 use crate::draw::Draw;
@@ -17,6 +17,7 @@ pub(crate) enum Relation {
     Interval { lower: Option<i128>, upper: Option<i128>, closed: Closed },
     Window(Windows),
     Band { below: Option<i128>, above: Option<i128>, windows: Option<Windows> },
+    Overlap { closed: Closed, least: Option<i128> },
 }
 
 /// How long rows of each side stay, in nanoseconds or steps, or for how many rows of their side.
@@ -59,6 +60,25 @@ impl Query {
                 }
             }
         };
+        Query::with(layout, relation, draw)
+    }
+
+    /// A join of rows that have an interval each.
+    pub(crate) fn draw_overlap(draw: &mut Draw<'_>) -> Self {
+        let layout = Layout::draw_with_spans(draw);
+        let least = match layout.is_extreme {
+            true => draw.pick(&[0, 1, (1 << 63) - 2, (1 << 63) - 1]),
+            // Also between two steps, where there are any.
+            false => draw.signed(0, 5) * (layout.tick() / 2).max(1),
+        };
+        let relation = Relation::Overlap {
+            closed: draw.pick(&[Closed::Both, Closed::Left]),
+            least: draw.flip().then_some(least),
+        };
+        Query::with(layout, relation, draw)
+    }
+
+    fn with(layout: Layout, relation: Relation, draw: &mut Draw<'_>) -> Self {
         let mut query = Query {
             layout,
             relation,
@@ -78,7 +98,7 @@ impl Query {
         query
     }
 
-    fn options(&self, threads: usize, batch_rows: Option<usize>) -> JoinOptions {
+    pub(crate) fn options(&self, threads: usize, batch_rows: Option<usize>) -> JoinOptions {
         let names = ["k", "g"].iter().take(self.keys);
         let columns = if self.how.pairs() { vec!["id", "id_right"] } else { vec!["id"] };
         JoinOptions {
@@ -116,6 +136,7 @@ impl Query {
             Asked::Interval(join, _) => join.start(left, right, Stop::default()),
             Asked::Window(join) => join.start(left, right, Stop::default()),
             Asked::Band(join) => join.start(left, right, Stop::default()),
+            Asked::Overlap(join) => join.start(left, right, Stop::default()),
         }
     }
 
@@ -133,6 +154,7 @@ impl Query {
             }
             Asked::Window(join) => stream::window_join(&join, left, right, options),
             Asked::Band(join) => stream::band_join(&join, left, right, options),
+            Asked::Overlap(_) => unreachable!("rows with an interval are joined as tables"),
         }
     }
 
@@ -190,7 +212,18 @@ impl Query {
                     options,
                 })
             }
+            Relation::Overlap { .. } => Asked::Overlap(self.overlap_join(options)),
         }
+    }
+
+    /// An overlap join.
+    pub(crate) fn overlap_join(&self, options: JoinOptions) -> OverlapJoin {
+        let Relation::Overlap { closed, least } = self.relation else {
+            unreachable!("a query of overlaps")
+        };
+        let names = || ("from".to_owned(), "to".to_owned());
+        let min_overlap = least.map(|least| self.layout.bound(least));
+        OverlapJoin { on: [names(), names()], closed, min_overlap, options }
     }
 
     /// A distance; that between floats is in tenths, where rounding shows.
@@ -252,6 +285,7 @@ enum Asked {
     Interval(IntervalJoin, Parallelism),
     Window(WindowJoin),
     Band(BandJoin),
+    Overlap(OverlapJoin),
 }
 
 fn interval(layout: &Layout, draw: &mut Draw<'_>) -> Relation {

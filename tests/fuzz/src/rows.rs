@@ -24,6 +24,8 @@ pub(crate) struct Layout {
     pub(crate) times: [DataType; 2],
     /// Whether times are as far apart as they can be; only of 64-bit integers.
     pub(crate) is_extreme: bool,
+    /// The types of the columns `from` and `to` of both sides, if rows have an interval.
+    spans: Option<[[DataType; 2]; 2]>,
     keys: [DataType; 2],
     pub(crate) value: DataType,
     has_list: bool,
@@ -45,6 +47,8 @@ pub(crate) struct Rows {
     /// The numbers of the values of `k` and `g`; equal values have one number.
     pub(crate) keys: Vec<[Option<u8>; 2]>,
     pub(crate) values: Vec<Option<Number>>,
+    /// The start and the end of each row's interval, like `ts`; null where rows have none.
+    pub(crate) spans: Vec<[Option<i128>; 2]>,
 }
 
 /// The columns of the left table; on the right, the time is called `at`.
@@ -54,26 +58,28 @@ const EXTREMES: [i64; 9] = [i64::MIN, i64::MIN + 1, -2, -1, 0, 1, 2, i64::MAX - 
 
 impl Layout {
     pub(crate) fn draw(draw: &mut Draw<'_>) -> Self {
+        let times = draw.pick(&times_that_compare());
+        Layout::with_times(&times, draw)
+    }
+
+    /// Rows that have an interval each.
+    pub(crate) fn draw_with_spans(draw: &mut Draw<'_>) -> Self {
+        let times = draw.pick(&times_that_compare());
+        let layout = Layout::with_times(&times, draw);
+        let times = if layout.is_extreme { vec![DataType::Int64] } else { times };
+        let spans = [0, 1].map(|_| [draw.pick(&times), draw.pick(&times)]);
+        Layout { spans: Some(spans), ..layout }
+    }
+
+    fn with_times(times: &[DataType], draw: &mut Draw<'_>) -> Self {
         let text = || DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
-        let naive = |unit| DataType::Timestamp(unit, None);
-        let zoned = |unit, zone: &str| DataType::Timestamp(unit, Some(zone.into()));
-        let times = [
-            vec![DataType::Int64, DataType::Int32, DataType::UInt32, DataType::UInt64],
-            vec![
-                naive(TimeUnit::Millisecond),
-                naive(TimeUnit::Microsecond),
-                naive(TimeUnit::Second),
-                DataType::Date32,
-            ],
-            vec![zoned(TimeUnit::Millisecond, "UTC"), zoned(TimeUnit::Microsecond, "Europe/Paris")],
-        ];
         let keys = [
             vec![DataType::Int64, DataType::Int32, DataType::UInt8, DataType::UInt64],
             vec![DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View, text()],
             vec![DataType::Float64, DataType::Float32],
         ];
-        let (times, keys) = (draw.pick(&times), draw.pick(&keys));
-        let times = [draw.pick(&times), draw.pick(&times)];
+        let keys = draw.pick(&keys);
+        let times = [draw.pick(times), draw.pick(times)];
         let is_extreme = times.iter().all(|time| *time == DataType::Int64) && draw.once_in(8);
         Layout {
             times,
@@ -86,6 +92,7 @@ impl Layout {
                 DataType::Decimal128(9, 2),
             ]),
             has_list: draw.once_in(4),
+            spans: None,
         }
     }
 
@@ -106,19 +113,13 @@ impl Layout {
 
     /// Nanoseconds of a step of each side's time, or 1.
     pub(crate) fn steps(&self) -> [i128; 2] {
-        self.times.each_ref().map(|time| match time {
-            DataType::Timestamp(TimeUnit::Second, _) => 1_000_000_000,
-            DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000_000,
-            DataType::Timestamp(TimeUnit::Microsecond, _) => 1_000,
-            DataType::Date32 => 86_400_000_000_000,
-            _ => 1,
-        })
+        self.times.each_ref().map(step)
     }
 
     /// The step in which times and durations are drawn, so that rows of both sides can be equal.
     pub(crate) fn tick(&self) -> i128 {
-        let [left, right] = self.steps();
-        left.max(right)
+        let spans = self.spans.iter().flatten().flatten();
+        self.times.iter().chain(spans).map(step).max().expect("two times")
     }
 
     fn schema(&self, side: usize) -> SchemaRef {
@@ -135,6 +136,10 @@ impl Layout {
             Field::new(name, data_type, !matches!(name, "ts" | "at" | "id"))
         };
         let mut fields: Vec<Field> = NAMES.into_iter().zip(types).map(field).collect();
+        if let Some(spans) = &self.spans {
+            let ends = ["from", "to"].into_iter().zip(&spans[side]);
+            fields.extend(ends.map(|(name, data_type)| Field::new(name, data_type.clone(), true)));
+        }
         if self.has_list {
             fields.push(Field::new_list("l", Field::new("item", DataType::Int64, true), true));
         }
@@ -144,7 +149,7 @@ impl Layout {
     /// So many rows of a side, in no order of time.
     pub(crate) fn rows(&self, draw: &mut Draw<'_>, side: usize, count: usize) -> Rows {
         let (step, tick) = (self.steps()[side], self.tick());
-        let unsigned = matches!(self.times[side], DataType::UInt32 | DataType::UInt64);
+        let unsigned = is_unsigned(&self.times[side]);
         // Few rows lie close together; many would all match each other there.
         let span = 12.max(count as i32);
         let (nulls, dense) = (draw.flip(), draw.flip());
@@ -153,7 +158,10 @@ impl Layout {
             ts: vec![],
             keys: vec![],
             values: vec![],
+            spans: vec![],
         };
+        // A row whose interval ends before it starts is refused, so that few tables have one.
+        let are_some_wrong = self.spans.is_some() && draw.once_in(16);
         let mut texts = Vec::new();
         for _ in 0..count {
             let null = |draw: &mut Draw<'_>| nulls && draw.once_in(6);
@@ -170,9 +178,38 @@ impl Layout {
             rows.keys.push([key(draw, 2), key(draw, 1)]);
             rows.values.push((!null(draw)).then(|| self.number(draw)));
             texts.push((!null(draw)).then(|| draw.pick(&["", "a", "ab", "b"])));
+            if self.spans.is_some() {
+                let is_wrong = are_some_wrong && draw.once_in(4);
+                let ends = self.span(side, if dense { 3 } else { span }, is_wrong, draw);
+                rows.spans.push(ends.map(|end| (!null(draw)).then_some(end)));
+            }
         }
         rows.batch = self.batch(&rows, side, &texts, draw);
         rows
+    }
+
+    /// The start and the end of an interval. If it is wrong, the end comes first.
+    fn span(&self, side: usize, last: i32, is_wrong: bool, draw: &mut Draw<'_>) -> [i128; 2] {
+        let types = &self.spans.as_ref().expect("rows with intervals")[side];
+        if self.is_extreme {
+            let [a, b] = [0, 1].map(|_| i128::from(draw.pick(&EXTREMES)));
+            return if is_wrong { [a.max(b), a.min(b)] } else { [a.min(b), a.max(b)] };
+        }
+        let (steps, tick) = (types.each_ref().map(step), self.tick());
+        let between = |step: i128, draw: &mut Draw<'_>| match step < tick && draw.once_in(3) {
+            true => step,
+            false => 0,
+        };
+        // So that an end that is one tick earlier is a value of the type.
+        let first = if types.iter().any(is_unsigned) { 1 } else { -2 };
+        let from = tick * draw.signed(first, last) + between(steps[0], draw);
+        let length = match draw.number(0, 7) {
+            _ if is_wrong => return [from, round_up(from - tick, steps[1])],
+            0 => 0,
+            1 => draw.signed(0, last),
+            _ => draw.signed(0, 4),
+        };
+        [from, round_up(from + tick * length, steps[1]) + between(steps[1], draw)]
     }
 
     fn number(&self, draw: &mut Draw<'_>) -> Number {
@@ -191,18 +228,9 @@ impl Layout {
         draw: &mut Draw<'_>,
     ) -> RecordBatch {
         let schema = self.schema(side);
-        let step = self.steps()[side];
-        let times: Int64Array = rows.ts.iter().map(|ts| (ts / step) as i64).collect();
-        let times = match self.times[side] {
-            // From days as such, not as milliseconds.
-            DataType::Date32 => {
-                cast(&cast(&times, &DataType::Int32).expect("few days"), &DataType::Date32)
-            }
-            ref data_type => cast(&times, data_type),
-        };
         let ids = UInt32Array::from_iter_values(0..rows.ts.len() as u32);
         let mut columns: Vec<ArrayRef> = vec![
-            times.expect("times of the type"),
+            time_column(rows.ts.iter().copied().map(Some), &self.times[side]),
             key_column(&rows.keys, &self.keys[side], draw),
             Arc::new(
                 rows.keys
@@ -214,6 +242,9 @@ impl Layout {
             Arc::new(texts.iter().copied().collect::<StringArray>()),
             Arc::new(ids),
         ];
+        for (end, data_type) in self.spans.iter().flat_map(|spans| &spans[side]).enumerate() {
+            columns.push(time_column(rows.spans.iter().map(|span| span[end]), data_type));
+        }
         if self.has_list {
             let list = |row: i64| {
                 (row % 5 != 1).then(|| (0..row % 3).map(move |at| (at != 1).then_some(row)))
@@ -223,6 +254,56 @@ impl Layout {
         }
         RecordBatch::try_new(schema, columns).expect("columns of the schema")
     }
+}
+
+/// Lists of types whose times can be compared.
+fn times_that_compare() -> [Vec<DataType>; 3] {
+    let naive = |unit| DataType::Timestamp(unit, None);
+    let zoned = |unit, zone: &str| DataType::Timestamp(unit, Some(zone.into()));
+    [
+        vec![DataType::Int64, DataType::Int32, DataType::UInt32, DataType::UInt64],
+        vec![
+            naive(TimeUnit::Millisecond),
+            naive(TimeUnit::Microsecond),
+            naive(TimeUnit::Second),
+            DataType::Date32,
+        ],
+        vec![zoned(TimeUnit::Millisecond, "UTC"), zoned(TimeUnit::Microsecond, "Europe/Paris")],
+    ]
+}
+
+/// Nanoseconds of a step of a type of time, or 1.
+fn step(time: &DataType) -> i128 {
+    match time {
+        DataType::Timestamp(TimeUnit::Second, _) => 1_000_000_000,
+        DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000_000,
+        DataType::Timestamp(TimeUnit::Microsecond, _) => 1_000,
+        DataType::Date32 => 86_400_000_000_000,
+        _ => 1,
+    }
+}
+
+fn is_unsigned(time: &DataType) -> bool {
+    matches!(time, DataType::UInt32 | DataType::UInt64)
+}
+
+/// The first multiple of `step` that is not below `time`.
+fn round_up(time: i128, step: i128) -> i128 {
+    -(-time).div_euclid(step) * step
+}
+
+/// A column of times, which are given in nanoseconds or as plain numbers.
+fn time_column(times: impl Iterator<Item = Option<i128>>, data_type: &DataType) -> ArrayRef {
+    let step = step(data_type);
+    let times: Int64Array = times.map(|time| time.map(|time| (time / step) as i64)).collect();
+    let times = match data_type {
+        // From days as such, not as milliseconds.
+        DataType::Date32 => {
+            cast(&cast(&times, &DataType::Int32).expect("few days"), &DataType::Date32)
+        }
+        data_type => cast(&times, data_type),
+    };
+    times.expect("times of the type")
 }
 
 /// The column `k`: values whose order is that of their numbers.
@@ -285,6 +366,7 @@ impl Rows {
             ts: rows.iter().map(|&row| self.ts[row]).collect(),
             keys: rows.iter().map(|&row| self.keys[row]).collect(),
             values: rows.iter().map(|&row| self.values[row]).collect(),
+            spans: rows.iter().filter_map(|&row| self.spans.get(row).copied()).collect(),
         }
     }
 
@@ -296,6 +378,7 @@ impl Rows {
             ts: parts.iter().flat_map(|part| part.ts.clone()).collect(),
             keys: parts.iter().flat_map(|part| part.keys.clone()).collect(),
             values: parts.iter().flat_map(|part| part.values.clone()).collect(),
+            spans: parts.iter().flat_map(|part| part.spans.clone()).collect(),
         }
     }
 

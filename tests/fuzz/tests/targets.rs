@@ -45,6 +45,11 @@ proptest! {
     }
 
     #[test]
+    fn random_overlaps(bytes in vec(any::<u8>(), 0..600)) {
+        target("overlap")(&bytes);
+    }
+
+    #[test]
     fn random_snapshots(bytes in vec(any::<u8>(), 0..600)) {
         target("snapshot")(&bytes);
     }
