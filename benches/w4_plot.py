@@ -52,9 +52,10 @@ def main(source: str, target: str, *options: str) -> None:
         (LATENCIES, curve_of_rates, "M rows/s") if rates else (ROWS, curve, "inputs")
     )
     queries = list(dict.fromkeys(point["query"] for point in points))
-    shape = {"squeeze": False, "sharex": True, "layout": "constrained"}
     width = (2.4 if rates else 1.6) * len(queries) + 1
-    figure, axes = plt.subplots(2, len(queries), figsize=(width, 4), **shape)
+    figure, axes = plt.subplots(
+        2, len(queries), figsize=(width, 4), squeeze=False, sharex=True, layout="constrained"
+    )
     for column, query in enumerate(queries):
         for row, (what, factor, label) in enumerate(rows):
             panel = axes[row][column]

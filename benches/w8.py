@@ -127,9 +127,10 @@ def tidegate_points(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], p
     """An interval join, with the length of the left row as its upper end."""
     import tidegate as tg  # noqa: PLC0415 - as above
 
-    upper = tg.left.e - tg.left.s
-    arguments = {"on": ("s", "s2"), "by": {"k": "k2"}, "threads": job.threads}
-    return lambda: tg.interval_join(left, right, lower=0, upper=upper, **arguments)
+    length = tg.left.e - tg.left.s
+    return lambda: tg.interval_join(
+        left, right, on=("s", "s2"), by={"k": "k2"}, lower=0, upper=length, threads=job.threads
+    )
 
 
 def tidegate_overlaps(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:

@@ -48,6 +48,7 @@ Sorted streams as one, in an order that depends on nothing but their rows:
 import tidegate._interpreter  # noqa: F401 - it refuses before anything else is loaded
 from tidegate import agg
 from tidegate._explain import explain
+from tidegate._metrics import metrics
 from tidegate._tidegate import (
     Aggregate,
     AsofJoin,
@@ -117,6 +118,7 @@ __all__ = [
     "left",
     "merge",
     "merge_batches",
+    "metrics",
     "overlap_join",
     "overlap_join_batches",
     "right",

@@ -11,7 +11,7 @@ Names are taken from `tidegate`, not from here. Examples use `tg` for `tidegate`
 
 # ruff: noqa: PYI021 - the stub is the manual: docstrings of native functions are written here.
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from types import GenericAlias, TracebackType
 from typing import (
@@ -185,6 +185,11 @@ class _SourceStats(TypedDict):
     abandoned: str | None
     memory: int
 
+class _Waiting(TypedDict):
+    source: str
+    seconds: float
+    rows: int
+
 class _OperatorStats(TypedDict):
     rows_in: int
     rows_used: int
@@ -194,6 +199,7 @@ class _OperatorStats(TypedDict):
     latency: tuple[float, float, float] | None
     memory: int
     memory_limit: int | None
+    waiting: _Waiting | None
     sources: list[_SourceStats]
 
 class _AggregateStats(_OperatorStats):
@@ -486,6 +492,10 @@ class Operator(Generic[_StatsT_co]):
     background. Which rows come, and in which order, depends on the rows alone. The times of pushes,
     their sizes and the number of threads do not matter.
 
+    `async for` takes the batches in asyncio, where a thread of the event loop works and waits. Any
+    consumer of Arrow streams can read an operator, too, such as `polars.from_arrow` or DuckDB. It
+    waits until all sources are closed.
+
     As a context manager an operator closes at the end of the block. A process made by `fork()`
     cannot use an operator of its parent. `Operator` itself cannot be called.
 
@@ -501,6 +511,17 @@ class Operator(Generic[_StatsT_co]):
         ...     windows.sources[0].push(trades)
         ...     drain(windows)
         2
+
+        In asyncio:
+
+        >>> import asyncio
+        >>> async def count(operator: tg.Operator) -> int:
+        ...     return sum([batch.num_rows async for batch in operator])
+        >>> merge = tg.Merge(trades.schema)
+        >>> with merge.sources[0] as source:
+        ...     source.push(trades)
+        >>> asyncio.run(count(merge))
+        3
     """
 
     @property
@@ -640,6 +661,9 @@ class Operator(Generic[_StatsT_co]):
             - `latency`, the seconds from a row's push until the results were made that were final
               with it: median, 99th percentile and maximum, or None before the first row;
             - `memory`, the bytes that count for `memory_limit`, and `memory_limit`;
+            - `waiting`, None or, while rows wait for a source that may bring earlier ones, a dict
+              with the `source` that has the lowest watermark, the `seconds` since it has brought
+              anything, and the number of `rows` that wait;
             - `sources`, a dict for each source with its `name`, `rows_in`, `rows_used`,
               `rows_late`, `watermark`, `closed`, `abandoned`, which is a reason or None, and
               `memory`, the bytes of its rows.
@@ -755,6 +779,8 @@ class Operator(Generic[_StatsT_co]):
             tidegate.ClosedError: the merge is closed; make a new one
         """
 
+    def __aiter__(self) -> AsyncIterator[pa.RecordBatch]: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...  # noqa: ANN401 - a capsule has no type
     def __iter__(self) -> Self: ...
     def __next__(self) -> pa.RecordBatch: ...
     def __enter__(self) -> Self: ...

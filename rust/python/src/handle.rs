@@ -8,6 +8,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
@@ -161,6 +162,35 @@ impl Handle {
                 Polled::End => return Ok(None),
                 Polled::NotYet => py.detach(|| self.news.wait(seen, PATIENCE)),
             }
+            py.check_signals()?;
+        }
+    }
+
+    /// Does what is to be done before the next batch, and leaves it: true once it is there, `None` if
+    /// it is not there soon, or false at the end.
+    pub(crate) fn is_ready_within(
+        &self,
+        py: Python<'_>,
+        patience: Duration,
+    ) -> PyResult<Option<bool>> {
+        let until = Instant::now() + patience;
+        loop {
+            let seen = self.news.count();
+            let work = |operator: &mut Operator, stop: &Stop| {
+                Ok((operator.work(stop)?, operator.has_ready()))
+            };
+            let pause = Stop::default();
+            *self.polling.lock() = pause.clone();
+            match self.at_length(py, &pause, work)? {
+                (_, true) => return Ok(Some(true)),
+                (Some(Polled::End), _) => return Ok(Some(false)),
+                _ => {}
+            }
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return Ok(None);
+            }
+            py.detach(|| self.news.wait(seen, rest.min(PATIENCE)));
             py.check_signals()?;
         }
     }

@@ -1,6 +1,7 @@
 //! The class `Operator`, which has everything of an operator except its constructor; and sources.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, SchemaRef};
@@ -313,6 +314,35 @@ impl Operator {
         slf
     }
 
+    fn __aiter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("tidegate._awaiting")?.call_method1("batches", (slf,))
+    }
+
+    fn __repr__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("tidegate._metrics")?.call_method1("text", (slf,))
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("tidegate._metrics")?.call_method1("page", (slf,))
+    }
+
+    /// Does what is to be done before the next batch: true once it is there, `None` if it is not
+    /// within these seconds, or false at the end.
+    fn _is_ready_within(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<bool>> {
+        self.handle.is_ready_within(py, Duration::from_secs_f64(seconds.clamp(0.0, 60.0)))
+    }
+
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        slf: &Bound<'py, Self>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let schema = PySchema::new(slf.get().schema.clone()).into_pyarrow(slf.py())?;
+        let readers = slf.py().import("pyarrow")?.getattr("RecordBatchReader")?;
+        let reader = readers.call_method1("from_batches", (schema, slf))?;
+        reader.call_method1("__arrow_c_stream__", (requested_schema,))
+    }
+
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.handle.next(py)
     }
@@ -341,6 +371,14 @@ pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, 
     dict.set_item("latency", stats.latency)?;
     dict.set_item("memory", stats.memory)?;
     dict.set_item("memory_limit", stats.memory_limit)?;
+    let waiting = stats.waiting.as_ref().map(|waiting| {
+        let dict = PyDict::new(py);
+        dict.set_item("source", &*waiting.source)?;
+        dict.set_item("seconds", waiting.seconds)?;
+        dict.set_item("rows", waiting.rows)?;
+        Ok::<_, PyErr>(dict)
+    });
+    dict.set_item("waiting", waiting.transpose()?)?;
     for (name, figure) in &stats.figures {
         match figure {
             Figure::Number(number) => dict.set_item(*name, number)?,

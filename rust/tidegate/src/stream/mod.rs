@@ -38,7 +38,7 @@ pub use memory::Memory;
 pub use merge::streams::{MergeInput, MergeStreams};
 pub use merge::tables::merge_tables;
 pub use merge::{MergeOptions, merge};
-pub use operator::{Figure, Operator, Polled, Stats, Step};
+pub use operator::{Figure, Operator, Polled, Stats, Step, Waiting};
 pub use partners::{asof_join, partner_aggregates};
 
 use parking_lot::{Mutex, MutexGuard};

@@ -72,8 +72,40 @@ pub struct Stats {
     pub memory: usize,
     /// Bytes that may be held; no limit if there is none.
     pub memory_limit: Option<usize>,
+    /// The source that all rows wait for which are not at work yet; none where no row waits.
+    pub waiting: Option<Waiting>,
     /// Further figures, with names.
     pub figures: Vec<(&'static str, Figure)>,
+}
+
+/// Rows that wait for a source, since it may bring earlier ones.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waiting {
+    /// The source with the lowest watermark.
+    pub source: Arc<str>,
+    /// Seconds since it has brought rows or a promise.
+    pub seconds: f64,
+    /// How many rows wait.
+    pub rows: u64,
+}
+
+impl Waiting {
+    /// What rows wait for, given the sources, and the number of rows that do not wait.
+    fn of(sources: &[SourceStats], begun: u64) -> Option<Self> {
+        let used = sources.iter().map(|source| source.rows_in - source.rows_late).sum::<u64>();
+        let rows = used.checked_sub(begun).filter(|&rows| rows > 0)?;
+        let open = sources.iter().filter(|source| !source.closed);
+        let least = open.min_by_key(|source| source.watermark)?;
+        Some(Waiting { source: least.name.clone(), seconds: least.silent, rows })
+    }
+
+    /// The line of an explanation.
+    fn line(&self) -> String {
+        let Waiting { source, seconds, rows } = self;
+        format!(
+            "\n  waiting    {rows} rows, for {source}, which has been silent for {seconds:.1} s"
+        )
+    }
 }
 
 /// Something to say of an operator.
@@ -138,7 +170,12 @@ impl Operator {
 
     /// An explanation of the operator, for people.
     pub fn explain(&self) -> String {
-        self.common.explanation.text(&self.common.intake.shared.memory)
+        let text = self.common.explanation.text(&self.common.intake.shared.memory);
+        text + &self.waiting().as_ref().map(Waiting::line).unwrap_or_default()
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        Waiting::of(&self.common.intake.stats(), self.common.latency.begun())
     }
 
     /// Numbers that describe the operator so far.
@@ -151,6 +188,7 @@ impl Operator {
             latency: latency.summary(),
             memory: intake.shared.memory.held(),
             memory_limit: intake.shared.memory.limit(),
+            waiting: self.waiting(),
             figures: self.tactic.figures(),
         }
     }
@@ -206,6 +244,11 @@ impl Operator {
             }
         }
         Ok(None)
+    }
+
+    /// Whether a batch is there that a poll would hand out at once.
+    pub fn has_ready(&self) -> bool {
+        !self.common.ready.is_empty()
     }
 
     /// The outcome of a poll after a step that made no batch.
@@ -338,6 +381,7 @@ impl Operator {
         let Some((charges, handed_out, ready)) = admitted else {
             return taken.and(Err(Error::bug("a tactic asks to be admitted")));
         };
+        common.latency.restore(intake.begun());
         common.intake.restore(intake, charges);
         (*rows_out, common.ready) = (handed_out, ready);
         taken.map_err(|error| {

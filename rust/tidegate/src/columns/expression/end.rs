@@ -150,3 +150,75 @@ pub(crate) fn whole_numbers(array: &dyn Array) -> Result<Vec<Option<i128>>, Arro
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a time of the other side is within the end, in nanoseconds.
+    fn is_within(
+        (value_unit, step): (i64, i64),
+        [is_time, is_lower, is_open]: [bool; 3],
+        side: Origin,
+        (ts, value, other): (i64, i128, i64),
+    ) -> bool {
+        let (left, right) = if side == Origin::Left { (ts, other) } else { (other, ts) };
+        let steps = |time: i64| i128::from(time) * i128::from(step);
+        let from = if is_time { 0 } else { steps(left) };
+        let end = from + value * i128::from(value_unit);
+        match (is_lower, is_open) {
+            (true, false) => end <= steps(right),
+            (true, true) => end < steps(right),
+            (false, false) => steps(right) <= end,
+            (false, true) => steps(right) < end,
+        }
+    }
+
+    #[test]
+    fn oracle_the_times_that_an_end_admits() {
+        let times = [i64::MIN, i64::MIN + 1, -3, -1, 0, 1, 2, 5, i64::MAX - 1, i64::MAX];
+        let values = [i128::from(i64::MIN), -9, -4, -1, 0, 1, 2, 3, 8, i128::from(i64::MAX)];
+        for units in [(1, 1), (10, 5), (2, 5), (1, 1_000)] {
+            for flags in 0..8 {
+                let flags = [flags & 1 > 0, flags & 2 > 0, flags & 4 > 0];
+                let [is_time, is_lower, is_open] = flags;
+                let rule = EndRule::new(units, is_time, is_lower, is_open);
+                // A time is an end of the left side only.
+                let sides = [Origin::Left, Origin::Right];
+                for side in sides.into_iter().filter(|&side| !is_time || side == Origin::Left) {
+                    for (ts, value) in times.iter().flat_map(|ts| values.map(|value| (*ts, value)))
+                    {
+                        let end = rule.time(side, ts, value);
+                        for other in times {
+                            let found = end.is_some_and(|end| match rule.is_start(side) {
+                                true => end <= other,
+                                false => other <= end,
+                            });
+                            let row = (ts, value, other);
+                            let wanted = is_within(units, flags, side, row);
+                            assert_eq!(
+                                found, wanted,
+                                "{units:?} {flags:?} {side:?} {row:?} {end:?}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn oracle_ends_that_are_too_far_away() {
+        for units in [(1, 1), (10, 5), (2, 5)] {
+            for (is_time, most) in [(false, 0), (false, 3), (true, 3)] {
+                let rule = EndRule::new(units, is_time, true, true);
+                for (ts, value) in (-3..4).flat_map(|ts| (-20..20).map(move |value| (ts, value))) {
+                    let from = if is_time { i128::from(ts * units.1) } else { 0 };
+                    let distance = (value * i128::from(units.0) - from).abs();
+                    let wanted = distance > i128::from(most * units.1);
+                    assert_eq!(rule.is_beyond(most, ts, value), wanted, "{units:?} {ts} {value}");
+                }
+            }
+        }
+    }
+}

@@ -10,20 +10,34 @@ pub(crate) struct Latency {
     histogram: Histogram<u64>,
     /// The rows at work: when they were pushed, and how many.
     pending: Vec<(Instant, u64)>,
+    /// The rows that are or were at work.
+    begun: u64,
 }
 
 impl Default for Latency {
     fn default() -> Self {
         let histogram =
             Histogram::new_with_bounds(1, 86_400_000_000, 2).expect("a day in microseconds");
-        Latency { histogram, pending: Vec::new() }
+        Latency { histogram, pending: Vec::new(), begun: 0 }
     }
 }
 
 impl Latency {
     /// Rows are at work: when some were pushed, and how many.
     pub(crate) fn begin(&mut self, rows: impl Iterator<Item = (Instant, u64)>) {
+        let first = self.pending.len();
         self.pending.extend(rows);
+        self.begun += self.pending[first..].iter().map(|(_, rows)| rows).sum::<u64>();
+    }
+
+    /// The rows that are or were at work.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Goes on from a snapshot, before which so many rows were at work.
+    pub(crate) fn restore(&mut self, begun: u64) {
+        self.begun = begun;
     }
 
     /// The results of the rows at work have been made.

@@ -44,6 +44,11 @@ pub(super) struct RestoredIntake {
 }
 
 impl RestoredIntake {
+    /// The rows that were at work.
+    pub(super) fn begun(&self) -> u64 {
+        self.sources.iter().map(Restored::begun).sum()
+    }
+
     /// No row that was not read yet is before it; none if there is none and comes none.
     pub(super) fn next(&self) -> Option<i64> {
         self.sources.iter().filter_map(Restored::next).min()

@@ -125,6 +125,8 @@ pub struct Source {
     rows_late: u64,
     /// Why no more rows come, though it was not closed.
     abandoned: Option<String>,
+    /// When rows or a promise came last.
+    told: Instant,
 }
 
 /// The part of a snapshot that has a source.
@@ -152,10 +154,15 @@ impl Restored {
     pub(crate) fn rows(&self) -> (u64, u64) {
         (self.rows_in, self.rows_late)
     }
+
+    /// The rows that were at work.
+    pub(crate) fn begun(&self) -> u64 {
+        self.rows_in - self.rows_late - self.ts.len() as u64
+    }
 }
 
 /// Numbers that describe a source.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SourceStats {
     /// The name of the source in messages.
     pub name: Arc<str>,
@@ -171,6 +178,8 @@ pub struct SourceStats {
     pub abandoned: Option<String>,
     /// Bytes that are held of its rows.
     pub memory: usize,
+    /// Seconds since rows or a promise came.
+    pub silent: f64,
 }
 
 impl Source {
@@ -191,6 +200,7 @@ impl Source {
             rows_in: 0,
             rows_late: 0,
             abandoned: None,
+            told: Instant::now(),
         }
     }
 
@@ -219,6 +229,7 @@ impl Source {
             closed: self.gate.is_none(),
             abandoned: self.abandoned.clone(),
             memory: self.shared.memory.held_by(self.number),
+            silent: self.told.elapsed().as_secs_f64(),
         }
     }
 
@@ -424,6 +435,7 @@ impl Source {
             self.held = None;
         }
         let watermark = self.reorder.watermark();
+        self.told = Instant::now();
         let gate = self.gate.as_mut().expect("rows are released while the source is open");
         gate.advance(watermark);
         gate.let_go();

@@ -1,0 +1,208 @@
+"""Operators in asyncio and as Arrow streams, and what they say of a source that all wait for."""
+
+import asyncio
+import re
+import threading
+import time
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import tidegate as tg
+
+SCHEMA = pa.schema({"ts": pa.int64()})
+
+
+def rows(*times: int) -> pa.Table:
+    return pa.table({"ts": times}, SCHEMA)
+
+
+async def taken(operator: tg.Merge) -> list[int]:
+    return [ts async for batch in operator for ts in batch["ts"].to_pylist()]
+
+
+# asyncio
+
+
+def test_batches_come_while_a_coroutine_feeds():
+    async def feed(merge: tg.Merge) -> None:
+        with merge.sources[0] as source:
+            for ts in range(0, 50, 10):
+                source.push(rows(ts, ts + 1))
+                await asyncio.sleep(0.01)
+
+    async def both() -> list[int]:
+        merge = tg.Merge(SCHEMA)
+        found, _ = await asyncio.gather(taken(merge), feed(merge))
+        return found
+
+    assert asyncio.run(both()) == [ts + one for ts in range(0, 50, 10) for one in (0, 1)]
+
+
+def test_a_cancelled_wait_loses_no_batch():
+    async def run() -> list[int]:
+        merge = tg.Merge(SCHEMA)
+        for turn in range(30):
+            waiting = asyncio.create_task(anext(aiter(merge), None))
+            if turn % 2:
+                await asyncio.sleep(0)
+            merge.sources[0].push(rows(turn, turn))
+            await asyncio.sleep(0.002 * (turn % 3))
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            if waiting.done() and not waiting.cancelled() and waiting.result() is not None:
+                found.extend(waiting.result()["ts"].to_pylist())
+        merge.sources[0].close()
+        return found + await taken(merge)
+
+    found: list[int] = []
+    assert asyncio.run(run()) == [turn for turn in range(30) for _ in (0, 1)]
+
+
+def test_the_loop_goes_on_while_sources_are_silent_and_ends_soon_after():
+    async def run() -> int:
+        merge = tg.Merge(SCHEMA)
+        waiting = asyncio.create_task(taken(merge))
+        turns = 0
+        end = time.monotonic() + 0.2
+        while time.monotonic() < end:
+            await asyncio.sleep(0.005)
+            turns += 1
+        waiting.cancel()
+        return turns
+
+    begun = time.monotonic()
+    assert asyncio.run(run()) > 5
+    assert time.monotonic() - begun < 20
+
+
+def test_an_error_reaches_the_coroutine():
+    merge = tg.Merge(SCHEMA)
+    merge.sources[0].push(rows(1, 2))
+    merge.sources[0].abandon("lost")
+    found = []
+
+    async def run() -> None:
+        async for batch in merge:
+            found.extend(batch["ts"].to_pylist())
+
+    with pytest.raises(tg.TidegateError, match=r"abandoned before its end \(lost\)"):
+        asyncio.run(run())
+    assert found[:1] == [1]
+
+
+# Arrow streams
+
+
+def fed() -> tg.IntervalJoin:
+    """A join whose sources another thread feeds and closes."""
+    schema = pa.schema({"ts": pa.int64(), "k": pa.string()})
+    join = tg.IntervalJoin(schema, schema, on="ts", by="k", lower=-1, upper=1, columns=["ts"])
+
+    def feed() -> None:
+        for ts in range(20):
+            for source in join.sources:
+                source.push([{"ts": ts, "k": "a"}])
+        for source in join.sources:
+            source.close()
+
+    threading.Thread(target=feed).start()
+    return join
+
+
+@pytest.mark.timeout(120)
+def test_others_read_an_operator():
+    assert pl.DataFrame(fed())["ts"].len() == 58
+    assert pa.RecordBatchReader.from_stream(fed()).read_all().num_rows == 58
+    with duckdb.connect() as connection:
+        connection.register("joined", pa.RecordBatchReader.from_stream(fed()))
+        assert connection.sql("SELECT count(*), max(ts) FROM joined").fetchall() == [(58, 19)]
+    # tidegate itself: the pairs of a live join, aggregated.
+    found = tg.aggregate(fed(), on="ts", size=10, aggs={"n": tg.agg.count()})
+    assert found["n"].to_pylist() == [29, 29]
+
+
+# A silent source
+
+
+def test_the_source_that_rows_wait_for_is_named():
+    merge = tg.Merge(SCHEMA, sources=3)
+    assert merge.stats()["waiting"] is None
+    merge.sources[0].push(rows(1, 5))
+    merge.sources[1].push(rows(2))
+    waiting = merge.stats()["waiting"]
+    assert (waiting["source"], waiting["rows"]) == ("source 2", 3)
+    assert waiting["seconds"] >= 0
+    merge.sources[2].advance(3)
+    assert merge.poll()["ts"].to_pylist() == [1, 2]
+    # 5 waits for source 1, which has come to 2.
+    waiting = merge.stats()["waiting"]
+    assert (waiting["source"], waiting["rows"]) == ("source 1", 1)
+    assert "1 rows, for source 1, which has been silent for" in merge.explain()
+    restored = tg.Merge(SCHEMA, sources=3)
+    restored.restore(merge.snapshot())
+    assert restored.stats()["waiting"]["rows"] == 1
+    assert restored.stats()["waiting"]["source"] == "source 1"
+    for source in restored.sources:
+        source.close()
+    assert restored.poll()["ts"].to_pylist() == [5]
+    assert restored.stats()["waiting"] is None
+    assert "waiting" not in restored.explain()
+
+
+def test_late_rows_do_not_wait():
+    schema = pa.schema({"ts": pa.int64(), "x": pa.int64()})
+    join = tg.IntervalJoin(schema, schema, on="ts", lower=0, upper=1)
+    join.left_sources[0].push(pa.table({"ts": [5, 1, 6], "x": [0, 0, 0]}))
+    waiting = join.stats()["waiting"]
+    assert (waiting["source"], waiting["rows"]) == ("right source 0", 2)
+
+
+# What one sees
+
+
+def test_metrics_are_what_prometheus_reads():
+    schema = pa.schema({"ts": pa.int64()})
+    join = tg.IntervalJoin(schema, schema, on="ts", lower=0, upper=5, memory_limit=10**6)
+    join.left_sources[0].push(rows(10, 3, 12))
+    join.right_sources[0].push(rows(11))
+    join.poll()
+    text = tg.metrics(join, job='a "quoted" one')
+    numbers = {}
+    for line in text.splitlines():
+        if line.startswith("#"):
+            assert re.fullmatch(r"# (HELP|TYPE) tidegate_[a-z_]+ .+", line)
+            continue
+        name, value = line.rsplit(" ", 1)
+        assert re.fullmatch(
+            r'tidegate_[a-z_]+\{operator="IntervalJoin",job="a \\"quoted\\" one".*\}', name
+        )
+        numbers[name.replace('operator="IntervalJoin",job="a \\"quoted\\" one"', "")] = float(value)
+    assert numbers["tidegate_rows_in_total{}"] == 4
+    assert numbers["tidegate_rows_late_total{}"] == 1
+    assert numbers['tidegate_source_rows_in_total{,source="left source 0"}'] == 3
+    assert numbers['tidegate_source_closed{,source="right source 0"}'] == 0
+    assert numbers['tidegate_waiting_rows{,source="right source 0"}'] == 1
+    assert numbers["tidegate_memory_limit_bytes{}"] == 10**6
+    assert {'tidegate_latency_seconds{,quantile="0.99"}', "tidegate_state_rows{}"} <= numbers.keys()
+    # Each family is told once, before its numbers.
+    families = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(families) == len(set(families))
+
+
+def test_an_operator_shows_itself():
+    merge = tg.Merge(SCHEMA, sources=2)
+    merge.sources[0].push(rows(1, 2))
+    merge.sources[0].close()
+    assert repr(merge) == (
+        "<tidegate.Merge: 2 sources, 1 closed; 2 rows in, 0 late, 0 out; watermark None>"
+    )
+    page = merge._repr_html_()
+    assert "<td>source 1</td>" in page
+    assert "2 rows, for source 1, which has been silent" in page
+    merge.sources[1].abandon("<lost>")
+    assert "&lt;lost&gt;" in merge._repr_html_()
+    merge.close()
+    assert repr(merge).startswith("<tidegate.Merge: 2 sources, 2 closed")
