@@ -18,7 +18,7 @@ from tidegate.spark.driver.division import (
     shuffle_partitions,
 )
 from tidegate.spark.driver.jobs import described
-from tidegate.spark.layout.lengths import Kept, Sample, Side, chosen, uncut
+from tidegate.spark.layout.lengths import Kept, Sample, Side, by_time, chosen, uncut
 from tidegate.spark.layout.overlap import by_key
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
@@ -53,7 +53,7 @@ def of_join(plan: Plan) -> OverlapLayout:
     partitions = plan.partitions or default_partitions(sample.rows, columns, cores(session))
     kept, division = _KEPT.get(plan.query.how, "left"), _division(plan)
     if partitions == 1:
-        return uncut(sample, partitions, kept)
+        return by_time(sample, partitions, kept)
     if kept == "either":
         layout = chosen(sample, partitions, kept, division)
         if _is_even(layout):
