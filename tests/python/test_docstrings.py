@@ -120,10 +120,14 @@ SEVERAL_TEXTS = {
         "where": (2, "the first and the last row may be null"),
     },
     "spark/joins.py": {
+        "aggs": (2, "functions see partners by time or by start"),
+        "closed": (2, "which ends of an interval of times, and the ends of rows that have one"),
         "columns": (2, "of pairs or beside functions, and of a row and its partner"),
         "how": (2, "an as-of join keeps left rows only"),
-        "on": (2, "the times of two inputs, and the values of a band"),
-        "parallelism": (3, "slices are of time or of values, or get the nearest rows only"),
+        "on": (3, "the times of two inputs, the values of a band, and starts and ends"),
+        "parallelism": (4, "slices are of time or of values, or get the nearest rows only"),
+        "partitions": (2, "tables alone have no buckets that outlive a restart"),
+        "right_df": (2, "rows that overlap are those of tables"),
     },
 }
 # Only `tidegate.explain` calls these.

@@ -88,7 +88,7 @@ def through_tasks(left, right, query, layout, cuts) -> tuple[pa.Table, int]:
     )
     packs = []
     for side, rows in ((LEFT, left), (RIGHT, right)):
-        packer = Packer(layout, side, 0, TimeAxis(days=False), 1)
+        packer = Packer(layout, side, 0, TimeAxis(days=False), extra=1)
         work = packer.run
         if side == RIGHT:
             work = PartialsPacker(packer, parts, right.schema, tuple(by or ()), None).run

@@ -23,6 +23,9 @@ all left rows of a slice of time travel as one row a key.
 The same holds for `asof_join`, where a slice of time gets copies of the nearest right rows of each
 key outside it, and no others.
 
+Rows of `overlap_join` have lengths of their own. Heavy keys are cut by time, too, and a row goes to
+the slices where rows may start that it overlaps, or, for pairs alone, to those that it covers.
+
 An aggregation sends rows in the same way, or, where results do not depend on the order of rows,
 aggregates by slice of time, made by the tasks that read the inputs.
 
@@ -73,7 +76,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tidegate.spark.driver.aggregate import aggregated
 from tidegate.spark.driver.explain import aggregate_described, described
-from tidegate.spark.joins import asof_join, band_join, interval_join, window_join
+from tidegate.spark.joins import asof_join, band_join, interval_join, overlap_join, window_join
 from tidegate.spark.plan.aggregate import AggregatePlan
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.query import JoinQuery
@@ -90,7 +93,15 @@ if TYPE_CHECKING:
     from tidegate.spark.worker.task import Then
     from tidegate.types import Length
 
-__all__ = ["aggregate", "asof_join", "band_join", "explain", "interval_join", "window_join"]
+__all__ = [
+    "aggregate",
+    "asof_join",
+    "band_join",
+    "explain",
+    "interval_join",
+    "overlap_join",
+    "window_join",
+]
 
 # Arguments that change nothing about the plan.
 _AFTERWARDS = ("then", "then_schema")
@@ -218,7 +229,8 @@ def explain(
 
     Args:
         function: `tidegate.spark.interval_join`, `tidegate.spark.window_join`,
-            `tidegate.spark.band_join`, `tidegate.spark.asof_join` or `tidegate.spark.aggregate`.
+            `tidegate.spark.band_join`, `tidegate.spark.asof_join`, `tidegate.spark.overlap_join` or
+            `tidegate.spark.aggregate`.
         *inputs: The inputs of the function: both sides of a join, or the streams of an aggregation.
         **arguments: The other arguments of the function.
 
@@ -239,10 +251,11 @@ def explain(
           placed     left rows stay in their partitions
           because    right has 16,000 bytes, at most 64.0 MB
     """
-    if function not in (interval_join, window_join, band_join, asof_join, aggregate):
+    known = (interval_join, window_join, band_join, asof_join, overlap_join, aggregate)
+    if function not in known:
         message = "function: expected tidegate.spark.interval_join, tidegate.spark.window_join, "
-        message += "tidegate.spark.band_join, tidegate.spark.asof_join or "
-        message += f"tidegate.spark.aggregate, got {function!r}"
+        message += "tidegate.spark.band_join, tidegate.spark.asof_join, "
+        message += f"tidegate.spark.overlap_join or tidegate.spark.aggregate, got {function!r}"
         raise TypeError(message)
     # `bind` refuses an argument that the function does not have, and names a missing argument.
     call = inspect.signature(function).bind(*inputs, **arguments)

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
         AsofHow,
         Bound,
         Closed,
+        ClosedEnds,
         How,
+        IntervalNames,
         KeyNames,
+        Length,
         Names,
         Strategy,
         Window,
@@ -611,5 +614,158 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         partitions=partitions,
         parallelism=parallelism,
         late_as=late_as,
+    )
+    return joined(plan, then, then_schema)
+
+
+def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
+    left_df: DataFrame,
+    right_df: DataFrame,
+    *,
+    on: IntervalNames,
+    by: KeyNames | None = None,
+    where: tidegate.Expr | str | None = None,
+    how: How | None = None,
+    aggs: Mapping[str, tidegate.agg.Aggregate] | None = None,
+    closed: ClosedEnds = "both",
+    min_overlap: Length | None = None,
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    partitions: int | None = None,
+    parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"] = "auto",
+    then: Then | None = None,
+    then_schema: StructType | str | None = None,
+) -> DataFrame:
+    """Pair the rows of two DataFrames whose intervals overlap.
+
+    Each row has a start and an end. `(l, r)` is a pair when the keys are equal,
+    `l.start <= r.end`, `r.start <= l.end` and `where` holds. With `closed="left"`, `<` stands for
+    `<=`. A null start or end overlaps nothing. The result has the rows of `tidegate.overlap_join`,
+    in no particular order.
+
+    Both sides are tables. Join the rows of a stream inside `foreachBatch`, where each micro-batch
+    is a table.
+
+    Example:
+        >>> alarms = spark.createDataFrame(
+        ...     [("A", 10, 15), ("B", 20, 29), ("C", 50, 60)], ["alarm", "start", "end"]
+        ... )
+        >>> jobs = spark.createDataFrame(
+        ...     [("x", 0, 30), ("y", 12, 14), ("z", 15, 20)], ["job", "start", "end"]
+        ... )
+        >>> found = tidegate.spark.overlap_join(
+        ...     alarms, jobs, on=("start", "end"), columns=["alarm", "job"], how="left"
+        ... )
+        >>> found.orderBy("alarm", "job").show()
+        +-----+----+
+        |alarm| job|
+        +-----+----+
+        |    A|   x|
+        |    A|   y|
+        |    A|   z|
+        |    B|   x|
+        |    B|   z|
+        |    C|NULL|
+        +-----+----+
+        <BLANKLINE>
+
+        Points in intervals:
+
+        >>> readings = spark.createDataFrame([(13, 1.5), (40, 2.5)], ["ts", "value"])
+        >>> found = tidegate.spark.overlap_join(
+        ...     readings, jobs, on=(("ts", "ts"), ("start", "end")),
+        ...     aggs={"jobs": tidegate.agg.count()},
+        ... )
+        >>> found.orderBy("ts").show()
+        +---+-----+----+
+        | ts|value|jobs|
+        +---+-----+----+
+        | 13|  1.5|   2|
+        | 40|  2.5|   0|
+        +---+-----+----+
+        <BLANKLINE>
+
+    Args:
+        left_df: The left side.
+        right_df: The right side.
+        on: The start and the end column of both sides, or a pair of names for each side, as in
+            `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
+            it lies in. The columns are timestamps, timestamps_ntz, dates or integers.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. A null key matches nothing. Without keys,
+            any two rows may pair.
+        where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
+            `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
+            comes once, with the values of these functions of its partners, the right rows that it
+            would pair with. A function sees partners by their starts. Spark keeps no order of rows,
+            so that right rows of equal start come in the order of their values: by the columns that
+            the join reads, in the order of the DataFrame, and nulls last. Columns that do not
+            compare (arrays, maps, structs) take no part: of rows that differ in these alone, the
+            row that arrives first is the first.
+        closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
+            ends do not belong to them; an empty interval then overlaps nothing.
+        min_overlap: The least length of the part that the two have in common: a duration, or an
+            integer where the columns are integers. None takes any, a single point too.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
+            columns do not travel at all. None takes all.
+        partitions: The number of partitions. None takes enough for the cores and the rows. A side
+            that is not moved keeps its own partitions, unless they are more.
+        parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
+            to every task, however large. This is useful if Spark cannot tell that the side is
+            small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
+            makes one heavy task. `time`: slices of time. Rows go to each slice that they may have
+            partners in. `hybrid`: buckets of keys, of which the heavy ones are cut by time. `auto`:
+            `broadcast` if a side is small, otherwise the division whose fullest partition is
+            smallest in a sample.
+        then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
+            and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
+            aggregate must be finished by a `groupBy` of its partial results.
+        then_schema: The Spark schema of what `then` returns, as a `StructType` or text such as
+            `"origin string, flights bigint"`.
+
+    Returns:
+        A DataFrame of the left columns, then the right ones (left only, for semi and anti). With
+        `aggs`, of the left columns, then one column a function. Without partners counts are 0, and
+        other functions are null.
+
+    Raises:
+        tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
+        tidegate.TidegateError: Another argument is unfit, or a side is a stream. A row starts after
+            it ends in a side that is sent whole. Elsewhere the task that meets such a row finds it,
+            so Spark raises when the DataFrame is used.
+
+    Note:
+        Times are compared exactly, in the finest unit of the four columns. In an inner join, a row
+        goes to the slices of time that it covers, so that a few very long rows cost a few copies.
+        The other joins need all partners of a row in one task. So they send partners to the slice
+        where the row starts, and very long rows have slices of their own, which may cost a second
+        copy of the other side. For these joins one more job finds the longest row, unless keys
+        divide the rows evenly or the rows are points. If a DataFrame gives a longer row when it is
+        read again, the task that meets the row raises.
+    """
+    arguments = {
+        "on": on,
+        "by": by,
+        "where": where,
+        "how": how,
+        "aggs": aggs,
+        "closed": closed,
+        "min_overlap": min_overlap,
+        "suffix": suffix,
+    }
+    plan = Plan.of(
+        left_df,
+        right_df,
+        JoinQuery("overlap_join", arguments),
+        columns=columns,
+        partitions=partitions,
+        parallelism=parallelism,
     )
     return joined(plan, then, then_schema)

@@ -6,6 +6,7 @@
 - `bins.py`: a join of Spark's own, by equal keys and bins of time.
 - `whole.py`: a small side, collected once and sent whole to every task.
 - `division.py`: samples of rows, and the layout that suits them.
+- `overlap.py`: the same of rows that have a start and an end.
 - `explain.py`: the text that tells the route.
 - `jobs.py`: the names of our jobs in Spark's user interface.
 """

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import (
+    DataType,
     DateType,
     IntegralType,
     LongType,
@@ -159,13 +160,18 @@ def _is_kept(side: Input) -> bool:
 
 def _number(mine: Input, other: Input, time: Column) -> Column:
     """The time as an integer: days if both sides have dates, or microseconds."""
-    kind = mine.value_type
+    kinds = mine.value_type, other.value_type
+    return number(time, kinds[0], in_days=all(isinstance(kind, DateType) for kind in kinds))
+
+
+def number(time: Column, kind: DataType, *, in_days: bool) -> Column:
+    """A time of a type as an integer: as it is, in days, or in microseconds."""
     if isinstance(kind, IntegralType):
         return time.cast(LongType())
     if isinstance(kind, TimestampType):
         return F.unix_micros(time)
     days = F.unix_date(time.cast(DateType())).cast(LongType())
-    if isinstance(kind, DateType) and isinstance(other.value_type, DateType):
+    if in_days:
         return days
     far = F.raise_error(F.lit("a date is too far away to be compared with a timestamp"))
     fits = F.abs(days) <= _LARGEST // _DAY

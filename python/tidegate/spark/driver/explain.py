@@ -9,14 +9,22 @@ from pyspark.sql.types import DateType, IntegralType
 import tidegate
 from tidegate.spark.driver.bins import hashed, told
 from tidegate.spark.driver.join import places_rows
-from tidegate.spark.driver.route import Binned, Broadcast, Streamed, of_aggregation, of_join
+from tidegate.spark.driver.route import (
+    Binned,
+    Broadcast,
+    Overlapped,
+    Streamed,
+    of_aggregation,
+    of_join,
+)
 from tidegate.spark.layout.cycle import WIDTHS, Cycle
+from tidegate.spark.layout.overlap import BOTH, OverlapLayout
 from tidegate.spark.plan.checks import empty
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:
     from tidegate.spark.driver.whole import Whole
-    from tidegate.spark.layout.layout import Layout
+    from tidegate.spark.layout.layout import Layout, Places
     from tidegate.spark.plan.aggregate import AggregatePlan
     from tidegate.spark.plan.join import Plan
 
@@ -52,6 +60,8 @@ def described(plan: Plan, *, fused: bool = False) -> str:
         lines += _binned(plan, way)
     elif isinstance(way, Broadcast):
         lines += _broadcast(way.whole)
+    elif isinstance(way, Overlapped):
+        lines += [*_shuffled(way.layout), *_layers(way.layout)]
     else:
         lines += _shuffled(way.layout, plan.query.divided)
         if plan.right_where is not None:
@@ -170,7 +180,28 @@ def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
     ]
 
 
-def _shuffled(layout: Layout, what: str = "time") -> list[str]:
+def _layers(layout: OverlapLayout) -> list[str]:
+    """Where the rows of a cut bucket go, and the layers of the most heavily cut one."""
+    layers = max(layout.layers, key=lambda one: sum(len(layer.cut.partitions) for layer in one))
+    if not layout.is_cut:
+        return []
+    lines = []
+    for layer in layers:
+        slices = len(layer.cut.borders) + 1
+        every = "1 slice" if slices == 1 else f"{slices} slices"
+        if layer.side == BOTH:
+            lines.append(f"  layer      {every}: rows of both sides go to those that they cover")
+            continue
+        length = "of any length"
+        if layer.longest is not None:
+            length = f"up to {layer.longest:,} steps long"
+        name, other = NAMES[layer.side], NAMES[1 - layer.side]
+        text = f"{every}: {name} rows {length} go where they start, {other} rows to all that"
+        lines.append(f"  layer      {text} may have partners")
+    return lines
+
+
+def _shuffled(layout: Places, what: str = "time") -> list[str]:
     placed = "by partition number (repartitionById)"
     if not places_rows():
         placed = "by a number that hashes to the partition's"
@@ -185,12 +216,14 @@ def _shuffled(layout: Layout, what: str = "time") -> list[str]:
     return [*lines, f"  placed     {placed}"]
 
 
-def _division(layout: Layout, what: str) -> str:
+def _division(layout: Places, what: str) -> str:
     if isinstance(layout, Cycle):
         keys = "key and " if len(layout.buckets) > 1 else ""
         text = f"by {keys}{what}: slices {WIDTHS} times as wide as pairs reach, in turn to "
         return f"{text}{layout.partitions} buckets"
     slices = [len(bucket.borders) + 1 for bucket in layout.buckets]
+    if isinstance(layout, OverlapLayout):
+        slices = [sum(len(layer.cut.borders) + 1 for layer in one) for one in layout.layers]
     cut = [count for count in slices if count > 1]
     pieces = sum(len(bucket.partitions) for bucket in layout.buckets) - sum(slices)
     heavy = f", heavy ones in {pieces} more pieces by row" if pieces else ""

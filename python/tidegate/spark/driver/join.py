@@ -14,15 +14,16 @@ from tidegate.spark.driver.route import Binned, Broadcast, Streamed, of_join
 from tidegate.spark.driver.whole import joined as whole_joined
 from tidegate.spark.query.schema import arrow, struct
 from tidegate.spark.stream.join import joined as stream_joined
+from tidegate.spark.worker.overlap import OverlapTask
 from tidegate.spark.worker.pack import LEFT, RIGHT
 from tidegate.spark.worker.partials import PartialsTask
-from tidegate.spark.worker.task import Call, Output, Then, on_worker
+from tidegate.spark.worker.task import Call, Output, Task, Then, on_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from tidegate.spark.layout.layout import Layout
+    from tidegate.spark.layout.layout import Places
     from tidegate.spark.plan.join import Plan
 
 
@@ -43,9 +44,13 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
     if plan.right_where is not None:
         # The tasks that send right rows have tested them.
         call = replace(call, arguments={**arguments, "where": None})
-    home = _home_names(plan) if layout.reports_at_home else None
     schemas = plan.columns.left, plan.columns.right
-    task = PartialsTask(schemas, home, call, plan.order, plan.parts)
+    task: Task
+    if layout.reports_at_home and plan.query.how == "inner":
+        task = OverlapTask(schemas, None, call)
+    else:
+        home = _home_names(plan) if layout.reports_at_home else None
+        task = PartialsTask(schemas, home, call, plan.order, plan.parts)
     packs = plan.packed(LEFT, layout).union(plan.packed(RIGHT, layout))
     placed = in_partitions(packs, layout)
     return placed.mapInArrow(on_worker(task.run, "tidegate_join"), schema)
@@ -76,7 +81,7 @@ def outgoing(
     return schema, Output(names, then, arrow(session, schema))
 
 
-def in_partitions(packs: DataFrame, layout: Layout) -> DataFrame:
+def in_partitions(packs: DataFrame, layout: Places) -> DataFrame:
     """The packs in Spark partitions, one for each partition of the layout."""
     if places_rows():
         return packs.repartitionById(layout.partitions, "partition")

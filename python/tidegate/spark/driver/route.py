@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import tidegate
-from tidegate.spark.driver import division
+from tidegate.spark.driver import division, overlap
 from tidegate.spark.driver.bins import hashed, told, weighed
 from tidegate.spark.driver.whole import Whole, chosen
 from tidegate.spark.stream import aggregate as stream_aggregate
@@ -14,6 +14,7 @@ from tidegate.spark.stream import join as stream_join
 if TYPE_CHECKING:
     from tidegate.spark.layout.bins import Bins, Costs
     from tidegate.spark.layout.layout import Layout
+    from tidegate.spark.layout.overlap import OverlapLayout
     from tidegate.spark.plan.aggregate import AggregatePlan
     from tidegate.spark.plan.join import Plan
 
@@ -34,6 +35,13 @@ class Shuffled(NamedTuple):
     of_bins: str | None = None
 
 
+class Overlapped(NamedTuple):
+    """Rows with a start and an end are packed and shuffled, and no side is sent whole: why not."""
+
+    layout: OverlapLayout
+    reason: str
+
+
 class Binned(NamedTuple):
     """Spark joins equal keys and bins of time by itself, for a reason."""
 
@@ -48,7 +56,10 @@ class Streamed(NamedTuple):
     layout: Layout
 
 
-def of_join(plan: Plan, *, fused: bool = False) -> Broadcast | Shuffled | Binned | Streamed:
+Way = Broadcast | Shuffled | Overlapped | Binned | Streamed
+
+
+def of_join(plan: Plan, *, fused: bool = False) -> Way:
     """The way of a join. Of tables, a small side is collected, or rows are sampled.
 
     `fused` says whether a function takes the result in the same call.
@@ -62,6 +73,13 @@ def of_join(plan: Plan, *, fused: bool = False) -> Broadcast | Shuffled | Binned
     whole, reason = chosen(plan)
     if whole is not None:
         return Broadcast(whole, reason)
+    if plan.query.is_overlap:
+        return Overlapped(overlap.of_join(plan), reason)
+    return _of_both(plan, reason, fused=fused)
+
+
+def _of_both(plan: Plan, reason: str, *, fused: bool) -> Shuffled | Binned:
+    """The way of a join of tables whose rows have one time, where neither is sent whole."""
     if plan.parallelism == "bins":
         return Binned(*weighed(plan, division.sample_of_join(plan)), reason)
     if plan.parallelism != "auto":

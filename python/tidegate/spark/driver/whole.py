@@ -7,6 +7,7 @@ reach only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.layout import Integers, Reach
     from tidegate.spark.plan.join import Plan
     from tidegate.spark.query.axis import Axis
+    from tidegate.spark.worker.overlap import StartsAndEnds
     from tidegate.spark.worker.task import Batches, Call
 
 # Bytes of a side that is sent whole without being asked for. Each Python worker holds them.
@@ -170,7 +172,9 @@ def _collected(plan: Plan, side: int, most: int | None = None) -> Whole:
     table = rows.rename_columns(plan.columns.of(side).names).combine_chunks()
     sides = [plan.columns.of(one).empty_table() for one in (LEFT, RIGHT)]
     sides[side] = table
-    # Refuses a row without a time, as otherwise the task does that meets it.
+    # Refuses a row without a time, or a start after its end, as the task does that meets it.
+    if plan.query.is_overlap:
+        plan.intervals(side).of(table)
     arguments = {**plan.query.arguments, "columns": list(plan.columns.native)}
     native_joined(plan.query.function, sides[LEFT], sides[RIGHT], arguments).close()
     if side == RIGHT and plan.order is not None:
@@ -184,14 +188,12 @@ def _collected(plan: Plan, side: int, most: int | None = None) -> Whole:
 def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFrame:
     """The join as a DataFrame of the other side's partitions."""
     session = plan.left.sparkSession
-    mine, other = plan.inputs[whole.side], plan.inputs[1 - whole.side]
+    other = plan.inputs[1 - whole.side]
     task = _Task(
         whole=session.sparkContext.broadcast(_stream(whole.rows)),
         side=whole.side,
-        times=(mine.on, other.on),
+        near=_near(plan, whole.side),
         schema=plan.columns.of(1 - whole.side),
-        reach=plan.reach,
-        axis=plan.axis,
         call=call,
     )
     rows = other.frame if plan.keeps[1 - whole.side] else other.without_unmatchable()
@@ -230,21 +232,71 @@ class _Task:
 
     whole: Broadcast[bytes]
     side: int
-    times: tuple[int, int]
+    near: _Within | _Overlapping
     schema: pa.Schema
-    reach: Reach
-    axis: Axis
     call: Call
 
     def run(self, batches: Batches) -> Batches:
         """Join the rows of a Spark partition, some at a time."""
         whole = pa.ipc.open_stream(self.whole.value).read_all()
-        times = self.axis.integers(whole.column(self.times[0]))
+        part_for = self.near.parts(whole)
         for rows in _chunks(batches):
             mine = rows.rename_columns(self.schema.names).combine_chunks()
-            reached = self.axis.integers(mine.column(self.times[1]))
-            part = whole.slice(*near(self.reach, self.side, times, reached))
+            part = whole.slice(*part_for(mine))
             yield from self.call.run(*((mine, part) if self.side == RIGHT else (part, mine)))
+
+
+Part = Callable[[pa.Table], tuple[int, int]]
+
+
+def _near(plan: Plan, side: int) -> _Within | _Overlapping:
+    """What finds the rows of the whole side that rows of the other need."""
+    mine, other = plan.inputs[side], plan.inputs[1 - side]
+    if plan.query.is_overlap:
+        return _Overlapping(plan.intervals(side), plan.intervals(1 - side))
+    return _Within(plan.reach, plan.axis, side, (mine.on, other.on))
+
+
+@dataclass(frozen=True)
+class _Within:
+    """Finds the rows of the whole side that are within reach, as it is sent to the workers."""
+
+    reach: Reach
+    axis: Axis
+    side: int
+    columns: tuple[int, int]
+
+    def parts(self, whole: pa.Table) -> Part:
+        """What says where the rows begin that others need, and how many they are."""
+        times = self.axis.integers(whole.column(self.columns[0]))
+
+        def part(rows: pa.Table) -> tuple[int, int]:
+            reached = self.axis.integers(rows.column(self.columns[1]))
+            return near(self.reach, self.side, times, reached)
+
+        return part
+
+
+@dataclass(frozen=True)
+class _Overlapping:
+    """Finds the rows of the whole side that may overlap others, likewise."""
+
+    whole: StartsAndEnds
+    other: StartsAndEnds
+
+    def parts(self, whole: pa.Table) -> Part:
+        """What says where the rows begin that others need, and how many they are."""
+        starts, ends = self.whole.of(whole)
+        # Rows are in the order of their starts. Before a place, none ends after this.
+        latest = np.maximum.accumulate(ends)
+
+        def part(rows: pa.Table) -> tuple[int, int]:
+            first, last = self.other.of(rows)
+            begin = int(np.searchsorted(latest, first.min()))
+            end = int(np.searchsorted(starts, last.max(), side="right"))
+            return begin, max(0, end - begin)
+
+        return part
 
 
 def near(reach: Reach, side: int, whole: Integers, times: Integers) -> tuple[int, int]:

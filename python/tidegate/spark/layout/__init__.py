@@ -2,7 +2,9 @@
 
 - `layout.py`: buckets of keys and slices of time, and the slices of a row.
 - `nearest.py`: the rows that a slice needs of others, where a row has one partner.
+- `overlap.py`: the slices of a row that has a start and an end.
 - `balance.py`: the layout that suits a sample of rows.
+- `lengths.py`: the layout that suits a sample of rows with a start and an end.
 - `bins.py`: bins of time for a join of Spark's own, and what it costs.
 - `cycle.py`: the layout of streams without a key.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Division = Literal["auto", "key", "time", "hybrid"]
 
 # A partition may hold this multiple of the mean. Below 1.1 the noise of the sample decides.
-_BALANCED = 1.1
+BALANCED = 1.1
 
 # Heavy slices are cut into pieces if a partition holds this multiple of the mean, and so many
 # standard deviations more of what the sample says of a mean partition.
@@ -29,7 +29,7 @@ _HEAVY = 1.2
 _DEVIATIONS = 4
 
 # Buckets a partition: enough that uncut buckets alone can be spread evenly.
-_BUCKETS = 8
+BUCKETS = 8
 
 # Splits tried beyond the splits that the frequencies ask for. More gained nothing on Zipf keys.
 _ROUNDS = 16
@@ -70,16 +70,16 @@ def chosen(
     by_time_alone = by_time(sample, partitions, copied, reach)
     if division == "time":
         return by_time_alone
-    cut = hybrid(sample, partitions, copied, reach, most=partitions)
+    divided = hybrid(sample, partitions, copied, reach, most=partitions)
     if division == "hybrid":
-        return cut
+        return divided
     uncut = hybrid(sample, partitions, copied, reach, most=1)
-    return min(uncut, cut, by_time_alone, key=lambda layout: layout.cost)
+    return min(uncut, divided, by_time_alone, key=lambda layout: layout.cost)
 
 
 def by_time(sample: Sample, partitions: int, copied: Copied, reach: Reach) -> Layout:
     """One bucket for all keys, cut into a slice a partition."""
-    bucket = _cut(_centres(sample, reach), tuple(range(partitions)))
+    bucket = cut(_centres(sample, reach), tuple(range(partitions)))
     return _evened(_measured(Layout(partitions, (bucket,), copied, reach), sample), sample)
 
 
@@ -87,6 +87,34 @@ def hybrid(sample: Sample, partitions: int, copied: Copied, reach: Reach, *, mos
     """Buckets of keys, the heavy ones cut by time until no partition has more than its share.
 
     A bucket is cut into at most `most` slices, and what they are too heavy for into pieces.
+    """
+    loads = _bucket_loads(sample, BUCKETS * partitions, copied, reach)
+    best = spread_out(loads, partitions, BALANCED * sample.rows / partitions, most)
+    buckets = tuple(
+        cut(_centres(sample.of_bucket(b, len(best)), reach), homes) for b, homes in enumerate(best)
+    )
+    layout = _measured(Layout(partitions, buckets, copied, reach), sample)
+    return layout if most == 1 else _evened(layout, sample)
+
+
+class Divisible(Protocol):
+    """Rows that can be divided."""
+
+    def piece(self, degree: int) -> float:
+        """Rows of one of `degree` pieces."""
+
+
+class Load(Divisible, Protocol):
+    """Rows of a bucket."""
+
+    def degree(self, share: float, most: int) -> int:
+        """Fewest slices of at most `share` rows each, or as many as make them smallest."""
+
+
+def spread_out(
+    loads: Sequence[Load], partitions: int, share: float, most: int
+) -> list[tuple[int, ...]]:
+    """The partitions of each bucket's slices, so that none has more than its share of rows.
 
     Algorithm 1 of PPOIJ (Mencagli et al., DEBS 2025), which assigns keys in falling order of
     frequency to the least loaded replica and splits keys over more replicas until the load is
@@ -99,8 +127,6 @@ def hybrid(sample: Sample, partitions: int, copied: Copied, reach: Reach, *, mos
        largest slice in the fullest partition is split here, and the assignment is made afresh, so
        that a key is not split for another key's load.
     """
-    share = _BALANCED * sample.rows / partitions
-    loads = _bucket_loads(sample, _BUCKETS * partitions, copied, reach)
     degrees = [load.degree(share, most) for load in loads]
     best: list[tuple[int, ...]] = []
     lowest = float("inf")
@@ -114,11 +140,7 @@ def hybrid(sample: Sample, partitions: int, copied: Copied, reach: Reach, *, mos
         if fullest <= share or not inside:
             break
         degrees[max(inside, key=lambda b: loads[b].piece(degrees[b]))] += 1
-    buckets = tuple(
-        _cut(_centres(sample.of_bucket(b, len(best)), reach), homes) for b, homes in enumerate(best)
-    )
-    layout = _measured(Layout(partitions, buckets, copied, reach), sample)
-    return layout if most == 1 else _evened(layout, sample)
+    return best
 
 
 @dataclass(frozen=True)
@@ -159,7 +181,7 @@ def _bucket_loads(sample: Sample, count: int, copied: Copied, reach: Reach) -> l
 
 
 def _assign(
-    loads: Sequence[_Load | _Slice], degrees: list[int], partitions: int
+    loads: Sequence[Divisible], degrees: list[int], partitions: int
 ) -> tuple[list[tuple[int, ...]], list[float]]:
     """Largest slices first, each to the least loaded partition that has none of its bucket.
 
@@ -191,7 +213,7 @@ def _centres(sample: Sample, reach: Reach) -> Integers:
     return np.concatenate([sample.left_time, *(right - move for move in moves)])
 
 
-def _cut(times: Integers, homes: tuple[int, ...]) -> Bucket:
+def cut(times: Integers, homes: tuple[int, ...]) -> Bucket:
     """Slices that hold equal numbers of `times`; fewer of them where ties leave no border."""
     if len(times) == 0 or len(homes) == 1:
         return Bucket(homes[:1])
@@ -221,8 +243,8 @@ def _evened(layout: Layout, sample: Sample) -> Layout:
     spread = _DEVIATIONS * math.sqrt(mean * sample.weight)
     if layout.copied == "both" or layout.fullest <= _HEAVY * mean + spread:
         return layout
-    cut = _measured(replace(layout, buckets=_in_pieces(layout, sample)), sample)
-    return min(layout, cut, key=lambda one: one.cost)
+    divided = _measured(replace(layout, buckets=_in_pieces(layout, sample)), sample)
+    return min(layout, divided, key=lambda one: one.cost)
 
 
 def _in_pieces(layout: Layout, sample: Sample) -> tuple[Bucket, ...]:
@@ -233,7 +255,7 @@ def _in_pieces(layout: Layout, sample: Sample) -> tuple[Bucket, ...]:
     ]
     homes, copies = reversed(rows) if layout.copied == "left" else rows
     partitions = layout.partitions
-    share = max(1.0, _BALANCED * layout.sent / partitions)
+    share = max(1.0, BALANCED * layout.sent / partitions)
     slices = [_Slice(float(home), float(copy)) for home, copy in zip(homes, copies, strict=True)]
     pieces = [min(partitions, max(1, round(one.rows / share))) for one in slices]
     best: list[tuple[int, ...]] = []
@@ -248,7 +270,7 @@ def _in_pieces(layout: Layout, sample: Sample) -> tuple[Bucket, ...]:
         inside = [
             at for at, place in enumerate(places) if worst in place and len(place) < partitions
         ]
-        if fullest <= _BALANCED * sum(full) / partitions or not inside:
+        if fullest <= BALANCED * sum(full) / partitions or not inside:
             break
         pieces[max(inside, key=lambda at: slices[at].piece(pieces[at]))] += 1
     placed = iter(best)

@@ -40,7 +40,8 @@ several slices, and gets a row that is copied to more than one of them once. Whe
 copied, slices have one piece, since a row without a match could not be told.
 
 Nearest rows. Where a left row has one partner, the nearest right row of its key, most of the halo
-can stay away: `nearest.py` says which rows are copied then.
+can stay away: `nearest.py` says which rows are copied then. Where rows have a start and an end,
+`overlap.py` says where they go.
 
 Partial rows. Where a left row comes with functions of its partners, a right row need not be told
 from others in a slice of which it pairs with every left row: `covered` says which slices these are,
@@ -49,7 +50,7 @@ and `worker/partials.py` what travels to them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -130,11 +131,20 @@ class Bucket:
     pieces: tuple[int, ...] = ()
 
     def slices(
-        self, times: Integers, span: Span, hashes: Integers | None = None
+        self,
+        times: Integers,
+        span: Span,
+        hashes: Integers | None = None,
+        ends: Integers | None = None,
     ) -> tuple[Integers, Integers]:
-        """First and last slice of each row, or of their pieces; `hashes` are the rows'."""
+        """First and last slice of each row, or of their pieces; `hashes` are the rows'.
+
+        The last slice is that of `ends`, if a row has one time for its first and one for its last.
+        """
         first = self._slice_of(times, span.first, 0)
-        last = self._slice_of(times, span.last, len(self.borders)) if span.copied else first
+        last = first
+        if span.copied:
+            last = self._slice_of(times if ends is None else ends, span.last, len(self.borders))
         if not self.pieces or hashes is None:
             return first, last
         counts = np.array(self.pieces)
@@ -153,16 +163,19 @@ class Bucket:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Every bucket's place, and the sample's rows: of both inputs, as sent, in the fullest one."""
+class Places:
+    """Buckets with their places, and the sample's rows: of both inputs, as sent, in the fullest."""
 
     partitions: int
     buckets: tuple[Bucket, ...]
-    copied: Copied
-    reach: Reach
-    rows: float = 0.0
-    sent: float = 0.0
-    fullest: float = 0.0
+    rows: float = field(default=0.0, kw_only=True)
+    sent: float = field(default=0.0, kw_only=True)
+    fullest: float = field(default=0.0, kw_only=True)
+
+    @property
+    def keys(self) -> int:
+        """The number that a hash of the key is taken modulo."""
+        return len(self.buckets)
 
     @property
     def is_cut(self) -> bool:
@@ -173,6 +186,50 @@ class Layout:
     def has_pieces(self) -> bool:
         """Whether any slice has several pieces."""
         return any(bucket.pieces for bucket in self.buckets)
+
+    @property
+    def reports_at_home(self) -> bool:
+        """Whether both sides are copied, so that a partition must tell rows at home from copies."""
+        raise NotImplementedError
+
+    @cached_property
+    def partition_of(self) -> Integers:
+        """Partition of each slice, slices being numbered over all buckets."""
+        return np.array([p for bucket in self.buckets for p in bucket.partitions], dtype=np.int64)
+
+    def between(
+        self,
+        bucket: Integers,
+        times: Integers,
+        span: Span,
+        hashes: Integers | None,
+        ends: Integers | None = None,
+    ) -> tuple[Integers, Integers]:
+        """First and last slice of each row, slices and pieces being numbered over all buckets."""
+        counts = np.array([len(bucket.partitions) for bucket in self.buckets])
+        first = (np.cumsum(counts) - counts)[bucket]
+        last = first.copy()
+        for number in np.flatnonzero(counts > 1):
+            rows = np.flatnonzero(bucket == number)
+            of_rows = None if hashes is None else hashes[rows]
+            until = None if ends is None else ends[rows]
+            firsts, lasts = self.buckets[number].slices(times[rows], span, of_rows, until)
+            first[rows] += firsts
+            last[rows] += lasts
+        return first, last
+
+    @property
+    def cost(self) -> float:
+        """Rows of a mean partition plus rows of the fullest: all the work, and the wait for it."""
+        return self.sent / self.partitions + self.fullest
+
+
+@dataclass(frozen=True)
+class Layout(Places):
+    """The places of rows that have one time, by how far pairs reach for each other."""
+
+    copied: Copied
+    reach: Reach
 
     @property
     def reports_at_home(self) -> bool:
@@ -189,25 +246,11 @@ class Layout:
         """Where a right row goes."""
         return self.reach.right_span(copied=self.copied != "left")
 
-    @cached_property
-    def partition_of(self) -> Integers:
-        """Partition of each slice, slices being numbered over all buckets."""
-        return np.array([p for bucket in self.buckets for p in bucket.partitions], dtype=np.int64)
-
     def slices(
         self, bucket: Integers, times: Integers, span: Span, hashes: Integers | None
     ) -> tuple[Integers, Integers]:
         """First and last slice of each row, slices and pieces being numbered over all buckets."""
-        counts = np.array([len(bucket.partitions) for bucket in self.buckets])
-        first = (np.cumsum(counts) - counts)[bucket]
-        last = first.copy()
-        for number in np.flatnonzero(counts > 1):
-            rows = np.flatnonzero(bucket == number)
-            of_rows = None if hashes is None else hashes[rows]
-            firsts, lasts = self.buckets[number].slices(times[rows], span, of_rows)
-            first[rows] += firsts
-            last[rows] += lasts
-        return first, last
+        return self.between(bucket, times, span, hashes)
 
     def covered(self, first: Integers, last: Integers) -> tuple[Integers, Integers]:
         """Of the slices of a right row, the first and last of which it pairs with all left rows.
@@ -231,11 +274,6 @@ class Layout:
                 last[partition] = number
                 number += 1
         return found
-
-    @property
-    def cost(self) -> float:
-        """Rows of a mean partition plus rows of the fullest: all the work, and the wait for it."""
-        return self.sent / self.partitions + self.fullest
 
 
 def by_key(partitions: int, copied: Copied, reach: Reach) -> Layout:

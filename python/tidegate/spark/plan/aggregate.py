@@ -136,7 +136,7 @@ class AggregatePlan:
         """The rows of all streams, and the columns that travel."""
         numbered = [self._numbered(frame, number) for number, frame in enumerate(self.frames)]
         rows = reduce(DataFrame.union, numbered)
-        return Input.of(rows, self.names, self.aggregation.on, self.aggregation.by, ())
+        return Input.of(rows, self.names, [self.aggregation.on], self.aggregation.by)
 
     def _numbered(self, frame: DataFrame, number: int) -> DataFrame:
         # By position, so that no name needs quotes.
@@ -227,7 +227,7 @@ class AggregatePlan:
             more = () if owner is None else (owner,)
             rows = rows.select("*", *(bucket.alias(name) for name in (*more, "bucket")))
         extra = 1 if buckets > 1 else 0
-        packer = Packer(layout, RIGHT, self.input.on, TimeAxis(self.in_days), extra)
+        packer = Packer(layout, RIGHT, self.input.on, TimeAxis(self.in_days), extra=extra)
         if not self.sends_slices:
             return rows.mapInArrow(on_worker(packer.run, "tidegate_pack_rows"), PACKS)
         slices, _ = self.by_slice

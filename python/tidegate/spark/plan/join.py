@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 import tidegate
+from tidegate.spark.layout.overlap import OverlapLayout
 from tidegate.spark.plan.bins import exact_ends, unfit
 from tidegate.spark.plan.checks import check_division, check_late_as, empty
 from tidegate.spark.plan.streams import check_host, check_watermark
@@ -18,12 +19,13 @@ from tidegate.spark.query.input import Input, check_frames, check_keys
 from tidegate.spark.query.schema import Origin, aggregate_fields, spark_schema
 from tidegate.spark.worker.nearest import NearestPacker, RightWhere
 from tidegate.spark.worker.order import Order
+from tidegate.spark.worker.overlap import OverlapPacker, StartsAndEnds
 from tidegate.spark.worker.pack import LEFT, NAMES, PACKS, RIGHT, Packer
 from tidegate.spark.worker.partials import PartialsPacker, Parts
 from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.layout import Layout, Reach
     from tidegate.spark.query.axis import Axis
     from tidegate.spark.query.query import JoinQuery
+    from tidegate.spark.worker.task import Batches
 
 Parallelism = Literal["auto", "bins", "broadcast", "key", "time", "value", "hybrid"]
 
@@ -87,8 +90,14 @@ class Columns:
         )
 
 
-def _check_kind(left: DataFrame, right: DataFrame, late_as: str | None) -> None:
-    """Both sides are tables, or both are streams."""
+def _check_kind(left: DataFrame, right: DataFrame, query: JoinQuery, late_as: str | None) -> None:
+    """Both sides are tables, or both are streams, of which there is no overlap join."""
+    if query.is_overlap and (left.isStreaming or right.isStreaming):
+        name = "left" if left.isStreaming else "right"
+        message = f"{name} is a streaming DataFrame, and overlap_join is for tables, since an "
+        message += "interval may have any length: call it inside `foreachBatch`, where each "
+        message += "micro-batch is a table"
+        raise tidegate.TidegateError(message)
     if left.isStreaming != right.isStreaming:
         names = ("left", "right") if left.isStreaming else ("right", "left")
         message = "{} is a streaming DataFrame and {} is not: read both as streams, or join inside "
@@ -218,7 +227,7 @@ class Plan:
         if isinstance(columns, str):
             message = f"columns: expected a list of column names, got {columns!r}"
             raise TypeError(message)
-        _check_kind(left, right, late_as)
+        _check_kind(left, right, query, late_as)
         tables = empty(left, "left"), empty(right, "right")
         native = query.plan(*tables, None if columns is None else list(columns))
         for side, frame in enumerate((left, right)):
@@ -248,14 +257,23 @@ class Plan:
     def inputs(self) -> tuple[Input, Input]:
         """The rows and columns that travel, left and right."""
         left_key, right_key = ([pair[side] for pair in self.native.keys] for side in (LEFT, RIGHT))
-        on, _ = self._divided
+        (left_on, right_on), _ = self._divided
         left_bands, right_bands = (
             [pair[side] for pair, _ in self.native.bands] for side in (LEFT, RIGHT)
         )
+        left: Sequence[str] = [left_on]
+        right: Sequence[str] = [right_on]
+        if self.query.is_overlap:
+            left, right = self.query.intervals
         return (
-            Input.of(self.left, self.columns.left.names, on[LEFT], left_key, left_bands),
-            Input.of(self.right, self.columns.right.names, on[RIGHT], right_key, right_bands),
+            Input.of(self.left, self.columns.left.names, left, left_key, left_bands),
+            Input.of(self.right, self.columns.right.names, right, right_key, right_bands),
         )
+
+    def intervals(self, side: int) -> StartsAndEnds:
+        """The starts and ends of the rows of a side, for the workers."""
+        start, end = self.inputs[side].interval
+        return StartsAndEnds(side, self.query.intervals[side], (start, end), self.axis)
 
     @property
     def streams(self) -> bool:
@@ -272,13 +290,25 @@ class Plan:
         """The least and the largest distance in time of a pair, where there may be bins."""
         return exact_ends(self.query, self.native, self.columns.empty)
 
-    def packed(self, side: int, layout: Layout) -> DataFrame:
+    def packed(self, side: int, layout: Layout | OverlapLayout) -> DataFrame:
         """The rows of a side as packs, each for a partition of the layout."""
         mine, other = self.inputs[side], self.inputs[1 - side]
         # A row without a key can be late, too.
         kept = self.keeps[side] or self.late_as is not None
         places = mine.places(other, layout, kept=kept)
-        packer = Packer(layout, side, mine.on, self.axis, len(places))
+        work = self._packing(side, layout, len(places))
+        rows = mine.frame if kept else mine.without_unmatchable()
+        rows = rows.select("*", *places)
+        return rows.mapInArrow(on_worker(work, f"tidegate_pack_{NAMES[side]}"), PACKS)
+
+    def _packing(
+        self, side: int, layout: Layout | OverlapLayout, extra: int
+    ) -> Callable[[Batches], Batches]:
+        """What makes packs of a side's rows; behind their columns are `extra` ones."""
+        if isinstance(layout, OverlapLayout):
+            return OverlapPacker(layout, side, self.intervals(side), extra=extra).run
+        mine = self.inputs[side]
+        packer = Packer(layout, side, mine.on, self.axis, extra=extra)
         work = packer.run
         if side == RIGHT and self.reach.nearest:
             work = NearestPacker(packer, mine.by, self.right_where).run
@@ -287,9 +317,7 @@ class Plan:
             schema = self.columns.right
             keys = tuple(schema.names[key] for key in mine.by)
             work = PartialsPacker(packer, self.parts, schema, keys, self.right_where).run
-        rows = mine.frame if kept else mine.without_unmatchable()
-        rows = rows.select("*", *places)
-        return rows.mapInArrow(on_worker(work, f"tidegate_pack_{NAMES[side]}"), PACKS)
+        return work
 
     @property
     def keeps(self) -> tuple[bool, bool]:
@@ -305,13 +333,25 @@ class Plan:
 
     @property
     def _divided(self) -> tuple[tuple[str, str], tuple[float | None, float | None]]:
-        """The columns that rows may be divided by, and how far pairs are apart in them."""
+        """The columns that rows may be divided by, and how far pairs are apart in them.
+
+        Of rows that have a start and an end, it is the start.
+        """
+        if self.query.is_overlap:
+            (left, _), (right, _) = self.query.intervals
+            return (left, right), (None, None)
         return self.native.bands[0] if self.native.bands else self._reach_in_time
 
     @cached_property
     def _axis_and_reach(self) -> tuple[Axis, Reach]:
         on, ends = self._divided
         kinds = (self.columns.left.field(on[LEFT]).type, self.columns.right.field(on[RIGHT]).type)
+        if self.query.is_overlap:
+            every = zip((LEFT, RIGHT), self.query.intervals, strict=True)
+            return of_time(
+                [self.columns.of(side).field(name).type for side, names in every for name in names],
+                *ends,
+            )
         if self.query.has_prevailing:
             # The last row before an interval may be any time before it.
             ends = None, ends[1]
@@ -324,7 +364,13 @@ class Plan:
     def parts(self) -> Parts | None:
         """The functions of partners in parts, if partial rows may travel beside rows."""
         query, right = self.query, self.columns.right
-        if not query.aggs or self.streams or self._shows_order or all(self._where_reads):
+        if (
+            not query.aggs
+            or query.is_overlap
+            or self.streams
+            or self._shows_order
+            or all(self._where_reads)
+        ):
             return None
         if not self._is_covered_by_reach:
             return None

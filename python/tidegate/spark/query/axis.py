@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.spark.layout.layout import LIMIT, Reach
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Integers = npt.NDArray[np.int64]
 
@@ -86,7 +89,7 @@ class FloatAxis:
 
 
 def of_time(
-    kinds: tuple[pa.DataType, pa.DataType], lower: float | None, upper: float | None
+    kinds: Sequence[pa.DataType], lower: float | None, upper: float | None
 ) -> tuple[Axis, Reach]:
     """The axis of time columns of these types, and how far pairs reach along it."""
     days = all(pa.types.is_date(kind) for kind in kinds)

@@ -28,7 +28,7 @@ import tidegate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidegate.spark.layout.layout import Layout
+    from tidegate.spark.layout.layout import Places
 
 _FLOATS = (FloatType, DoubleType)
 
@@ -67,17 +67,21 @@ class Input:
     on: int
     by: tuple[int, ...]
     bands: tuple[int, ...]
+    interval: tuple[int, ...]
 
     @classmethod
     def of(
         cls,
         frame: DataFrame,
         names: Sequence[str],
-        on: str,
+        on: Sequence[str],
         by: Sequence[str],
-        bands: Sequence[str],
+        bands: Sequence[str] = (),
     ) -> Input:
-        """The columns called `names`, renamed to `u0`, `u1` and so on."""
+        """The columns called `names`, renamed to `u0`, `u1` and so on.
+
+        Column `on` has the value, or two have the start and the end of a row.
+        """
         every = frame.columns
         kept = [every.index(name) for name in names]
         fields = frame.schema.fields
@@ -86,14 +90,15 @@ class Input:
                 *(F.col(f"a{old}").alias(f"u{new}") for new, old in enumerate(kept))
             ),
             tuple(fields[position] for position in kept),
-            names.index(on),
+            names.index(on[0]),
             tuple(names.index(name) for name in by),
             tuple(names.index(name) for name in bands),
+            tuple(names.index(name) for name in on) if len(on) > 1 else (),
         )
 
     @property
     def value(self) -> Column:
-        """The time of a row, or its value in the first band column."""
+        """The time of a row, its start, or its value in the first band column."""
         return F.col(f"u{self.on}")
 
     @property
@@ -103,8 +108,12 @@ class Input:
 
     @property
     def is_unmatchable(self) -> Column | None:
-        """Whether a key or a band column is null, or that one NaN, if one can be."""
-        columns = [(at, self.fields[at]) for at in (*self.by, *self.bands)]
+        """Whether a key, a band column, a start or an end is null, or a band column NaN.
+
+        None if none of them can be.
+        """
+        needed = (*self.by, *self.bands, *self.interval)
+        columns = [(at, self.fields[at]) for at in needed]
         lacks = [F.col(f"u{at}").isNull() for at, field in columns if field.nullable]
         floats = [at for at in self.bands if isinstance(self.fields[at].dataType, _FLOATS)]
         lacks += [F.coalesce(F.isnan(f"u{at}"), F.lit(False)) for at in floats]  # noqa: FBT003
@@ -113,11 +122,14 @@ class Input:
     def without_unmatchable(self) -> DataFrame:
         """The rows that have a key and a value.
 
-        A row without a time stays, for the join to refuse it.
+        A row without a time stays, and a row whose start is after its end, for the join to refuse.
         """
         if self.is_unmatchable is None:
             return self.frame
         wanted = ~self.is_unmatchable
+        if self.interval:
+            start, end = (F.col(f"u{at}") for at in self.interval)
+            return self.frame.where(wanted | (start > end))
         return self.frame.where(wanted if self.bands else wanted | self.value.isNull())
 
     def key_hash(self, other: Input) -> Column:
@@ -134,14 +146,14 @@ class Input:
         hashed = [at for at, field in enumerate(self.fields) if _is_hashable(field.dataType)]
         return F.xxhash64(*(F.col(f"u{at}") for at in hashed))
 
-    def places(self, other: Input, layout: Layout, *, kept: bool) -> list[Column]:
+    def places(self, other: Input, layout: Places, *, kept: bool) -> list[Column]:
         """What travels with a row: its `bucket`, and its `hash` if a slice has pieces.
 
         A kept row that matches nothing has for a bucket -1 minus any of the slices, so that such
         rows are spread evenly. Nothing travels where that is one bucket and the row's time says
         all: every column costs time on its way to Python.
         """
-        buckets, slices = len(layout.buckets), len(layout.partition_of)
+        buckets, slices = layout.keys, len(layout.partition_of)
         unmatchable = self.is_unmatchable if kept else None
         if buckets == 1 and unmatchable is None and not layout.has_pieces:
             return []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidegate.agg import Aggregate
     from tidegate.types import How
 
-Function = Literal["interval_join", "window_join", "band_join", "asof_join"]
+Function = Literal["interval_join", "window_join", "band_join", "asof_join", "overlap_join"]
 
 _OF_STREAMS: dict[Function, str] = {
     "interval_join": "IntervalJoin",
@@ -55,6 +55,18 @@ class JoinQuery:
     def is_asof(self) -> bool:
         """Whether a left row has at most one partner, the nearest in time."""
         return self.function == "asof_join"
+
+    @property
+    def is_overlap(self) -> bool:
+        """Whether rows have a start and an end, and pair where they overlap."""
+        return self.function == "overlap_join"
+
+    @property
+    def intervals(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """The start and the end column of the left and of the right side, if rows have these."""
+        # The native plan has refused all but names, and pairs of them.
+        on = self.arguments["on"]
+        return (on, on) if isinstance(on[0], str) else on
 
     @property
     def has_prevailing(self) -> bool:
@@ -111,6 +123,8 @@ class JoinQuery:
             # A restarted stream is known by its arguments, and one of pairs never had these.
             arguments.pop("aggs", None)
             arguments.pop("prevailing", None)
+        if self.is_overlap:
+            return JoinQuery("overlap_join", {**arguments, "on": self.intervals})
         time = None if plan.time is None else plan.time[0]
         if self.function == "band_join":
             bands = [columns for columns, _ in plan.bands]

@@ -6,7 +6,7 @@ row for each row: its own format costs more than the join.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidegate.spark.layout.layout import Integers, Layout
+    from tidegate.spark.layout.layout import Integers, Layout, Places
     from tidegate.spark.query.axis import Axis
 
 # The rows of a pack. Copies are rows outside their home, where a layout must tell them. A partial
@@ -36,24 +36,16 @@ _COLLECTED = 1 << 26
 
 
 @dataclass(frozen=True)
-class Packer:
-    """Divides the rows of one side, as it is sent to the workers.
+class Packing:
+    """Makes packs of the rows of one side.
 
-    Column `on` has what rows are divided by. Behind the columns that travel there are `extra` ones:
-    the bucket, if it is not that of all rows, and a hash of the row, if the layout has pieces.
+    Behind the columns that travel there are `extra` ones: the bucket, if it is not that of all
+    rows, and a hash of the row, if the layout has pieces.
     """
 
-    layout: Layout
+    layout: Places
     side: int
-    on: int
-    axis: Axis
-    extra: int
-
-    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pack the rows of a Spark partition."""
-        for every in self.collected(batches):
-            rows, buckets, hashes = self.parts(every)
-            yield from self.sent(rows, *self._slices(rows, buckets, hashes))
+    extra: int = field(kw_only=True)
 
     def collected(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of a Spark partition, as many at a time as are divided together."""
@@ -79,6 +71,53 @@ class Packer:
         extra = [column.to_numpy() for column in rows.columns[end:]]
         buckets = extra[0] if extra else np.zeros(rows.num_rows, dtype=np.int32)
         return rows.select(range(end)), buckets, extra[1] if len(extra) > 1 else None
+
+    def packed(
+        self, rows: pa.RecordBatch, numbers: Integers, places: Integers, kind: int
+    ) -> pa.RecordBatch:
+        """Packs of a kind, of the rows with these `numbers`.
+
+        A row's place is twice its partition, and 1 more for a copy.
+        """
+        most = max(1, _PACK * rows.num_rows // max(1, rows.nbytes))
+        # Stable, so that rows stay in time order and the join need not sort them.
+        order = np.argsort(
+            places.astype(np.min_scalar_type(2 * self.layout.partitions)), kind="stable"
+        )
+        numbers, places = numbers[order], places[order]
+        begins = np.flatnonzero(np.diff(places, prepend=-1))
+        sides, partitions, offsets = [], [], [0]
+        sink = pa.BufferOutputStream()
+        for begin, end in zip(begins, [*begins[1:], len(places)], strict=True):
+            taken = _taken(rows, numbers[begin:end])
+            for start in range(0, taken.num_rows, most):
+                with pa.ipc.new_stream(sink, rows.schema) as stream:
+                    stream.write_batch(taken.slice(start, most))
+                sides.append(kind + 2 * (places[begin] % 2))
+                partitions.append(places[begin] // 2)
+                offsets.append(sink.tell())
+        ends = pa.py_buffer(np.array(offsets, dtype=np.int32))
+        streams = pa.Array.from_buffers(pa.binary(), len(sides), [None, ends, sink.getvalue()])
+        arrays = [pa.array(sides, pa.int8()), pa.array(partitions, pa.int32()), streams]
+        return pa.RecordBatch.from_arrays(arrays, schema=_PACKS)
+
+
+@dataclass(frozen=True)
+class Packer(Packing):
+    """Divides the rows of one side, as it is sent to the workers.
+
+    Column `on` has what rows are divided by.
+    """
+
+    layout: Layout
+    on: int
+    axis: Axis
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pack the rows of a Spark partition."""
+        for every in self.collected(batches):
+            rows, buckets, hashes = self.parts(every)
+            yield from self.sent(rows, *self._slices(rows, buckets, hashes))
 
     def _slices(
         self, rows: pa.RecordBatch, buckets: Integers, hashes: Integers | None
@@ -107,38 +146,9 @@ class Packer:
             if self.layout.reports_at_home:
                 places += slice_[sent] != home[sent]
             if len(sent):
-                yield self._packed(rows, sent, places, self.side if kind is None else kind)
+                yield self.packed(rows, sent, places, self.side if kind is None else kind)
             slice_ += 1
             numbers = numbers[slice_[numbers] <= last[numbers]]
-
-    def _packed(
-        self, rows: pa.RecordBatch, numbers: Integers, places: Integers, kind: int
-    ) -> pa.RecordBatch:
-        """Packs of a kind, of the rows with these `numbers`.
-
-        A row's place is twice its partition, and 1 more for a copy.
-        """
-        most = max(1, _PACK * rows.num_rows // max(1, rows.nbytes))
-        # Stable, so that rows stay in time order and the join need not sort them.
-        order = np.argsort(
-            places.astype(np.min_scalar_type(2 * self.layout.partitions)), kind="stable"
-        )
-        numbers, places = numbers[order], places[order]
-        begins = np.flatnonzero(np.diff(places, prepend=-1))
-        sides, partitions, offsets = [], [], [0]
-        sink = pa.BufferOutputStream()
-        for begin, end in zip(begins, [*begins[1:], len(places)], strict=True):
-            taken = _taken(rows, numbers[begin:end])
-            for start in range(0, taken.num_rows, most):
-                with pa.ipc.new_stream(sink, rows.schema) as stream:
-                    stream.write_batch(taken.slice(start, most))
-                sides.append(kind + 2 * (places[begin] % 2))
-                partitions.append(places[begin] // 2)
-                offsets.append(sink.tell())
-        ends = pa.py_buffer(np.array(offsets, dtype=np.int32))
-        streams = pa.Array.from_buffers(pa.binary(), len(sides), [None, ends, sink.getvalue()])
-        arrays = [pa.array(sides, pa.int8()), pa.array(partitions, pa.int32()), streams]
-        return pa.RecordBatch.from_arrays(arrays, schema=_PACKS)
 
 
 def _taken(rows: pa.RecordBatch, numbers: Integers) -> pa.RecordBatch:

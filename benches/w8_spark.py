@@ -1,0 +1,222 @@
+"""W8 on Spark: overlaps by tidegate, by hand-made bins, and by Spark's own join.
+
+Two tables with a key. Starts are uniform and in order, lengths exponential: a left row overlaps
+`--overlaps` right rows on average, not counting long ones. `--long` rows of each side are a
+thousand times as long. `points` joins left points with right intervals, `intervals` two tables of
+intervals, and `counts` gives each left interval with its number of overlaps, those without any,
+too.
+
+By hand, an expert repeats a row for each bin of time that it covers, with bins `--width` times as
+wide as a row is long on average. Two rows of one key and bin pair if they overlap, in the first bin
+that both cover, so that no pair comes twice and none need be removed. Counts group these pairs by
+left row.
+
+Numbers of rows and sums of hashes are compared before anything is timed. How figures are made is
+said in `w1_spark.py`. Spark's own join is run once, and stopped at a limit; it is not compared,
+unless it ends with `--plain-check`. Linux only.
+
+    python benches/w8_spark.py --rows 1000000 --keys 24 1000 --plain-seconds 120
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import itertools
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+import tidegate.spark
+from spark_costs import at_most, fingerprint, local_session, spread, turns
+from tidegate import agg
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_costs import Cost
+
+SPAN = 1_000_000_000  # microseconds that the starts are spread over
+LONGER = 1_000
+QUESTIONS = ("points", "intervals", "counts")
+LEFT, RIGHT = ("id", "key", "s", "e"), ("v", "rkey", "rs", "re")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is asked, rows a side, keys, long rows a side, and overlaps of a left row."""
+
+    question: str
+    rows: int
+    keys: int
+    long: int
+    overlaps: float
+
+    @property
+    def mean(self) -> int:
+        """How long rows are on average, but for the long ones."""
+        # Two rows overlap if their starts are less apart than the earlier one is long.
+        both = 1 if self.question == "points" else 2
+        return max(1, round(self.overlaps * SPAN * self.keys / self.rows / both))
+
+    @property
+    def name(self) -> str:
+        """The case as the table shows it."""
+        return f"{self.question}: {self.rows:,} rows, {self.keys:,} keys, {self.long:,} long"
+
+    def write(self, folder: Path) -> None:
+        """Write both sides as Parquet, in the order of their starts."""
+        for seed, names in enumerate((LEFT, RIGHT)):
+            rng = np.random.default_rng([42, seed])
+            starts = np.sort(rng.integers(0, SPAN, self.rows))
+            lengths = rng.exponential(self.mean, self.rows)
+            lengths[rng.choice(self.rows, self.long, replace=False)] *= LONGER
+            if self.question == "points" and names is LEFT:
+                lengths[:] = 0
+            columns = (
+                np.arange(self.rows),
+                rng.integers(0, self.keys, self.rows),
+                starts,
+                starts + lengths.astype(np.int64),
+            )
+            table = pa.table(dict(zip(names, columns, strict=True)))
+            pq.write_table(table, folder / f"{names[0]}.parquet", row_group_size=1 << 18)
+
+
+def tide(left: DataFrame, right: DataFrame, case: Case, **more: Any) -> DataFrame:  # noqa: ANN401
+    """`tidegate.spark.overlap_join` with its defaults, but for `more` of its arguments."""
+    query: dict[str, Any] = {"on": (LEFT[2:], RIGHT[2:]), "by": {"key": "rkey"}}
+    if case.question == "points":
+        query["on"] = (("s", "s"), RIGHT[2:])
+    if case.question == "counts":
+        query |= {"aggs": {"n": agg.count()}, "columns": ["id"]}
+    return tidegate.spark.overlap_join(left, right, **query, **more)
+
+
+def _answer(pairs: DataFrame, left: DataFrame, case: Case) -> DataFrame:
+    """The pairs, or each left row with their number."""
+    if case.question != "counts":
+        return pairs
+    counts = pairs.groupBy("id").agg(F.count("*").alias("n"))
+    every = left.select("id").join(counts, "id", "left")
+    return every.select("id", F.coalesce("n", F.lit(0)).alias("n"))
+
+
+def _overlap() -> Column:
+    return (
+        (F.col("key") == F.col("rkey")) & (F.col("s") <= F.col("re")) & (F.col("rs") <= F.col("e"))
+    )
+
+
+def plain(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
+    """Spark's own join: equal keys and a residual predicate."""
+    return _answer(left.join(right, _overlap()), left, case)
+
+
+def bins(left: DataFrame, right: DataFrame, case: Case, times: float) -> DataFrame:
+    """By hand: rows repeated for every bin of time that they cover, then equal bins."""
+    width = max(1, round(times * case.mean))
+
+    def binned(frame: DataFrame, start: str, end: str, name: str) -> DataFrame:
+        first, last = (F.floor(F.col(column) / width) for column in (start, end))
+        frame = frame.withColumn(f"{name}first", first)
+        if start == end:
+            return frame.withColumn(f"{name}bin", first)
+        return frame.withColumn(f"{name}bin", F.explode(F.sequence(first, last)))
+
+    of_left = binned(left, "s", "s" if case.question == "points" else "e", "l")
+    of_right = binned(right, "rs", "re", "r")
+    once = F.col("lbin") == F.greatest("lfirst", "rfirst")
+    met = (F.col("lbin") == F.col("rbin")) & once & _overlap()
+    pairs = of_left.join(of_right.hint("shuffle_hash"), met)
+    return _answer(pairs.drop("lfirst", "rfirst", "lbin", "rbin"), left, case)
+
+
+def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace) -> str:
+    """A line of the table; raises if two ways disagree."""
+    left, right = (
+        session.read.parquet(str(folder / f"{names[0]}.parquet")) for names in (LEFT, RIGHT)
+    )
+    ways: dict[str, Callable[[], DataFrame]] = {
+        "tidegate": lambda: tide(left, right, case, parallelism=arguments.parallelism),
+        "bins": lambda: bins(left, right, case, arguments.width),
+    }
+    own = functools.partial(plain, left, right, case)
+    compared = ways | {"plain": own} if arguments.plain_check else ways
+    prints = {name: fingerprint(query()) for name, query in compared.items()}
+    if len(set(prints.values())) > 1:
+        message = f"{case.name}: the results differ: {prints}"
+        raise RuntimeError(message)
+    costs = turns(ways, arguments.repeat)
+    cells = [case.name, f"{prints['tidegate'][0]:,}"]
+    cells += [f"{spread(found)}, {_wall(found):.1f}" for found in costs.values()]
+    cells.append(f"{_median(costs['bins']) / _median(costs['tidegate']):.1f}")
+    if arguments.plain_seconds:
+        cost = at_most(arguments.plain_seconds, own, session)
+        ratio = cost.cpu / _median(costs["tidegate"])
+        cells += [str(cost), f"{'' if cost.whole else '> '}{ratio:.1f}"]
+    else:
+        cells += ["-", "-"]
+    return f"| {' | '.join(cells)} |"
+
+
+def _median(costs: list[Cost]) -> float:
+    return float(np.median([cost.cpu for cost in costs]))
+
+
+def _wall(costs: list[Cost]) -> float:
+    return float(np.median([cost.wall for cost in costs]))
+
+
+HEADER = """\
+| case | rows of the result | tidegate: processors (range), clock | bins by hand, likewise \
+| bins / tidegate | Spark's own join | own / tidegate |
+| --- | --: | --: | --: | --: | --: | --: |"""
+
+
+def main() -> None:
+    """Run the cases that the command line asks for, and print their table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--rows", type=int, nargs="+", default=[1_000_000])
+    add("--keys", type=int, nargs="+", default=[24, 1_000])
+    add("--questions", nargs="+", default=QUESTIONS, choices=QUESTIONS)
+    add("--long", type=int, default=100, help="rows of a side that are a thousand times as long")
+    add("--overlaps", type=float, default=2, help="of a left row")
+    add("--width", type=float, default=4, help="of bins by hand, in mean lengths")
+    add("--parallelism", default="auto", choices=("auto", "broadcast", "key", "time", "hybrid"))
+    add("--threads", type=int, default=2)
+    add("--repeat", type=int, default=3)
+    add("--shuffle-partitions", type=int, default=8)
+    add(
+        "--plain-seconds", type=float, default=60, help="limit of Spark's own join; 0 leaves it out"
+    )
+    add("--plain-check", action="store_true", help="compare the rows of Spark's own join, too")
+    add("--memory", default="8g")
+    add("--set", nargs="*", default=[], metavar="NAME=VALUE", help="for Spark")
+    arguments = parser.parse_args()
+    session = local_session(
+        arguments.threads,
+        arguments.memory,
+        arguments.shuffle_partitions,
+        dict(setting.split("=", 1) for setting in arguments.set),
+    )
+    print(HEADER, flush=True)
+    for rows, keys, question in itertools.product(
+        arguments.rows, arguments.keys, arguments.questions
+    ):
+        case = Case(question, rows, keys, arguments.long, arguments.overlaps)
+        with tempfile.TemporaryDirectory() as name:
+            case.write(Path(name))
+            print(measure(session, case, Path(name), arguments), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""The division of rows that have a start and an end: samples of them, and the layout that suits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import DateType
+
+from tidegate.spark.driver.bins import number
+from tidegate.spark.driver.division import (
+    FRACTION,
+    cores,
+    default_partitions,
+    sampled,
+    shuffle_partitions,
+)
+from tidegate.spark.driver.jobs import described
+from tidegate.spark.layout.lengths import Kept, Sample, Side, by_time, chosen, uncut
+from tidegate.spark.layout.overlap import by_key
+from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.spark.layout.balance import Division
+    from tidegate.spark.layout.overlap import OverlapLayout
+    from tidegate.spark.plan.join import Plan
+
+# A partition with so many times the rows of a mean one is worth a job that may even them out.
+_UNEVEN = 1.3
+
+# A length that stands for any.
+_ANY = 2**63 - 1
+
+_KEPT: dict[str, Kept] = {"inner": "either", "right": "right", "full": "both"}
+
+
+def of_join(plan: Plan) -> OverlapLayout:
+    """The layout of an overlap join of tables.
+
+    It runs up to three jobs over keys, starts and ends: one for a sample, and one for each side
+    whose longest row must be known. That is a side of intervals whose rows have all that overlap
+    them in one task, if keys alone do not divide the rows evenly.
+    """
+    session = plan.left.sparkSession
+    if plan.parallelism == "key":
+        return by_key(plan.partitions or shuffle_partitions(session))
+    sample = _sample(plan)
+    columns = max(len(plan.columns.left), len(plan.columns.right))
+    partitions = plan.partitions or default_partitions(sample.rows, columns, cores(session))
+    kept, division = _KEPT.get(plan.query.how, "left"), _division(plan)
+    if partitions == 1:
+        return by_time(sample, partitions, kept)
+    if kept == "either":
+        layout = chosen(sample, partitions, kept, division)
+        if _is_even(layout):
+            return layout
+    elif division == "auto":
+        layout = uncut(sample, partitions, kept)
+        if _is_even(layout):
+            return layout
+    return chosen(_with_lengths(plan, sample, kept), partitions, kept, division)
+
+
+def _division(plan: Plan) -> Division:
+    if plan.parallelism == "time" or not plan.native.keys:
+        return "time"
+    return "hybrid" if plan.parallelism == "hybrid" else "auto"
+
+
+def _is_even(layout: OverlapLayout) -> bool:
+    return layout.fullest <= _UNEVEN * layout.sent / layout.partitions
+
+
+def _sample(plan: Plan) -> Sample:
+    """Keys, starts and ends of rows, each row of both sides as likely as another."""
+    drawn = _drawn(plan, LEFT).union(_drawn(plan, RIGHT))
+    rows, weight = sampled(drawn, "keys, starts and ends")
+    sides = []
+    for side in (LEFT, RIGHT):
+        mine = rows.filter(pc.field("side") == side)
+        starts, ends = (
+            plan.axis.integers(mine.column(f"{NAMES[side]}_{end}")) for end in ("start", "end")
+        )
+        sides.append(Side(mine.column("hash").to_numpy(), starts, ends))
+    left, right = (0 if _are_points(plan, side) else None for side in (LEFT, RIGHT))
+    return Sample((sides[LEFT], sides[RIGHT]), (left, right), weight)
+
+
+def _drawn(plan: Plan, side: int) -> DataFrame:
+    """Hashes of keys, starts and ends of some rows, each side's times in columns of its own."""
+    rows, other = plan.inputs[side], plan.inputs[1 - side]
+    times = []
+    for number_, one in enumerate(plan.inputs):
+        for at, end in zip(one.interval, ("start", "end"), strict=True):
+            kind = one.fields[at].dataType
+            time = F.col(f"u{at}") if number_ == side else F.lit(None).cast(kind)
+            times.append(time.alias(f"{NAMES[number_]}_{end}"))
+    drawn = rows.without_unmatchable().sample(fraction=FRACTION, seed=side)
+    key = rows.key_hash(other) if rows.by else F.lit(0).cast("long")
+    return drawn.select(F.lit(side).alias("side"), key.alias("hash"), *times)
+
+
+def _are_points(plan: Plan, side: int) -> bool:
+    """Whether rows have one time for their start and their end."""
+    start, end = plan.inputs[side].interval
+    return start == end
+
+
+def _with_lengths(plan: Plan, sample: Sample, kept: Kept) -> Sample:
+    """The sample with the lengths that are needed of the longest rows."""
+    sides = {"left": (LEFT,), "right": (RIGHT,)}.get(kept, (LEFT, RIGHT))
+    left, right = (
+        _longest(plan, side) if side in sides and sample.longest[side] is None else known
+        for side, known in enumerate(sample.longest)
+    )
+    return replace(sample, longest=(left, right))
+
+
+def _longest(plan: Plan, side: int) -> int:
+    """How long the rows of a side are at most."""
+    rows = plan.inputs[side]
+    kinds = [one.fields[at].dataType for one in plan.inputs for at in one.interval]
+    in_days = all(isinstance(kind, DateType) for kind in kinds)
+    start, end = (
+        number(F.col(f"u{at}"), rows.fields[at].dataType, in_days=in_days) for at in rows.interval
+    )
+    length = F.coalesce(F.try_subtract(end, start), F.lit(_ANY))
+    known = F.when(start.isNotNull() & end.isNotNull(), length)
+    with described(plan.left.sparkSession, f"find the longest row of the {NAMES[side]} side"):
+        [[longest]] = rows.frame.agg(F.max(known)).collect()
+    return max(0, longest or 0)

@@ -1,0 +1,266 @@
+"""Which partitions a row belongs to that has a start and an end.
+
+Rows pair if their intervals overlap, so that no reach bounds how far their starts are apart. As in
+`layout.py`, buckets of keys are whole, or are cut into slices of time. A cut bucket has one or more
+*layers*, each of them a cut of the bucket's whole time, and each with the side that is at home in
+it. A row of that side is at home in the slice of its start, in the first layer for rows of its
+length. A row of the other side goes to each slice in which a row may be at home that overlaps it::
+
+    layer of left rows up to 5 long     ├─ slice 0 ─┼─ slice 1 ─┼─ slice 2 ─┼─ slice 3 ─┤
+    layer of left rows up to 90 long    ├──────────────────── slice 4 ──────────────────┤
+    a right row                                           ├───┤
+    goes to                                         └ slices 1, 2 ┘   and slice 4
+
+===================  ================================================  ========================
+row                  is sent to slices                                 its home
+===================  ================================================  ========================
+of the layer's side  `slice(start)`                                    this one
+of the other side    `slice(start - longest)` up to `slice(end)`       none in this layer
+===================  ================================================  ========================
+
+`longest` is how long the rows of the layer's side are at most. If `l` overlaps `r`, then
+`l.start <= r.end` and `l.start >= r.start - (l.end - l.start) >= r.start - longest`. So `l` has all
+rows at its home that overlap it.
+
+With one layer, a few very long rows would make `longest` so large that each row of the other side
+went nearly everywhere. In a layer of their own they cost each row of the other side one more copy.
+
+- A join that keeps left rows (left, semi, anti, aggregates) has layers of the left side, a right
+  join those of the right side. Each pair meets in one home.
+- A full join has layers of both sides. A partition reports a pair if the left row is at home there,
+  and a row without a partner where it is at home.
+- An inner join may also have one layer *of both sides*, where no length matters: a row goes to all
+  slices from `slice(start)` to `slice(end)`, and the first is its home. Two rows that overlap meet
+  in the slice where the later one starts, and are reported there: it is at home, and the other
+  covers that time. In any other slice that both go to, neither is at home. So a partition reports
+  the pairs of which at least one row is at home, and has no two slices of one such layer.
+
+A partition may have slices of several layers. A row that goes to more than one of them is sent
+once, as a row at home if it is that in any. A whole bucket is one slice of both sides.
+
+A row whose start is after its end overlaps nothing. It goes home, and may go nowhere else.
+
+Everything here is arithmetic: neither Spark nor Arrow is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.spark.layout.layout import Bucket, Integers, Places, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# The sides whose rows are at home in a layer.
+LEFT, RIGHT, BOTH = range(3)
+
+_ENDS = np.iinfo(np.int64)
+
+# Where rows at home go, and copies.
+_HOME = Span(0, 0, copied=False)
+_COPIED = Span(0, 0, copied=True)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A cut of a bucket, the side that is at home in it, and how long its rows are at most.
+
+    `longest` is None where there is no limit.
+    """
+
+    side: int
+    longest: int | None
+    cut: Bucket
+
+
+def whole(partition: int) -> tuple[Layer, ...]:
+    """The layer of a bucket that is not cut."""
+    return (Layer(BOTH, None, Bucket((partition,))),)
+
+
+class Rows(NamedTuple):
+    """Rows of a side: the bucket of the key, the start and the end, and a hash if there are pieces.
+
+    A negative bucket is -1 minus the slice of a row that matches nothing.
+    """
+
+    buckets: Integers
+    starts: Integers
+    ends: Integers
+    hashes: Integers | None = None
+
+    def of(self, numbers: Integers) -> Rows:
+        """The rows with these numbers."""
+        starts, ends = self.starts[numbers], self.ends[numbers]
+        hashes = None if self.hashes is None else self.hashes[numbers]
+        return Rows(self.buckets[numbers], starts, ends, hashes)
+
+
+class Sent(NamedTuple):
+    """Rows, by rising number, each with a partition that it goes to, and whether it is a copy."""
+
+    rows: Integers
+    partitions: Integers
+    copies: npt.NDArray[np.bool_]
+
+
+class _Way(NamedTuple):
+    """Rows, by rising number, each with its first and its last slice in a layer."""
+
+    rows: Integers
+    first: Integers
+    last: Integers
+    home: Integers
+
+    def between(self, begin: int, end: int) -> _Way:
+        """The rows from one number up to before another."""
+        part = slice(*np.searchsorted(self.rows, [begin, end]))
+        return _Way(*(column[part] for column in self))
+
+
+@dataclass(frozen=True)
+class OverlapLayout(Places):
+    """The places of rows that have a start and an end.
+
+    `layers` has, for each bucket of keys, its layers by rising length. Their cuts are `buckets`.
+    """
+
+    layers: tuple[tuple[Layer, ...], ...]
+
+    @classmethod
+    def of(cls, partitions: int, layers: Sequence[tuple[Layer, ...]]) -> OverlapLayout:
+        """The layout with these layers of each bucket of keys."""
+        cuts = tuple(layer.cut for one in layers for layer in one)
+        return cls(partitions, cuts, tuple(layers))
+
+    @property
+    def keys(self) -> int:
+        """The number that a hash of the key is taken modulo."""
+        return len(self.layers)
+
+    @property
+    def reports_at_home(self) -> bool:
+        """Whether rows of both sides are copied, so that they must be told from those at home."""
+        cut = [layer.side for one in self.layers for layer in one if len(layer.cut.partitions) > 1]
+        copied = {1 - side for side in cut if side != BOTH}
+        return BOTH in cut or copied == {LEFT, RIGHT}
+
+    def places(self, side: int, rows: Rows, most: int | None = None) -> Iterator[Sent]:
+        """Where the rows of a side go, about `most` places of rows at a time."""
+        ways = [*self._ways(side, rows)]
+        places = sum(int((way.last - way.first).sum()) + len(way.rows) for way in ways)
+        parts = 1 if most is None else max(1, -(-places // most))
+        borders = np.linspace(0, len(rows.starts), parts + 1).astype(np.int64).tolist()
+        for begin, end in pairwise(borders):
+            yield self._placed([way.between(begin, end) for way in ways])
+
+    def _placed(self, ways: list[_Way]) -> Sent:
+        ways = [way for way in ways if len(way.rows)]
+        rows, slices, copies = ([np.zeros(0, np.int64)] for _ in range(3))
+        for way in ways:
+            counts = way.last - way.first + 1
+            begins = np.cumsum(counts) - counts
+            number = np.arange(int(counts.sum())) - np.repeat(begins, counts)
+            slices.append(np.repeat(way.first, counts) + number)
+            copies.append(slices[-1] != np.repeat(way.home, counts))
+            rows.append(np.repeat(way.rows, counts))
+        numbers, partitions = np.concatenate(rows), self.partition_of[np.concatenate(slices)]
+        are_copies = np.concatenate(copies).astype(np.bool_)
+        if len(ways) > 1 or self._has_several:
+            # Of the places of a row in a partition, the one at home comes first.
+            every = np.unique((numbers * self.partitions + partitions) * 2 + are_copies)
+            every = every[np.flatnonzero(np.diff(every // 2, prepend=-1))]
+            numbers, partitions = np.divmod(every // 2, self.partitions)
+            are_copies = every % 2 == 1
+        return Sent(numbers, partitions, are_copies)
+
+    def lost(self, side: int, rows: Rows) -> Integers:
+        """The rows that should be at home, and are longer than their bucket has a layer for."""
+        keeps = [any(layer.side in (side, BOTH) for layer in one) for one in self.layers]
+        lost = (rows.buckets >= 0) & np.array(keeps)[np.maximum(rows.buckets, 0)]
+        for depth in range(self._depth):
+            numbers, layers = self._at(rows.buckets, depth)
+            lost[numbers[self._fit(side, layers, rows.of(numbers))]] = False
+        return np.flatnonzero(lost)
+
+    def _ways(self, side: int, rows: Rows) -> Iterator[_Way]:
+        """Where rows go in one layer of each bucket after the other."""
+        anywhere = np.flatnonzero(rows.buckets < 0)
+        slices = -1 - rows.buckets[anywhere].astype(np.int64)
+        yield _Way(anywhere, slices, slices, slices)
+        has_home = np.zeros(len(rows.buckets), np.bool_)
+        for depth in range(self._depth):
+            numbers, layers = self._at(rows.buckets, depth)
+            of = self._sides[layers]
+            fit = self._fit(side, layers, rows.of(numbers)) & ~has_home[numbers]
+            has_home[numbers[fit]] = True
+            at_home = fit & (of == side)
+            yield self._at_home(numbers[at_home], layers[at_home], rows)
+            yield self._copied(numbers[of != side], layers[of != side], rows)
+
+    def _at_home(self, numbers: Integers, layers: Integers, rows: Rows) -> _Way:
+        """Where rows go in layers of their own side."""
+        mine = rows.of(numbers)
+        first, last = self.between(layers, mine.starts, _HOME, mine.hashes)
+        return _Way(numbers, first, last, first)
+
+    def _copied(self, numbers: Integers, layers: Integers, rows: Rows) -> _Way:
+        """Where rows go in layers of the other side, and of both, where the first is their home."""
+        mine = rows.of(numbers)
+        both = self._sides[layers] == BOTH
+        begin = np.where(both, mine.starts, _before(mine.starts, self._longest[layers]))
+        end = np.where(both, np.maximum(mine.starts, mine.ends), mine.ends)
+        first, last = self.between(layers, begin, _COPIED, mine.hashes, end)
+        way = _Way(numbers, first, last, np.where(both, first, -1))
+        return _Way(*(column[first <= last] for column in way))
+
+    def _fit(self, side: int, layers: Integers, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Whether rows may be at home in these layers."""
+        of, longest = self._sides[layers], self._longest[layers]
+        fit = (of == side) & (rows.starts >= _before(rows.ends, longest))
+        at_home: npt.NDArray[np.bool_] = fit | (of == BOTH)
+        return at_home
+
+    def _at(self, buckets: Integers, depth: int) -> tuple[Integers, Integers]:
+        """The rows whose bucket has more layers than this, and the number of each one's layer."""
+        counts = np.array([len(one) for one in self.layers])
+        rows = np.flatnonzero((buckets >= 0) & (counts[np.maximum(buckets, 0)] > depth))
+        return rows, (np.cumsum(counts) - counts)[buckets[rows]] + depth
+
+    @cached_property
+    def _has_several(self) -> bool:
+        """Whether a partition has several slices of a bucket."""
+        places = ([p for layer in one for p in layer.cut.partitions] for one in self.layers)
+        return any(len(set(one)) < len(one) for one in places)
+
+    @cached_property
+    def _depth(self) -> int:
+        return max(map(len, self.layers))
+
+    @cached_property
+    def _sides(self) -> Integers:
+        return np.array([layer.side for one in self.layers for layer in one])
+
+    @cached_property
+    def _longest(self) -> Integers:
+        """How long rows of each layer are at most; the most that 64 bits can say is no limit."""
+        every = (layer.longest for one in self.layers for layer in one)
+        return np.array([_ENDS.max if one is None else min(one, _ENDS.max) for one in every])
+
+
+def _before(times: Integers, lengths: Integers) -> Integers:
+    """The times minus lengths; the beginning of time, if that is later or there is no limit."""
+    earlier = np.maximum(times, _ENDS.min + lengths) - lengths
+    return np.where(lengths == _ENDS.max, _ENDS.min, earlier)
+
+
+def by_key(partitions: int) -> OverlapLayout:
+    """One bucket a partition, none cut: needs no sample."""
+    return OverlapLayout.of(partitions, [whole(partition) for partition in range(partitions)])

@@ -1,0 +1,116 @@
+"""Rows that have a start and an end: on their way to their partitions, and in the join of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+import tidegate
+from tidegate.spark.layout.overlap import Rows
+from tidegate.spark.worker.pack import LEFT, LEFT_COPY, NAMES, RIGHT, RIGHT_COPY, Packing
+from tidegate.spark.worker.task import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from tidegate.spark.layout.layout import Integers
+    from tidegate.spark.layout.overlap import OverlapLayout
+    from tidegate.spark.query.axis import Axis
+    from tidegate.spark.worker.pack import Pack
+    from tidegate.spark.worker.task import Batches
+
+# Bytes of rows that are packed at once: one Arrow column has them, which holds 2 GiB.
+_PACKED = 1 << 29
+
+
+class Intervals(Protocol):
+    """The starts and ends of rows as integers in their order, as they are sent to the workers."""
+
+    def of(self, rows: pa.RecordBatch | pa.Table) -> tuple[Integers, Integers]:
+        """The starts and the ends. Those of a row that has none are anywhere."""
+
+
+@dataclass(frozen=True)
+class StartsAndEnds:
+    """The starts and ends that two columns have. A start after its end is an error."""
+
+    side: int
+    names: tuple[str, str]
+    columns: tuple[int, int]
+    axis: Axis
+
+    def of(self, rows: pa.RecordBatch | pa.Table) -> tuple[Integers, Integers]:
+        """The starts and the ends."""
+        start, end = (rows.column(at) for at in self.columns)
+        starts, ends = self.axis.integers(start), self.axis.integers(end)
+        late = starts > ends
+        if not late.any():
+            return starts, ends
+        if start.null_count or end.null_count:
+            lacking = (one.is_null().to_numpy(zero_copy_only=False) for one in (start, end))
+            known = ~np.logical_or(*lacking)
+            starts, ends, late = starts * known, ends * known, late & known
+        for row in np.flatnonzero(late)[:1].tolist():
+            names = [f"`{name}`" for name in self.names]
+            message = (
+                f"{NAMES[self.side]}: a row has {start[row].as_py()} in column {names[0]} and "
+                f"{end[row].as_py()} in column {names[1]}, expected a start that is not after its "
+                f'end: swap the two, or leave such rows out with .where("{names[0]} <= {names[1]}")'
+            )
+            raise tidegate.TidegateError(message)
+        return starts, ends
+
+
+@dataclass(frozen=True)
+class OverlapPacker(Packing):
+    """Divides the rows of one side, as it is sent to the workers."""
+
+    layout: OverlapLayout
+    intervals: Intervals
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pack the rows of a Spark partition."""
+        for every in self.collected(batches):
+            rows, buckets, hashes = self.parts(every)
+            of_layout = Rows(buckets, *self.intervals.of(rows), hashes)
+            self._check_lengths(of_layout)
+            most = max(1, _PACKED * rows.num_rows // max(1, rows.nbytes))
+            for sent in self.layout.places(self.side, of_layout, most):
+                places = 2 * sent.partitions
+                if self.layout.reports_at_home:
+                    places += sent.copies
+                if len(sent.rows):
+                    yield self.packed(rows, sent.rows, places, self.side)
+
+    def _check_lengths(self, rows: Rows) -> None:
+        for row in self.layout.lost(self.side, rows)[:1].tolist():
+            name, length = NAMES[self.side], int(rows.ends[row]) - int(rows.starts[row])
+            message = f"{name}: a row is {length:,} steps long, which is "
+            message += "longer than any was when this join was planned: the DataFrame gives other "
+            message += f"rows each time that it is read; call {name}.cache() or checkpoint() "
+            message += "before, or give parallelism='key'"
+            raise tidegate.TidegateError(message)
+
+
+@dataclass(frozen=True)
+class OverlapTask(Task):
+    """An inner join of the packs of a partition, of which at least one row of a pair is at home.
+
+    Two joins find each such pair once, and no others: rows at home with all rows of the other side,
+    and left copies with right rows at home.
+    """
+
+    def _joined(self, packs: list[Pack]) -> Batches:
+        kinds = [
+            [pack for pack in packs if pack.side == kind]
+            for kind in (LEFT, RIGHT, LEFT_COPY, RIGHT_COPY)
+        ]
+        packs.clear()
+        left, right, left_copies, right_copies = kinds
+        for lefts, rights in ((left, right + right_copies), (left_copies, right)):
+            if lefts and rights:
+                yield from self.call.run(self._side(lefts, LEFT), self._side(rights, RIGHT))

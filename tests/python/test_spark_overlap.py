@@ -1,0 +1,454 @@
+"""The overlap join of DataFrames: the rows of `tidegate.overlap_join`.
+
+What tasks do with rows is tried without Spark, on random tables; the rest with one session.
+"""
+
+import datetime as dt
+import re
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+import spark_session
+import tidegate
+import tidegate.spark
+from cases import grid
+from tidegate import agg
+from tidegate.spark.driver import overlap
+from tidegate.spark.layout import lengths
+from tidegate.spark.layout.lengths import Sample, Side
+from tidegate.spark.layout.overlap import OverlapLayout
+from tidegate.spark.plan.join import Plan
+from tidegate.spark.query.axis import TimeAxis
+from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.worker.order import Order
+from tidegate.spark.worker.overlap import OverlapPacker, OverlapTask, StartsAndEnds
+from tidegate.spark.worker.pack import unpacked
+from tidegate.spark.worker.task import Call, Output, Task
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+HOWS = ["inner", "left", "right", "full", "semi", "anti"]
+ON = (("start", "end"), ("from", "to"))
+AGGS = {
+    "n": agg.count(),
+    "sum": agg.sum("w"),
+    "first": agg.first("r"),
+    "mean": agg.mean("w"),
+    "all": agg.collect("w"),
+}
+
+
+def intervals(seed: int, rows: int, names: tuple[str, str, str]) -> pa.Table:
+    """Half of the rows on one key, a tenth on none, few times in many rows, and some long rows."""
+    rng = np.random.default_rng(seed)
+    keys = rng.integers(0, 6, rows)
+    keys[rng.random(rows) < 0.5] = 1
+    starts = rng.integers(0, 3_000, rows)
+    starts[rng.random(rows) < 0.1] = 1_500
+    spans = rng.integers(0, 20, rows)
+    spans[rng.random(rows) < 0.02] *= 100
+    start, end, payload = names
+    return pa.table(
+        {
+            "key": pa.array(keys, mask=rng.random(rows) < 0.1),
+            start: pa.array(starts, mask=rng.random(rows) < 0.05),
+            end: pa.array(starts + spans, mask=rng.random(rows) < 0.05),
+            payload: np.arange(rows),
+            "w": pa.array(rng.integers(0, 9, rows) / 8),
+        }
+    )
+
+
+TABLES = intervals(1, 300, ("start", "end", "l")), intervals(2, 250, ("from", "to", "r"))
+
+
+@pytest.fixture(scope="module")
+def spark():
+    return spark_session.start()
+
+
+@pytest.fixture(scope="module")
+def sides(spark):
+    """Both tables, each in more Spark partitions than there are cores."""
+    return tuple(spark.createDataFrame(table).repartition(5).cache() for table in TABLES)
+
+
+def counted(table: pa.Table) -> Counter[str]:
+    """The rows with their number of times, in no order."""
+    return Counter(map(repr, table.to_pylist()))
+
+
+def by_value(right: pa.Table) -> pa.Table:
+    """The right rows in the order that ties are decided by."""
+    return Order("from", TimeAxis(days=False), by_number=False).put(right)
+
+
+def same(found, tables=TABLES, **query) -> None:
+    """Assert that the DataFrame has the native join's columns and rows."""
+    left, right = tables
+    right = by_value(right) if query.get("aggs") else right
+    expected = tidegate.overlap_join(left, right, **query)
+    rows = found.toArrow()
+    assert rows.column_names == expected.column_names
+    assert counted(rows) == counted(expected)
+
+
+# Without Spark.
+
+
+def sample(tables: tuple[pa.Table, pa.Table], *, keyed: bool) -> Sample:
+    """A sample that is all rows which have a start and an end."""
+    found, longest = [], []
+    for table, (start, end) in zip(tables, ON, strict=True):
+        rows = table.filter(pa.compute.is_valid(pa.compute.add(table[start], table[end])))
+        starts, ends = (rows[name].to_numpy() for name in (start, end))
+        keys = rows["key"].fill_null(0).to_numpy() if keyed else np.zeros(rows.num_rows, np.int64)
+        found.append(Side(keys, starts, ends))
+        longest.append(int((ends - starts).max(initial=0)))
+    return Sample((found[0], found[1]), (longest[0], longest[1]), 1.0)
+
+
+def bucket(row: dict, names: tuple[str, str], layout: OverlapLayout, *, keyed: bool) -> int:
+    """The bucket of a row as the plan computes it, and a place for a row that matches nothing."""
+    needed = [row[name] for name in (*names, *(["key"] if keyed else []))]
+    if None in needed:
+        return -1 - hash(str(row)) % len(layout.partition_of)
+    return row["key"] % layout.keys if keyed else 0
+
+
+def through_tasks(
+    tables: tuple[pa.Table, pa.Table], query: dict, layout: OverlapLayout, *, keyed: bool
+) -> pa.Table:
+    """The join as tasks do it."""
+    packs = []
+    for side, (table, names) in enumerate(zip(tables, ON, strict=True)):
+        places = [bucket(row, names, layout, keyed=keyed) for row in table.to_pylist()]
+        rows = table.append_column("bucket", pa.array(places, pa.int32()))
+        rows = rows.append_column("hash", pa.array(np.arange(rows.num_rows) * 7))
+        packer = OverlapPacker(
+            layout, side, StartsAndEnds(side, names, (1, 2), TimeAxis(days=False)), extra=2
+        )
+        cuts = rows.to_batches(max_chunksize=17)
+        packs += [pack for batch in packer.run(iter(cuts)) for pack in unpacked(batch)]
+    expected = tidegate.overlap_join(*tables, **query)
+    columns = tables[0].column_names if query.get("aggs") else expected.column_names
+    told = layout.reports_at_home and query["how"] == "full"
+    call = Call(
+        "overlap_join",
+        {**query, "columns": columns},
+        Output(tuple(expected.column_names), None, None),
+    )
+    schemas = tables[0].schema, tables[1].schema
+    task = Task(schemas, ("l__", "r__") if told else None, call)
+    if layout.reports_at_home and query["how"] == "inner":
+        task = OverlapTask(schemas, None, call)
+    found = []
+    for partition in range(layout.partitions):
+        mine = [pack for pack in packs if pack.partition == partition]
+        if mine:
+            found += list(task._joined(mine))
+    return pa.Table.from_batches(found, expected.schema)
+
+
+KEPT = {"inner": "either", "right": "right", "full": "both"}
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 2**32),
+    st.tuples(st.integers(0, 60), st.integers(0, 60)),
+    st.sampled_from(HOWS),
+    st.integers(1, 6),
+    st.booleans(),
+    st.sampled_from(["time", "hybrid"]),
+    st.sampled_from(["both", "left"]),
+    st.sampled_from([None, 0, 3]),
+    st.sampled_from([None, "(left.l + right.r) % 3 > 0", "left.l > 9", "right.w < 0.5"]),
+)
+def test_tasks_find_the_rows_of_the_native_join(
+    seed, rows, how, partitions, keyed, division, closed, least, where
+):
+    tables = tuple(
+        intervals(seed + side, count, (*names, payload))
+        for side, (count, names, payload) in enumerate(zip(rows, ON, "lr", strict=True))
+    )
+    query = {
+        "on": ON,
+        "by": "key" if keyed else None,
+        "how": how,
+        "closed": closed,
+        "min_overlap": least,
+        "where": where,
+    }
+    kept = KEPT.get(how, "left")
+    layout = lengths.chosen(sample(tables, keyed=keyed), partitions, kept, division)
+    found = through_tasks(tables, query, layout, keyed=keyed)
+    assert counted(found) == counted(tidegate.overlap_join(*tables, **query))
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32), st.integers(1, 6), st.sampled_from(["left", "inner"]))
+def test_tasks_aggregate_all_partners_of_a_row(seed, partitions, how):
+    tables = tuple(
+        intervals(seed + side, 60, (*names, payload))
+        for side, (names, payload) in enumerate(zip(ON, "lr", strict=True))
+    )
+    counts = {"n": agg.count(), "most": agg.max("w"), "total": agg.sum("r")}
+    query = {"on": ON, "by": "key", "how": how, "aggs": counts}
+    layout = lengths.chosen(sample(tables, keyed=True), partitions, "left", "hybrid")
+    found = through_tasks(tables, query, layout, keyed=True)
+    assert counted(found) == counted(tidegate.overlap_join(*tables, **query))
+
+
+# On Spark.
+
+
+@grid(
+    how=HOWS,
+    parallelism=["key", "time", "hybrid"],
+    closed=["both", "left"],
+    least=[None, 3],
+    where=[None, "left.w <= right.w"],
+)
+def test_rows_are_those_of_the_native_join(sides, how, parallelism, closed, least, where):
+    query = {"on": ON, "by": "key", "how": how}
+    query |= {"closed": closed, "min_overlap": least, "where": where}
+    found = tidegate.spark.overlap_join(*sides, **query, parallelism=parallelism, partitions=4)
+    same(found, **query)
+
+
+@grid(how=["inner", "left", "full"], partitions=[1, 3])
+def test_without_a_key_time_alone_divides(sides, how, partitions):
+    query = {"on": ON, "how": how}
+    found = tidegate.spark.overlap_join(*sides, **query, parallelism="time", partitions=partitions)
+    same(found, **query)
+
+
+@grid(how=[how for how in HOWS if how != "full"], by=["key", None])
+def test_one_side_is_sent_whole(sides, how, by):
+    query = {"on": ON, "how": how, "by": by}
+    found = tidegate.spark.overlap_join(*sides, **query, parallelism="broadcast")
+    assert "tidegate_pack" not in found._jdf.queryExecution().toString()
+    same(found, **query)
+
+
+@grid(how=["left", "inner"], parallelism=["broadcast", "hybrid"])
+def test_aggregates_of_partners(sides, how, parallelism):
+    query = {"on": ON, "by": "key", "how": how, "aggs": AGGS, "columns": ["l", "key"]}
+    same(tidegate.spark.overlap_join(*sides, **query, parallelism=parallelism), **query)
+
+
+@grid(how=["inner", "left", "right", "anti"], parallelism=["time", "hybrid"])
+def test_points_in_intervals(spark, sides, how, parallelism):
+    points = TABLES[0].drop_columns(["end"]).rename_columns({"start": "ts"})
+    query = {"on": (("ts", "ts"), ("from", "to")), "by": "key", "how": how}
+    left = spark.createDataFrame(points)
+    found = tidegate.spark.overlap_join(
+        left, sides[1], **query, parallelism=parallelism, partitions=4
+    )
+    same(found, (points, TABLES[1]), **query)
+
+
+def with_times(frame, kind: str):
+    """The DataFrame with its times as this kind: of Arrow, Spark takes all for times of a zone."""
+    times = {"start", "end", "from", "to", "ts"} & {*frame.columns}
+    if kind != "timestamp_ntz":
+        return frame
+    return frame.withColumns(
+        {
+            name: F.col(name).cast(kind)
+            for name in times
+            if frame.schema[name].dataType.simpleString() == "timestamp"
+        }
+    )
+
+
+KINDS = {
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "date": pa.date32(),
+    "int": pa.int32(),
+}
+
+
+@grid(kind=KINDS, how=["left", "inner"])
+def test_types_of_times(spark, kind, how):
+    tables = []
+    for table, names in zip(TABLES, ON, strict=True):
+        for name in names:
+            at = table.column_names.index(name)
+            numbers = table[name].cast(pa.int32())
+            if kind.startswith("timestamp"):
+                numbers = pa.compute.multiply(table[name], 1_000_000)
+            table = table.set_column(at, name, numbers.cast(KINDS[kind]))  # noqa: PLW2901
+        tables.append(table)
+    query = {"on": ON, "by": "key", "how": how}
+    with spark_session.settings(spark, spark__sql__session__timeZone="UTC"):
+        frames = [with_times(spark.createDataFrame(table), kind) for table in tables]
+        found = tidegate.spark.overlap_join(*frames, **query, parallelism="time", partitions=4)
+        assert found.schema["start"].dataType.simpleString() == kind
+        same(found, tables, **query)
+
+
+def test_a_date_is_its_midnight(spark):
+    days = [dt.date(2026, 1, day) for day in range(1, 29)]
+    left = pa.table({"start": days, "end": [*days[1:], dt.date(2026, 2, 3)], "l": range(28)})
+    times = pa.array(np.arange(28) * 86_400_000_000 // 2 + 1_767_225_600_000_000)
+    right = pa.table({"ts": times.cast(pa.timestamp("us")), "r": range(28)})
+    query = {"on": (("start", "end"), ("ts", "ts")), "how": "left"}
+    with spark_session.settings(spark, spark__sql__session__timeZone="UTC"):
+        frames = spark.createDataFrame(left), spark.createDataFrame(right)
+        frames = frames[0], with_times(frames[1], "timestamp_ntz")
+        found = tidegate.spark.overlap_join(*frames, **query, parallelism="time", partitions=3)
+        same(found, (left, right), **query)
+
+
+def test_names_of_both_sides(spark):
+    left = pa.table({"s": [1, 5], "e": [4, 9], "k": ["a", "b"]})
+    right = pa.table({"s": [2, 6], "e": [3, 7], "k": ["a", "b"]})
+    frames = [spark.createDataFrame(table) for table in (left, right)]
+    query = {"on": ("s", "e"), "by": {"k": "k"}, "suffix": "_2", "columns": ["e_2", "k", "s"]}
+    found = tidegate.spark.overlap_join(*frames, **query, parallelism="key")
+    same(found, (left, right), **query)
+
+
+def test_only_what_is_read_travels(sides):
+    query = JoinQuery("overlap_join", {"on": ON, "by": "key", "where": "left.w > 0"})
+    plan = Plan.of(*sides, query, columns=["r"])
+    assert plan.columns.left.names == ["key", "start", "end", "w"]
+    assert plan.columns.right.names == ["key", "from", "to", "r"]
+
+
+def test_a_function_takes_the_result(sides):
+    counts = tidegate.spark.overlap_join(
+        *sides,
+        on=ON,
+        by="key",
+        columns=["key", "w"],
+        parallelism="hybrid",
+        partitions=4,
+        then=lambda batch: pa.table({"n": [batch.num_rows]}),
+        then_schema="n bigint",
+    )
+    pairs = tidegate.overlap_join(*TABLES, on=ON, by="key")
+    assert counts.agg(F.sum("n")).collect()[0][0] == pairs.num_rows
+
+
+def explained(sides, **arguments) -> str:
+    arguments = {"on": ON, "by": "key", "partitions": 4, **arguments}
+    return tidegate.spark.explain(tidegate.spark.overlap_join, *sides, **arguments)
+
+
+def test_explain_tells_the_slices(sides):
+    text = explained(sides, parallelism="hybrid")
+    assert text.startswith("overlap_join (inner)\n")
+    assert "divided    by key: 32 buckets in 4 partitions, " in text
+    assert "of them cut by time into" in text
+    assert "slices: rows of both sides go to those that they cover" in text
+    assert text.endswith("because    parallelism is 'hybrid'")
+    text = explained(sides, parallelism="time", how="left")
+    assert "divided    by time: " in text
+    assert re.search(r"left rows up to 1,\d00 steps long go where they start, right rows to", text)
+    assert "right is sent whole to every task, " in explained(sides)
+    assert "none cut" in explained(sides, parallelism="key")
+
+
+def jobs(spark, sides, **arguments) -> list[str]:
+    """What the jobs are called that planning runs."""
+    tracker = spark.sparkContext._jsc.sc().statusStore()
+    before = tracker.jobsList(None).size()
+    arguments = {"on": ON, **arguments}
+    query = {name: arguments.pop(name) for name in ("on", "by", "how") if name in arguments}
+    overlap.of_join(Plan.of(*sides, JoinQuery("overlap_join", query), **arguments))
+    found = tracker.jobsList(None)
+    texts = (found.apply(at).description() for at in range(found.size() - before))
+    return sorted({text.get().removeprefix("tidegate: ") for text in texts})
+
+
+def test_the_longest_row_is_looked_for_where_it_matters(spark, sides):
+    drawn = "sample keys, starts and ends"
+    left, right = (f"find the longest row of the {side} side" for side in ("left", "right"))
+    assert jobs(spark, sides, by="key", parallelism="key") == []
+    assert jobs(spark, sides, how="left", partitions=4) == [left, drawn]
+    assert jobs(spark, sides, how="right", partitions=4) == [right, drawn]
+    assert jobs(spark, sides, how="full", partitions=4) == [left, right, drawn]
+    assert jobs(spark, sides, how="left", partitions=1) == [drawn]
+    points = (("start", "start"), ("from", "to"))
+    assert jobs(spark, sides, on=points, how="left", partitions=4) == [drawn]
+
+
+def test_a_start_after_its_end(spark, sides):
+    table = TABLES[1].set_column(2, "to", pa.compute.subtract(TABLES[1]["from"], 7))
+    right = spark.createDataFrame(table.slice(0, 40)).cache()
+    message = r"right: a row has \d+ in column `from` and \d+ in column `to`, expected a start "
+    message += r"that is not after its end: .*\.where\(\"`from` <= `to`\"\)"
+    with pytest.raises(tidegate.TidegateError, match=message):
+        tidegate.spark.overlap_join(sides[0], right, on=ON)
+    for arguments in ({"parallelism": "key", "by": "key"}, {"parallelism": "time"}):
+        found = tidegate.spark.overlap_join(sides[0], right, on=ON, **arguments, partitions=2)
+        with pytest.raises(PySparkException, match=message):
+            found.count()
+    # Of the side that stays in its partitions.
+    found = tidegate.spark.overlap_join(
+        right, sides[0], on=ON[::-1], how="left", parallelism="broadcast"
+    )
+    with pytest.raises(PySparkException, match=message.replace("right", "left")):
+        found.count()
+    # Also of a row without a key, which can have no partner.
+    alone = spark.createDataFrame(
+        [(None, 5, 4, 0, 0.0)], "key long, `from` long, to long, r long, w double"
+    )
+    found = tidegate.spark.overlap_join(sides[0], alone, on=ON, by="key", parallelism="key")
+    with pytest.raises(PySparkException, match="right: a row has 5 in column `from` and 4"):
+        found.count()
+
+
+def test_rows_that_are_longer_when_they_are_read_again(spark, sides, monkeypatch):
+    monkeypatch.setattr(overlap, "_longest", lambda *_: 3)
+    arguments = {"on": ON, "how": "left", "partitions": 4}
+    found = tidegate.spark.overlap_join(*sides, **arguments, parallelism="time")
+    with pytest.raises(PySparkException, match=r"left: a row is \d+ steps long.*left\.cache\(\)"):
+        found.count()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"on": "start"}, "on: expected a tuple of the names of the start and the end column"),
+        ({"on": (("begin", "end"), ON[1])}, "left: there is no column `begin`"),
+        ({"on": (("w", "end"), ON[1])}, "left: column `w` is Float64, expected a time"),
+        ({"closed": "right"}, "closed must be one of both, left, got `right`"),
+        ({"min_overlap": -1}, "min_overlap must not be negative, got -1"),
+        ({"min_overlap": "1s"}, "min_overlap is a duration, but the time columns are integers"),
+        ({"how": "outer"}, "how must be one of"),
+        ({"by": None, "parallelism": "key"}, "divides by key: give `by`, or choose 'time'"),
+        ({"parallelism": "bins"}, "expected one of auto, broadcast, key, time, hybrid, got 'bins'"),
+        ({"parallelism": "broadcast", "how": "full"}, "a full join returns rows without a partner"),
+        ({"partitions": 0}, "partitions: expected at least 1, got 0"),
+        ({"columns": []}, "`columns` is empty"),
+        ({"then": lambda batch: batch}, "`then` and `then_schema` go together"),
+    ],
+)
+def test_what_is_refused_before_any_job(spark, sides, change, message):
+    tracker = spark.sparkContext._jsc.sc().statusStore()
+    before = tracker.jobsList(None).size()
+    arguments = {"on": ON, "by": "key", **change}
+    with pytest.raises((tidegate.TidegateError, TypeError), match=message):
+        tidegate.spark.overlap_join(*sides, **arguments)
+    assert tracker.jobsList(None).size() == before
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_streams_are_refused(spark, sides, side):
+    stream = spark.readStream.format("rate").load().selectExpr("value start", "value end")
+    frames = {"left": sides[0], "right": sides[0], side: stream}
+    message = f"{side} is a streaming DataFrame, and overlap_join is for tables.*foreachBatch"
+    with pytest.raises(tidegate.TidegateError, match=message):
+        tidegate.spark.overlap_join(frames["left"], frames["right"], on=("start", "end"))
