@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Bound,
         Closed,
         ClosedEnds,
+        End,
         How,
         IntervalNames,
         KeyNames,
@@ -38,8 +39,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     right_df: DataFrame,
     *,
     on: Names,
-    lower: Bound,
-    upper: Bound,
+    lower: End,
+    upper: End,
     by: KeyNames | None = None,
     where: tidegate.Expr | str | None = None,
     how: How | None = None,
@@ -99,7 +100,12 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             timestamp, timestamp_ntz, date or integer. For streams, it is the column that has the
             watermark.
         lower: The least `r.ts - l.ts`: a duration, or an integer in the unit of the column
-            (microseconds for timestamps, days for dates). None sets no bound.
+            (microseconds for timestamps, days for dates). None sets no bound. For tables, an
+            expression over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL
+            text, gives each row an end of its own, as for `tidegate.interval_join`. Such an end
+            tells nothing about how far pairs are apart, so that slices of time get copies of all
+            rows of one side. `overlap_join` divides rows that have a start and an end by their
+            lengths.
         upper: The greatest `r.ts - l.ts`, in the same forms. None sets no bound.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. A null key matches nothing. Without keys,

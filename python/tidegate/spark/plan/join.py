@@ -113,6 +113,13 @@ def _check_streams(plan: Plan) -> None:
         message = "time: a band join of streams needs the time columns, and with them a window, "
         message += "without which no row could be forgotten: give time='ts' and window='10 minutes'"
         raise tidegate.TidegateError(message)
+    if plan.query.has_row_ends:
+        message = "lower and upper of streams are the same for all rows, since an end from columns "
+        message += (
+            "may be any time away: give durations, or join inside `foreachBatch`, where each "
+        )
+        message += "micro-batch is a table"
+        raise tidegate.TidegateError(message)
     if plan.query.aggs and time[1][1] is None:
         message = "upper: without an upper bound, a later right row may always be a partner, so no "
         message += "left row of a stream is ever final: give one, such as upper='0s'"

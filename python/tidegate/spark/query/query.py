@@ -74,6 +74,16 @@ class JoinQuery:
         return bool(self.arguments.get("prevailing"))
 
     @property
+    def has_row_ends(self) -> bool:
+        """Whether an end of the interval is an expression over columns."""
+        ends = (self.arguments.get("lower"), self.arguments.get("upper"))
+        return any(
+            isinstance(end, tidegate.Expr)
+            or (isinstance(end, str) and ("left." in end or "right." in end))
+            for end in ends
+        )
+
+    @property
     def divided(self) -> Literal["time", "value"]:
         """The thing that rows may be divided by, beside their keys."""
         return "value" if self.function == "band_join" else "time"
