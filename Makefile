@@ -77,7 +77,7 @@ format: $(VENV)/.tools ## Format all Rust and Python files.
 bench: $(RELEASE) ## Run a workload against its peers: make bench W=1 ARGS="--rows 1000000 --keys 1000".
 	$(SCRIPTS)/bench.sh $(W) $(ARGS)
 
-claims: $(RELEASE) ## Measure README's table again, in some 20 minutes, and compare it with what it claims.
+claims: $(RELEASE) ## Measure the claims of BENCHMARKS.md again, in some 20 minutes, and compare.
 	pip install --group bench
 	python benches/claims.py $(ARGS)
 

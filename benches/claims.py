@@ -1,10 +1,10 @@
-"""The figures of README's table, measured again: `make claims`.
+"""The claims of BENCHMARKS.md, measured again: `make claims`.
 
 Each claim has a line of that table, whose first cell names it and whose second says by how many
 times tidegate is ahead, as a range. In a round tidegate and the rivals of a claim take turns, each
 in a fresh process, whose first call is cold and whose other calls are warm. A round's lead is the
 time of its fastest rival over tidegate's. Prints the medians of the rounds' leads with their range,
-and fails if a median of warm calls is outside the range that README claims.
+and fails if a median of warm calls is outside the range that is claimed.
 
     python benches/claims.py --rounds 5
 """
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from measure import Measurement as Measured
     from merging import Measurement as Merged
 
-README = Path(__file__).parent.parent / "README.md"
+BENCHMARKS = Path(__file__).parent.parent / "BENCHMARKS.md"
 THREADS = 2
 TIMEOUT_S = 300.0
 OURS = "tidegate"
@@ -61,7 +61,7 @@ Forms = dict[str, "Callable[[], Times]"]
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A line of README's table: `prepare` writes the inputs into a folder."""
+    """A line of the table of claims: `prepare` writes the inputs into a folder."""
 
     name: str
     prepare: Callable[[Path], Forms]
@@ -181,14 +181,14 @@ CLAIMS = [
 
 
 def claimed() -> dict[str, tuple[float, float]]:
-    """The range of each line of README's table."""
+    """The range of each line of the table of claims."""
     line = re.compile(r"^\| ([^|]+) \| ([\d.]+) to ([\d.]+)x \|", re.MULTILINE)
     ranges = {
-        name: (float(low), float(high)) for name, low, high in line.findall(README.read_text())
+        name: (float(low), float(high)) for name, low, high in line.findall(BENCHMARKS.read_text())
     }
     missing = [claim.name for claim in CLAIMS if claim.name not in ranges]
     if missing:
-        sys.exit(f"README.md has no line with a range for {', '.join(map(repr, missing))}")
+        sys.exit(f"BENCHMARKS.md has no line with a range for {', '.join(map(repr, missing))}")
     return ranges
 
 
@@ -220,7 +220,7 @@ def _processor() -> str:
 
 
 def main() -> None:
-    """Measure the claims, and compare each with README's range."""
+    """Measure the claims, and compare each with its range."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="processes of each form")
     parser.add_argument("--only", default="", help="claims whose name has this text")
@@ -229,7 +229,7 @@ def main() -> None:
     print(
         f"{os.cpu_count()} processors, {_processor()}; {THREADS} threads, {given.rounds} rounds\n"
     )
-    print("| claim | README | warm | first call | |\n| --- | --: | --: | --: | --- |", flush=True)
+    print("| claim | claimed | warm | first call | |\n| --- | --: | --: | --: | --- |", flush=True)
     outside = 0
     for claim in CLAIMS:
         if given.only not in claim.name:
@@ -243,7 +243,7 @@ def main() -> None:
         cells = f"{low} to {high}x | {_spread(warm)} | {_spread(cold)} | {verdict}"
         print(f"| {claim.name} | {cells} |", flush=True)
     if outside:
-        sys.exit(f"{outside} claims of README are outside their range on this machine")
+        sys.exit(f"{outside} claims of BENCHMARKS.md are outside their range on this machine")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
 """Prepare the page of a package index: index_page.py URL REF, in a checkout that is built from.
 
 README.md links to files beside it, which an index does not have. The address of the repository is
-known where a release is built, and gets into these links and into the metadata's links there.
+known where a release is built, and gets into these links and into the metadata's links there. An
+image is linked to as the file itself, for a page of the repository cannot be shown as one.
 """
 
 import re
 import sys
 from pathlib import Path
 
+IMAGES = {".svg", ".png"}
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(#[^)]*)?\)")
 
 
@@ -16,6 +18,8 @@ def with_addresses(text: str, url: str, ref: str) -> str:
 
     def link(found: re.Match[str]) -> str:
         path, place = found[1], found[2] or ""
+        if Path(path).suffix in IMAGES:
+            return f"]({url}/raw/{ref}/{path})"
         kind = "tree" if Path(path).is_dir() else "blob"
         return f"]({url}/{kind}/{ref}/{path}{place})"
 
@@ -26,7 +30,7 @@ def links(url: str) -> str:
     """The table of the project's links."""
     pages = {
         "Homepage": url,
-        "Documentation": f"{url}#readme",
+        "Documentation": f"{url}/blob/main/docs/index.md",
         "Source": url,
         "Issues": f"{url}/issues",
         "Changelog": f"{url}/blob/main/CHANGELOG.md",

@@ -1,4 +1,4 @@
-"""Docstrings are whole, and every example of them and of README.md runs and shows what it says.
+"""Docstrings are whole; every example of them, of README.md and of docs/ shows what it says.
 
 The modules of Spark need a session, and `test_spark.py` runs their examples.
 """
@@ -35,19 +35,38 @@ def docstrings(path: Path) -> Iterator[tuple[str, str]]:
     yield from visit(ast.parse(path.read_text(encoding="utf-8")), "")
 
 
+def pages() -> dict[str, Path]:
+    """README.md and the pages of the manual, by their paths in the repository."""
+    paths = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return {path.relative_to(ROOT).as_posix(): path for path in paths}
+
+
+def blocks(page: Path) -> list[tuple[int, str]]:
+    """The blocks of Python of a page, each with the number of lines before it."""
+    text = page.read_text(encoding="utf-8")
+    found = re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [(text.count("\n", 0, block.start(1)), block[1]) for block in found]
+
+
+def shown(page: Path) -> str:
+    """The blocks that show a result, each at its line of the page; later ones use earlier names."""
+    text = ""
+    for lines_before, block in blocks(page):
+        if ">>>" in block:
+            text += "\n" * (lines_before - text.count("\n")) + block
+    return text
+
+
 def examples() -> Iterator[tuple[str, str]]:
-    """All examples, by file and name; in README.md, the blocks of Python that show a result."""
+    """All examples, by file and name; those of a page of prose are one."""
     for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")]):
         file = path.relative_to(PACKAGE)
         if "spark" not in file.parts:
             found = ((f"{file.as_posix()}:{name}", text) for name, text in docstrings(path))
             yield from ((place, text) for place, text in found if ">>>" in text)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for number, block in enumerate(
-        re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
-    ):
-        if ">>>" in block:
-            yield f"README.md:{number}", block
+    for name, page in pages().items():
+        if text := shown(page):
+            yield f"{name}:examples", text
 
 
 EXAMPLES = dict(examples())
@@ -64,7 +83,7 @@ def run(place: str, names: dict[str, object]) -> dict[str, object]:
 def names_in(file: str) -> dict[str, object]:
     """What examples of a file may use: its own names, and those its first docstring makes."""
     names: dict[str, object] = {"tidegate": tidegate}
-    if file != "README.md":
+    if not file.endswith(".md"):
         module = file.partition(".")[0].replace("/", ".").removesuffix("__init__").rstrip(".")
         names |= vars(importlib.import_module(f"tidegate.{module}".rstrip(".")))
     return run(f"{file}:", names) if f"{file}:" in EXAMPLES else names
@@ -82,7 +101,9 @@ def names_in(file: str) -> dict[str, object]:
         "_tidegate.pyi:Operator.poll",
         "_tidegate.pyi:StreamJoin.left_sources",
         "expressions.py:Expr",
-        "README.md:0",
+        "README.md:examples",
+        "docs/joins.md:examples",
+        "docs/live.md:examples",
     ],
 )
 def test_the_example_was_found(place):
@@ -93,6 +114,19 @@ def test_the_example_was_found(place):
 def test_the_example_runs(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run(place, names_in(place.partition(":")[0]))
+
+
+def test_a_block_without_a_result_runs_elsewhere():
+    """In `test_spark_cluster.py` and in `test_spark_stream.py`."""
+    silent = {
+        name: [block for _, block in blocks(page) if ">>>" not in block]
+        for name, page in pages().items()
+    }
+    [in_short] = silent.pop("README.md")
+    [of_tables, of_streams] = silent.pop("docs/spark.md")
+    assert in_short in of_tables
+    assert "readStream" in of_streams
+    assert not any(silent.values())
 
 
 # By file, the arguments that have more than one text: how many, and why. Others have one.

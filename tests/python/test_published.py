@@ -1,4 +1,4 @@
-"""What others see of a release: links, citations, workflows that run known code, wheels."""
+"""What others see of a release: links, claims, citations, workflows that run known code, wheels."""
 
 import importlib.util
 import json
@@ -7,6 +7,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 from types import ModuleType
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -16,9 +17,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 ADDRESS = "https://example.org/us/tidegate"
 
 
-def script(name: str) -> ModuleType:
-    """A script of `.github/scripts` as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / ".github" / "scripts" / f"{name}.py")
+def script(name: str, folder: str = ".github/scripts") -> ModuleType:
+    """A script as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / folder / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -50,13 +51,15 @@ def test_links_of_the_index_page_have_addresses(monkeypatch, tmp_path):
     index_page = script("index_page")
     readme = (ROOT / "README.md").read_text("utf-8")
     paths = [path for path, _ in index_page.LINK.findall(readme)]
-    assert {"CHANGELOG.md", "python/examples", "SECURITY.md"} <= set(paths)
+    assert {"CHANGELOG.md", "python/examples", "docs/joins.md", "docs/pairs.svg"} <= set(paths)
     assert [path for path in paths if not (ROOT / path).exists()] == []
     page = index_page.with_addresses(readme, ADDRESS, "v1")
     assert index_page.LINK.findall(page) == []
     assert f"]({ADDRESS}/blob/v1/CHANGELOG.md)" in page
     assert f"]({ADDRESS}/tree/v1/python/examples)" in page
-    assert page.replace(f"{ADDRESS}/blob/v1/", "").replace(f"{ADDRESS}/tree/v1/", "") == readme
+    assert f"]({ADDRESS}/blob/v1/docs/joins.md#overlap-join)" in page
+    assert f"]({ADDRESS}/raw/v1/docs/pairs.svg)" in page
+    assert re.sub(rf"{ADDRESS}/(blob|tree|raw)/v1/", "", page) == readme
 
 
 def test_the_index_has_links_of_the_project(monkeypatch, tmp_path):
@@ -67,6 +70,78 @@ def test_the_index_has_links_of_the_project(monkeypatch, tmp_path):
     made = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]
     assert made.pop("urls")["Issues"] == f"{ADDRESS}/issues"
     assert made == PROJECT
+
+
+def prose() -> list[Path]:
+    """The pages of the repository, not of what was installed or built in it."""
+    beside = ["docs", "benches", "tests", "python/examples", ".github", "rust/*/src/**"]
+    return [*ROOT.glob("*.md"), *(path for at in beside for path in ROOT.glob(f"{at}/*.md"))]
+
+
+def without_code(page: Path) -> str:
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`\n]*\]\([^`\n]*`", "", text)
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link may name in a page, as GitHub makes it from the headings."""
+    headings = re.findall(r"^#+ (.*)", without_code(page), re.MULTILINE)
+    words = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
+    names = [heading.strip().replace(" ", "-") for heading in words]
+    before = [names[:place].count(name) for place, name in enumerate(names)]
+    return {f"{name}-{n}" if n else name for name, n in zip(names, before, strict=True)}
+
+
+@pytest.mark.parametrize("page", prose(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_link_leads_somewhere(page):
+    broken = []
+    for path, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(#[^)]*)?\)", without_code(page)):
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor[1:] not in anchors(target)):
+            broken.append(path + anchor)
+    assert not broken
+
+
+def test_the_manual_lists_its_pages():
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
+    assert {"joins.md", "live.md", "reference.md"} <= pages
+    assert [page for page in pages - {"index.md"} if f"]({page})" not in index] == []
+
+
+def drawings() -> list[Path]:
+    return sorted((ROOT / "docs").glob("*.svg"))
+
+
+@pytest.mark.parametrize("drawing", drawings(), ids=lambda path: path.name)
+def test_a_drawing_can_be_read_aloud_and_in_the_dark(drawing):
+    root = ET.parse(drawing).getroot()  # noqa: S314 - a file of ours
+    parts = {part.tag.rpartition("}")[2]: part for part in reversed(root)}
+    assert parts["title"].text
+    assert parts["desc"].text
+    assert parts["rect"].get("fill") in {"#ffffff", "#1f5fa8"}
+    shown = [
+        page
+        for page in prose()
+        if re.search(rf"!\[.+\]\(.*{drawing.name}\)", page.read_text("utf-8"))
+    ]
+    assert shown
+
+
+def test_claims_are_figures_of_the_benchmarks():
+    benchmarks = (ROOT / "BENCHMARKS.md").read_text("utf-8").splitlines()
+    readme = (ROOT / "README.md").read_text("utf-8")
+    table = re.search(r"^\| \| ahead by .*\n\| --- .*\n((?:\| .*\n)+)", readme, re.MULTILINE)
+    assert table is not None
+    told = table[1].splitlines()
+    assert len(told) > 5
+    assert [line for line in told if line not in benchmarks] == []
+    plot = script("claims_plot", "benches")
+    lines = plot.read(ROOT / "docs" / "speed.csv")
+    for line in lines:
+        assert line["words"] in benchmarks
+        assert plot.multiple(line) in line["words"]
+    assert plot.drawing(lines) == (ROOT / "docs" / "speed.svg").read_text("utf-8")
 
 
 def test_five_papers_are_cited():

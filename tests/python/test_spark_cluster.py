@@ -35,18 +35,17 @@ PARALLELISMS = ["hybrid", *more("broadcast")]
 QUERIES = streaming_query.tried("aggregate")
 
 
-def readme(begin: str) -> str:
-    """What the README has between this and the end of the block."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    [found] = re.findall(rf"## From PySpark\n.*?```{begin}\n(.*?)```", text, re.DOTALL)
-    return found
+def manual(begin: str) -> str:
+    """The first block of the manual's page that begins with this."""
+    text = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{begin}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[0]
 
 
 @pytest.fixture(scope="module")
 def left_by(tmp_path_factory) -> Callable[[str], Path]:
     """The application has run; give what a part of it has left."""
     folder = tmp_path_factory.mktemp("cluster")
-    example = readme("python")
+    example = manual("python")
     assert '.master("local[*]")' in example
     (folder / "example.py").write_text(example.replace("local[*]", CLUSTER))
     # What an administrator sets for all programs, so that short jobs do not wait for Java.
@@ -80,11 +79,11 @@ def left_by(tmp_path_factory) -> Callable[[str], Path]:
     return left
 
 
-def test_the_example_of_the_readme_needs_no_more_than_the_address_of_a_cluster(left_by):
+def test_the_example_of_the_manual_needs_no_more_than_the_address_of_a_cluster(left_by):
     printed = left_by("example.txt").read_text()
     # Spark's own averages differ in their last digits, as it adds up what comes first.
     found, expected = (
-        re.findall(r"[A-Z]{3}|\d+\.\d{9}", text) for text in (printed, readme("text"))
+        re.findall(r"[A-Z]{3}|\d+\.\d{9}", text) for text in (printed, manual("text"))
     )
     assert found == expected
     assert len(found) == 9

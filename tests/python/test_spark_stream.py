@@ -1,7 +1,9 @@
 """Joins of streaming DataFrames: the rows of the join of tables, wherever a query stops."""
 
+import re
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,6 +40,28 @@ def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, how, mode):
     streaming.write(tmp_path, 2, seed=2 + len(how))
     found = streaming.Sink(tmp_path, mode).drain(streaming.joined(spark, tmp_path, how=how))
     streaming.check(tmp_path, found, how=how)
+
+
+def test_the_example_of_the_manual_runs(spark, tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "spark.md"
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    [example] = [block for block in blocks if "readStream" in block]
+    times = pa.array([0, 1_000_000, 600_000_000], pa.timestamp("us", "UTC"))
+    for name, column in [("trades", "price"), ("quotes", "bid")]:
+        rows = pa.table({"ts": times, "sym": ["A", "A", "A"], column: [1.0, 2.0, 3.0]})
+        (tmp_path / name).mkdir()
+        pq.write_table(rows, tmp_path / name / "part.parquet")
+    folders = re.compile(r'"(trades|quotes|priced|checkpoint)"')
+    names = {"spark": spark, "tidegate": tidegate}
+    exec(folders.sub(rf'"{tmp_path}/\1"', example), names)  # noqa: S102 - a text of ours
+    names["query"].processAllAvailable()
+    names["query"].stop()
+    found = pq.read_table(tmp_path / "priced").to_pylist()
+    assert sorted((row["price"], row["bid"]) for row in found) == [
+        (1.0, 1.0),
+        (2.0, 1.0),
+        (2.0, 2.0),
+    ]
 
 
 # A full join is not divided.
