@@ -102,10 +102,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         lower: The least `r.ts - l.ts`: a duration, or an integer in the unit of the column
             (microseconds for timestamps, days for dates). None sets no bound. For tables, an
             expression over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL
-            text, gives each row an end of its own, as for `tidegate.interval_join`. Such an end
-            tells nothing about how far pairs are apart, so that slices of time get copies of all
-            rows of one side. `overlap_join` divides rows that have a start and an end by their
-            lengths.
+            text, gives each row an end of its own. Its value is a duration or an integer, or of the
+            left side a time, which is the end itself. A row with a null end has no pair. Such an
+            end does not tell how far pairs are apart. So slices of time get copies of all rows of
+            one side, where `overlap_join` divides rows by their lengths.
         upper: The greatest `r.ts - l.ts`, in the same forms. None sets no bound.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. A null key matches nothing. Without keys,
