@@ -1,12 +1,12 @@
 """Workload W8: overlaps of intervals by key, against polars-bio, pyjanitor, DuckDB and Polars.
 
 Two tables of intervals with 24 keys and two overlaps a left row on average. Starts are uniform, in
-order or shuffled. Lengths are exponential, or Pareto (1.5), whose longest rows are thousands of
-times as long as the mean. `pairs` asks for all columns of all pairs, `counts` for each left row
-with its number of pairs. In `points` a right row has a start and no end: an interval join whose
-upper end is computed from columns of the left row. With `--closed left`, ends do not belong to the
-intervals, no interval is empty, and `points` is left out. Every system gets the rows in its own
-format before the clock starts. Forms take turns, each in a process of its own; medians of all
+order or shuffled. Lengths are uniform, exponential, or Pareto (1.5), whose longest rows are
+thousands of times as long as the mean. `pairs` asks for all columns of all pairs, `counts` for each
+left row with its number of pairs. In `points` a right row has a start and no end: an interval join
+whose upper end is computed from columns of the left row. With `--closed left`, ends do not belong
+to the intervals, no interval is empty, and `points` is left out. Every system gets the rows in its
+own format before the clock starts. Forms take turns, each in a process of its own; medians of all
 rounds are printed with their range. Numbers of rows and sums are compared before anything is timed.
 
     python benches/w8.py --rows 1000000,10000000 --python polars-bio=.venv-bench-bio/bin/python
@@ -78,7 +78,9 @@ def _table(job: Job, rows: int, seed: int) -> pa.Table:
     starts = random.integers(0, SPAN, rows)
     if job.order == "sorted":
         starts.sort()
-    if job.lengths == "exponential":
+    if job.lengths == "uniform":
+        lengths = random.uniform(0, 2 * mean, rows)
+    elif job.lengths == "exponential":
         lengths = random.exponential(mean, rows)
     else:
         lengths = random.pareto(PARETO, rows) * mean * (PARETO - 1)
@@ -302,7 +304,7 @@ def _options() -> argparse.Namespace:
     add = parser.add_argument
     add("--rows", default="1000000", help="left rows, comma-separated")
     add("--keys", type=int, default=24, help="the number of keys")
-    add("--lengths", default="exponential,pareto", help="laws of lengths, comma-separated")
+    add("--lengths", default="uniform,exponential,pareto", help="laws of lengths, comma-separated")
     add("--order", default="sorted,shuffled", help="orders of rows, comma-separated")
     add("--closed", default="both", help="both, or left for intervals without their ends")
     add("--threads", default="2", help="thread counts, comma-separated")

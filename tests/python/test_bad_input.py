@@ -407,3 +407,23 @@ def test_odd_names():
     odd = pa.table({"": [1], "a\nb": [2], "é" * 1000: [3]})
     found = join(odd, odd, on="", by="a\nb")
     assert found.column_names == ["", "a\nb", "é" * 1000, "_right", "é" * 1000 + "_right"]
+
+
+def test_the_column_that_was_meant_is_named_first_among_many() -> None:
+    many = pa.table({f"c{at}": [1] for at in range(60)} | {"ts": [1], "price": [1.0]})
+    message = r"it has `c0`, .* and 42 more; did you mean `ts`\?"
+    with pytest.raises(SchemaError, match=message):
+        interval_join(many, many, on="tss", lower=0, upper=1)
+    with pytest.raises(SchemaError, match=r"did you mean `price`\?"):
+        interval_join(many, many, on="ts", lower=0, upper=1, where="left.pric > 1")
+    with pytest.raises(SchemaError, match=r"did you mean `price`\?"):
+        interval_join(many, many, on="ts", lower=0, upper=1, columns=["Price"])
+
+
+@pytest.mark.parametrize(
+    ("given", "word"), [("outer", "full"), ("OUTER", "full"), ("Left", "left")]
+)
+def test_a_word_of_other_libraries_is_answered_with_ours(given: str, word: str) -> None:
+    table = pa.table({"ts": [1]})
+    with pytest.raises(TidegateError, match=f"got `{given}`; write `{word}`"):
+        interval_join(table, table, on="ts", lower=0, upper=1, how=given)

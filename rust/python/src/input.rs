@@ -397,8 +397,12 @@ pub(crate) fn count(
 pub(crate) fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) -> PyResult<T> {
     words.iter().find(|(word, _)| *word == given).map(|(_, value)| *value).ok_or_else(|| {
         let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        // Other libraries call it so.
+        let given_here = if given.eq_ignore_ascii_case("outer") { "full" } else { given };
+        let meant = known.iter().find(|word| word.eq_ignore_ascii_case(given_here));
+        let hint = meant.map(|word| format!("; write `{word}`")).unwrap_or_default();
         raise(Error::argument(format!(
-            "{argument} must be one of {}, got `{}`",
+            "{argument} must be one of {}, got `{}`{hint}",
             known.join(", "),
             shown(given)
         )))

@@ -9,6 +9,7 @@ use arrow_select::concat::concat;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::MAX_ROWS;
 
+use super::names::known;
 use crate::{Error, Result, shown};
 
 /// Record batches of one schema whose data has been validated.
@@ -153,13 +154,7 @@ pub(crate) fn column(table: &str, schema: &Schema, name: &str, role: &str) -> Re
             shown(name)
         ))),
         (None, _) => {
-            let names: Vec<_> =
-                schema.fields().iter().map(|field| format!("`{}`", shown(field.name()))).collect();
-            let known = if names.is_empty() {
-                "it has no columns".into()
-            } else {
-                format!("it has {}", list(&names))
-            };
+            let known = known(name, schema.fields().iter().map(|field| field.name().as_str()));
             Err(Error::schema(format!(
                 "{table}: there is no column `{}`, which `{role}` names; {known}",
                 shown(name)
@@ -197,15 +192,6 @@ impl<'a> Names<'a> {
 
     pub(crate) fn has(&self, name: &str) -> bool {
         self.places.contains_key(name)
-    }
-}
-
-/// The first names of a list, and the number of the others.
-fn list(names: &[String]) -> String {
-    const SHOWN: usize = 20;
-    match names.len() {
-        0..=SHOWN => names.join(", "),
-        many => format!("{} and {} more", names[..SHOWN].join(", "), many - SHOWN),
     }
 }
 

@@ -7,6 +7,7 @@ use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 use tidegate_operators::rows::How;
 
 use crate::columns::keys::KeyColumn;
+use crate::columns::names::known;
 use crate::columns::table::Names;
 use crate::{Error, Result, shown};
 
@@ -57,14 +58,9 @@ impl Shape<'_> {
                 }
                 Some(&at) => Ok(columns[at].clone()),
                 None => {
-                    let mut names: Vec<_> = columns
-                        .iter()
-                        .map(|(_, field)| format!("`{}`", shown(field.name())))
-                        .collect();
-                    names.truncate(20);
-                    let names = names.join(", ");
+                    let known = known(name, columns.iter().map(|(_, field)| field.name().as_str()));
                     Err(Error::schema(format!(
-                        "columns: the result has no column `{}`; it has {names}",
+                        "columns: the result has no column `{}`; {known}",
                         shown(name)
                     )))
                 }

@@ -13,6 +13,7 @@ use super::types::{
 };
 use super::value::EndCondition;
 use super::{Arithmetic, Binary, Comparison, Expr, Origin, Unary};
+use crate::columns::names::known;
 use crate::{Error, Result, shown};
 
 /// An expression that was checked against the schemas of two tables and yields a boolean.
@@ -245,18 +246,9 @@ impl Binder<'_> {
                 )))
             }
             (None, _) => {
-                let mut names: Vec<_> = fields
-                    .iter()
-                    .take(20)
-                    .map(|field| format!("`{}`", shown(field.name())))
-                    .collect();
-                if fields.len() > names.len() {
-                    names.push("...".into());
-                }
-                let names = names.join(", ");
-                let table = table(side);
-                let name = shown(name);
-                Err(Error::schema(format!("where: {table} has no column `{name}`; it has {names}")))
+                let known = known(name, fields.iter().map(|field| field.name().as_str()));
+                let (table, name) = (table(side), shown(name));
+                Err(Error::schema(format!("where: {table} has no column `{name}`; {known}")))
             }
         }
     }
