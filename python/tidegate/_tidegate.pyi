@@ -496,8 +496,9 @@ class Operator(Generic[_StatsT_co]):
     consumer of Arrow streams can read an operator, too, such as `polars.from_arrow` or DuckDB. It
     waits until all sources are closed.
 
-    As a context manager an operator closes at the end of the block. A process made by `fork()`
-    cannot use an operator of its parent. `Operator` itself cannot be called.
+    As a context manager an operator closes at the end of the block. An operator that is dropped
+    while sources are open, and not closed, tells of the rows in a `ResourceWarning`, which Python
+    shows in its development mode. A process made by `fork()` cannot use an operator of its parent. `Operator` itself cannot be called.
 
     Example:
         >>> def drain(operator: tg.Operator) -> int:

@@ -4,6 +4,7 @@ import asyncio
 import re
 import threading
 import time
+import warnings
 
 import duckdb
 import polars as pl
@@ -206,3 +207,25 @@ def test_an_operator_shows_itself():
     assert "&lt;lost&gt;" in merge._repr_html_()
     merge.close()
     assert repr(merge).startswith("<tidegate.Merge: 2 sources, 2 closed")
+
+
+@pytest.mark.filterwarnings("always")
+def test_an_operator_that_is_dropped_tells_what_is_lost():
+    def dropped(*, close: bool = False, closes_sources: bool = False, pushed: int = 2) -> list[str]:
+        merge = tg.Merge(SCHEMA, sources=2)
+        merge.sources[0].push(rows(*range(pushed)))
+        if closes_sources:
+            for source in merge.sources:
+                source.close()
+        if close:
+            merge.close()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            del merge
+        assert all(warning.category is ResourceWarning for warning in told)
+        return [str(warning.message) for warning in told]
+
+    (message,) = dropped()
+    assert "2 of its 2 sources were open, so that results of the 2 rows" in message
+    assert message.startswith("a merge was dropped while")
+    assert dropped(close=True) == dropped(closes_sources=True) == dropped(pushed=0) == []

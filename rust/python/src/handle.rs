@@ -81,6 +81,29 @@ impl Handle {
         }
     }
 
+    /// What is lost if the operator is dropped now, for people; `None` if nothing is, or if another
+    /// thread uses it.
+    pub(crate) fn lost(&self) -> Option<String> {
+        if self.process != std::process::id() {
+            return None;
+        }
+        let operator = self.operator.try_lock()?;
+        let (mut open, mut rows) = (0, 0);
+        for source in operator.sources() {
+            let stats = source.try_lock()?.stats();
+            open += usize::from(!stats.closed && stats.abandoned.is_none());
+            rows += stats.rows_in;
+        }
+        let (name, all) = (self.name, operator.sources().len());
+        (open > 0 && rows > 0).then(|| {
+            format!(
+                "a {name} was dropped while {open} of its {all} sources were open, so that results of \
+                 the {rows} rows that were pushed may be missing: close the sources and poll to the \
+                 end, or call close() of the {name}"
+            )
+        })
+    }
+
     /// Refuses an operator of a process that has forked: the child has neither its threads nor its
     /// locks.
     pub(crate) fn check(&self) -> PyResult<()> {

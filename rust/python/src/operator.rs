@@ -1,12 +1,13 @@
 //! The class `Operator`, which has everything of an operator except its constructor; and sources.
 
+use std::ffi::CString;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, SchemaRef};
 use parking_lot::Mutex;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyList, PyType};
@@ -236,6 +237,22 @@ impl Operator {
     pub(crate) fn all_sources(&self) -> PyResult<&[Source]> {
         self.handle.check()?;
         Ok(&self.sources)
+    }
+}
+
+/// Tells of rows that were pushed in vain. Python shows it in its development mode.
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let Some(lost) = self.handle.lost() else { return };
+        // Not where Python has ended.
+        Python::try_attach(|py| {
+            let kind = py.get_type::<PyResourceWarning>();
+            if let Ok(text) = CString::new(lost)
+                && let Err(error) = PyErr::warn(py, &kind, &text, 1)
+            {
+                error.write_unraisable(py, None);
+            }
+        });
     }
 }
 
