@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,21 +11,25 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-# Seconds that a thread waits for results: a loop that ends waits for its threads.
+# Seconds that a thread waits for results: Python waits for its threads where it ends.
 _PATIENCE = 0.5
 
 
 async def batches(operator: Any) -> AsyncIterator[pa.RecordBatch]:  # noqa: ANN401 - of Rust
     """Yield batches until all sources are closed, while the event loop goes on.
 
-    A thread of the loop's executor does the work and waits for sources. It leaves the results where
-    they are, so that nothing is lost if the caller is cancelled meanwhile.
+    A thread does the work and waits for sources. It leaves the results where they are, so that
+    nothing is lost if the caller is cancelled meanwhile. The threads of the event loop stay free.
     """
     loop = asyncio.get_running_loop()
-    while True:
-        is_ready = await loop.run_in_executor(None, operator._is_ready_within, _PATIENCE)  # noqa: SLF001
-        if is_ready is False:
-            return
-        batch = operator.poll() if is_ready else None
-        if batch is not None:
-            yield batch
+    thread = ThreadPoolExecutor(1, thread_name_prefix="tidegate")
+    try:
+        while True:
+            is_ready = await loop.run_in_executor(thread, operator._is_ready_within, _PATIENCE)  # noqa: SLF001
+            if is_ready is False:
+                return
+            batch = operator.poll() if is_ready else None
+            if batch is not None:
+                yield batch
+    finally:
+        thread.shutdown(wait=False, cancel_futures=True)

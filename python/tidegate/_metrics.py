@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from typing import TYPE_CHECKING, Any
 
 from tidegate._tidegate import TidegateError
@@ -31,11 +32,13 @@ _OF_SOURCES = {
     "watermark": ("gauge", "No later row of the source is below it."),
     "memory": ("gauge", "Bytes held of the source's rows."),
     "closed": ("gauge", "Whether the source has ended."),
+    "abandoned": ("gauge", "Whether rows of the source are missing that will not come."),
 }
+_OWN_LABELS = ("operator", "source", "quantile")
 _UNITS = {"memory": "memory_bytes", "memory_limit": "memory_limit_bytes"}
 
 
-def metrics(operator: Operator[Any], **labels: str) -> str:
+def metrics(operator: Operator[Any], /, **labels: str) -> str:
     """Return the numbers of an operator in the text format of Prometheus.
 
     They are counts of rows in, late and out, watermarks, bytes held, rows kept, latencies, and how
@@ -52,14 +55,27 @@ def metrics(operator: Operator[Any], **labels: str) -> str:
 
     Args:
         operator: The operator.
-        labels: Further labels of every number, such as `job="feed"`.
+        labels: Further labels of every number, such as `job="feed"`; not `operator`, `source` or
+            `quantile`, which have a meaning.
 
     Returns:
         The text, as an HTTP endpoint for Prometheus gives it.
 
     Raises:
         ClosedError: The operator was made before this process was forked.
+        TidegateError: A label has a name that Prometheus does not take, or one that has a meaning.
+        TypeError: The value of a label is no text.
     """
+    for name, label in labels.items():
+        if name in _OWN_LABELS or not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", name):
+            message = (
+                f"labels: `{name:.80}` cannot be the name of a label; take letters, digits and "
+            )
+            message += f"underscores, and none of {', '.join(_OWN_LABELS)}"
+            raise TidegateError(message)
+        if not isinstance(label, str):
+            message = f"labels: expected text for `{name}`, got {type(label).__name__}"
+            raise TypeError(message)
     of_all = {"operator": type(operator).__name__, **labels}
     lines: list[str] = []
     for name, kind, told, values in _families(dict(operator.stats())):
@@ -88,13 +104,18 @@ def _families(
     yield "waiting_seconds", "gauge", "How long the source has brought nothing.", silent
     for name, (kind, told) in _OF_SOURCES.items():
         values = [
-            ({"source": source["name"]}, int(source[name]))
+            ({"source": source["name"]}, _number(source[name]))
             for source in stats["sources"]
-            if source[name] is not None
+            if source[name] is not None or name == "abandoned"
         ]
         suffix = "_total" if kind == "counter" else ""
         if values:
             yield f"source_{_UNITS.get(name, name)}{suffix}", kind, told, values
+
+
+def _number(value: object) -> int:
+    """A number as it is; of a reason, whether there is one."""
+    return int(value) if isinstance(value, int) else int(value is not None)
 
 
 def _labelled(labels: dict[str, str]) -> str:
@@ -112,8 +133,10 @@ def text(operator: Operator[Any]) -> str:
     except TidegateError as error:
         return f"<tidegate.{name}: {error}>"
     closed = sum(source["closed"] for source in stats["sources"])
+    abandoned = sum(source["abandoned"] is not None for source in stats["sources"])
+    lost = f", {abandoned} abandoned" if abandoned else ""
     return (
-        f"<tidegate.{name}: {len(stats['sources'])} sources, {closed} closed; "
+        f"<tidegate.{name}: {len(stats['sources'])} sources, {closed} closed{lost}; "
         f"{stats['rows_in']:,} rows in, {stats['rows_late']:,} late, {stats['rows_out']:,} out; "
         f"watermark {stats['watermark']}>"
     )

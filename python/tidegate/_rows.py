@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate._tidegate import SchemaError, TidegateError
@@ -13,7 +15,7 @@ from tidegate._tidegate import SchemaError, TidegateError
 def table(rows: Sequence[Any], schema: pa.Schema, name: str, ignores_extra: bool) -> pa.Table:  # noqa: FBT001 - called from Rust
     """The rows as a table; tuples are in the order of the schema.
 
-    Errors begin with `name` and say which row of these is meant.
+    Errors begin with `name` and say which row of the list is meant.
     """
     values = [_values(row, number, schema, name, ignores_extra) for number, row in enumerate(rows)]
     columns = list(zip(*values, strict=True)) or [()] * len(schema)
@@ -29,22 +31,22 @@ def _values(
     ignores_extra: bool,  # noqa: FBT001 - as above
 ) -> Sequence[Any]:
     """The values of a row, in the order of the schema."""
+    place = f"{name}: row {number} of the list"
     if isinstance(row, Mapping):
         missing = [column for column in schema.names if column not in row]
         if missing:
-            message = f"{name}: row {number} has no value for column `{missing[0]}`; give None for "
-            message += "a null"
+            message = f"{place} has no value for column `{missing[0]}`; give None for a null"
             raise SchemaError(message)
         extra = [] if ignores_extra else [key for key in row if key not in schema.names]
         if extra:
-            message = f"{name}: row {number} has a value for `{extra[0]}`, which is no column; "
-            message += 'leave it out, or push with extra="ignore"'
+            message = f"{place} has a value for `{extra[0]}`, which is no column; leave it out, or "
+            message += 'push with extra="ignore"'
             raise SchemaError(message)
         return [row[column] for column in schema.names]
     if isinstance(row, tuple):
         if len(row) != len(schema):
             names = ", ".join(schema.names)
-            message = f"{name}: row {number} has {len(row)} values, expected {len(schema)}: {names}"
+            message = f"{place} has a length of {len(row)}, expected {len(schema)}: {names}"
             raise SchemaError(message)
         return row
     message = f"{name}: expected rows as dicts or tuples, or Arrow data, got a list whose row "
@@ -53,16 +55,60 @@ def _values(
 
 
 def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
-    """The values of a column."""
+    """The values of a column, each as it was; floats are rounded to the width of the column."""
     errors = (pa.ArrowException, TypeError, ValueError, OverflowError)
+    column = [_plain(value, field.type) for value in column]
     try:
-        return pa.array(column, field.type)
+        array = pa.array(column, field.type)
+        found = array.to_pylist()
     except errors:
         for number, value in enumerate(column):
             try:
-                pa.array([value], field.type)
+                pa.array([value], field.type).to_pylist()
             except errors as error:
-                message = f"{name}: column `{field.name}`, row {number}: {value!r:.80} is no value "
-                message += f"of {field.type}: {error}"
-                raise TidegateError(message) from None
+                raise _unfit(name, field, number, value, str(error)) from None
         raise
+    for number, (value, kept) in enumerate(zip(column, found, strict=True)):
+        if not _is_kept(value, kept, field.type):
+            raise _unfit(name, field, number, value, f"it would become {kept!r:.80}")
+    return array
+
+
+def _plain(value: Any, type_: pa.DataType) -> Any:  # noqa: ANN401 - any value
+    """The value in a form that pyarrow takes: no pandas NaT, and numpy's times in the unit."""
+    if type(value).__name__ == "NaTType":
+        return None
+    if isinstance(value, np.datetime64 | np.timedelta64) and pa.types.is_temporal(type_):
+        unit = getattr(type_, "unit", "D")
+        kind = "timedelta64" if isinstance(value, np.timedelta64) else "datetime64"
+        found = value.astype(f"{kind}[{unit}]")
+        return found if found == value else value
+    return value
+
+
+def _unfit(name: str, field: pa.Field, number: int, value: object, why: str) -> TidegateError:
+    message = f"{name}: column `{field.name}`, row {number} of the list: {value!r:.80} is no value "
+    message += f"of {field.type}: {why}"
+    return TidegateError(message)
+
+
+def _is_kept(value: Any, kept: Any, type_: pa.DataType) -> bool:  # noqa: ANN401, PLR0911 - any value, a kind a return
+    """Whether Arrow has kept a value, which pyarrow may have cut, shifted or rounded."""
+    if value is kept or kept is None:
+        # Python has several words for a null, such as NaT.
+        return True
+    if pa.types.is_floating(type_):
+        if math.isnan(kept):
+            return bool(math.isnan(value))
+        is_narrow = not pa.types.is_float64(type_) and isinstance(value, float)
+        return math.isfinite(kept) if is_narrow and math.isfinite(value) else bool(kept == value)
+    if pa.types.is_map(type_):
+        return dict(kept) == dict(value)
+    if isinstance(kept, list):
+        items = list(value)
+        inner = type_.value_type
+        return len(items) == len(kept) and all(map(_is_kept, items, kept, [inner] * len(kept)))
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        # In the unit of the column; it has no zone.
+        return getattr(type_, "tz", None) is None
+    return bool(kept == value)

@@ -384,7 +384,8 @@ class Source:
             data: Rows with the columns of the operator's schema, in any order: Arrow data, a pandas
                 or polars frame, or a list of dicts or of tuples. Tuples are in the order of the
                 schema. Types may differ where each value stays as it is: strings of another layout,
-                integers of another width, integers for floats, times in another unit.
+                integers of another width, integers for floats, times in another unit. A Python
+                float for a narrower column is rounded to it.
             extra: What happens to columns that the schema does not have. `error`: there is an
                 error. `ignore`: they are left out.
 
@@ -492,13 +493,14 @@ class Operator(Generic[_StatsT_co]):
     background. Which rows come, and in which order, depends on the rows alone. The times of pushes,
     their sizes and the number of threads do not matter.
 
-    `async for` takes the batches in asyncio, where a thread of the event loop works and waits. Any
+    `async for` takes the batches in asyncio, where a thread of its own works and waits. Any
     consumer of Arrow streams can read an operator, too, such as `polars.from_arrow` or DuckDB. It
     waits until all sources are closed.
 
     As a context manager an operator closes at the end of the block. An operator that is dropped
     while sources are open, and not closed, tells of the rows in a `ResourceWarning`, which Python
-    shows in its development mode. A process made by `fork()` cannot use an operator of its parent. `Operator` itself cannot be called.
+    shows in its development mode. A process made by `fork()` cannot use an operator of its parent.
+    `Operator` itself cannot be called.
 
     Example:
         >>> def drain(operator: tg.Operator) -> int:
@@ -1156,7 +1158,8 @@ class IntervalJoin(StreamJoin):
             rows.
         max_width: The most that an end which is an expression may be from the time of its row, in
             the forms of `lateness`. Such an end needs it, since rows are kept as long as an end may
-            reach them. A row whose end is farther away is set aside, as a late row is.
+            reach them, and compared within it: more width is more work. A row whose end is farther
+            away is set aside, as a late row is.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other

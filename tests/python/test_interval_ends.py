@@ -571,12 +571,24 @@ def test_operators_need_a_width_and_functions_none() -> None:
         )
 
 
+def test_a_word_that_is_no_duration_may_be_meant_for_a_column() -> None:
+    table = pa.table({"ts": [1], "until": [2]})
+    with pytest.raises(
+        tg.TidegateError, match=r'a column is named with its side, as in "left.until"'
+    ):
+        tg.interval_join(table, table, on="ts", lower=0, upper="until")
+
+
 def test_an_explanation_shows_the_ends() -> None:
     table = pa.table({"ts": [1], "near": [2]})
     text = tg.explain(
         tg.interval_join, table, table, on="ts", lower=-3, upper="right.near", closed="left"
     )
     assert "right.ts - left.ts in [-3, right.near) integer" in text
+    mixed = tg.explain(
+        tg.interval_join, table, table, on="ts", lower="left.near", upper="right.near"
+    )
+    assert "rows with an end on the wrong side of their time" in mixed
     operator = tg.IntervalJoin(
         table.schema, table.schema, on="ts", lower=tg.left.near, upper=None, max_width=7
     )

@@ -349,7 +349,7 @@ def test_columns_must_agree() -> None:
     source = Merge(TABLE.schema).sources[0]
     for wrong, message in (
         (TABLE.rename_columns(["ts", "w"]), "the rows have no column `v`"),
-        (TABLE.append_column("w", TABLE["v"]), "there is a column `w` more than `ts`, `v`"),
+        (TABLE.append_column("w", TABLE["v"]), "the rows have a column `w`, expected `ts`, `v`"),
         (TABLE.set_column(1, "v", TABLE["v"].cast(pa.string())), "column `v` is Utf8, expected"),
     ):
         with pytest.raises(SchemaError, match=f"source 0: {message}"):

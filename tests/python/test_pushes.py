@@ -119,8 +119,8 @@ def test_an_operator_takes_strings_that_are_views_for_dictionaries():
             TABLE.append_column("venue", [["X"] * 3]),
             tg.SchemaError,
             (
-                "source 0: there is a column `venue` more than `ts`, .*; leave it out, or push "
-                'with extra="ignore"'
+                "source 0: the rows have a column `venue`, expected `ts`, .*; leave it out, or "
+                'push with extra="ignore"'
             ),
         ),
         (
@@ -131,24 +131,28 @@ def test_an_operator_takes_strings_that_are_views_for_dictionaries():
         (
             [{**ROWS[0], "venue": "X"}],
             tg.SchemaError,
-            "source 0: row 0 has a value for `venue`, which is no column",
+            "source 0: row 0 of the list has a value for `venue`, which is no column",
         ),
         (
             [ROWS[0], {"ts": T0}],
             tg.SchemaError,
-            "source 0: row 1 has no value for column `sym`; give None for a null",
+            "source 0: row 1 of the list has no value for column `sym`; give None for a null",
         ),
         (
             [tuple(ROWS[0].values()), (T0, "A")],
             tg.SchemaError,
-            "source 0: row 1 has 2 values, expected 5: ts, sym, size, price, tags",
+            "source 0: row 1 of the list has a length of 2, expected 5: ts, sym, size, price, tags",
         ),
         (
             [ROWS[0], {**ROWS[0], "size": "many"}],
             tg.TidegateError,
-            "source 0: column `size`, row 1: 'many' is no value of int32",
+            "source 0: column `size`, row 1 of the list: 'many' is no value of int32",
         ),
-        ([ROWS[0], {**ROWS[0], "size": 2**40}], tg.TidegateError, "row 1: 1099511627776 is no"),
+        (
+            [ROWS[0], {**ROWS[0], "size": 2**40}],
+            tg.TidegateError,
+            "row 1 of the list: 1099511627776 is no",
+        ),
         (
             [[1, 2]],
             TypeError,
@@ -188,6 +192,86 @@ def test_data_of_the_schema_is_not_copied():
     merge.sources[0].close()
     found = merge.poll()["x"].buffers()[1].address
     assert values.ctypes.data <= found < values.ctypes.data + values.nbytes
+
+
+BERLIN = dt.timezone(dt.timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        (pa.int64(), 1.5),
+        (pa.int64(), Decimal("1.5")),
+        (pa.list_(pa.int64()), [1.5]),
+        (pa.timestamp("us"), T0.replace(tzinfo=BERLIN)),
+        (pa.timestamp("us", "Europe/Berlin"), T0),
+        (pa.timestamp("us"), pd.Timestamp("2024-01-01 00:00:00.000000001")),
+        (pa.timestamp("s"), T0.replace(microsecond=5)),
+        (pa.timestamp("s"), np.datetime64("2024-01-01T00:00:00.5")),
+        (pa.date32(), T0.replace(hour=12)),
+        (pa.duration("s"), dt.timedelta(milliseconds=1)),
+        (pa.float32(), 1e300),
+        (pa.string(), b"a"),
+        (pa.binary(), "a"),
+        (pa.struct({"a": pa.int64()}), {"a": 1, "b": 2}),
+        (pa.struct({"a": pa.int64(), "b": pa.int64()}), {"a": 1}),
+    ],
+    ids=str,
+)
+def test_a_python_value_that_arrow_would_change_is_refused(type_, value):
+    merge = tg.Merge(pa.schema({"ts": pa.int64(), "x": type_}))
+    with pytest.raises(tg.TidegateError, match=r"column `x`, row 1 of the list: .* is no value of"):
+        merge.sources[0].push([{"ts": 0, "x": None}, {"ts": 1, "x": value}])
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "kept"),
+    [
+        (pa.float32(), 0.1, np.float32(0.1)),
+        (pa.float64(), 2, 2.0),
+        (pa.int64(), np.int8(3), 3),
+        (pa.timestamp("us"), np.datetime64("2024-01-01"), T0),
+        (pa.timestamp("us"), pd.Timestamp(T0), T0),
+        (pa.timestamp("us"), pd.NaT, None),
+        (pa.list_(pa.int64()), (1, 2), [1, 2]),
+        (pa.list_(pa.float64()), np.array([0.5]), [0.5]),
+        (pa.decimal128(5, 2), Decimal("1.5"), Decimal("1.50")),
+        (pa.map_(pa.string(), pa.int64()), [("a", 1)], [("a", 1)]),
+        (pa.dictionary(pa.int8(), pa.string()), "a", "a"),
+        (pa.bool_(), True, True),
+    ],
+    ids=str,
+)
+def test_a_python_value_stays_as_it_is(type_, value, kept):
+    found = merged([{"ts": 1, "x": value}], pa.schema({"ts": pa.int64(), "x": type_}))
+    assert found["x"].to_pylist() == [kept]
+
+
+def test_values_inside_lists_are_converted_only_to_other_layouts():
+    schema = pa.schema({"ts": pa.int64(), "x": pa.list_(pa.int8())})
+    wide = pa.table({"ts": [0], "x": pa.array([[300, 1]], pa.list_(pa.int64()))})
+    with pytest.raises(tg.SchemaError, match=r"column `x` is List\(Int64\), expected List\(Int8\)"):
+        merged(wide, schema)
+
+
+def test_the_index_of_a_pandas_frame_is_no_column():
+    frame = pd.DataFrame({"ts": [1, 2, 3], "x": [1, 2, 3]}).loc[lambda frame: frame.x != 2]
+    found = merged(frame, pa.schema({"ts": pa.int64(), "x": pa.int64()}))
+    assert found.to_pydict() == {"ts": [1, 3], "x": [1, 3]}
+
+
+def test_nulls_where_none_may_be_are_named():
+    schema = pa.schema([pa.field("ts", pa.int64()), pa.field("x", pa.int64(), nullable=False)])
+    with pytest.raises(tg.TidegateError, match="source 0: column `x`, row 1: the value is null"):
+        merged(pa.table({"ts": [1, 2], "x": [1, None]}), schema)
+
+
+@pytest.mark.parametrize("rows", [{"ts": 1}, (1, 2)])
+def test_one_row_is_a_list_of_one(rows):
+    with pytest.raises(
+        TypeError, match=r"rows as a list of dicts or tuples, got .*push\(\[row\]\)"
+    ):
+        merged(rows)
 
 
 # A feeder that fails

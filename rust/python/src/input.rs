@@ -260,8 +260,23 @@ pub(crate) fn name_pairs(
 pub(crate) fn end(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<End>> {
     match expression::extract_end(argument, ob)? {
         Some(expr) => Ok(Some(End::Computed(expr))),
-        None => Ok(bound(argument, ob)?.map(End::Fixed)),
+        None => {
+            let end = bound(argument, ob).map_err(|error| match ob.cast::<PyString>() {
+                Ok(_) => with_hint(
+                    ob.py(),
+                    &error,
+                    "; a column is named with its side, as in \"left.until\"",
+                ),
+                Err(_) => error,
+            });
+            Ok(end?.map(End::Fixed))
+        }
     }
+}
+
+/// The same error, with more text.
+fn with_hint(py: Python<'_>, error: &PyErr, hint: &str) -> PyErr {
+    PyErr::from_type(error.get_type(py), format!("{}{hint}", error.value(py)))
 }
 
 /// An end of an interval: a duration, an integer in the column's unit, or `None` for no bound.

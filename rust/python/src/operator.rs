@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyList, PyType};
+use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyList, PyTuple, PyType};
 use pyo3_arrow::{PyField, PySchema};
 use tidegate::stream::{self, Figure, Memory, SourceStats, Stats, lock};
 use tidegate::{Error, Extra, Stop};
@@ -85,6 +85,13 @@ impl Source {
         check_process(self.process, "source")?;
         let extra = input::word("extra", extra, &EXTRA)?;
         // All is read before the source is touched, so that a stream may use the source itself.
+        if data.is_instance_of::<PyDict>() || data.is_instance_of::<PyTuple>() {
+            let kind = data.get_type().name()?;
+            return Err(PyTypeError::new_err(format!(
+                "data: expected Arrow data, or rows as a list of dicts or tuples, got {kind}; write \
+                 push([row]) for one row"
+            )));
+        }
         let (schema, batches) = match data.cast::<PyList>() {
             Err(_) => input::read("data", data, &Stop::default())?,
             Ok(rows) => input::read("data", &self.table(rows, extra)?, &Stop::default())?,

@@ -24,7 +24,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::join::{Candidates, Found};
 use super::overlap::{self, Intervals};
-use super::sides::Sides;
+use super::sides::{Sides, take_one_sided};
 use crate::Result;
 use crate::columns::expression::Origin;
 use crate::columns::row_ends::{RowEnd, RowEnds};
@@ -43,7 +43,7 @@ const BLOCK_ROWS: usize = 1 << 13;
 pub(super) fn find(
     ends: &RowEnds,
     plan: &mut JoinPlan,
-    rows: Sides,
+    mut rows: Sides,
     (left, right): (&Table, &Table),
     are_counted: bool,
     driver: &Driver,
@@ -51,6 +51,9 @@ pub(super) fn find(
     let key_method = rows.key_method();
     let (lower, upper) = (Endpoint::of(ends.lower.as_ref()), Endpoint::of(ends.upper.as_ref()));
     if !ends.reads(Origin::Right) {
+        if let Some(kept) = take_one_sided(plan, (left, right), driver)? {
+            rows.keep(&kept);
+        }
         let matches = of_left_rows(left, &rows, [lower, upper], driver)?;
         return Ok((Found { key_method, candidates: Candidates::runs(matches) }, rows.right));
     }

@@ -66,6 +66,17 @@ impl Sides {
         )
     }
 
+    /// Takes the keys from the rows of each side that are not kept, so that they match nothing.
+    pub(super) fn keep(&mut self, kept: &[Option<BitSet>; 2]) {
+        let rows = (self.left.len(), self.right.len());
+        for (side, kept) in kept.iter().enumerate() {
+            let Some(kept) = kept else { continue };
+            let keys = some_keys(&mut self.keys, rows);
+            let keys = if side == 0 { &mut keys.left } else { &mut keys.right };
+            kept.missing().for_each(|row| keys[row] = NO_KEY);
+        }
+    }
+
     /// Takes the keys from the left rows that are not in `kept`, so that they match nothing.
     pub(super) fn keep_left(&mut self, kept: &BitSet) {
         let keys = some_keys(&mut self.keys, (self.left.len(), self.right.len()));

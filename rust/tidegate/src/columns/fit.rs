@@ -3,6 +3,8 @@
 //! Frames of different libraries hold the same strings in different layouts, and the same numbers in
 //! different widths. A value is kept exactly, or it is an error.
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast_with_options};
@@ -102,11 +104,15 @@ fn places(name: &str, schema: &Schema, given: &Schema, extra: Extra) -> Result<V
         }
     };
     let places = schema.fields().iter().map(|field| place(field)).collect::<Result<Vec<_>>>()?;
-    let mut others =
-        given.fields().iter().filter(|field| schema.column_with_name(field.name()).is_none());
+    // pandas hands out the index of a frame as a column, unless it numbers the rows.
+    let is_index = |field: &Field| field.name().starts_with("__index_level_");
+    let mut others = given
+        .fields()
+        .iter()
+        .filter(|field| schema.column_with_name(field.name()).is_none() && !is_index(field));
     match others.next() {
         Some(other) if extra == Extra::Refuse => Err(Error::schema(format!(
-            "{name}: there is a column `{}` more than {}; leave it out, or push with \
+            "{name}: the rows have a column `{}`, expected {}; leave it out, or push with \
              extra=\"ignore\"",
             shown(other.name()),
             names(schema)
@@ -135,7 +141,7 @@ fn fits(from: &DataType, to: &DataType) -> bool {
         (Date32 | Date64, Date32 | Date64) => true,
         (Time32(_) | Time64(_), Time32(_) | Time64(_)) => true,
         (List(from) | LargeList(from) | FixedSizeList(from, _), List(to) | LargeList(to)) => {
-            fits(from.data_type(), to.data_type())
+            is_only_laid_out(from.data_type(), to.data_type())
         }
         (ListView(_), _) => false,
         _ if is_text_or_binary(from) && is_text_or_binary(to) => is_text(from) == is_text(to),
@@ -145,13 +151,44 @@ fn fits(from: &DataType, to: &DataType) -> bool {
     }
 }
 
+/// Whether two types hold the same values in other layouts. Only these are converted inside lists,
+/// where nothing tells of a value that was lost.
+fn is_only_laid_out(from: &DataType, to: &DataType) -> bool {
+    let is_text_or_null = |t: &DataType| is_text(t) || *t == DataType::Null;
+    from == to
+        || *from == DataType::Null
+        || (is_text_or_null(from) && is_text(to))
+        || (is_text_or_binary(from) && is_text_or_binary(to) && is_text(from) == is_text(to))
+}
+
 fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// Whether a value is a float that is no number.
+fn is_nan(array: &dyn Array, row: usize) -> bool {
+    match array.data_type() {
+        DataType::Float64 => array.as_primitive::<Float64Type>().value(row).is_nan(),
+        DataType::Float32 => array.as_primitive::<Float32Type>().value(row).is_nan(),
+        _ => false,
+    }
 }
 
 /// A column in the type of a field, each value as it was.
 fn exact(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<ArrayRef> {
     let (from, to) = (column.data_type(), field.data_type());
+    if !field.is_nullable()
+        && column.logical_null_count() > 0
+        && let Some(nulls) = column.logical_nulls()
+    {
+        let row = nulls.iter().position(|is_there| !is_there).unwrap_or(0);
+        return Err(Error::data(format!(
+            "{name}: column `{}`, row {}: the value is null, and the schema says that the column has no \
+             nulls; filter such rows out first",
+            shown(field.name()),
+            first + row as u64
+        )));
+    }
     if from == to {
         return Ok(column.clone());
     }
@@ -176,7 +213,9 @@ fn exact(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<Arr
                 _ => found.clone(),
             };
             let back = cast(&unpacked, from)?;
-            distinct(&back, &plain).map_err(failed)?.values().set_indices().next()
+            let is_nan = |row: usize| is_nan(&back, row) && is_nan(&plain, row);
+            let differs = distinct(&back, &plain).map_err(failed)?;
+            differs.values().set_indices().find(|&row| !is_nan(row))
         }
         _ if found.null_count() == plain.null_count() => None,
         _ => (0..found.len()).find(|&row| found.is_null(row) && plain.is_valid(row)),
@@ -202,8 +241,7 @@ fn exact(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<Arr
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::cast::AsArray;
-    use arrow_array::types::{Float64Type, Int64Type, UInt8Type};
+    use arrow_array::types::{Int64Type, UInt8Type};
     use arrow_array::{
         DictionaryArray, Float64Array, Int64Array, LargeStringArray, NullArray, StringViewArray,
         TimestampMicrosecondArray, UInt8Array,

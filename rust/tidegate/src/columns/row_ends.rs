@@ -243,7 +243,7 @@ fn meaning(
         _ if is_integer => 1,
         _ => {
             let expected = match unit {
-                Unit::Integer => "an integer, which is a distance from left time",
+                Unit::Integer => "an integer, which is a distance from the left time",
                 Unit::Nanoseconds(_) => {
                     "a duration, which is a distance from the left time, or a time"
                 }

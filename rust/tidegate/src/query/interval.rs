@@ -88,6 +88,11 @@ pub(crate) enum IntervalEnds {
     OfRows(RowEnds),
 }
 
+/// The algorithm where one end is of the left side and the other of the right side, in an
+/// explanation.
+const OF_MIXED_ENDS: &str = "lists of the right rows that are open at some times; rows with an end on the wrong side of \
+                             their time are compared with more rows than they pair with";
+
 /// A join of rows as they come.
 #[derive(Debug)]
 pub(crate) struct Bounded {
@@ -260,6 +265,10 @@ impl IntervalJoin {
             IntervalEnds::Fixed(_) => None,
             IntervalEnds::OfRows(ends) => Some(ends.reads(Origin::Right)),
         };
+        let reads_both = match &plan.ends {
+            IntervalEnds::Fixed(_) => false,
+            IntervalEnds::OfRows(ends) => ends.reads(Origin::Left) && ends.reads(Origin::Right),
+        };
         if of_right != Some(true) {
             lines.extend(plan.join.describe_scan());
         }
@@ -276,6 +285,7 @@ impl IntervalJoin {
                 "28 bytes a left row and 8 a right row in time order, up to 76 a row otherwise, up to 24 a row where \
                  partners are far apart",
             ),
+            Some(true) if reads_both => (OF_MIXED_ENDS, BY_START.to_owned(), ""),
             Some(true) => (OF_LISTS, BY_START.to_owned(), ""),
         };
         let memory = match of_right {

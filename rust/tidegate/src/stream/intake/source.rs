@@ -257,7 +257,10 @@ impl Source {
         if self.gate.is_none() || self.abandoned.is_some() {
             return;
         }
-        let reason = shown(reason).into_owned();
+        let reason = match reason.trim() {
+            "" => "no reason was given".to_owned(),
+            reason => shown(reason).into_owned(),
+        };
         // Of several, the first one is told.
         self.shared.abandoned.get_or_init(|| {
             Error::data(format!(
