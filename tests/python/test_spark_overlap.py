@@ -6,6 +6,7 @@ What tasks do with rows is tried without Spark, on random tables; the rest with 
 import datetime as dt
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -45,13 +46,13 @@ AGGS = {
 }
 
 
-def intervals(seed: int, rows: int, names: tuple[str, str, str]) -> pa.Table:
-    """Half of the rows on one key, a tenth on none, few times in many rows, and some long rows."""
+def intervals(seed: int, rows: int, names: tuple[str, str, str], until: int = 3_000) -> pa.Table:
+    """Half of the rows on one key, a tenth on none, a tenth at one time, and some long rows."""
     rng = np.random.default_rng(seed)
     keys = rng.integers(0, 6, rows)
     keys[rng.random(rows) < 0.5] = 1
-    starts = rng.integers(0, 3_000, rows)
-    starts[rng.random(rows) < 0.1] = 1_500
+    starts = rng.integers(0, until, rows)
+    starts[rng.random(rows) < 0.1] = until // 2
     spans = rng.integers(0, 20, rows)
     spans[rng.random(rows) < 0.02] *= 100
     start, end, payload = names
@@ -176,7 +177,7 @@ def test_tasks_find_the_rows_of_the_native_join(
     seed, rows, how, partitions, keyed, division, closed, least, where
 ):
     tables = tuple(
-        intervals(seed + side, count, (*names, payload))
+        intervals(seed + side, count, (*names, payload), until=100)
         for side, (count, names, payload) in enumerate(zip(rows, ON, "lr", strict=True))
     )
     query = {
@@ -194,10 +195,25 @@ def test_tasks_find_the_rows_of_the_native_join(
 
 
 @settings(max_examples=20)
+@given(st.integers(0, 2**32), st.integers(2, 6), st.booleans())
+def test_tasks_find_pairs_where_their_later_row_starts(seed, partitions, keyed):
+    tables = tuple(
+        intervals(seed + side, 60, (*names, payload), until=100)
+        for side, (names, payload) in enumerate(zip(ON, "lr", strict=True))
+    )
+    drawn = replace(sample(tables, keyed=keyed), longest=(None, None))
+    layout = lengths.by_time(drawn, partitions, "either")
+    query = {"on": ON, "by": "key" if keyed else None, "how": "inner"}
+    assert layout.reports_at_home
+    found = through_tasks(tables, query, layout, keyed=keyed)
+    assert counted(found) == counted(tidegate.overlap_join(*tables, **query))
+
+
+@settings(max_examples=20)
 @given(st.integers(0, 2**32), st.integers(1, 6), st.sampled_from(["left", "inner"]))
 def test_tasks_aggregate_all_partners_of_a_row(seed, partitions, how):
     tables = tuple(
-        intervals(seed + side, 60, (*names, payload))
+        intervals(seed + side, 60, (*names, payload), until=100)
         for side, (names, payload) in enumerate(zip(ON, "lr", strict=True))
     )
     counts = {"n": agg.count(), "most": agg.max("w"), "total": agg.sum("r")}
