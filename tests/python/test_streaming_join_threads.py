@@ -70,7 +70,8 @@ def test_sources_stall_die_and_flood() -> None:
         return pa.table(columns | ({} if number < 2 else {"extra": np.zeros(len(ts))}))
 
     def feed(number: int) -> None:
-        with join.sources[number] as source:
+        source = join.sources[number]
+        try:
             for first in range(0, rows, piece):
                 if first == rows // 2:
                     if number == dying:
@@ -88,6 +89,9 @@ def test_sources_stall_die_and_flood() -> None:
                     # All but the last row of the piece, which are late now.
                     with contextlib.suppress(MemoryLimitError):
                         source.push(table[:-1])
+        finally:
+            # The rows so far are all, also of the feeder that has died.
+            source.close()
 
     late, batches = 0, []
     with ThreadPoolExecutor(4) as pool:
