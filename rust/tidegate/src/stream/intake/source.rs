@@ -295,14 +295,13 @@ impl Source {
         stop: &Stop,
     ) -> Result<()> {
         self.check_open()?;
-        // 1. Whatever can be wrong with the rows is found before the first of them counts.
+        // 1. Whatever can be wrong with the rows is found before the first of them counts. Values are
+        //    converted once they are known to be well formed.
+        let driver = Driver::new(1, stop.clone());
+        let given = Table::new(self.name.clone(), Arc::new(schema.clone()), batches, &driver)?;
+        let batches = given.batches().to_vec();
         let batches = fit(&self.name, &self.stream.schema, schema, batches, self.rows_in, extra)?;
-        let table = Table::new(
-            self.name.clone(),
-            self.stream.schema.clone(),
-            batches,
-            &Driver::new(1, stop.clone()),
-        )?;
+        let table = Table::of_valid(self.name.clone(), self.stream.schema.clone(), batches)?;
         let mut first = self.rows_in;
         let mut times = Vec::with_capacity(table.batches().len());
         for batch in table.batches() {
