@@ -72,18 +72,23 @@ def nested_loop(left: pa.Table, right: pa.Table, join: Join) -> list[Pair]:
         )
 
     matched = [[j for j in range(len(right_rows)) if matches(i, j)] for i in range(len(left_rows))]
-    if join.how == "semi":
+    return listed(matched, join.how, len(right_rows))
+
+
+def listed(matched: Sequence[Sequence[int]], how: str, right_rows: int) -> list[Pair]:
+    """Row numbers of the result, given the right rows that each left row matches."""
+    if how == "semi":
         return [(i, None) for i, found in enumerate(matched) if found]
-    if join.how == "anti":
+    if how == "anti":
         return [(i, None) for i, found in enumerate(matched) if not found]
     pairs: list[Pair] = []
     for i, found in enumerate(matched):
         pairs.extend((i, j) for j in found)
-        if not found and join.how in ("left", "full"):
+        if not found and how in ("left", "full"):
             pairs.append((i, None))
-    if join.how in ("right", "full"):
+    if how in ("right", "full"):
         used = {j for found in matched for j in found}
-        pairs.extend((None, j) for j in range(len(right_rows)) if j not in used)
+        pairs.extend((None, j) for j in range(right_rows) if j not in used)
     return pairs
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import oracle
 import tidegate as tg
 
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
@@ -41,16 +42,7 @@ def nested_loop(
     """Row numbers of the result, in its order; None for the side that has no row."""
     lefts, rights = left.to_pylist(), right.to_pylist()
     matched = [[j for j, b in enumerate(rights) if pair(a, b)] for a in lefts]
-    if how in ("semi", "anti"):
-        return [(i, None) for i, found in enumerate(matched) if bool(found) == (how == "semi")]
-    keeps_left = how in ("left", "full")
-    pairs: Pairs = [
-        (i, j) for i, found in enumerate(matched) for j in found or ([None] if keeps_left else [])
-    ]
-    if how in ("right", "full"):
-        used = {j for found in matched for j in found}
-        pairs.extend((None, j) for j in range(len(rights)) if j not in used)
-    return pairs
+    return oracle.listed(matched, how, len(rights))
 
 
 def rows(table: pa.Table) -> Pairs:
