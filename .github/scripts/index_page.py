@@ -14,7 +14,7 @@ LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(#[^)]*)?\)")
 
 
 def with_addresses(text: str, url: str, ref: str) -> str:
-    """The text, whose links to files and folders of a checkout are those of the repository."""
+    """The text, in which links to files and folders of a checkout lead to the repository."""
 
     def link(found: re.Match[str]) -> str:
         path, place = found[1], found[2] or ""

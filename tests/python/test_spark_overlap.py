@@ -367,7 +367,7 @@ def test_explain_tells_the_slices(sides):
     assert text.startswith("overlap_join (inner)\n")
     assert "divided    by key: 32 buckets in 4 partitions, " in text
     assert "of them cut by time into" in text
-    assert "slices: rows of both sides go to those that they cover" in text
+    assert "slices: each row goes to the slices that it covers" in text
     assert text.endswith("because    parallelism is 'hybrid'")
     text = explained(sides, parallelism="time", how="left")
     assert "divided    by time: " in text

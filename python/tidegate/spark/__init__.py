@@ -23,8 +23,9 @@ all left rows of a slice of time travel as one row a key.
 The same holds for `asof_join`, where a slice of time gets copies of the nearest right rows of each
 key outside it, and no others.
 
-Rows of `overlap_join` have lengths of their own. Heavy keys are cut by time, too, and a row goes to
-the slices where rows may start that it overlaps, or, for pairs alone, to those that it covers.
+Rows of `overlap_join` have lengths of their own. Heavy keys are cut by time, too. If only pairs are
+asked for, a row goes to the slices that it covers. Otherwise it goes to the slices in which a row
+that it overlaps may start.
 
 An aggregation sends rows in the same way, or, where results do not depend on the order of rows,
 aggregates by slice of time, made by the tasks that read the inputs.

@@ -190,7 +190,7 @@ def _layers(layout: OverlapLayout) -> list[str]:
         slices = len(layer.cut.borders) + 1
         every = "1 slice" if slices == 1 else f"{slices} slices"
         if layer.side == BOTH:
-            lines.append(f"  layer      {every}: rows of both sides go to those that they cover")
+            lines.append(f"  layer      {every}: each row goes to the slices that it covers")
             continue
         length = "of any length"
         if layer.longest is not None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.overlap import OverlapLayout
     from tidegate.spark.plan.join import Plan
 
-# A partition with so many times the rows of a mean one is worth a job that may even them out.
+# If a partition has this many times the mean of rows, a job that may even them out is worth it.
 _UNEVEN = 1.3
 
 # A length that stands for any.

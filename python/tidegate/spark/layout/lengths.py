@@ -1,8 +1,8 @@
 """The layout of rows with a start and an end that suits a sample of them.
 
-The buckets are those of `balance.py`, and are cut by the same algorithm. Here is how one bucket is
-cut: into how many layers, for rows of which lengths, and where. Ways to cut are tried on the rows
-of the sample, and the one is taken that costs least.
+`balance.py` makes the buckets, and the same algorithm cuts them. This module says how one bucket is
+cut: the number of layers, the lengths of their rows, and the borders. Ways to cut are tried on the
+rows of the sample, and the cheapest is taken.
 
 Everything here is arithmetic on the driver: neither Spark nor Arrow is known.
 """
