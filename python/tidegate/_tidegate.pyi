@@ -1174,14 +1174,17 @@ class IntervalJoin(StreamJoin):
             each a part. `hybrid`: as many threads as the key's share of the rows asks for, measured
             again and again. `auto`: `key` without a `where`; with one, `key` until one thread has
             much more to compare than others, then `hybrid`. (PPOIJ, section 3; `hybrid` is its
-            Algorithm 1.) With `aggs`, `auto` alone has a meaning.
+            Algorithm 1.) With `aggs`, or `ordered=False`, `auto` alone has a meaning.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
             rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
             says how sources share it.
-        ordered: Whether results come in the order that is said above. If not, the pairs of rows
-            that are joined at once come in any order. This saves the work of putting the pairs of
-            several threads in order.
+        ordered: Whether results come in the order that is said above. A pair then waits until no
+            source can bring an earlier row. If not, a pair comes in the first poll after both of its
+            rows were pushed, whatever the lateness and the other sources: the same rows, in an
+            order that depends on the pushes. A row without a partner comes once no row of the other
+            side can match it. Rows are kept longer: until the other side has passed their
+            intervals.
             With `aggs`, rows come in order for either value.
         pin: Whether each thread stays on one processor.
 
@@ -1459,9 +1462,14 @@ class WindowJoin(StreamJoin):
         memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
             rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
             says how sources share it.
-        ordered: Whether results come in the order that is said above. If not, the pairs of rows
-            that are joined at once come in any order. This saves the work of putting the pairs of
-            several threads in order.
+        ordered: Whether results come in the order that is said above. A pair then waits until no
+            source can bring an earlier row. If not, and windows are of time and `algorithm` is
+            `auto`, a pair comes in the first poll after both of its rows were pushed, whatever the
+            lateness and the other sources: the same rows, in an order that depends on the pushes. A
+            row without a partner comes once no row of the other side can match it. Rows are kept
+            longer: until the other side has passed their windows. Windows of rows and the other
+            algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
+            once then come in any order.
             With `aggs`, rows come in order for either value.
         pin: Whether each thread stays on one processor.
 
@@ -1589,9 +1597,14 @@ class BandJoin(StreamJoin):
         memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
             rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
             says how sources share it.
-        ordered: Whether results come in the order that is said above. If not, the pairs of rows
-            that are joined at once come in any order. This saves the work of putting the pairs of
-            several threads in order.
+        ordered: Whether results come in the order that is said above. A pair then waits until no
+            source can bring an earlier row. If not, and windows are of time and `algorithm` is
+            `auto`, a pair comes in the first poll after both of its rows were pushed, whatever the
+            lateness and the other sources: the same rows, in an order that depends on the pushes. A
+            row without a partner comes once no row of the other side can match it. Rows are kept
+            longer: until the other side has passed their windows. Windows of rows and the other
+            algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
+            once then come in any order.
             With `aggs`, rows come in order for either value.
         pin: Whether each thread stays on one processor.
 

@@ -46,6 +46,7 @@ pub mod aggregate;
 pub mod asof;
 pub mod band;
 pub mod driver;
+pub mod eager;
 pub mod interval;
 pub mod matches;
 pub mod order;

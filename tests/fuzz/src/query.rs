@@ -150,6 +150,8 @@ impl Query {
         let [left, right] = [0, 1].map(|side| self.layout.rows(draw, side, 0).batch.schema());
         match self.ask(draw, self.options(threads, None), true) {
             Asked::Interval(join, parallelism) => {
+                // Without an order, no key is one thread's.
+                let parallelism = if options.ordered { parallelism } else { Parallelism::Auto };
                 stream::interval_join(&join, parallelism, None, left, right, options)
             }
             Asked::Window(join) => stream::window_join(&join, left, right, options),

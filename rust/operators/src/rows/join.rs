@@ -90,6 +90,13 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// `None` stands for the end of time. The epoch is done. Offsets are counted anew from here on.
     fn purge(&mut self, now: Option<i64>);
 
+    /// Lets go of the oldest rows of each side, so many; for a join that is given rows in another
+    /// order than by time, and whose windows hold all of them. The epoch is done. Offsets are counted
+    /// anew from here on.
+    fn let_go(&mut self, _rows: [usize; 2]) {
+        unreachable!("a join of rows in merged order lets go of them by their times")
+    }
+
     /// The number of the oldest row of a side that is kept.
     fn first(&self, side: Side) -> u64;
 

@@ -103,8 +103,9 @@ impl<P: Timed> Reorder<P> {
         Reorder { lateness, watermark: i64::MIN, pending, next, pushes: 0, rows: 0 }
     }
 
-    /// For a source that has come to `watermark`, with rows in time order that were not released.
-    pub fn restore(lateness: i64, watermark: i64, rows: Option<P>) -> Self {
+    /// For a source that has come to `watermark`, with rows that were not released; those of each
+    /// push are in time order.
+    pub fn restore(lateness: i64, watermark: i64, rows: impl IntoIterator<Item = P>) -> Self {
         let mut reorder = Reorder { watermark, ..Self::new(lateness) };
         rows.into_iter()
             .for_each(|payload| reorder.hold(Pending { payload, order: None, released: 0 }));

@@ -25,7 +25,7 @@ use crate::{Error, Result};
 const PART_ROWS: usize = 1 << 16;
 
 /// A band column whose types fit.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ColumnPlan {
     left: usize,
     right: usize,

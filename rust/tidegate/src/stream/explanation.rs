@@ -11,6 +11,8 @@ pub(super) struct Method<'a> {
     pub(super) threads: usize,
     /// Bytes that it keeps of a row beside what every join keeps.
     pub(super) row_bytes: usize,
+    /// Whether pairs come as soon as both rows have been pushed.
+    pub(super) is_eager: bool,
 }
 
 /// What an operator does, but for its limit, which may change.
@@ -35,10 +37,15 @@ pub(super) fn explain(
     result_columns: usize,
     options: &StreamOptions,
 ) -> Explanation {
-    let Method { algorithm, index, threads, row_bytes } = method;
+    let Method { algorithm, index, threads, row_bytes, is_eager } = *method;
     let row_bytes = ROW_BYTES + row_bytes;
-    let order =
-        if options.ordered { "a pair at the place of its later row" } else { "in any order" };
+    let order = match (options.ordered, is_eager) {
+        (true, _) => {
+            "a pair at the place of its later row, once no source can bring an earlier row"
+        }
+        (false, true) => "a pair in the first poll after both of its rows were pushed",
+        (false, false) => "in any order, once no source can bring an earlier row",
+    };
     let pinned = if options.pin { ", each on a processor of its own" } else { "" };
     lines.extend([
         format!("  sources    {} left, {} right", options.sources.0, options.sources.1),

@@ -354,6 +354,15 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
         }
     }
 
+    fn let_go(&mut self, rows: [usize; 2]) {
+        for (at, rows) in rows.into_iter().enumerate() {
+            let first = self.rows.logs[at].first() + rows as u64;
+            self.edges[at].0 = first;
+            self.finder.expire(&self.rows, at, first, false);
+            self.rows.logs[at].drop_before(first);
+        }
+    }
+
     fn first(&self, side: Side) -> u64 {
         self.rows.logs[side as usize].first()
     }

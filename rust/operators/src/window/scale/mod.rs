@@ -403,15 +403,18 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
 
     fn purge(&mut self, now: Option<i64>) {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
-        for side in [Side::Left, Side::Right] {
+        self.let_go(self.logs.each_ref().map(|log| log.droppable(log.over(&self.extent, now))));
+    }
+
+    fn let_go(&mut self, rows: [usize; 2]) {
+        for (side, rows) in [Side::Left, Side::Right].into_iter().zip(rows) {
             let log = &mut self.logs[side as usize];
-            let before = log.len();
-            log.drop_first(log.over(&self.extent, now));
+            log.drop_first(rows);
             if self.terms.is_empty() {
                 continue;
             }
             let gone = &mut self.gone[side as usize];
-            *gone += before - log.len();
+            *gone += rows;
             if *gone > GONE.max(log.len() / 4) {
                 self.terms.iter_mut().for_each(|term| term.drop_front(side, *gone));
                 *gone = 0;

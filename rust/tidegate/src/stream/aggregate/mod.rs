@@ -33,7 +33,7 @@ use super::intake::late::late_schema;
 use super::intake::latency::Latency;
 use super::intake::ready::Rest;
 use super::intake::source::{ROW_BYTES, Stream};
-use super::intake::{Intake, RestoredIntake};
+use super::intake::{Intake, Order, RestoredIntake};
 use super::memory::{Charge, Memory};
 use super::operator::{Figure, Operator, Step};
 use super::state::snapshot::{Reader, Writer};
@@ -195,7 +195,7 @@ pub fn aggregate(
         schema: plan.schema.clone(),
         query: query.identity(&schema).sources(options.sources, options.lateness),
         explanation: explain(query, &plan, options, row_bytes),
-        intake: Intake::new(streams, memory, row_bytes)?,
+        intake: Intake::new(streams, memory, row_bytes, Order::Merged)?,
         pending: Vec::new(),
         rest: Rest::NotYet,
         ready: Default::default(),

@@ -24,7 +24,7 @@ use super::super::intake::late::late_schema;
 use super::super::intake::latency::Latency;
 use super::super::intake::ready::{ReadyRuns, Rest};
 use super::super::intake::source::{ROW_BYTES, Stream, batch_bytes};
-use super::super::intake::{Intake, RestoredIntake};
+use super::super::intake::{Intake, Order, RestoredIntake};
 use super::super::memory::Memory;
 use super::super::operator::{Figure, Operator, Step};
 use super::super::state::snapshot::{Reader, Writer, damaged};
@@ -58,7 +58,7 @@ pub(super) fn operator(
         schema: plan.schema.clone(),
         query: query.identity(&stream.schema).sources(options.sources, options.lateness),
         explanation: explain(query, &plan, options),
-        intake: Intake::new(streams, memory, ROW_BYTES)?,
+        intake: Intake::new(streams, memory, ROW_BYTES, Order::Merged)?,
         pending: Vec::new(),
         rest: Rest::NotYet,
         ready: Default::default(),

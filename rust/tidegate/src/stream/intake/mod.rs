@@ -4,9 +4,11 @@
 //! | --- | --- |
 //! | `source.rs` | a source's rows into the gate |
 //! | `ready.rs` | the rows that the gate gives |
+//! | `arrivals.rs` | rows that pass by the gate, for operators that wait for no merged order |
 //! | `late.rs` | late rows |
 //! | `news.rs`, `latency.rs` | whether there is anything to poll; how long rows took |
 
+pub(crate) mod arrivals;
 pub(crate) mod late;
 pub(crate) mod latency;
 pub(crate) mod news;
@@ -23,9 +25,19 @@ use super::lock;
 use super::memory::{Charge, Holder, Memory};
 use super::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use crate::{Error, Result};
+use arrivals::Arrivals;
 use late::{LateRows, RestoredLate};
 use news::News;
 use source::{Restored, Shared, Source, SourceRun, SourceStats, Stream};
+
+/// The order in which an operator takes rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// By time, source and position, when no earlier row can come.
+    Merged,
+    /// As they are pushed.
+    Arrival,
+}
 
 /// The part between pushes and an operator.
 #[derive(Debug)]
@@ -78,11 +90,12 @@ impl Charges {
 
 impl Intake {
     /// Sources of these names and streams. Each of their rows is charged `row_bytes` bytes beside
-    /// its own.
+    /// its own. Rows pass by the gate unless they are to be in merged order.
     pub(super) fn new(
         streams: Vec<(String, Stream)>,
         memory: Memory,
         row_bytes: usize,
+        order: Order,
     ) -> Result<Self> {
         let shared = Shared {
             row_bytes,
@@ -90,6 +103,10 @@ impl Intake {
             news: Arc::new(News::default()),
             memory,
             abandoned: Arc::default(),
+            arrivals: match order {
+                Order::Merged => None,
+                Order::Arrival => Some(Arrivals::new(streams.len())),
+            },
         };
         let (gates, mut readers) = BlockGate::new(streams.len(), 1)
             .map_err(|error| Error::argument(format!("sources: {error}")))?;
@@ -127,7 +144,13 @@ impl Intake {
             unread[usize::from(pushed.first.source())]
                 .push(pushed.run.batch.slice(start, end - start));
         }
-        sources.iter().zip(unread).try_for_each(|(source, unread)| source.write(unread, writer))
+        for (source, mut unread) in sources.iter().zip(unread) {
+            if let Some(arrivals) = &self.shared.arrivals {
+                unread.extend(source.sorted(arrivals.of(source.number())));
+            }
+            source.write(unread, writer)?;
+        }
+        Ok(())
     }
 
     /// Reads what [`write`](Self::write) wrote, and the late rows behind it.
@@ -188,6 +211,7 @@ impl Intake {
         // What is in the gate goes with its reader.
         self.reader = None;
         self.sources.iter().for_each(|source| lock(source).drop_rows());
+        self.shared.arrivals.iter().for_each(Arrivals::clear);
         self.shared.late.clear();
     }
 }

@@ -16,6 +16,7 @@ use tidegate_structures::gate::{BlockSource, Rejected, Run};
 use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
+use super::arrivals::Arrivals;
 use super::late::{Late, LateRows, TOO_WIDE};
 use super::news::News;
 use crate::columns::fit::{Extra, fit};
@@ -107,6 +108,8 @@ pub(crate) struct Shared {
     pub(crate) row_bytes: usize,
     /// The error of polls once a source was abandoned: of the first one.
     pub(crate) abandoned: Arc<OnceLock<Error>>,
+    /// The way of rows that are wanted as they are pushed; others go through the gate.
+    pub(crate) arrivals: Option<Arrivals>,
 }
 
 /// A feeder of an operator.
@@ -360,15 +363,22 @@ impl Source {
         self.held.as_mut().expect("rows were charged before they were taken").split(bytes)
     }
 
-    /// Gives rows to the gate as they are, unless they have to be put in order first.
+    /// Gives rows to the gate as they are, unless they have to be put in order first; or lets them
+    /// pass by the gate, unless some may be late.
     fn pass_on(&mut self, push: Push) -> Result<(), Push> {
+        let last = *push.ts.last().expect("a table's batches are not empty");
+        if let Some(arrivals) = self.shared.arrivals.clone() {
+            if push.ts[0] < self.reorder.watermark() || !push.ts.is_sorted() {
+                return Err(push);
+            }
+            arrivals.push(self.number, self.charged(push));
+            self.reorder.advance(last.saturating_sub(self.stream.lateness));
+            return Ok(());
+        }
         if self.stream.lateness > 0 || !self.reorder.is_empty() {
             return Err(push);
         }
-        let last = *push.ts.last().expect("a table's batches are not empty");
-        let charge =
-            Arc::new(self.let_go(batch_bytes(&push.batch) + push.ts.len() * self.shared.row_bytes));
-        let run = SourceRun { ts: push.ts, batch: push.batch, pushed: push.pushed, charge };
+        let run = self.charged(push);
         match self.gate.as_mut().expect("rows are fed while the source is open").push(run) {
             Ok(()) => {
                 self.reorder.advance(last);
@@ -428,9 +438,20 @@ impl Source {
         });
     }
 
-    /// Gives the gate the rows that no later row can precede.
+    /// Rows with what is held for them.
+    fn charged(&mut self, push: Push) -> SourceRun {
+        let Push { ts, batch, pushed } = push;
+        let bytes = batch_bytes(&batch) + ts.len() * self.shared.row_bytes;
+        SourceRun { charge: Arc::new(self.let_go(bytes)), ts, batch, pushed }
+    }
+
+    /// Gives the gate the rows that no later row can precede; or lets all pass by the gate.
     fn release(&mut self) {
-        if let Some(released) = self.reorder.release() {
+        let released = match &self.shared.arrivals {
+            None => self.reorder.release(),
+            Some(_) => self.reorder.release_all(),
+        };
+        if let Some(released) = released {
             self.feed(released);
         }
         if self.reorder.is_empty() {
@@ -438,16 +459,21 @@ impl Source {
         }
         let watermark = self.reorder.watermark();
         self.told = Instant::now();
+        if let Some(arrivals) = &self.shared.arrivals {
+            arrivals.promise(self.number, Some(watermark));
+        }
         let gate = self.gate.as_mut().expect("rows are released while the source is open");
         gate.advance(watermark);
         gate.let_go();
     }
 
     fn feed(&mut self, released: Released<Push>) {
-        let Push { ts, batch, pushed } = self.in_order(released);
-        let bytes = batch_bytes(&batch) + ts.len() * self.shared.row_bytes;
-        let charge = Arc::new(self.let_go(bytes));
-        let run = SourceRun { ts, batch, pushed, charge };
+        let run = self.in_order(released);
+        let run = self.charged(run);
+        if let Some(arrivals) = &self.shared.arrivals {
+            arrivals.push(self.number, run);
+            return;
+        }
         let gate = self.gate.as_mut().expect("rows are fed while the source is open");
         gate.push(run).expect("released rows are in order and above what was promised");
     }
@@ -469,6 +495,13 @@ impl Source {
                 Push { ts, batch, pushed }
             }
         }
+    }
+
+    /// The rows of pushes in time order, as one batch, if there are any.
+    pub(crate) fn sorted(&self, runs: Vec<SourceRun>) -> Option<RecordBatch> {
+        let push = |SourceRun { ts, batch, pushed, .. }| Push { ts, batch, pushed };
+        let mut reorder = Reorder::restore(0, i64::MIN, runs.into_iter().map(push));
+        reorder.release_all().map(|released| self.in_order(released).batch)
     }
 
     /// Writes what the source has come to, with the rows that it has given the gate and no reader
@@ -554,6 +587,9 @@ impl Source {
         }
         self.gate = None;
         self.held = None;
+        if let Some(arrivals) = &self.shared.arrivals {
+            arrivals.promise(self.number, None);
+        }
         self.shared.memory.close(self.number);
         self.shared.news.tell();
     }

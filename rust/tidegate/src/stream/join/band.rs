@@ -1,16 +1,21 @@
 //! The streaming band join: index-based window join, with values and keys as codes.
 
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::band::index::{Bands, most_selective};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::rows::{RowJoin, Side};
+use tidegate_operators::eager::Log;
+use tidegate_operators::rows::{How, Interval, Retention, RowJoin, Side};
 use tidegate_sync::Stop;
 
 use super::engine::{Engine, Prepare};
-use super::{Query, StreamOptions, operator, record_bytes};
+use super::{Query, StreamOptions, eager, long_columns, operator, record_bytes};
 use crate::columns::codes::{CodeRanges, ColumnPlan, of_keys};
+use crate::columns::keys::KeyColumn;
 use crate::columns::table::Table;
+use crate::columns::time::{self, Int64s, Unit};
 use crate::query::band::{AnyIndexJoin, BandAlgorithm, BandJoin};
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::{Method, explain};
@@ -92,8 +97,7 @@ pub fn band_join(
     }
     let JoinOptions { how, threads, .. } = query.options;
     let names: Vec<String> = plan.columns.iter().map(ColumnPlan::right_name).collect();
-    let keys = (!plan.join.keys.is_empty()).then(|| KeptKeys::new(plan.join.keys.clone()));
-    let columns = plan.columns.len() + usize::from(keys.is_some());
+    let columns = plan.columns.len() + usize::from(!plan.join.keys.is_empty());
     let chosen = match (query.algorithm, columns) {
         (BandAlgorithm::Auto, _) => "; the fastest for any window and distribution",
         _ => "",
@@ -104,22 +108,37 @@ pub fn band_join(
             .to_owned(),
     };
     let index = format!("{} a side, {column}{chosen}", query.algorithm.index());
-    let row_bytes = record_bytes(&plan.join, &left, &right);
-    let method =
-        Method { algorithm: &query.algorithm.to_string(), index: &index, threads, row_bytes };
-    let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
-    let join = query.algorithm.join(Some(windows.retention), how, columns, options.ordered);
-    let prepare = PrepareCodes {
-        kind: query.algorithm.index(),
-        names: names.into_iter().chain(keys.is_some().then(|| "the key".to_owned())).collect(),
-        columns: plan.columns,
-        keys,
-        order: (0..columns).collect(),
-        rows: 0,
-        sampled: 0,
-        row_bytes,
+    // An index that was named takes rows in merged order, as its authors' joins do.
+    let near = match (options.ordered, query.algorithm, windows.retention) {
+        (false, BandAlgorithm::Auto, Retention::Time { left, right }) => {
+            Some(Interval::of_windows(left, right))
+        }
+        _ => None,
     };
-    let query = Query {
+    let row_bytes =
+        record_bytes(&plan.join, &left, &right) + if near.is_some() { eager::ROW_BYTES } else { 0 };
+    let algorithm = match near {
+        Some(_) => EAGER.to_owned(),
+        None => query.algorithm.to_string(),
+    };
+    let is_eager = near.is_some();
+    let method = Method { algorithm: &algorithm, index: &index, threads, row_bytes, is_eager };
+    let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
+    let longs = [
+        long_columns(&plan.join, Side::Left, &left),
+        long_columns(&plan.join, Side::Right, &right),
+    ];
+    let prepare = {
+        let (columns, keys) = (plan.columns, plan.join.keys.clone());
+        let kind = query.algorithm.index();
+        let times = near.map(|near| TimeBand {
+            on: [windows.times.0, windows.times.1],
+            unit: windows.unit,
+            near: Arc::new(Log::new(&near, How::Inner)),
+        });
+        move || PrepareCodes::new(&columns, &keys, times.clone(), kind, row_bytes)
+    };
+    let asked = Query {
         identity: query.identity(sliding, &left, &right),
         options: &query.options,
         times: windows.times,
@@ -128,7 +147,43 @@ pub fn band_join(
         explanation,
         widths: [None, None],
     };
-    operator(query, Engine { prepare, join: Box::new(join) }, left, right, options)
+    let Some(near) = near else {
+        let prepare = prepare();
+        let columns = prepare.order.len();
+        let join = query.algorithm.join(Some(windows.retention), how, columns, options.ordered);
+        return operator(asked, Engine { prepare, join: Box::new(join) }, left, right, options);
+    };
+    let make = move || {
+        let prepare = prepare();
+        let all = Retention::Rows { left: u64::MAX, right: u64::MAX };
+        let join = BandAlgorithm::Auto.join(Some(all), How::Inner, prepare.order.len(), false);
+        Engine { prepare, join: Box::new(join) }
+    };
+    let finder = eager::ByEngine::new(make);
+    eager::operator(asked, &near, finder, [left, right], longs, row_bytes, options)
+}
+
+/// The algorithm of pairs that come as soon as both rows have been pushed, for people.
+const EAGER: &str = "eager: a row meets all rows that are kept, earlier and later ones; rows enter the indexes, then threads \
+                     look for the matches of a piece each, and times are compared like other columns";
+
+/// Times as a band column.
+#[derive(Clone, Debug)]
+struct TimeBand {
+    on: [usize; 2],
+    unit: Unit,
+    /// Knows which times match; it has no rows.
+    near: Arc<Log>,
+}
+
+impl TimeBand {
+    fn ranges(&self, side: Side, table: &Table) -> Result<CodeRanges> {
+        let codes = time::times(table, self.on[side as usize], self.unit)?;
+        // A time that matches none has a least one above the greatest.
+        let reached = codes.iter().map(|&ts| self.near.reached(side, ts).unwrap_or((1, 0)));
+        let (low, high) = reached.unzip();
+        Ok(CodeRanges { codes: Int64s::Arrow(codes.into_buffer()), low, high })
+    }
 }
 
 /// Rows whose values are close match: values, and keys behind them, become codes.
@@ -136,7 +191,9 @@ pub fn band_join(
 struct PrepareCodes {
     columns: Vec<ColumnPlan>,
     keys: Option<KeptKeys>,
-    /// The names of the columns, and of the key behind them.
+    /// Where rows come in another order than by time.
+    times: Option<TimeBand>,
+    /// The names of the columns, and of the key and the time behind them.
     names: Vec<String>,
     /// Which of these each column of the join is; the first one is indexed.
     order: Vec<usize>,
@@ -150,7 +207,30 @@ struct PrepareCodes {
 }
 
 impl PrepareCodes {
-    /// The values that rows of a side are compared by: their bands, then their keys.
+    fn new(
+        columns: &[ColumnPlan],
+        keys: &[KeyColumn],
+        times: Option<TimeBand>,
+        kind: &'static str,
+        row_bytes: usize,
+    ) -> Self {
+        let mut names: Vec<String> = columns.iter().map(ColumnPlan::right_name).collect();
+        names.extend((!keys.is_empty()).then(|| "the key".to_owned()));
+        names.extend(times.is_some().then(|| "the time".to_owned()));
+        PrepareCodes {
+            kind,
+            order: (0..names.len()).collect(),
+            names,
+            columns: columns.to_vec(),
+            keys: (!keys.is_empty()).then(|| KeptKeys::new(keys.to_vec())),
+            times,
+            rows: 0,
+            sampled: 0,
+            row_bytes,
+        }
+    }
+
+    /// The values that rows of a side are compared by: their bands, then their keys and times.
     fn ranges(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<CodeRanges>> {
         // One thread: others are woken for what comes after.
         let driver = Driver::new(1, Stop::default());
@@ -159,6 +239,9 @@ impl PrepareCodes {
         let mut ranges = of_bands.collect::<Result<Vec<_>>>()?;
         if let Some(keys) = &mut self.keys {
             ranges.push(of_keys(&keys.push(side, batch)?));
+        }
+        if let Some(times) = &self.times {
+            ranges.push(times.ranges(side, &table)?);
         }
         Ok(ranges)
     }

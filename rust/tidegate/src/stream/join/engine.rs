@@ -131,6 +131,12 @@ impl<P: Prepare> Engine<P> {
         self.prepare.release(&mut self.join);
     }
 
+    /// Lets go of the oldest rows of each side, so many. The epoch is done.
+    pub(super) fn let_go(&mut self, rows: [usize; 2]) {
+        self.join.let_go(rows);
+        self.prepare.release(&mut self.join);
+    }
+
     /// The number of the oldest row of each side that is kept.
     pub(super) fn first(&self) -> [u64; 2] {
         [self.join.first(Side::Left), self.join.first(Side::Right)]

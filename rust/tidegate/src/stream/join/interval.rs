@@ -6,7 +6,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::streaming::{Parallelism, StreamingJoin};
 
 use super::engine::{Engine, Prepare};
-use super::{Query, StreamOptions, operator};
+use super::{Query, StreamOptions, eager, operator};
 use crate::Result;
 use crate::columns::time::Bound;
 use crate::query::interval::IntervalJoin;
@@ -75,20 +75,25 @@ pub fn interval_join(
     let mut plan = query.plan(&left, &right)?;
     let bounded = query.bounded(&plan, max_width)?;
     let JoinOptions { how, threads, .. } = query.options;
-    let method = Method {
-        algorithm: algorithm(parallelism),
-        index: "the rows of each key and side that later rows may match, in time order",
-        threads,
-        row_bytes: 0,
+    let is_eager = !options.ordered;
+    if is_eager {
+        eager::check_shares(parallelism == Parallelism::Auto)?;
+    }
+    let (algorithm, index, row_bytes) = match is_eager {
+        true => (eager::BY_TIME.0, eager::BY_TIME.1, eager::ROW_BYTES),
+        false => (
+            algorithm(parallelism),
+            "the rows of each key and side that later rows may match, in time order",
+            0,
+        ),
     };
+    let method = Method { algorithm, index, threads, row_bytes, is_eager };
     let mut lines = query.describe(&plan);
     lines.extend(bounded.describe(plan.unit));
     let identity = query.stream_identity(&bounded, &left, &right);
     plan.join.predicate = query.condition_within(&plan, &left, &right)?;
     let explanation = explain(lines, &method, plan.join.columns.len(), options);
-    let join = StreamingJoin::new(&bounded.interval, how, parallelism, threads, options.ordered);
-    let prepare = PrepareKeys(KeyNumbers::new(plan.join.keys.clone()));
-    let engine = Engine { prepare, join: Box::new(join) };
+    let keys = KeyNumbers::new(plan.join.keys.clone());
     let query = Query {
         identity,
         options: &query.options,
@@ -98,6 +103,13 @@ pub fn interval_join(
         explanation,
         widths: bounded.widths,
     };
+    if is_eager {
+        let (near, finder) = (&bounded.interval, eager::ByTime::new(keys));
+        let longs = Default::default();
+        return eager::operator(query, near, finder, [left, right], longs, row_bytes, options);
+    }
+    let join = StreamingJoin::new(&bounded.interval, how, parallelism, threads, options.ordered);
+    let engine = Engine { prepare: PrepareKeys(keys), join: Box::new(join) };
     operator(query, engine, left, right, options)
 }
 

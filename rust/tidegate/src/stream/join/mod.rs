@@ -9,10 +9,12 @@
 //! | --- | --- |
 //! | `engine.rs` | the finder of pairs: a `RowJoin`, and a `Prepare` that makes values for it |
 //! | `interval.rs`, `window.rs`, `band.rs` | how three of them prepare values |
+//! | `eager/` | the same of rows as they are pushed, whatever watermarks say |
 //! | `maker.rs`, `late.rs` | result batches; late rows |
 //! | `state.rs` | snapshots |
 
 mod band;
+mod eager;
 mod engine;
 mod interval;
 mod late;
@@ -32,7 +34,7 @@ use super::explanation::Explanation;
 use super::intake::latency::Latency;
 use super::intake::ready::{ReadyRun, ReadyRuns, Rest};
 use super::intake::source::{ROW_BYTES, Stream, gather_batch};
-use super::intake::{Intake, RestoredIntake};
+use super::intake::{Intake, Order, RestoredIntake};
 use super::memory::Memory;
 use super::operator::{Figure, Operator, Step};
 use super::state::snapshot::{Reader, Writer};
@@ -114,6 +116,7 @@ pub(super) fn operator<P: Prepare>(
             explanation,
             threads: query.threads,
             widths,
+            order: Order::Merged,
         },
         options,
         engine.prepare.row_bytes(),
@@ -152,6 +155,7 @@ pub(super) struct Asked {
     pub(super) threads: usize,
     /// How far ends may be from the times of left and of right rows.
     pub(super) widths: [Option<Width>; 2],
+    pub(super) order: Order,
 }
 
 impl Sides<'_> {
@@ -182,7 +186,7 @@ impl Sides<'_> {
             schema: asked.schema,
             query: asked.identity.sources(options.sources, options.lateness),
             explanation: asked.explanation,
-            intake: Intake::new(streams, memory, ROW_BYTES + row_bytes)?,
+            intake: Intake::new(streams, memory, ROW_BYTES + row_bytes, asked.order)?,
             pending: Vec::new(),
             rest: Rest::NotYet,
             ready: Default::default(),

@@ -11,13 +11,21 @@ use tidegate_operators::rows::{Kept, RowJoin, Side};
 
 use super::JoinTactic;
 use super::engine::Prepare;
-use crate::Result;
 use crate::columns::table::Table;
 use crate::columns::time;
 use crate::stream::intake::RestoredIntake;
 use crate::stream::intake::source::batch_bytes;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::tactic::Admit;
+use crate::{Error, Result};
+
+/// The error for kept rows that no join in merged order can have.
+fn out_of_order() -> Error {
+    Error::state(
+        "the snapshot's rows were joined in another order than by time: it is of a join with \
+         ordered=False; make the join so, or take an older snapshot",
+    )
+}
 
 impl<P: Prepare> JoinTactic<P> {
     /// Writes the rows that are kept, and which of them have been matched.
@@ -44,7 +52,7 @@ impl<P: Prepare> JoinTactic<P> {
         let kept = [self.kept(Side::Left, left, reader)?, self.kept(Side::Right, right, reader)?];
         let last = kept.iter().filter_map(|kept| kept.ts.last()).max();
         if last.is_some_and(|&last| intake.next().is_some_and(|next| next < last)) {
-            return Err(damaged("rows that were joined come after rows that were not"));
+            return Err(out_of_order());
         }
         let bytes = |batch: &RecordBatch| batch_bytes(batch) + batch.num_rows() * row_bytes;
         let bytes = batches.each_ref().map(bytes);
@@ -62,7 +70,7 @@ impl<P: Prepare> JoinTactic<P> {
         let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit);
         let ts = ts.map_err(|error| damaged(error.message()))?.to_vec();
         if !ts.is_sorted() {
-            return Err(damaged("rows that were joined are out of order"));
+            return Err(out_of_order());
         }
         let (matched, settled) = reader.matched(ts.len(), self.how.marks(side))?;
         Ok(Kept { ts, matched, settled })

@@ -4,19 +4,24 @@
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::predicate::{Operand, Term};
-use tidegate_operators::rows::{Filter, Side};
+use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
+use tidegate_operators::rows::{Filter, How, Interval, Retention, Side};
 use tidegate_operators::window::{Operands, SlidingJoin};
 
 use super::engine::{Engine, KeptRows, Prepare};
-use super::{Query, StreamOptions, operator};
+use super::{Query, StreamOptions, eager, operator};
 use crate::Result;
 use crate::columns::expression::{self, Predicate, Scan, SideColumns};
+use crate::columns::table::Table;
+use crate::columns::time::{self, Unit};
 use crate::query::options::JoinOptions;
-use crate::query::window::{Algorithm, Comparing, WindowJoin, equal_keys, numbers_of};
+use crate::query::window::{
+    Algorithm, Comparing, WindowJoin, WindowJoinPlan, WindowPlan, equal_keys, numbers_of,
+};
 use crate::stream::explanation::{Method, explain};
 use crate::stream::operator::Operator;
 use crate::stream::state::kept_keys::KeptKeys;
+use crate::stream::state::keys::KeyNumbers;
 
 /// The window join of rows of these schemas.
 ///
@@ -75,6 +80,12 @@ pub fn window_join(
     options: &StreamOptions,
 ) -> Result<Operator> {
     let plan = query.plan(&left, &right)?;
+    if let (false, None, Retention::Time { left: of_left, right: of_right }) =
+        (options.ordered, query.algorithm, plan.windows.retention)
+    {
+        let near = Interval::of_windows(of_left, of_right);
+        return eager_window_join(query, plan, &near, [left, right], options);
+    }
     let JoinOptions { how, threads, .. } = query.options;
     let scan = plan.join.predicate.as_ref().map(Predicate::scan);
     let mut terms: Vec<Term> = scan.as_ref().map(Scan::terms).unwrap_or_default();
@@ -85,7 +96,8 @@ pub fn window_join(
     let algorithm = query.algorithm.unwrap_or(any);
     let index = algorithm.index(plan.join.has_equality());
     let row_bytes = algorithm.row_bytes(&terms);
-    let method = Method { algorithm: algorithm.describe(), index, threads, row_bytes };
+    let method =
+        Method { algorithm: algorithm.describe(), index, threads, row_bytes, is_eager: false };
     let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
     let comparing = Comparing {
         retention: plan.windows.retention,
@@ -94,7 +106,8 @@ pub fn window_join(
         ordered: options.ordered,
         terms,
     };
-    let prepare = PrepareNumbers { row_bytes, predicate: plan.join.predicate.clone(), scan, keys };
+    let predicate = plan.join.predicate.clone();
+    let prepare = PrepareNumbers { row_bytes, predicate, scan, keys, times: None };
     let engine = Engine { prepare, join: comparing.join(algorithm) };
     let query = Query {
         identity: query.identity(&left, &right),
@@ -108,6 +121,102 @@ pub fn window_join(
     operator(query, engine, left, right, options)
 }
 
+/// The window join whose pairs come as soon as both rows have been pushed. All rows that are kept
+/// are compared, the times of rows among their numbers; unless keys or times alone leave few.
+fn eager_window_join(
+    query: &WindowJoin,
+    plan: WindowJoinPlan,
+    near: &Interval,
+    sides: [SchemaRef; 2],
+    options: &StreamOptions,
+) -> Result<Operator> {
+    let JoinOptions { threads, .. } = query.options;
+    let [left, right] = &sides;
+    let identity = query.identity(left, right);
+    let (lines, columns) = (query.describe(&plan), plan.join.columns.len());
+    let predicate = plan.join.predicate.clone();
+    let terms = predicate.as_ref().map(|predicate| predicate.scan().terms()).unwrap_or_default();
+    let scans = plan.join.keys.is_empty() && !terms.is_empty();
+    let (algorithm, index) = match scans {
+        true => (
+            "eager: each row with the rows that are kept of the other side, shared out among threads; time is compared like              other numbers",
+            Algorithm::Indexed.index(false),
+        ),
+        false => eager::BY_TIME,
+    };
+    let scan_bytes = if scans { Algorithm::Indexed.row_bytes(&terms) } else { 0 };
+    let row_bytes = eager::ROW_BYTES + scan_bytes;
+    let method = Method { algorithm, index, threads, row_bytes, is_eager: true };
+    let explanation = explain(lines, &method, columns, options);
+    let WindowPlan { times, unit, .. } = plan.windows;
+    let keys = plan.join.keys.clone();
+    let asked = Query {
+        identity,
+        options: &query.options,
+        times,
+        unit,
+        plan: plan.join,
+        explanation,
+        widths: [None, None],
+    };
+    if !scans {
+        let finder = eager::ByTime::new(KeyNumbers::new(keys));
+        return eager::operator(asked, near, finder, sides, Default::default(), row_bytes, options);
+    }
+    let times = Times { on: [times.0, times.1], unit };
+    let near_in_time = in_time(near);
+    let make = move || {
+        let scan = predicate.as_ref().map(Predicate::scan);
+        let mut terms = scan.as_ref().map(Scan::terms).unwrap_or_default();
+        terms.extend(near_in_time.clone());
+        let retention = Retention::Rows { left: u64::MAX, right: u64::MAX };
+        let comparing = Comparing { retention, how: How::Inner, threads, ordered: false, terms };
+        let prepare = PrepareNumbers {
+            row_bytes,
+            predicate: predicate.clone(),
+            scan,
+            keys: None,
+            times: near_in_time.is_some().then_some(times),
+        };
+        Engine { prepare, join: comparing.join(Algorithm::Indexed) }
+    };
+    let finder = eager::ByEngine::new(make);
+    eager::operator(asked, near, finder, sides, Default::default(), row_bytes, options)
+}
+
+/// The condition that two times are within the windows, if these have an end.
+fn in_time(near: &Interval) -> Option<Term> {
+    // `left - right`: the interval is of `right - left`.
+    let least = near.upper.map(|upper| Constraint::Difference {
+        order: Order::GreaterOrEqual,
+        than: upper.saturating_neg(),
+    });
+    let most = near.lower.map(|lower| Constraint::Difference {
+        order: Order::LessOrEqual,
+        than: lower.saturating_neg(),
+    });
+    let none = || Operand::new(Numbers::I64(Vec::new()), None);
+    let within: Vec<_> = least.into_iter().chain(most).collect();
+    let is_bounded = !within.is_empty();
+    is_bounded
+        .then(|| Term::new(none(), none(), Relation::Whole(within)).expect("a term without rows"))
+}
+
+/// The time columns of both sides, as numbers to compare.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    on: [usize; 2],
+    unit: Unit,
+}
+
+impl Times {
+    fn of(&self, side: Side, batch: &RecordBatch) -> Result<Operand> {
+        let table = Table::trusted(["left", "right"][side as usize], batch.clone());
+        let ts = time::times(&table, self.on[side as usize], self.unit)?;
+        Ok(Operand::new(Numbers::I64(ts.to_vec()), None))
+    }
+}
+
 /// Rows match by a condition: what is scanned for, and equal keys, become numbers.
 #[derive(Debug)]
 struct PrepareNumbers {
@@ -119,6 +228,8 @@ struct PrepareNumbers {
     /// pairs to say.
     scan: Option<Scan>,
     keys: Option<KeptKeys>,
+    /// Where rows come in another order than by time, times are numbers, too, behind the others.
+    times: Option<Times>,
 }
 
 impl PrepareNumbers {
@@ -150,6 +261,10 @@ impl PrepareNumbers {
         if let Some(keys) = &mut self.keys {
             let of_keys = (of_keys(keys, Side::Left)?, of_keys(keys, Side::Right)?);
             numbers.iter_mut().for_each(|numbers| numbers.push(of_keys.clone()));
+        }
+        if let (Some(times), Some(numbers)) = (&self.times, &mut numbers) {
+            let [left, right] = batches;
+            numbers.push((times.of(Side::Left, left)?, times.of(Side::Right, right)?));
         }
         Ok(numbers)
     }

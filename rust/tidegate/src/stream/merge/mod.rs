@@ -17,7 +17,7 @@ use super::intake::late::late_schema;
 use super::intake::latency::Latency;
 use super::intake::ready::{ReadyRuns, Rest, plan};
 use super::intake::source::{ROW_BYTES, SourceRun, Stream};
-use super::intake::{Intake, RestoredIntake};
+use super::intake::{Intake, Order, RestoredIntake};
 use super::memory::Memory;
 use super::operator::{Figure, Operator, Step};
 use super::state::snapshot::{Reader, Writer};
@@ -103,7 +103,7 @@ fn merge_of(
             .line("on", format_args!("{:?}", options.on))
             .sources(options.sources, options.lateness),
         explanation: explain(&stream, options),
-        intake: Intake::new(streams, memory, ROW_BYTES)?,
+        intake: Intake::new(streams, memory, ROW_BYTES, Order::Merged)?,
         pending: Vec::new(),
         rest: Rest::NotYet,
         ready: Default::default(),

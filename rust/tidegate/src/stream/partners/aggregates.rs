@@ -14,6 +14,7 @@ use crate::Result;
 use crate::columns::keys::KeyColumn;
 use crate::columns::time::Bound;
 use crate::query::partners::PartnerAggregation;
+use crate::stream::intake::Order;
 use crate::stream::join::{Asked, Sides, StreamOptions};
 use crate::stream::operator::Operator;
 use crate::stream::state::timed_rows::TimedRows;
@@ -105,6 +106,7 @@ pub fn partner_aggregates(
         explanation,
         threads,
         widths: plan.widths,
+        order: Order::Merged,
     };
     let sides = Sides { left: &left, right: &right, times: plan.times, unit: plan.unit };
     operator(Query { kind: Box::new(kind), asked, sides, keys }, options)

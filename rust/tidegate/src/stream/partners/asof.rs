@@ -29,6 +29,7 @@ use crate::batch::asof::partners;
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::table::Table;
 use crate::query::asof::{AsofJoin, AsofPlan};
+use crate::stream::intake::Order;
 use crate::stream::join::{Asked, Maker, Sides, StreamOptions, cuts};
 use crate::stream::operator::Operator;
 use crate::stream::state::timed_rows::TimedRows;
@@ -106,7 +107,14 @@ pub fn asof_join(
     let explanation = explain(query.describe(&plan), keeping, place, threads, columns, options);
     let identity = query.identity(&left, &right);
     let schema = plan.join.schema.clone();
-    let asked = Asked { identity, schema, explanation, threads, widths: [None, None] };
+    let asked = Asked {
+        identity,
+        schema,
+        explanation,
+        threads,
+        widths: [None, None],
+        order: Order::Merged,
+    };
     let sides = Sides { left: &left, right: &right, times: plan.times, unit: plan.unit };
     let keys = plan.join.keys.clone();
     let kind = Box::new(AsOfTime { plan, how: query.options.how, of_sides });

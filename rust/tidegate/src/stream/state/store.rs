@@ -148,11 +148,7 @@ impl Store {
             .map(|(bytes, charge)| Held { rows: first..self.end, bytes, charge })
             .collect();
         for (columns, records) in &mut self.records {
-            let values: Vec<Buffer> =
-                columns.iter().map(|&at| raw_values(rows.column(at), size_of::<u64>())).collect();
-            records.push(
-                &values.iter().map(|values| bytemuck::cast_slice(values)).collect::<Vec<_>>(),
-            );
+            add(records, columns, &rows);
         }
         self.segments.push_back(Segment { first, rows, held });
         while self.is_cut_up() {
@@ -220,6 +216,56 @@ impl Store {
         }
     }
 
+    /// Drops the oldest rows that are needed, so many.
+    pub(crate) fn drop_first(&mut self, rows: usize) {
+        self.drop_before(self.first + rows as u64);
+    }
+
+    /// Keeps the needed rows at these offsets alone, which have the numbers from the oldest one's on.
+    /// Memory of the others is given back.
+    pub(crate) fn retain(&mut self, kept: &[u32]) -> Result<()> {
+        let (first, mut left) = (self.first, kept);
+        let (mut segments, mut end) = (VecDeque::new(), first);
+        for segment in std::mem::take(&mut self.segments) {
+            let Segment { first: number, rows, held } = segment;
+            let of_segment = left.partition_point(|&offset| {
+                first + u64::from(offset) < number + rows.num_rows() as u64
+            });
+            let (here, others) = left.split_at(of_segment);
+            left = others;
+            if here.is_empty() {
+                continue;
+            }
+            let at = |&offset: &u32| (first + u64::from(offset) - number) as u32;
+            let rows =
+                take_record_batch(&rows, &UInt32Array::from_iter_values(here.iter().map(at)))?;
+            let before = |number: u64| {
+                here.partition_point(|&offset| first + u64::from(offset) < number) as u64
+            };
+            // Neighbouring rows may have several charges.
+            let share = |held: Held| {
+                let Held { rows: all, bytes, charge } = held;
+                let rows = end + before(all.start)..end + before(all.end);
+                let bytes = bytes as u128 * u128::from(rows.end - rows.start);
+                let bytes = bytes.div_ceil(u128::from(all.end - all.start)) as usize;
+                let mut held = Held { rows, bytes, charge };
+                held.give_back();
+                (!held.rows.is_empty()).then_some(held)
+            };
+            let held = held.into_iter().filter_map(share).collect();
+            segments.push_back(Segment { first: end, rows, held });
+            end += here.len() as u64;
+        }
+        (self.segments, self.end) = (segments, end);
+        for (columns, records) in &mut self.records {
+            *records = Rows::new(columns.len());
+            for segment in &self.segments {
+                add(records, columns, &segment.rows);
+            }
+        }
+        Ok(())
+    }
+
     /// The rows that are needed.
     pub(crate) fn rows(&self) -> Result<RecordBatch> {
         Ok(concat_rows(&self.schema, &self.kept().collect::<Vec<_>>())?)
@@ -243,6 +289,13 @@ impl Store {
         let chunks = self.kept().map(|rows| rows.column(column).clone()).collect();
         Column::of_chunks(self.schema.field(column).data_type().clone(), chunks)
     }
+}
+
+/// Adds values of columns to those that lie row by row.
+fn add(records: &mut Rows, columns: &[usize], rows: &RecordBatch) {
+    let values: Vec<Buffer> =
+        columns.iter().map(|&at| raw_values(rows.column(at), size_of::<u64>())).collect();
+    records.push(&values.iter().map(|values| bytemuck::cast_slice(values)).collect::<Vec<_>>());
 }
 
 /// The columns that are kept row by row together. One by itself is no worse off where it lies.

@@ -1,0 +1,173 @@
+"""When pairs come: `IntervalJoin` with `ordered=False` beside the join in order.
+
+    python benches/w1s_eager.py rates --rows 1000000 --keys 10,1000,100000
+    python benches/w1s_eager.py latency --seconds 10 --keys 1000
+
+`rates` pushes W1's tables piece by piece, as fast as they are taken, in turns: in order, eager. One
+row in a hundred is late by up to a second; rows are compared with the reference.
+
+`latency` lets time pass: rows are pushed when their time has come, at a share of the rate that the
+slower of the two has taken. The right source lags by a second, as one behind a slow network does,
+and both sides declare a lateness of a second. For each pair it takes the time from the push of the
+row that was pushed later to the poll that hands the pair out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+import tidegate
+import workload
+from w1s import LATE_US, Streams, feed, pieces, streams
+
+ORDERS = {"in order": True, "eager": False}
+LAG = 1.0
+UPPER_US = 2_000
+
+
+def join(given: Streams, *, ordered: bool, threads: int) -> tidegate.IntervalJoin:
+    """The join of W1."""
+    upper = given.inputs.upper
+    schemas = given.inputs.left.schema, given.inputs.right.schema
+    return tidegate.IntervalJoin(
+        *schemas, on=("t", "t2"), by={"k": "k2"}, lower=-upper, upper=upper,
+        lateness=given.lateness, threads=threads, ordered=ordered,
+    )  # fmt: skip
+
+
+def rates(options: argparse.Namespace) -> None:
+    """Millions of rows of both sides a second: medians with their range, and the ratio."""
+    print("| keys | threads | in order, M rows/s | eager, M rows/s | eager / in order |")
+    print("| --: | --: | --: | --: | --: |")
+    for keys in options.keys:
+        given = streams(options.rows, keys, "uniform", late=True)
+        sides = [pieces(table, options.piece) for table in (given.inputs.left, given.inputs.right)]
+        for threads in options.threads:
+            found: dict[str, list[float]] = {name: [] for name in ORDERS}
+            for turn in range(options.rounds + 1):
+                for name, ordered in ORDERS.items():
+                    joining = join(given, ordered=ordered, threads=threads)
+                    if turn == 0:
+                        rows = workload.checksum(feed(joining, *sides))
+                        assert rows == given.expected, (name, rows, given.expected)
+                        continue
+                    start = time.perf_counter()
+                    for batch in feed(joining, *sides):
+                        del batch
+                    found[name].append(2 * options.rows / (time.perf_counter() - start) / 1e6)
+            ratios = [
+                eager / ordered
+                for ordered, eager in zip(found["in order"], found["eager"], strict=True)
+            ]
+            cells = [spread(values) for values in (*found.values(), ratios)]
+            print(f"| {keys:,} | {threads} | {' | '.join(cells)} |", flush=True)
+
+
+def spread(values: list[float]) -> str:
+    """The median, and the least and the greatest."""
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("row", pa.int64())])
+
+
+@dataclass(frozen=True)
+class Paced:
+    """Rows of both sides, a push each millisecond or so."""
+
+    pushes: list[pa.RecordBatch]
+    """Of either side: the right side's rows come a lag later."""
+
+    step: float
+    """Seconds between them."""
+
+
+def paced(rate: float, seconds: float, keys: int, seed: int) -> Paced:
+    """A source's rows of a stream at `rate` rows a second."""
+    rng = np.random.default_rng(seed)
+    step = max(0.001, 16 / rate)
+    each = round(rate * step)
+    pushes = []
+    for push in range(round(seconds / step)):
+        first = push * each
+        # Times are microseconds since the start, in order.
+        ts = np.sort(rng.integers(0, round(step * 1e6), each)) + round(push * step * 1e6)
+        columns = [ts, rng.integers(0, keys, each), np.arange(first, first + each)]
+        pushes.append(pa.RecordBatch.from_arrays([pa.array(one) for one in columns], schema=SCHEMA))
+    return Paced(pushes, step)
+
+
+def latency(options: argparse.Namespace) -> None:
+    """Milliseconds from the push of a pair's later row to the pair: median, p99, greatest."""
+    print("| keys | rows/s of both sides | order | pairs | p50, ms | p99, ms | greatest, ms |")
+    print("| --: | --: | --- | --: | --: | --: | --: |")
+    for keys in options.keys:
+        for name, ordered in ORDERS.items():
+            took = one_latency(options, keys, ordered=ordered)
+            p50, p99, most = (1e3 * np.quantile(took, share) for share in (0.5, 0.99, 1.0))
+            cells = f"{name} | {len(took):,} | {p50:.2f} | {p99:.2f} | {most:.1f}"
+            print(f"| {keys:,} | {options.rate:,.0f} | {cells} |", flush=True)
+
+
+def one_latency(options: argparse.Namespace, keys: int, *, ordered: bool) -> np.ndarray:
+    """The latency of each pair of one run."""
+    joining = tidegate.IntervalJoin(
+        SCHEMA, SCHEMA, on="ts", by="k", lower=-UPPER_US, upper=UPPER_US, lateness=LATE_US,
+        threads=options.threads[0], ordered=ordered, columns=["row", "row_right"],
+    )  # fmt: skip
+    sides = [paced(options.rate / 2, options.seconds, keys, seed) for seed in (1, 2)]
+    rows = sum(batch.num_rows for batch in sides[0].pushes)
+    pushed = np.zeros((2, rows))
+    # When each push is due, by side: the right side lags.
+    due = sorted(
+        (number * side.step + at * LAG, at, number)
+        for at, side in enumerate(sides)
+        for number in range(len(side.pushes))
+    )
+    took: list[np.ndarray] = []
+
+    def poll() -> None:
+        while (batch := joining.poll()) is not None:
+            left, right = (batch.column(name).to_numpy() for name in ("row", "row_right"))
+            took.append(time.perf_counter() - np.maximum(pushed[0, left], pushed[1, right]))
+
+    start = time.perf_counter()
+    for moment, at, number in due:
+        while time.perf_counter() - start < moment:
+            poll()
+        batch = sides[at].pushes[number]
+        first = batch.column("row")[0].as_py()
+        pushed[at, first : first + batch.num_rows] = time.perf_counter()
+        joining.sources[at].push(batch)
+        poll()
+    for source in joining.sources:
+        source.close()
+    return np.concatenate(took)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("what", choices=["rates", "latency"], help="what to measure")
+    add("--rows", type=int, default=1_000_000, help="rows a side, for rates")
+    add("--piece", type=int, default=10_000, help="rows pushed at a time, for rates")
+    add("--rounds", type=int, default=5, help="timed runs of each; the median counts")
+    add("--keys", default="1000", help="numbers of keys, comma-separated")
+    add("--threads", default="1,2", help="comma-separated; latency takes the first")
+    add("--rate", type=float, default=500_000, help="rows a second of both sides, for latency")
+    add("--seconds", type=float, default=10, help="of each run, for latency")
+    options = parser.parse_args()
+    options.keys = [int(keys) for keys in options.keys.split(",")]
+    options.threads = [int(threads) for threads in options.threads.split(",")]
+    rates(options) if options.what == "rates" else latency(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,380 @@
+//! Joins whose pairs come as soon as both of their rows have been pushed.
+//!
+//! ```text
+//! sources ─▶ rows as they are pushed ─▶ the finder finds which belong together ─▶ result batches ─▶ poll
+//!                └─▶ stores, until promises say that no row to come can match them ─┘
+//! ```
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `find.rs` | how pairs are found: by key and time, or by the engines of joins in merged order |
+//! | `state.rs` | snapshots |
+
+mod find;
+mod state;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tidegate_operators::eager::{Log, Next};
+use tidegate_operators::rows::{How, Interval, Results, Side};
+
+pub(super) use self::find::{ByEngine, ByTime, Finder};
+use super::{
+    Asked, EPOCH_ROWS, Engine, JoinPlan, KeptRows, LITTLE, LateSides, Maker, Prepare, Query, Sides,
+    StreamOptions, cuts,
+};
+use crate::columns::time::Unit;
+use crate::results::gather::concat_rows;
+use crate::stream::intake::source::SourceRun;
+use crate::stream::intake::{Order, RestoredIntake};
+use crate::stream::memory::Charge;
+use crate::stream::operator::{Figure, Operator, Step};
+use crate::stream::state::snapshot::{Reader, Writer};
+use crate::stream::state::store::Store;
+use crate::stream::tactic::{Admit, Common, Tactic};
+use crate::{Error, Result};
+
+/// Bytes that are kept of a row beside what every join keeps: its time and key, its place in time
+/// order, and when it may come out alone.
+pub(super) const ROW_BYTES: usize = 48;
+
+/// The words of an explanation on rows that are found by key and time: the algorithm, the index.
+pub(super) const BY_TIME: (&str, &str) = (
+    "eager: a row meets all rows of its key that are kept and within reach, earlier and later ones; any thread looks for \
+     any row",
+    "the rows of each key and side that rows to come may match, in time order",
+);
+
+/// The operator whose pairs `finder` finds among rows of these schemas that match in this interval.
+/// A row is charged `row_bytes` bytes beside what every such join keeps of it. The columns of `longs`
+/// are kept row by row, too.
+pub(super) fn operator<F: Finder>(
+    query: Query<'_>,
+    interval: &Interval,
+    finder: F,
+    sides: [SchemaRef; 2],
+    longs: [Vec<usize>; 2],
+    row_bytes: usize,
+    options: &StreamOptions,
+) -> Result<Operator> {
+    let Query { identity, options: asked, times, unit, plan, explanation, widths } = query;
+    let [left, right] = &sides;
+    let common = Sides { left, right, times, unit }.common(
+        Asked {
+            identity,
+            schema: plan.schema.clone(),
+            explanation,
+            threads: asked.threads,
+            widths,
+            order: Order::Arrival,
+        },
+        options,
+        row_bytes,
+    )?;
+    let [left, right] = sides;
+    let tactic = EagerTactic {
+        times,
+        unit,
+        plan,
+        how: asked.how,
+        left_sources: options.sources.0,
+        stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
+        log: Log::new(interval, asked.how),
+        finder,
+        pending: VecDeque::new(),
+        joining: false,
+        promised: START,
+        settled: Some(START),
+    };
+    Ok(Operator::new(common, Box::new(tactic)))
+}
+
+/// What is promised before any source has promised anything.
+const START: Next = [Some(i64::MIN); 2];
+
+/// Neighbouring rows of a push that wait for their epoch.
+#[derive(Debug)]
+struct Piece {
+    side: Side,
+    ts: arrow_buffer::ScalarBuffer<i64>,
+    rows: RecordBatch,
+    /// The bytes that these rows take of the charge of their push.
+    bytes: usize,
+    charge: Arc<Charge>,
+    pushed: std::time::Instant,
+}
+
+impl Piece {
+    fn new(side: Side, run: SourceRun) -> Self {
+        let SourceRun { ts, batch, pushed, charge } = run;
+        Piece { side, ts, rows: batch, bytes: charge.bytes(), charge, pushed }
+    }
+
+    /// The first `rows` rows; the others stay.
+    fn split(&mut self, rows: usize) -> Piece {
+        let each = self.bytes.div_ceil(self.ts.len().max(1));
+        let first = Piece {
+            side: self.side,
+            ts: self.ts.slice(0, rows),
+            rows: self.rows.slice(0, rows),
+            bytes: each * rows,
+            charge: self.charge.clone(),
+            pushed: self.pushed,
+        };
+        let left = self.ts.len() - rows;
+        (self.ts, self.rows) = (self.ts.slice(rows, left), self.rows.slice(rows, left));
+        self.bytes = each * left;
+        first
+    }
+}
+
+/// Joins rows as they arrive, and keeps those that rows to come may match.
+#[derive(Debug)]
+struct EagerTactic<F> {
+    times: (usize, usize),
+    unit: Unit,
+    plan: JoinPlan,
+    how: How,
+    left_sources: usize,
+    stores: [Store; 2],
+    log: Log,
+    finder: F,
+    /// Rows that have been taken from the sources.
+    pending: VecDeque<Piece>,
+    /// Whether an epoch is being joined.
+    joining: bool,
+    /// The promises that followed the rows that have been taken.
+    promised: Next,
+    /// Those up to which rows have been let go of, unless rows have come since.
+    settled: Option<Next>,
+}
+
+impl<F: Finder> Tactic for EagerTactic<F> {
+    fn step(&mut self, common: &mut Common) -> Result<Step> {
+        // 1. An epoch is joined until all of its pairs are made.
+        if self.joining {
+            let driver = common.driver.fit(self.finder.epoch_rows());
+            driver.within(|| self.go_on(common))?;
+            return Ok(Step::Went);
+        }
+        // 2. The next epoch is of rows that have been taken, then of those that have come since.
+        if self.pending.is_empty() {
+            // Rows that were taken are all joined, so the promises behind them hold.
+            if self.settled != Some(self.promised) || common.intake.shared.memory.is_short() {
+                self.settle(common)?;
+            }
+            self.look(common);
+        }
+        if !self.pending.is_empty() {
+            let epoch = self.epoch();
+            let rows = epoch.iter().map(|piece| piece.ts.len()).sum();
+            common.driver.fit(rows).within(|| {
+                self.begin(common, epoch)?;
+                self.go_on(common)
+            })?;
+            return Ok(Step::Went);
+        }
+        // 3. Promises alone may settle that rows remain without a match.
+        if self.settled != Some(self.promised) {
+            self.settle(common)?;
+        }
+        Ok(if self.promised == [None; 2] { Step::End } else { Step::NotYet })
+    }
+
+    fn is_long(&self, common: &mut Common) -> bool {
+        let kept = (self.log.rows(Side::Left) + self.log.rows(Side::Right)) as u64;
+        let waiting = self.pending.iter().map(|piece| piece.ts.len()).sum::<usize>()
+            + common.intake.shared.arrivals.as_ref().map_or(0, |arrivals| arrivals.rows())
+            + if self.joining { self.finder.epoch_rows() } else { 0 };
+        let rows = waiting as u64;
+        let compares = self.plan.predicate.is_some() || !self.finder.finds_results();
+        let compared = if compares { rows.saturating_mul(rows + kept) } else { rows };
+        (self.how != How::Inner && kept > LITTLE) || compared > LITTLE
+    }
+
+    fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {
+        let sides = LateSides {
+            schemas: [self.stores[0].schema(), self.stores[1].schema()],
+            times: self.times,
+            unit: self.unit,
+            keys: &self.plan.keys,
+            left_sources: self.left_sources,
+        };
+        sides.batches(&common.intake.shared.late)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, Figure)> {
+        let rows = self.log.rows(Side::Left) + self.log.rows(Side::Right);
+        let records = self.stores.iter().map(Store::record_memory).sum::<usize>();
+        let bytes = self.log.memory() + self.finder.memory() + records;
+        let mut figures = vec![
+            ("state_rows", Figure::Number(rows as u64)),
+            ("state_bytes", Figure::Number(bytes as u64)),
+            ("comparisons", Figure::Numbers(self.finder.comparisons())),
+        ];
+        figures.extend(self.finder.figures());
+        figures
+    }
+
+    fn is_working(&self) -> bool {
+        self.joining || !self.pending.is_empty()
+    }
+
+    fn has_rows(&self) -> bool {
+        [Side::Left, Side::Right]
+            .iter()
+            .any(|&side| self.log.first(side) > 0 || self.log.rows(side) > 0)
+    }
+
+    fn write(&mut self, _: &Common, writer: &mut Writer) -> Result<()> {
+        self.write_state(writer)
+    }
+
+    fn restore(
+        &mut self,
+        _: &RestoredIntake,
+        reader: &mut Reader<'_>,
+        row_bytes: usize,
+        admit: &mut Admit<'_>,
+    ) -> Result<()> {
+        self.restore_state(reader, row_bytes, admit)
+    }
+
+    fn close(&mut self) {
+        self.pending.clear();
+        self.stores.iter_mut().for_each(|store| store.drop_before(u64::MAX));
+    }
+}
+
+impl<F: Finder> EagerTactic<F> {
+    /// Takes what sources have brought.
+    fn look(&mut self, common: &Common) {
+        let Some(arrivals) = &common.intake.shared.arrivals else { return };
+        let arrived = arrivals.take();
+        let side_of = |source: u16| match usize::from(source) < self.left_sources {
+            true => Side::Left,
+            false => Side::Right,
+        };
+        let pieces = arrived.runs.into_iter().map(|(source, run)| Piece::new(side_of(source), run));
+        self.pending.extend(pieces);
+        let least = |promises: &[Option<i64>]| promises.iter().flatten().min().copied();
+        let (left, right) = arrived.promises.split_at(self.left_sources);
+        self.promised = [least(left), least(right)];
+    }
+
+    /// The rows of the next epoch.
+    fn epoch(&mut self) -> Vec<Piece> {
+        let (mut epoch, mut rows) = (Vec::new(), 0);
+        while rows < EPOCH_ROWS
+            && let Some(mut piece) = self.pending.pop_front()
+        {
+            if piece.ts.len() > EPOCH_ROWS - rows {
+                let first = piece.split(EPOCH_ROWS - rows);
+                self.pending.push_front(piece);
+                piece = first;
+            }
+            rows += piece.ts.len();
+            epoch.push(piece);
+        }
+        epoch
+    }
+
+    /// Takes rows into the stores and begins to join them.
+    fn begin(&mut self, common: &mut Common, epoch: Vec<Piece>) -> Result<()> {
+        common.latency.begin(epoch.iter().map(|piece| (piece.pushed, piece.ts.len() as u64)));
+        let of_side = |side: Side, store: &Store| -> Result<(Vec<i64>, RecordBatch)> {
+            let own: Vec<&Piece> = epoch.iter().filter(|piece| piece.side == side).collect();
+            let ts = own.iter().flat_map(|piece| piece.ts.iter().copied()).collect();
+            let rows = match &own[..] {
+                [piece] => piece.rows.clone(),
+                pieces => {
+                    let batches: Vec<_> = pieces.iter().map(|piece| piece.rows.clone()).collect();
+                    concat_rows(store.schema(), &batches)?
+                }
+            };
+            Ok((ts, rows))
+        };
+        let (left, left_rows) = of_side(Side::Left, &self.stores[0])?;
+        let (right, right_rows) = of_side(Side::Right, &self.stores[1])?;
+        let batches = [&left_rows, &right_rows];
+        self.finder.begin(&common.driver, &mut self.log, [&left, &right], batches)?;
+        let mut charges: [Vec<(usize, Arc<Charge>)>; 2] = Default::default();
+        for piece in epoch {
+            charges[piece.side as usize].push((piece.bytes, piece.charge));
+        }
+        for ((store, rows), charges) in self.stores.iter_mut().zip(batches).zip(charges) {
+            store.push(rows.clone(), charges)?;
+        }
+        (self.joining, self.settled) = (true, None);
+        Ok(())
+    }
+
+    /// Joins more of the epoch.
+    fn go_on(&mut self, common: &mut Common) -> Result<()> {
+        let kept = KeptRows::new(&self.plan, &self.stores, self.finder.first(&self.log));
+        let found = self.finder.advance(&self.log, &common.driver, &kept)?;
+        for pairs in found {
+            let results = self.log.collect(pairs);
+            self.make(common, &results)?;
+        }
+        if self.finder.is_done() {
+            self.joining = false;
+            common.latency.settle();
+        }
+        Ok(())
+    }
+
+    /// Makes the rows that are certain to have no match, and lets go of all that no row to come can
+    /// match.
+    fn settle(&mut self, common: &mut Common) -> Result<()> {
+        let alone = self.log.unmatched(self.promised);
+        self.make(common, &alone)?;
+        let gone = self.finder.purge(&mut self.log, self.promised);
+        for (store, gone) in self.stores.iter_mut().zip(gone) {
+            store.drop_first(gone);
+        }
+        if self.log.is_sparse(self.promised) {
+            self.pack()?;
+        }
+        if common.intake.shared.memory.is_short() {
+            self.stores.iter_mut().try_for_each(Store::shrink)?;
+        }
+        self.settled = Some(self.promised);
+        Ok(())
+    }
+
+    /// Makes the state anew of the rows that rows to come may match.
+    fn pack(&mut self) -> Result<()> {
+        let kept = [Side::Left, Side::Right].map(|side| self.log.kept(side, self.promised));
+        for (store, kept) in self.stores.iter_mut().zip(&kept) {
+            store.retain(kept)?;
+        }
+        let rows = [self.stores[0].rows()?, self.stores[1].rows()?];
+        self.finder.retain(&mut self.log, [&kept[0], &kept[1]], rows.each_ref())
+    }
+
+    /// Makes the batches of results.
+    fn make(&self, common: &mut Common, results: &Results) -> Result<()> {
+        if results.left.is_empty() {
+            return Ok(());
+        }
+        let maker = Maker::new(&self.plan, self.how, self.stores.each_ref());
+        let driver = common.driver.fit(results.left.len());
+        let made = driver.map(cuts(results), |rows| maker.batch(results, rows))?;
+        common.keep(made)
+    }
+}
+
+/// An error for a parallelism that shares keys out, which rows in any order have no use for.
+pub(super) fn check_shares(is_auto: bool) -> Result<()> {
+    if is_auto {
+        return Ok(());
+    }
+    Err(Error::argument(
+        "parallelism: with ordered=False any thread looks for any row, whatever its key; leave it out, \
+         or ask for ordered=True",
+    ))
+}

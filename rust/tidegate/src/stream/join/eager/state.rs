@@ -1,0 +1,68 @@
+//! The part of a snapshot that an eager join has: the rows that rows to come may match, in the order
+//! of their arrival, and which of them have been matched.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use tidegate_operators::rows::Side;
+
+use super::{EagerTactic, Finder};
+use crate::Result;
+use crate::columns::table::Table;
+use crate::columns::time;
+use crate::stream::intake::source::batch_bytes;
+use crate::stream::state::snapshot::{Reader, Writer, damaged};
+use crate::stream::tactic::Admit;
+
+const SIDES: [Side; 2] = [Side::Left, Side::Right];
+
+impl<F: Finder> EagerTactic<F> {
+    /// Writes the rows that are of use, and which of them have been matched.
+    pub(super) fn write_state(&mut self, writer: &mut Writer) -> Result<()> {
+        // Which others are still here depends on when this was polled.
+        self.pack()?;
+        self.stores.iter().try_for_each(|store| writer.table(&store.rows()?))?;
+        SIDES.iter().for_each(|&side| writer.matched(&(self.log.matched(side).to_vec(), 0)));
+        Ok(())
+    }
+
+    /// Takes in what [`write_state`](Self::write_state) wrote.
+    pub(super) fn restore_state(
+        &mut self,
+        reader: &mut Reader<'_>,
+        row_bytes: usize,
+        admit: &mut Admit<'_>,
+    ) -> Result<()> {
+        // 1. All is read and checked before any of it is taken.
+        let batches =
+            [reader.table(self.stores[0].schema())?, reader.table(self.stores[1].schema())?];
+        let times = |side: Side| -> Result<Vec<i64>> {
+            let on = [self.times.0, self.times.1][side as usize];
+            let table = Table::trusted("the snapshot", batches[side as usize].clone());
+            let ts = time::times(&table, on, self.unit);
+            Ok(ts.map_err(|error| damaged(error.message()))?.to_vec())
+        };
+        let ts = [times(Side::Left)?, times(Side::Right)?];
+        let mut flags: [Vec<bool>; 2] = Default::default();
+        for side in SIDES {
+            let (matched, settled) =
+                reader.matched(ts[side as usize].len(), self.how.marks(side))?;
+            if settled > 0 {
+                return Err(damaged("rows of an eager join leave when they are settled"));
+            }
+            flags[side as usize] = matched;
+        }
+        let bytes = |batch: &RecordBatch| batch_bytes(batch) + batch.num_rows() * row_bytes;
+        let bytes = batches.each_ref().map(bytes);
+        // 2. It is taken.
+        let mut charge = admit(reader, bytes[0] + bytes[1])?;
+        for ((store, batch), bytes) in self.stores.iter_mut().zip(&batches).zip(bytes) {
+            store.push(batch.clone(), vec![(bytes, Arc::new(charge.split(bytes)))])?;
+        }
+        self.finder.restore(&mut self.log, [&ts[0], &ts[1]], batches.each_ref())?;
+        for side in SIDES {
+            self.log.set_matched(side, &flags[side as usize]);
+        }
+        Ok(())
+    }
+}
