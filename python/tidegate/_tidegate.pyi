@@ -1180,8 +1180,8 @@ class IntervalJoin(StreamJoin):
             rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
             says how sources share it.
         ordered: Whether results come in the order that is said above. A pair then waits until no
-            source can bring an earlier row. If not, a pair comes in the first poll after both of its
-            rows were pushed, whatever the lateness and the other sources: the same rows, in an
+            source can bring an earlier row. If not, a pair comes in the first poll after both of
+            its rows were pushed, whatever the lateness and the other sources: the same rows, in an
             order that depends on the pushes. A row without a partner comes once no row of the other
             side can match it. Rows are kept longer: until the other side has passed their
             intervals.

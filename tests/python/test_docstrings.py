@@ -143,7 +143,7 @@ SEVERAL_TEXTS = {
         "max_rows": (2, "batches may come before the error"),
         "memory_limit": (3, "each operator holds rows of its own kinds"),
         "on": (4, "times of two inputs, values of a band, starts and ends, and the time of rows"),
-        "ordered": (2, "the rows of an as-of join always come in order"),
+        "ordered": (3, "rows of as-of joins always come in order; windows and algorithms differ"),
         "right": (2, "rows, and the schema of rows to come"),
         "sources": (2, "a number, and one for each side"),
         "streams": (2, "any Arrow data, and sorted streams"),

@@ -15,7 +15,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 
 from tidegate import BandJoin, IntervalJoin, TidegateError, WindowJoin, interval_join, rows
 
@@ -44,6 +44,8 @@ def below(left: Row, right: Row) -> bool:
     return None not in (left["x"], right["x"]) and left["x"] <= right["x"]
 
 
+BELOW = "left.x <= right.x"
+
 # What is asked for, and what a pair must fulfil.
 QUERIES: dict[str, tuple[type, dict[str, Any], list[Near]]] = {
     "interval": (IntervalJoin, {"on": "ts", "lower": -4, "upper": 3}, [within(-4, 3)]),
@@ -65,7 +67,7 @@ QUERIES: dict[str, tuple[type, dict[str, Any], list[Near]]] = {
     "interval of columns": (
         IntervalJoin,
         {"on": "ts", "by": "k", "lower": "left.x - 3", "upper": 3, "max_width": 8},
-        [lambda left, right: left["ts"] + left["x"] - 3 <= right["ts"] <= left["ts"] + 3, of_one_key],
+        [lambda left, right: left["x"] - 3 <= right["ts"] - left["ts"] <= 3, of_one_key],
     ),
     "window": (WindowJoin, {"on": "ts", "window": (5, 2)}, [within(-2, 5)]),
     "window by key": (
@@ -83,10 +85,14 @@ QUERIES: dict[str, tuple[type, dict[str, Any], list[Near]]] = {
         {"on": "ts", "window": 5, "where": "left.x <= right.x and left.k = right.k"},
         [within(-5, 5), below, of_one_key],
     ),
-    "band": (BandJoin, {"on": "x", "within": 2, "time": "ts", "window": 4}, [within(-4, 4), near_x]),
+    "band": (
+        BandJoin,
+        {"on": "x", "within": 2, "time": "ts", "window": 4},
+        [within(-4, 4), near_x],
+    ),
     "band by key": (
         BandJoin,
-        {"on": "x", "within": 2, "by": "k", "time": "ts", "window": (7, 1), "where": "left.x <= right.x"},
+        {"on": "x", "within": 2, "by": "k", "time": "ts", "window": (7, 1), "where": BELOW},
         [within(-1, 7), near_x, of_one_key, below],
     ),
 }  # fmt: skip
@@ -159,7 +165,9 @@ def results(lefts: list[Row], rights: list[Row], near: list[Near], how: str) -> 
     ]
     of_left, of_right = {left for left, _ in pairs}, {right for _, right in pairs}
     if how in ("semi", "anti"):
-        return Counter((row["l"], None) for row in lefts if (row["l"] in of_left) == (how == "semi"))
+        return Counter(
+            (row["l"], None) for row in lefts if (row["l"] in of_left) == (how == "semi")
+        )
     found: list[tuple[int | None, int | None]] = list(pairs)
     if how in ("left", "full"):
         found += [(row["l"], None) for row in lefts if row["l"] not in of_left]
@@ -376,7 +384,7 @@ def test_a_condition_is_evaluated_for_rows_within_the_window_alone():
     join.sources[1].push(pa.table([[50, 101], ["a", "a"], [big, 2], [0, 1]], schema=RIGHT))
     assert numbers(polled(join)) == {(1, 1): 1}
     join.sources[1].push(pa.table([[101], ["a"], [2**63 - 1], [2]], schema=RIGHT))
-    with pytest.raises(TidegateError, match="[Oo]verflow"):
+    with pytest.raises(TidegateError, match="overflow"):
         join.poll()
 
 

@@ -133,6 +133,9 @@ impl Log {
 
     /// The results that come of pairs, each of which is given once.
     pub fn collect(&mut self, pairs: Results) -> Results {
+        if self.how == How::Inner {
+            return pairs;
+        }
         let Results { left, right } = pairs;
         for (side, offsets) in SIDES.into_iter().zip([&left, &right]) {
             if let Some(matched) = &mut self.sides[side as usize].matched

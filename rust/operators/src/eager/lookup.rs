@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use tidegate_structures::memory::gather::prefetch;
+
 use super::log::{Log, Next};
 use super::timeline::{Entry, Timeline};
 use crate::driver::Driver;
@@ -16,6 +18,9 @@ const PIECE: usize = if cfg!(test) { 7 } else { 1 << 10 };
 
 /// Pairs that a thread finds before they are taken, about.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 16 };
+
+/// Rows between asking for memory and using it.
+const AHEAD: usize = 8;
 
 /// Candidates that are filtered together: their columns stay in a core's cache.
 const FILTER_PAIRS: usize = 1 << 12;
@@ -267,6 +272,7 @@ fn store(timelines: &mut Vec<Timeline>, log: &Log, side: Side, from: usize, boun
     let (ts, keys) = (&log.ts(side)[from..], &log.keys(side)[from..]);
     let first = (log.first(side) as u32).wrapping_add(from as u32);
     for (nth, (&ts, &key)) in ts.iter().zip(keys).enumerate() {
+        ask_ahead(timelines, keys, nth);
         if key == NO_KEY {
             continue;
         }
@@ -275,6 +281,20 @@ fn store(timelines: &mut Vec<Timeline>, log: &Log, side: Side, from: usize, boun
             timelines.resize_with(place + 1, Timeline::default);
         }
         timelines[place].insert(Entry { ts, number: first.wrapping_add(nth as u32) }, bound);
+    }
+}
+
+/// Asks for the memory that rows some way behind this one need: first where their timelines are, then
+/// the rows at their ends.
+#[inline(always)]
+fn ask_ahead(timelines: &[Timeline], keys: &[u32], row: usize) {
+    if let Some(&key) = keys.get(row + 2 * AHEAD) {
+        prefetch(timelines, key as usize);
+    }
+    if let Some(&key) = keys.get(row + AHEAD)
+        && let Some(timeline) = timelines.get(key as usize)
+    {
+        timeline.ask();
     }
 }
 
@@ -307,6 +327,7 @@ impl Looks<'_> {
         while next < rows.end && found.others.len() < MOST_PAIRS {
             let row = next;
             next += 1;
+            ask_ahead(self.others, keys, row);
             let Some(timeline) = self.others.get(keys[row] as usize) else { continue };
             let Some((first, last)) = self.log.reached(self.side, ts[row]) else { continue };
             let had = found.others.len();

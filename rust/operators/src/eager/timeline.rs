@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use tidegate_structures::memory::gather::prefetch;
+
 /// Rows of a run, at most.
 const RUN_ROWS: usize = if cfg!(test) { 4 } else { 256 };
 
@@ -23,15 +25,6 @@ pub(super) struct Timeline {
     /// The runs before it. None is empty.
     #[allow(clippy::box_collection, reason = "a pointer a key, where most keys have no such runs")]
     former: Option<Box<VecDeque<Vec<Entry>>>>,
-}
-
-/// The rows of a run from the first that is not before `ts`.
-fn from(run: &[Entry], ts: i64) -> &[Entry] {
-    // Near the end, most of the time.
-    match run.last() {
-        Some(last) if last.ts < ts => &[],
-        _ => &run[run.partition_point(|entry| entry.ts < ts)..],
-    }
 }
 
 /// The time of the first or the last row of a run that is not empty.
@@ -56,6 +49,12 @@ impl Timeline {
         } else {
             self.insert_within(entry);
         }
+    }
+
+    /// Asks for the memory of the newest rows.
+    #[inline(always)]
+    pub(super) fn ask(&self) {
+        prefetch(&self.last, self.last.len().saturating_sub(2));
     }
 
     /// Lets go of rows before `bound`, or begins another run, where the last one is full.
@@ -154,12 +153,24 @@ impl Timeline {
 /// Adds the numbers of the rows of a run that are from `first` to `last`.
 #[inline]
 fn take(run: &[Entry], first: i64, last: i64, found: &mut Vec<u32>) {
-    let run = from(run, first);
-    let rows = match run.last() {
-        Some(entry) if entry.ts > last => run.partition_point(|entry| entry.ts <= last),
-        _ => run.len(),
-    };
-    found.extend(run[..rows].iter().map(|entry| entry.number));
+    let run = &run[..behind(run, |ts| ts <= last)];
+    let start = behind(run, |ts| ts < first);
+    found.extend(run[start..].iter().map(|entry| entry.number));
+}
+
+/// How many rows of a run `hold`, which the first ones do. Most of those that do not are few, so they
+/// are searched for from the end.
+#[inline]
+fn behind(run: &[Entry], holds: impl Fn(i64) -> bool) -> usize {
+    const FEW: usize = 8;
+    let (few, mut rows) = (run.len().saturating_sub(FEW), run.len());
+    while rows > few {
+        if holds(run[rows - 1].ts) {
+            return rows;
+        }
+        rows -= 1;
+    }
+    run[..rows].partition_point(|entry| holds(entry.ts))
 }
 
 #[cfg(test)]

@@ -103,9 +103,8 @@ impl<P: Timed> Reorder<P> {
         Reorder { lateness, watermark: i64::MIN, pending, next, pushes: 0, rows: 0 }
     }
 
-    /// For a source that has come to `watermark`, with rows that were not released; those of each
-    /// push are in time order.
-    pub fn restore(lateness: i64, watermark: i64, rows: impl IntoIterator<Item = P>) -> Self {
+    /// For a source that has come to `watermark`, with rows in time order that were not released.
+    pub fn restore(lateness: i64, watermark: i64, rows: Option<P>) -> Self {
         let mut reorder = Reorder { watermark, ..Self::new(lateness) };
         rows.into_iter()
             .for_each(|payload| reorder.hold(Pending { payload, order: None, released: 0 }));
@@ -130,15 +129,13 @@ impl<P: Timed> Reorder<P> {
         self.watermark
     }
 
-    /// Takes rows in, but for those that are late, which are told.
-    pub fn push(&mut self, payload: P) -> Vec<LateRow> {
-        let ts = payload.ts();
-        let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Vec::new() };
-        if first >= self.watermark && ts.is_sorted() {
-            self.watermark = self.watermark.max(last.saturating_sub(self.lateness));
-            self.hold(Pending { payload, order: None, released: 0 });
-            return Vec::new();
-        }
+    /// Goes past rows that are not held back; those that are late are told.
+    pub fn pass(&mut self, ts: &[i64]) -> Vec<LateRow> {
+        self.sort_out(ts).0
+    }
+
+    /// Which of some rows are late, and whether the others are in time order.
+    fn sort_out(&mut self, ts: &[i64]) -> (Vec<LateRow>, bool) {
         let mut late = Vec::new();
         let (mut sorted, mut last) = (true, i64::MIN);
         for (row, &ts) in ts.iter().enumerate() {
@@ -150,6 +147,19 @@ impl<P: Timed> Reorder<P> {
             last = ts;
             self.watermark = self.watermark.max(ts.saturating_sub(self.lateness));
         }
+        (late, sorted)
+    }
+
+    /// Takes rows in, but for those that are late, which are told.
+    pub fn push(&mut self, payload: P) -> Vec<LateRow> {
+        let ts = payload.ts();
+        let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Vec::new() };
+        if first >= self.watermark && ts.is_sorted() {
+            self.watermark = self.watermark.max(last.saturating_sub(self.lateness));
+            self.hold(Pending { payload, order: None, released: 0 });
+            return Vec::new();
+        }
+        let (late, sorted) = self.sort_out(ts);
         if late.len() == ts.len() {
             return late;
         }

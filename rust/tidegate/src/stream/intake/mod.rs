@@ -146,7 +146,7 @@ impl Intake {
         }
         for (source, mut unread) in sources.iter().zip(unread) {
             if let Some(arrivals) = &self.shared.arrivals {
-                unread.extend(source.sorted(arrivals.of(source.number())));
+                unread.push(source.sorted(&arrivals.of(source.number()))?);
             }
             source.write(unread, writer)?;
         }

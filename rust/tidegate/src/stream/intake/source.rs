@@ -363,21 +363,12 @@ impl Source {
         self.held.as_mut().expect("rows were charged before they were taken").split(bytes)
     }
 
-    /// Gives rows to the gate as they are, unless they have to be put in order first; or lets them
-    /// pass by the gate, unless some may be late.
+    /// Gives rows to the gate as they are, unless they have to be put in order first.
     fn pass_on(&mut self, push: Push) -> Result<(), Push> {
-        let last = *push.ts.last().expect("a table's batches are not empty");
-        if let Some(arrivals) = self.shared.arrivals.clone() {
-            if push.ts[0] < self.reorder.watermark() || !push.ts.is_sorted() {
-                return Err(push);
-            }
-            arrivals.push(self.number, self.charged(push));
-            self.reorder.advance(last.saturating_sub(self.stream.lateness));
-            return Ok(());
-        }
         if self.stream.lateness > 0 || !self.reorder.is_empty() {
             return Err(push);
         }
+        let last = *push.ts.last().expect("a table's batches are not empty");
         let run = self.charged(push);
         match self.gate.as_mut().expect("rows are fed while the source is open").push(run) {
             Ok(()) => {
@@ -391,9 +382,16 @@ impl Source {
         }
     }
 
-    /// Gives rows to the gate, or keeps them until they are in order. The rows that are late are
-    /// returned.
+    /// Gives rows to the gate, or keeps them until they are in order; or lets them pass by the gate.
+    /// The rows that are late are returned.
     fn take_in(&mut self, push: Push) -> Vec<LateRow> {
+        if let Some(arrivals) = self.shared.arrivals.clone() {
+            let late = self.reorder.pass(&push.ts);
+            if late.len() < push.ts.len() {
+                arrivals.push(self.number, self.charged(without(push, &late)));
+            }
+            return late;
+        }
         match self.pass_on(push) {
             Ok(()) => Vec::new(),
             Err(push) => self.reorder.push(push),
@@ -445,13 +443,9 @@ impl Source {
         SourceRun { charge: Arc::new(self.let_go(bytes)), ts, batch, pushed }
     }
 
-    /// Gives the gate the rows that no later row can precede; or lets all pass by the gate.
+    /// Gives the gate the rows that no later row can precede.
     fn release(&mut self) {
-        let released = match &self.shared.arrivals {
-            None => self.reorder.release(),
-            Some(_) => self.reorder.release_all(),
-        };
-        if let Some(released) = released {
+        if let Some(released) = self.reorder.release() {
             self.feed(released);
         }
         if self.reorder.is_empty() {
@@ -468,12 +462,8 @@ impl Source {
     }
 
     fn feed(&mut self, released: Released<Push>) {
-        let run = self.in_order(released);
-        let run = self.charged(run);
-        if let Some(arrivals) = &self.shared.arrivals {
-            arrivals.push(self.number, run);
-            return;
-        }
+        let push = self.in_order(released);
+        let run = self.charged(push);
         let gate = self.gate.as_mut().expect("rows are fed while the source is open");
         gate.push(run).expect("released rows are in order and above what was promised");
     }
@@ -497,11 +487,20 @@ impl Source {
         }
     }
 
-    /// The rows of pushes in time order, as one batch, if there are any.
-    pub(crate) fn sorted(&self, runs: Vec<SourceRun>) -> Option<RecordBatch> {
-        let push = |SourceRun { ts, batch, pushed, .. }| Push { ts, batch, pushed };
-        let mut reorder = Reorder::restore(0, i64::MIN, runs.into_iter().map(push));
-        reorder.release_all().map(|released| self.in_order(released).batch)
+    /// The rows of pushes in time order, as one batch.
+    pub(crate) fn sorted(&self, runs: &[SourceRun]) -> Result<RecordBatch> {
+        let mut rows: Vec<(i64, Place)> = Vec::new();
+        for (push, run) in runs.iter().enumerate() {
+            let places = (0..run.ts.len() as u32).map(|row| (push as u32, row));
+            rows.extend(run.ts.iter().copied().zip(places));
+        }
+        rows.sort_by_key(|&(ts, _)| ts);
+        let places: Vec<Place> = rows.into_iter().map(|(_, place)| place).collect();
+        let batches: Vec<&RecordBatch> = runs.iter().map(|run| &run.batch).collect();
+        match batches.is_empty() {
+            true => Ok(RecordBatch::new_empty(self.stream.schema.clone())),
+            false => gather_batch(&self.stream.schema, &batches, &places),
+        }
     }
 
     /// Writes what the source has come to, with the rows that it has given the gate and no reader
@@ -545,7 +544,14 @@ impl Source {
         (self.rows_in, self.rows_late) = (rows_in, rows_late);
         self.hold(charge);
         let push = (batch.num_rows() > 0).then_some(Push { ts, batch, pushed: Instant::now() });
-        self.reorder = Reorder::restore(self.stream.lateness, watermark, push);
+        let (arrived, held) = match &self.shared.arrivals {
+            Some(_) => (push, None),
+            None => (None, push),
+        };
+        self.reorder = Reorder::restore(self.stream.lateness, watermark, held);
+        if let (Some(arrivals), Some(push)) = (self.shared.arrivals.clone(), arrived) {
+            arrivals.push(self.number, self.charged(push));
+        }
         self.release();
         if closed {
             self.close();
@@ -599,6 +605,19 @@ impl Source {
         self.reorder = Reorder::new(0);
         self.end();
     }
+}
+
+/// Rows of a push but for those that are late.
+fn without(push: Push, late: &[LateRow]) -> Push {
+    if late.is_empty() {
+        return push;
+    }
+    let mut late = late.iter().map(|late| late.row).peekable();
+    let is_used = |row: &u32| late.next_if_eq(row).is_none();
+    let used: UInt32Array = (0..push.ts.len() as u32).filter(is_used).collect();
+    let batch = take_record_batch(&push.batch, &used).expect("row numbers of the batch");
+    let ts = used.values().iter().map(|&row| push.ts[row as usize]).collect();
+    Push { ts, batch, pushed: push.pushed }
 }
 
 /// The bytes of the rows of a batch.

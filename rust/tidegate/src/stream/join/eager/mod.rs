@@ -287,7 +287,7 @@ impl<F: Finder> EagerTactic<F> {
         common.latency.begin(epoch.iter().map(|piece| (piece.pushed, piece.ts.len() as u64)));
         let of_side = |side: Side, store: &Store| -> Result<(Vec<i64>, RecordBatch)> {
             let own: Vec<&Piece> = epoch.iter().filter(|piece| piece.side == side).collect();
-            let ts = own.iter().flat_map(|piece| piece.ts.iter().copied()).collect();
+            let ts: Vec<&[i64]> = own.iter().map(|piece| &piece.ts[..]).collect();
             let rows = match &own[..] {
                 [piece] => piece.rows.clone(),
                 pieces => {
@@ -295,7 +295,7 @@ impl<F: Finder> EagerTactic<F> {
                     concat_rows(store.schema(), &batches)?
                 }
             };
-            Ok((ts, rows))
+            Ok((ts.concat(), rows))
         };
         let (left, left_rows) = of_side(Side::Left, &self.stores[0])?;
         let (right, right_rows) = of_side(Side::Right, &self.stores[1])?;
@@ -316,7 +316,7 @@ impl<F: Finder> EagerTactic<F> {
     fn go_on(&mut self, common: &mut Common) -> Result<()> {
         let kept = KeptRows::new(&self.plan, &self.stores, self.finder.first(&self.log));
         let found = self.finder.advance(&self.log, &common.driver, &kept)?;
-        for pairs in found {
+        if let Some(pairs) = found.into_iter().reduce(together) {
             let results = self.log.collect(pairs);
             self.make(common, &results)?;
         }
@@ -366,6 +366,13 @@ impl<F: Finder> EagerTactic<F> {
         let made = driver.map(cuts(results), |rows| maker.batch(results, rows))?;
         common.keep(made)
     }
+}
+
+/// Results, and more behind them.
+fn together(mut results: Results, more: Results) -> Results {
+    results.left.extend(more.left);
+    results.right.extend(more.right);
+    results
 }
 
 /// An error for a parallelism that shares keys out, which rows in any order have no use for.
