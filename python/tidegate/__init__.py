@@ -82,6 +82,7 @@ from tidegate._tidegate import (
     window_join,
     window_join_batches,
 )
+from tidegate._running import Running
 from tidegate.expressions import Expr, left, right, row
 from tidegate.windows import Rows, rows
 
@@ -98,6 +99,7 @@ __all__ = [
     "Operator",
     "OrderError",
     "Rows",
+    "Running",
     "SchemaError",
     "Source",
     "StateError",

@@ -11,7 +11,7 @@ Names are taken from `tidegate`, not from here. Examples use `tg` for `tidegate`
 
 # ruff: noqa: PYI021 - the stub is the manual: docstrings of native functions are written here.
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from types import GenericAlias, TracebackType
 from typing import (
@@ -31,6 +31,7 @@ import pyarrow as pa
 from typing_extensions import TypeVar, disjoint_base
 
 from tidegate import agg
+from tidegate._running import Running
 from tidegate.expressions import Expr
 from tidegate.types import (
     Algorithm,
@@ -47,6 +48,7 @@ from tidegate.types import (
     Length,
     Names,
     Parallelism,
+    Sink,
     Strategy,
     Streams,
     Window,
@@ -358,6 +360,7 @@ class Source:
         data: ArrowSource | Sequence[Mapping[str, Any]] | Sequence[tuple[Any, ...]],
         *,
         extra: Literal["error", "ignore"] = "error",
+        block: bool | None = None,
     ) -> None:
         """Add rows.
 
@@ -388,11 +391,14 @@ class Source:
                 float for a narrower column is rounded to it.
             extra: What happens to columns that the schema does not have. `error`: there is an
                 error. `ignore`: they are left out.
+            block: Whether the call waits while `memory_limit` has no room for the rows, and room may
+                come. If not, it raises. None waits while the operator runs by itself
+                (`Operator.running`). Late rows that nobody fetches leave no room.
 
         Raises:
             SchemaError: A column is missing, or of another kind, or there is one more.
-            MemoryLimitError: The rows do not fit `memory_limit`, after which the push can be
-                repeated once there is room.
+            MemoryLimitError: The rows do not fit `memory_limit`. The push can be repeated once
+                there is room, unless the message says that it would never fit.
             ClosedError: The source or its operator is closed, or of a parent process.
             TidegateError: A time is null, the Arrow data is malformed, or a value is none of its
                 column's type.
@@ -618,6 +624,68 @@ class Operator(Generic[_StatsT_co]):
             >>> join.right_sources[0].advance(25)
             >>> [ts for batch in iter(join.poll, None) for ts in batch["ts"].to_pylist()]
             [10, 20]
+        """
+
+    def run(self, sink: Sink, *, late: Callable[[pa.Table], object] | None = None) -> None:
+        """Give all results to a sink, as they come, until all sources are closed.
+
+        The call does what a loop over the operator does. Feeders push from other threads; their
+        pushes wait while the memory limit has no room. Ctrl-C ends the call. A feeder that begins
+        before the call should push with `block=True`.
+
+        Example:
+            >>> import threading
+            >>> merge = tg.Merge(trades.schema)
+            >>> def feed() -> None:
+            ...     with merge.sources[0] as source:
+            ...         source.push(trades)
+            >>> threading.Thread(target=feed).start()
+            >>> merge.run(lambda batch: print(batch["ts"].to_pylist()))
+            [10, 20, 30]
+
+        Args:
+            sink: A function that takes a record batch; a `queue.Queue`, which gets None at the end;
+                a writer with a method `write_batch`, such as `pyarrow.parquet.ParquetWriter`, which
+                is not closed; or a source of another operator, which is closed at the end.
+            late: A function that takes late rows as a table, as `late` returns them. Without it
+                they stay, and count for `memory_limit`, until `late` is called.
+
+        Raises:
+            ClosedError: The operator is closed, or was made before this process was forked.
+            TidegateError: The operator runs already; or what `poll` raises.
+            TypeError: The sink is none of these.
+            Exception: Whatever the sink raises. The batch that it has not taken comes with the next
+                poll.
+        """
+
+    def running(
+        self, sink: Sink, *, late: Callable[[pa.Table], object] | None = None
+    ) -> Running:
+        """Let a thread give all results to a sink while a block runs.
+
+        Example:
+            Trades with their quotes, into a file:
+
+            >>> import pyarrow.parquet as pq
+            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
+            >>> with pq.ParquetWriter("pairs.parquet", join.schema) as file, join.running(file):
+            ...     join.left_sources[0].push(trades)
+            ...     join.right_sources[0].push(quotes)
+            >>> pq.read_table("pairs.parquet").num_rows
+            3
+
+        Args:
+            sink: A function that takes a record batch; a `queue.Queue`, which gets None at the end;
+                a writer with a method `write_batch`, such as `pyarrow.parquet.ParquetWriter`, which
+                is not closed; or a source of another operator, which is closed at the end.
+            late: A function that takes late rows as a table, as `late` returns them. Without it
+                they stay, and count for `memory_limit`, until `late` is called.
+
+        Returns:
+            A context manager, which runs the thread.
+
+        Raises:
+            TypeError: The sink is none of these.
         """
 
     def late(self) -> pa.Table:

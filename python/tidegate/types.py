@@ -1,6 +1,6 @@
 """Types of arguments."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 import numpy as np
 
 if TYPE_CHECKING:
+    import queue
+
+    import pyarrow as pa
+
+    from tidegate._tidegate import Source
     from tidegate.expressions import Expr
     from tidegate.windows import Rows
 
@@ -16,6 +21,7 @@ __all__ = [
     "ArrowArrayExportable",
     "ArrowSource",
     "ArrowStreamExportable",
+    "BatchWriter",
     "Bound",
     "Closed",
     "ClosedEnds",
@@ -27,6 +33,7 @@ __all__ = [
     "Length",
     "Names",
     "Parallelism",
+    "Sink",
     "Streams",
     "Window",
     "Within",
@@ -47,11 +54,22 @@ class ArrowArrayExportable(Protocol):
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[Any, Any]: ...
 
 
+class BatchWriter(Protocol):
+    """A writer of record batches: of Parquet, of an Arrow file or stream, of CSV."""
+
+    def write_batch(self, batch: "pa.RecordBatch", /) -> object: ...
+
+
 ArrowSource: TypeAlias = ArrowStreamExportable | ArrowArrayExportable
 """Anything that hands out Arrow data."""
 
 Streams: TypeAlias = ArrowSource | Sequence[ArrowSource]
 """One stream of rows, or several, numbered from 0."""
+
+Sink: TypeAlias = (
+    "Callable[[pa.RecordBatch], object] | queue.Queue[pa.RecordBatch | None] | BatchWriter | Source"
+)
+"""What takes the batches of an operator: a function, a queue, a writer, or a source of another one."""
 
 Length: TypeAlias = timedelta | np.timedelta64 | str | int
 """A duration, or an integer in the unit of the time column."""

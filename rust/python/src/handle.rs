@@ -168,6 +168,19 @@ impl Handle {
         handed_out.map(Some)
     }
 
+    /// From now on a thread drives the operator, or none does any more; whether one did before.
+    pub(crate) fn set_driven(&self, is_driven: bool) -> bool {
+        self.news.set_driven(is_driven)
+    }
+
+    /// Takes a batch back that was handed out last.
+    pub(crate) fn take_back(&self, py: Python<'_>, batch: RecordBatch) -> PyResult<()> {
+        self.briefly(py, move |operator| {
+            operator.take_back(batch);
+            Ok(())
+        })
+    }
+
     /// Hands out the next batch, if it is there.
     pub(crate) fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self.find(py)? {

@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyList, PyTuple, PyType};
-use pyo3_arrow::{PyField, PySchema};
+use pyo3_arrow::{PyField, PyRecordBatch, PySchema};
 use tidegate::stream::{self, Figure, Memory, SourceStats, Stats, lock};
 use tidegate::{Error, Extra, Stop};
 
@@ -20,6 +20,9 @@ use crate::handle::{Handle, briefly, check_process, hold};
 use crate::input::count;
 use crate::interrupt::detached;
 use crate::{input, interrupt};
+
+/// The time between two looks for room within the memory limit.
+const ROOM: Duration = Duration::from_millis(1);
 
 /// Rows that a source puts in order within a moment.
 const FEW_ROWS: usize = 1 << 17;
@@ -80,8 +83,14 @@ impl Source {
     }
 
     #[doc = manual!(Source.push)]
-    #[pyo3(signature = (data, *, extra = "error"))]
-    fn push(&self, py: Python<'_>, data: &Bound<'_, PyAny>, extra: &str) -> PyResult<()> {
+    #[pyo3(signature = (data, *, extra = "error", block = None))]
+    fn push(
+        &self,
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        extra: &str,
+        block: Option<bool>,
+    ) -> PyResult<()> {
         check_process(self.process, "source")?;
         let extra = input::word("extra", extra, &EXTRA)?;
         // All is read before the source is touched, so that a stream may use the source itself.
@@ -97,7 +106,27 @@ impl Source {
             Ok(rows) => input::read("data", &self.table(rows, extra)?, &Stop::default())?,
         };
         let count = batches.iter().map(RecordBatch::num_rows).sum();
-        self.feed(py, count, move |source, stop| source.push_fitting(&schema, batches, extra, stop))
+        loop {
+            let (schema, batches) = (schema.clone(), batches.clone());
+            let push = move |source: &mut stream::Source, stop: &Stop| {
+                source.push_fitting(&schema, batches, extra, stop)
+            };
+            let Err(error) = self.feed(py, count, push) else { return Ok(()) };
+            let (is_full, is_driven) = briefly(py, &self.source, |source| {
+                Ok((source.is_full(), source.news().is_driven()))
+            })?;
+            if !is_full || !block.unwrap_or(is_driven) {
+                return Err(error);
+            }
+            // Nothing tells of room: it comes with the next results, a millisecond's work.
+            py.detach(|| std::thread::sleep(ROOM));
+            py.check_signals()?;
+        }
+    }
+
+    /// Whether the last push was refused by the memory limit, and would fit if less were held.
+    fn _is_full(&self, py: Python<'_>) -> PyResult<bool> {
+        briefly(py, &self.source, |source| Ok(source.is_full()))
     }
 
     #[doc = manual!(Source.advance)]
@@ -348,6 +377,37 @@ impl Operator {
 
     fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("tidegate._metrics")?.call_method1("page", (slf,))
+    }
+
+    #[doc = manual!(Operator.run)]
+    #[pyo3(signature = (sink, *, late = None))]
+    fn run<'py>(
+        slf: &Bound<'py, Self>,
+        sink: &Bound<'py, PyAny>,
+        late: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("tidegate._running")?.call_method1("run", (slf, sink, late))
+    }
+
+    #[doc = manual!(Operator.running)]
+    #[pyo3(signature = (sink, *, late = None))]
+    fn running<'py>(
+        slf: &Bound<'py, Self>,
+        sink: &Bound<'py, PyAny>,
+        late: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("tidegate._running")?.getattr("Running")?.call1((slf, sink, late))
+    }
+
+    /// Takes a batch back that was polled last, for a sink that has not taken it.
+    fn _take_back(&self, py: Python<'_>, batch: PyRecordBatch) -> PyResult<()> {
+        self.handle.take_back(py, batch.into_inner())
+    }
+
+    /// From now on a thread drives the operator, or none does any more; whether one did before.
+    fn _set_driven(&self, is_driven: bool) -> PyResult<bool> {
+        self.handle.check()?;
+        Ok(self.handle.set_driven(is_driven))
     }
 
     /// Does what is to be done before the next batch: true once it is there, `None` if it is not

@@ -24,7 +24,7 @@ pub(crate) struct Late {
     pub(crate) positions: Vec<u64>,
     /// The source's watermark when each row came, or [`TOO_WIDE`].
     pub(crate) watermarks: Vec<i64>,
-    pub(crate) _charge: Charge,
+    pub(crate) charge: Charge,
 }
 
 /// Late rows of a snapshot.
@@ -66,7 +66,7 @@ impl RestoredLate {
     /// The rows as they are kept. The charge is for them.
     pub(crate) fn late(self, charge: Charge) -> Late {
         let RestoredLate { source, rows, positions, watermarks } = self;
-        Late { source, rows, positions, watermarks, _charge: charge }
+        Late { source, rows, positions, watermarks, charge }
     }
 }
 
@@ -103,6 +103,11 @@ impl LateRows {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Late>>> {
         self.pushes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The bytes that they are charged until they are forgotten.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lock().iter().map(|late| late.charge.bytes()).sum()
     }
 
     pub(crate) fn add(&self, late: Late) {

@@ -6,29 +6,49 @@ use std::time::Duration;
 /// Counts the actions of sources, for threads that wait for more.
 #[derive(Debug, Default)]
 pub struct News {
-    count: Mutex<u64>,
+    told: Mutex<Told>,
     changed: Condvar,
 }
 
+#[derive(Debug, Default)]
+struct Told {
+    /// How much.
+    count: u64,
+    /// Whether a thread drives the operator.
+    is_driven: bool,
+}
+
 impl News {
-    fn lock(&self) -> MutexGuard<'_, u64> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells that there is something new.
     pub(crate) fn tell(&self) {
-        *self.lock() += 1;
+        self.lock().count += 1;
         self.changed.notify_all();
     }
 
     /// How much has been told so far.
     pub fn count(&self) -> u64 {
-        *self.lock()
+        self.lock().count
+    }
+
+    /// From now on a thread drives the operator, or none does any more: it polls for as long as
+    /// there is something. Whether one did before.
+    pub fn set_driven(&self, is_driven: bool) -> bool {
+        std::mem::replace(&mut self.lock().is_driven, is_driven)
+    }
+
+    /// Whether a thread drives the operator, so that rows leave it without the feeder's doing.
+    pub fn is_driven(&self) -> bool {
+        self.lock().is_driven
     }
 
     /// Waits until more than `seen` was told, at most for `patience`.
     pub fn wait(&self, seen: u64, patience: Duration) {
-        let waited = self.changed.wait_timeout_while(self.lock(), patience, |count| *count == seen);
+        let waited =
+            self.changed.wait_timeout_while(self.lock(), patience, |told| told.count == seen);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 }

@@ -128,6 +128,8 @@ pub struct Source {
     rows_late: u64,
     /// Why no more rows come, though it was not closed.
     abandoned: Option<String>,
+    /// Whether the last push was refused for lack of room that there may be later.
+    is_full: bool,
     /// When rows or a promise came last.
     told: Instant,
 }
@@ -203,6 +205,7 @@ impl Source {
             rows_in: 0,
             rows_late: 0,
             abandoned: None,
+            is_full: false,
             told: Instant::now(),
         }
     }
@@ -220,6 +223,16 @@ impl Source {
     /// The number of the source, which sorts rows of equal time.
     pub fn number(&self) -> u16 {
         self.number
+    }
+
+    /// The signal that wakes a caller who waits for the operator's sources.
+    pub fn news(&self) -> Arc<News> {
+        self.shared.news.clone()
+    }
+
+    /// Whether the last push was refused by the memory limit, and would fit if less were held.
+    pub fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// Numbers that describe the source.
@@ -297,6 +310,7 @@ impl Source {
         extra: Extra,
         stop: &Stop,
     ) -> Result<()> {
+        self.is_full = false;
         self.check_open()?;
         // 1. Whatever can be wrong with the rows is found before the first of them counts. Values are
         //    converted once they are known to be well formed.
@@ -427,13 +441,7 @@ impl Source {
         let positions = late_rows.iter().map(|late| self.rows_in + u64::from(late.row)).collect();
         self.rows_late += late_rows.len() as u64;
         let charge = self.let_go(late_rows.len() * row_bytes);
-        self.shared.late.add(Late {
-            source: self.number,
-            rows,
-            positions,
-            watermarks,
-            _charge: charge,
-        });
+        self.shared.late.add(Late { source: self.number, rows, positions, watermarks, charge });
     }
 
     /// Rows with what is held for them.
@@ -560,10 +568,13 @@ impl Source {
     }
 
     /// Takes memory for rows, if the limit has room.
-    fn charge(&self, rows: usize, bytes: usize) -> Result<Charge> {
-        let refused =
-            |refused: Refused| Error::memory(refused.say(&format!("{}: {rows} rows", self.name)));
-        self.shared.memory.charge(self.number, bytes).map_err(refused)
+    fn charge(&mut self, rows: usize, bytes: usize) -> Result<Charge> {
+        self.shared.memory.charge(self.number, bytes).map_err(|refused: Refused| {
+            // Late rows stay until somebody fetches them.
+            let late = self.shared.late.bytes();
+            self.is_full = refused.asked.saturating_add(late) <= refused.most;
+            Error::memory(refused.say(&format!("{}: {rows} rows", self.name)))
+        })
     }
 
     /// Promises that no later row is below `ts`, a number of steps of the time column's unit.

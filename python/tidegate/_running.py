@@ -1,0 +1,277 @@
+"""Operators that run by themselves: a thread polls, and gives the results to a sink."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import queue
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Self
+
+from tidegate._tidegate import ClosedError, MemoryLimitError, Source, TidegateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    import pyarrow as pa
+
+    from tidegate.types import Sink
+
+    Late = Callable[[pa.Table], object]
+
+# Seconds after which a thread that waits looks whether it is to stop.
+_PATIENCE = 0.1
+
+# Seconds after which a source that had no room is tried again.
+_ROOM = 0.001
+
+# Those whose threads may live.
+_RUNNING: weakref.WeakSet[Running] = weakref.WeakSet()
+
+
+def run(operator: Any, sink: Sink, late: Late | None) -> None:  # noqa: ANN401 - of Rust
+    """Drive an operator on this thread until all of its sources are closed."""
+    running = Running(operator, sink, late)
+    running._begin()  # noqa: SLF001 - of this module
+    running._drive()  # noqa: SLF001 - of this module
+    running.wait()
+
+
+class Running:
+    """An operator that a thread drives, as `Operator.running` makes it.
+
+    The thread polls as soon as there is something, and gives each batch to the sink. Feeders push
+    from threads of their own, or in the block; a push waits while the memory limit has no room for
+    it. At the end of the block the sources are closed, and the last results are given to the sink.
+    If the block raises, the thread stops, and the sources stay as they are.
+
+    If the sink or the operator raises, the thread ends; the block's end and `wait` raise the error.
+    The batch that the sink has not taken is the operator's again, so that nothing is lost: mend the
+    sink and run the operator again.
+
+    Example:
+        >>> found = []
+        >>> merge = tg.Merge(trades.schema, memory_limit=1_000_000)
+        >>> with merge.running(found.append):
+        ...     for first in range(3):
+        ...         merge.sources[0].push(trades[first : first + 1])
+        >>> sum(batch.num_rows for batch in found)
+        3
+    """
+
+    def __init__(
+        self,
+        operator: Any,  # noqa: ANN401 - of Rust
+        sink: Sink,
+        late: Late | None,
+    ) -> None:
+        if late is not None and not callable(late):
+            message = f"late: expected a function of a table, got {type(late).__name__}"
+            raise TypeError(message)
+        self._operator = operator
+        self._late = late
+        self._stopped = threading.Event()
+        self._sink = _sink(sink, self._stopped)
+        self._error: BaseException | None = None
+        self._process = os.getpid()
+        self._thread = threading.Thread(target=self._drive, name="tidegate-run", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._begin()
+        _RUNNING.add(self)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                for source in self._operator.sources:
+                    source.close()
+                self.wait()
+        finally:
+            self.stop()
+        if self._error is not None:
+            # What the block has raised may follow from it.
+            raise self._error from value
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error of the sink or the operator that has ended the thread, or None.
+
+        Example:
+            >>> running = tg.Merge(trades.schema).running(print)
+            >>> running.error is None
+            True
+        """
+        return self._error
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until all sources are closed and the sink has all results, or the thread was stopped.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema)
+            >>> with merge.running(lambda batch: None) as running:
+            ...     running.wait(timeout=0.01)
+            False
+
+        Args:
+            timeout: The most seconds to wait. None sets no limit.
+
+        Returns:
+            Whether the thread has ended.
+
+        Raises:
+            ClosedError: The operator runs in the process that this one was forked from.
+            Exception: Whatever the sink or the operator has raised.
+        """
+        if self._process != os.getpid():
+            message = "the operator runs in the process that this one was forked from"
+            raise ClosedError(message)
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        if self._error is not None:
+            raise self._error
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """End the thread after the batch that is at work.
+
+        Sources stay as they are. What was pushed and not given to the sink is the operator's, for
+        polls, a snapshot or another run.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema)
+            >>> with merge.running(lambda batch: None) as running:
+            ...     running.stop()
+        """
+        self._stopped.set()
+        is_here = self._process == os.getpid() and self._thread is not threading.current_thread()
+        if is_here and self._thread.ident is not None:
+            self._thread.join()
+
+    def _begin(self) -> None:
+        if self._operator._set_driven(True):  # noqa: FBT003, SLF001 - of Rust
+            message = "the operator runs already; wait until it has ended, or stop it"
+            raise TidegateError(message)
+
+    def _drive(self) -> None:
+        try:
+            self._give_all()
+        except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits
+            self._error = error
+        finally:
+            self._operator._set_driven(False)  # noqa: FBT003, SLF001 - of Rust
+
+    def _give_all(self) -> None:
+        operator = self._operator
+        while not self._stopped.is_set():
+            is_ready = operator._is_ready_within(_PATIENCE)  # noqa: SLF001 - of Rust
+            if self._late is not None and (late := operator.late()).num_rows:
+                self._late(late)
+            batch = operator.poll() if is_ready else None
+            if batch is not None:
+                try:
+                    self._sink.give(batch)
+                except BaseException as error:
+                    operator._take_back(batch)  # noqa: SLF001 - of Rust
+                    if isinstance(error, _Stopped):
+                        return
+                    raise
+            elif is_ready is False:
+                self._sink.end()
+                return
+
+
+class _Stopped(Exception):  # noqa: N818 - it is none
+    """The sink was waited for, and the thread is to stop."""
+
+
+class _Sink:
+    """What takes batches: a function."""
+
+    def __init__(self, take: Callable[[pa.RecordBatch], object]) -> None:
+        self.take = take
+
+    def give(self, batch: pa.RecordBatch) -> None:
+        """Hand a batch over."""
+        self.take(batch)
+
+    def end(self) -> None:
+        """Tell that there is no more."""
+
+
+class _Queue(_Sink):
+    """A queue, which may be full for a while. None is its end."""
+
+    def __init__(self, sink: queue.Queue[Any], stopped: threading.Event) -> None:
+        self.queue = sink
+        self.stopped = stopped
+
+    def give(self, batch: pa.RecordBatch | None) -> None:
+        while True:
+            try:
+                self.queue.put(batch, timeout=_PATIENCE)
+            except queue.Full:
+                if self.stopped.is_set():
+                    raise _Stopped from None
+            else:
+                return
+
+    def end(self) -> None:
+        with contextlib.suppress(_Stopped):
+            self.give(None)
+
+
+class _Feed(_Sink):
+    """A source of another operator, which may have no room for a while."""
+
+    def __init__(self, source: Source, stopped: threading.Event) -> None:
+        self.source = source
+        self.stopped = stopped
+
+    def give(self, batch: pa.RecordBatch) -> None:
+        while True:
+            try:
+                self.source.push(batch, block=False)
+            except MemoryLimitError:
+                if not self.source._is_full():  # noqa: SLF001 - of Rust
+                    raise
+                if self.stopped.wait(_ROOM):
+                    raise _Stopped from None
+            else:
+                return
+
+    def end(self) -> None:
+        self.source.close()
+
+
+def _sink(sink: Any, stopped: threading.Event) -> _Sink:  # noqa: ANN401 - any of several
+    if isinstance(sink, Source):
+        return _Feed(sink, stopped)
+    if isinstance(sink, queue.Queue):
+        return _Queue(sink, stopped)
+    if callable(write := getattr(sink, "write_batch", None)):
+        return _Sink(write)
+    if callable(sink):
+        return _Sink(sink)
+    message = (
+        "sink: expected a function of a record batch, a queue.Queue, a writer with `write_batch`, "
+        "such as pyarrow.parquet.ParquetWriter, or a source of another operator, got "
+        f"{type(sink).__name__}"
+    )
+    raise TypeError(message)
+
+
+@atexit.register
+def _stop_all() -> None:
+    # Python must not end while threads are in the native module.
+    for running in list(_RUNNING):
+        running.stop()
