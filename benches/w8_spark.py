@@ -6,10 +6,11 @@ thousand times as long. `points` joins left points with right intervals, `interv
 intervals, and `counts` gives each left interval with its number of overlaps, those without any,
 too.
 
-By hand, an expert repeats a row for each bin of time that it covers, with bins `--width` times as
-wide as a row is long on average. Two rows of one key and bin pair if they overlap, in the first bin
-that both cover, so that no pair comes twice and none need be removed. Counts group these pairs by
-left row.
+By hand, an expert repeats a row for each bin of time that it covers, with bins some `--widths`
+times as wide as a row is long on average. Two rows of one key and bin pair if they overlap, in the
+first bin that both cover, so that no pair comes twice and none need be removed. Counts group these
+pairs by left row. Each width is tried in the `--warm` turns, which are not reported. The cheapest
+is the one that is timed, and is said in the table.
 
 Numbers of rows and sums of hashes are compared before anything is timed. How figures are made is
 said in `w1_spark.py`. Spark's own join is run once, and stopped at a limit; it is not compared,
@@ -146,18 +147,25 @@ def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse
     )
     ways: dict[str, Callable[[], DataFrame]] = {
         "tidegate": lambda: tide(left, right, case, parallelism=arguments.parallelism),
-        "bins": lambda: bins(left, right, case, arguments.width),
+    }
+    by_hand: dict[str, Callable[[], DataFrame]] = {
+        f"{width:g}": functools.partial(bins, left, right, case, width)
+        for width in arguments.widths
     }
     own = functools.partial(plain, left, right, case)
-    compared = ways | {"plain": own} if arguments.plain_check else ways
+    compared = ways | by_hand
+    if arguments.plain_check:
+        compared |= {"plain": own}
     prints = {name: fingerprint(query()) for name, query in compared.items()}
     if len(set(prints.values())) > 1:
         message = f"{case.name}: the results differ: {prints}"
         raise RuntimeError(message)
-    costs = turns(ways, arguments.repeat)
+    warm = turns(ways | by_hand, arguments.warm)
+    width = min(by_hand, key=lambda width: min(cost.cpu for cost in warm[width]))
+    costs = turns(ways | {"bins": by_hand[width]}, arguments.repeat)
     cells = [case.name, f"{prints['tidegate'][0]:,}"]
     cells += [f"{spread(found)}, {_wall(found):.1f}" for found in costs.values()]
-    cells.append(f"{_median(costs['bins']) / _median(costs['tidegate']):.1f}")
+    cells += [width, f"{_median(costs['bins']) / _median(costs['tidegate']):.1f}"]
     if arguments.plain_seconds:
         cost = at_most(arguments.plain_seconds, own, session)
         ratio = cost.cpu / _median(costs["tidegate"])
@@ -177,8 +185,8 @@ def _wall(costs: list[Cost]) -> float:
 
 HEADER = """\
 | case | rows of the result | tidegate: processors (range), clock | bins by hand, likewise \
-| bins / tidegate | Spark's own join | own / tidegate |
-| --- | --: | --: | --: | --: | --: | --: |"""
+| width | bins / tidegate | Spark's own join | own / tidegate |
+| --- | --: | --: | --: | --: | --: | --: | --: |"""
 
 
 def main() -> None:
@@ -190,9 +198,10 @@ def main() -> None:
     add("--questions", nargs="+", default=QUESTIONS, choices=QUESTIONS)
     add("--long", type=int, default=100, help="rows of a side that are a thousand times as long")
     add("--overlaps", type=float, default=2, help="of a left row")
-    add("--width", type=float, default=4, help="of bins by hand, in mean lengths")
+    add("--widths", type=float, nargs="+", default=[2, 4, 8], help="of bins, in mean lengths")
     add("--parallelism", default="auto", choices=("auto", "broadcast", "key", "time", "hybrid"))
     add("--threads", type=int, default=2)
+    add("--warm", type=int, default=2, help="turns before those that are reported, at least one")
     add("--repeat", type=int, default=3)
     add("--shuffle-partitions", type=int, default=8)
     add(
