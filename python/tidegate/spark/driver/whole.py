@@ -170,19 +170,25 @@ def _collected(plan: Plan, side: int, most: int | None = None) -> Whole:
     with described(plan.left.sparkSession, f"collect the {NAMES[side]} side"):
         rows = (wanted if most is None else wanted.limit(most)).toArrow()
     table = rows.rename_columns(plan.columns.of(side).names).combine_chunks()
-    sides = [plan.columns.of(one).empty_table() for one in (LEFT, RIGHT)]
-    sides[side] = table
-    # Refuses a row without a time, or a start after its end, as the task does that meets it.
-    if plan.query.is_overlap:
-        plan.intervals(side).of(table)
-    arguments = {**plan.query.arguments, "columns": list(plan.columns.native)}
-    native_joined(plan.query.function, sides[LEFT], sides[RIGHT], arguments).close()
+    _check(plan, side, table)
     if side == RIGHT and plan.order is not None:
         table = plan.order.put(table)
     times = plan.axis.integers(table.column(mine.on))
     if np.any(times[1:] < times[:-1]):
         table = table.take(pa.array(np.argsort(times, kind="stable")))
     return Whole(side, table)
+
+
+def _check(plan: Plan, side: int, rows: pa.Table) -> None:
+    """Refuse a row without a time, or a start after its end, as the task does that meets it."""
+    if plan.query.is_overlap:
+        # There is nothing else to refuse: a native join would index all rows for no result.
+        plan.intervals(side).of(rows)
+        return
+    sides = [plan.columns.of(one).empty_table() for one in (LEFT, RIGHT)]
+    sides[side] = rows
+    arguments = {**plan.query.arguments, "columns": list(plan.columns.native)}
+    native_joined(plan.query.function, sides[LEFT], sides[RIGHT], arguments).close()
 
 
 def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFrame:
@@ -202,13 +208,12 @@ def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFram
     return rows.coalesce(tasks).mapInArrow(on_worker(task.run, "tidegate_join"), schema)
 
 
-def _stream(rows: pa.Table) -> bytes:
+def _stream(rows: pa.Table) -> pa.Buffer:
     """The rows as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_table(rows)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
+    return sink.getvalue()
 
 
 def _chunks(batches: Batches) -> Iterator[pa.Table]:
@@ -230,7 +235,7 @@ def _chunks(batches: Batches) -> Iterator[pa.Table]:
 class _Task:
     """A join of the rows of a Spark partition and the whole side, as it is sent to the workers."""
 
-    whole: Broadcast[bytes]
+    whole: Broadcast[pa.Buffer]
     side: int
     near: _Within | _Overlapping
     schema: pa.Schema
