@@ -4,4 +4,6 @@
 # Two processes, each with whole files: while one waits for Spark, the other computes. One of them has all files that
 # share the session of Spark, which takes some gigabytes: tests/python/conftest.py deals them.
 set -euo pipefail
+# Where the environment forbids compiled files, each of the processes that tests start compiles the package anew.
+export PYTHONDONTWRITEBYTECODE=
 python -m pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder "$@"
