@@ -36,8 +36,9 @@ def python() -> str:
 def start() -> SparkSession:
     """Start the session, or return the one that runs. A task may fail three times.
 
-    Spark interprets its plans: to compile one takes longer than to run it on a few rows. The
-    session of `cluster.py` compiles them.
+    Spark interprets its plans: to compile one takes longer than to run it on a few rows. It does
+    not write them in full for a page that nobody reads, and PySpark does not tell Java the line of
+    each call. The session of `cluster.py` has Spark's defaults.
     """
     os.environ["PYSPARK_PYTHON"] = python()
     session = (
@@ -51,6 +52,8 @@ def start() -> SparkSession:
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.ui.explainMode", "simple")
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         .config("spark.python.daemon.module", "spark_daemon")
         .config("spark.sql.session.timeZone", "America/New_York")
         .config("spark.ui.showConsoleProgress", "false")
