@@ -286,9 +286,10 @@ impl Driver {
         let mut results: Vec<Option<R>> = items.iter().map(|_| None).collect();
         let items: Vec<Mutex<Option<I>>> =
             items.into_iter().map(|item| Mutex::new(Some(item))).collect();
-        let worker = || {
+        let done = Mutex::new(Vec::new());
+        self.on_threads(workers, &|| {
             let mut scratch = scratch();
-            let mut done = Vec::new();
+            let mut mine = Vec::new();
             while let Some(ticket) = tickets.take() {
                 if self.check().is_err() {
                     break;
@@ -297,43 +298,38 @@ impl Driver {
                     .lock()
                     .expect("an item's lock is held only to take the item")
                     .take();
-                done.push((ticket, work(&mut scratch, item.expect("a ticket is taken once"))));
+                mine.push((ticket, work(&mut scratch, item.expect("a ticket is taken once"))));
             }
-            done
-        };
-        let shares_threads = self.pool.is_none()
-            && rayon::current_thread_index().is_some()
-            && rayon::current_num_threads() >= workers;
-        if self.pool.is_some() || shares_threads {
-            let done = Mutex::new(Vec::new());
-            let work = || {
-                // Before the lock is taken, or threads would wait for each other's work.
-                let mine = worker();
-                done.lock().unwrap_or_else(PoisonError::into_inner).push(mine);
-            };
-            match &self.pool {
-                Some(pool) => {
-                    pool.scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work())))
-                }
-                None => rayon::scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work()))),
-            }
-            let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-            done.into_iter().flatten().for_each(|(ticket, result)| results[ticket] = Some(result));
-            return results.into_iter().collect::<Option<Vec<R>>>().ok_or(Stopped);
-        }
-        std::thread::scope(|scope| {
-            let others = spawn_some(scope, (1..workers).map(|_| worker));
-            let mut place = |(ticket, result): (usize, R)| results[ticket] = Some(result);
-            worker().into_iter().for_each(&mut place);
-            for other in others {
-                other
-                    .join()
-                    .unwrap_or_else(|panic| resume_unwind(panic))
-                    .into_iter()
-                    .for_each(&mut place);
-            }
+            // Only now is the lock taken, or threads would wait for each other's work.
+            done.lock().unwrap_or_else(PoisonError::into_inner).push(mine);
         });
+        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for (ticket, result) in done.into_iter().flatten() {
+            results[ticket] = Some(result);
+        }
         results.into_iter().collect::<Option<Vec<R>>>().ok_or(Stopped)
+    }
+
+    /// Calls `work` once on each of `workers` threads, or of fewer where the system refuses some.
+    ///
+    /// Not generic, or each call of [`map`](Self::map) would have its own copy of all that starts
+    /// threads and waits for them.
+    fn on_threads(&self, workers: usize, work: &(dyn Fn() + Sync)) {
+        let shares_threads =
+            rayon::current_thread_index().is_some() && rayon::current_num_threads() >= workers;
+        match &self.pool {
+            Some(pool) => pool.scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work()))),
+            None if shares_threads => {
+                rayon::scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work())));
+            }
+            None => std::thread::scope(|scope| {
+                let others = spawn_some(scope, (1..workers).map(|_| work));
+                work();
+                for other in others {
+                    other.join().unwrap_or_else(|panic| resume_unwind(panic));
+                }
+            }),
+        }
     }
 }
 
