@@ -48,6 +48,21 @@ Sorted streams as one, in an order that depends on nothing but their rows:
 import tidegate._interpreter  # noqa: F401 - it refuses before anything else is loaded
 from tidegate import agg
 from tidegate._explain import explain
+from tidegate._functions import (
+    aggregate,
+    asof_join,
+    asof_join_batches,
+    band_join,
+    band_join_batches,
+    interval_join,
+    interval_join_batches,
+    merge,
+    merge_batches,
+    overlap_join,
+    overlap_join_batches,
+    window_join,
+    window_join_batches,
+)
 from tidegate._metrics import metrics
 from tidegate._tidegate import (
     Aggregate,
@@ -67,20 +82,7 @@ from tidegate._tidegate import (
     TidegateError,
     WindowJoin,
     __version__,
-    aggregate,
-    asof_join,
-    asof_join_batches,
-    band_join,
-    band_join_batches,
     default_threads,
-    interval_join,
-    interval_join_batches,
-    merge,
-    merge_batches,
-    overlap_join,
-    overlap_join_batches,
-    window_join,
-    window_join_batches,
 )
 from tidegate._running import Running
 from tidegate.expressions import Expr, left, right, row

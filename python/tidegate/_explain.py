@@ -78,7 +78,7 @@ def explain(
         >>> print(plan.splitlines()[1])
           time       right.ts - left.ts in [0, 1] integer
     """
-    planner = _PLANNERS.get(function)
+    planner = _PLANNERS.get(getattr(function, "__wrapped__", function))
     if planner is None:
         names = ", ".join(getattr(known, "__name__", str(known)) for known in _PLANNERS)
         msg = f"function: expected one of {names}, got {function!r}"

@@ -75,6 +75,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, cast
 
+from tidegate._arguments import told
 from tidegate.spark.driver.aggregate import aggregated
 from tidegate.spark.driver.explain import aggregate_described, described
 from tidegate.spark.joins import asof_join, band_join, interval_join, overlap_join, window_join
@@ -111,6 +112,7 @@ _AFTERWARDS = ("then", "then_schema")
 _OF_SPARK = ("columns", "partitions", "parallelism", "late_as")
 
 
+@told
 def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and four of Spark
     streams: DataFrame | Sequence[DataFrame],
     *,

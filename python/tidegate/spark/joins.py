@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidegate._arguments import told
 from tidegate.spark.driver.join import joined
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.query import JoinQuery
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     )
 
 
+@told
 def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
     left_df: DataFrame,
     right_df: DataFrame,
@@ -198,6 +200,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     return joined(plan, then, then_schema)
 
 
+@told
 def window_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
     left_df: DataFrame,
     right_df: DataFrame,
@@ -334,6 +337,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     return joined(plan, then, then_schema)
 
 
+@told
 def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
     left_df: DataFrame,
     right_df: DataFrame,
@@ -478,6 +482,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     return joined(plan, then, then_schema)
 
 
+@told
 def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
     left_df: DataFrame,
     right_df: DataFrame,
@@ -624,6 +629,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     return joined(plan, then, then_schema)
 
 
+@told
 def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
     left_df: DataFrame,
     right_df: DataFrame,

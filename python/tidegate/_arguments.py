@@ -1,0 +1,149 @@
+"""Arguments that a function does not have: the error says which line to write instead.
+
+Other libraries have other words for the same things. There is one way to say each of them here, so
+a call with such a word is refused, with the caller's own names in the argument to write.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Given = Mapping[str, Any]
+
+# A word of other libraries, and the argument that means the same.
+SAME = {
+    "direction": "strategy",
+    "index_column": "on",
+    "time_column": "on",
+    "timestamp": "on",
+    "ts": "on",
+    "key": "by",
+    "keys": "by",
+    "group_by": "by",
+    "groupby": "by",
+    "partition_by": "by",
+    "condition": "where",
+    "filter": "where",
+    "predicate": "where",
+    "aggregations": "aggs",
+    "agg": "aggs",
+    "select": "columns",
+    "hop": "advance",
+    "slide": "advance",
+    "step": "advance",
+    "width": "size",
+    "window_size": "size",
+    "gap": "session",
+    "timeout": "session",
+    "tolerance": "within",
+    "tables": "streams",
+    "n_jobs": "threads",
+    "n_threads": "threads",
+    "num_threads": "threads",
+    "workers": "threads",
+    "batch_size": "batch_rows",
+    "chunk_size": "batch_rows",
+    "limit": "max_rows",
+}
+# How long a value may be in a message.
+SHOWN = 60
+
+
+def told(function: Function) -> Function:
+    """The same function, whose error for an unknown argument says what to write.
+
+    Example:
+        >>> import tidegate as tg
+        >>> tg.asof_join([], [], left_on="ts", right_on="time")
+        Traceback (most recent call last):
+        TypeError: asof_join() has no argument left_on or right_on; write on=('ts', 'time')
+    """
+
+    @functools.wraps(function)
+    def call(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the function
+        try:
+            return function(*given, **named)
+        except TypeError:
+            known = inspect.signature(function).parameters
+            unknown = [name for name in named if name not in known]
+            if not unknown:
+                raise
+            message = f"{function.__name__}() has no argument {' or '.join(unknown)}; "
+            message += _advice(function.__name__, list(known), unknown, named)
+        raise TypeError(message)
+
+    # A native function is known by the package, from where it can be pickled.
+    call.__module__ = function.__module__.removesuffix("._tidegate")
+    return call  # type: ignore[return-value]
+
+
+def _advice(function: str, known: list[str], unknown: list[str], named: Given) -> str:
+    """What to write instead of arguments."""
+    wanted = {name: named[name] for name in unknown}
+    lines, rest = _of_pairs(known, wanted)
+    notes = []
+    for name in rest:
+        line, note = _of_one(function, known, name, wanted[name])
+        lines += [line] if line else []
+        notes += [note] if note else []
+    written = [f"write {', '.join(lines)}"] if lines else []
+    return "; ".join(dict.fromkeys(written + notes))
+
+
+def _of_pairs(known: list[str], wanted: Given) -> tuple[list[str], list[str]]:
+    """The lines for names of each side and for `every` with `period`, and the names that are left."""
+    lines = []
+    done = set()
+    for left, right, argument in (("left_on", "right_on", "on"), ("left_by", "right_by", "by")):
+        if argument in known and (left in wanted or right in wanted):
+            done |= {left, right}
+            lines.append(f"{argument}={_sides(argument, wanted.get(left), wanted.get(right))}")
+    if "size" in known and "every" in wanted:
+        done |= {"every", "period"}
+        lines.append(f"size={_shown(wanted.get('period', wanted['every']))}")
+        lines += [f"advance={_shown(wanted['every'])}"] if "period" in wanted else []
+    return lines, [name for name in wanted if name not in done]
+
+
+def _sides(argument: str, left: object, right: object) -> str:
+    """The value of `on` or `by` for names of each side."""
+    lists = [[side] if side is None or isinstance(side, str) else [*side] for side in (left, right)]
+    length = max(map(len, lists))
+    lists = [names * length if names == [None] else names for names in lists]
+    named = ("the left name", "the right name")
+    pairs = [
+        tuple(f"<{other}>" if name is None else name for name, other in zip(pair, named, strict=True))
+        for pair in zip(*lists, strict=False)
+    ]
+    items = [one if one == other else (one, other) for one, other in pairs]
+    return _shown(items[0] if argument == "on" and len(items) == 1 else items)
+
+
+def _of_one(function: str, known: list[str], name: str, value: Any) -> tuple[str, str]:  # noqa: ANN401, PLR0911 - any value, a kind of advice a return
+    """The line for one argument, and a note."""
+    if name in {"tolerance", "within", "window"} and "lower" in known:
+        below = f"-{value}" if isinstance(value, str) else -value
+        return f"lower={_shown(below)}, upper={_shown(value)}", ""
+    if name in {"tolerance", "within"} and "window" in known and "within" not in known:
+        return f"window={_shown(value)}", ""
+    if name == "allow_exact_matches" and "closed" in known and not value:
+        return "closed='neither'", "the ends of the interval then do not belong to it"
+    if name in {"direction", "strategy", "allow_exact_matches"} and "strategy" not in known:
+        return "", f"asof_join gives the row nearest in time, {function} all rows in reach"
+    if name == "period" and "size" in known:
+        return f"size={_shown(value)}", ""
+    if name == "suffixes" and "suffix" in known and isinstance(value, list | tuple) and value:
+        return f"suffix={_shown(value[-1])}", "right columns get it whose name is on the left, too"
+    if SAME.get(name) in known:
+        return f"{SAME[name]}={_shown(value)}", ""
+    if near := get_close_matches(name, known, 1):
+        return "", f"did you mean {near[0]}?"
+    return "", f"its arguments are {', '.join(known)}"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
