@@ -94,7 +94,7 @@ def _advice(function: str, known: list[str], unknown: list[str], named: Given) -
 
 
 def _of_pairs(known: list[str], wanted: Given) -> tuple[list[str], list[str]]:
-    """The lines for names of each side and for `every` with `period`, and the names that are left."""
+    """The lines for names of each side and for `every`, and the names that are left."""
     lines = []
     done = set()
     for left, right, argument in (("left_on", "right_on", "on"), ("left_by", "right_by", "by")):
@@ -110,16 +110,19 @@ def _of_pairs(known: list[str], wanted: Given) -> tuple[list[str], list[str]]:
 
 def _sides(argument: str, left: object, right: object) -> str:
     """The value of `on` or `by` for names of each side."""
-    lists = [[side] if side is None or isinstance(side, str) else [*side] for side in (left, right)]
-    length = max(map(len, lists))
-    lists = [names * length if names == [None] else names for names in lists]
-    named = ("the left name", "the right name")
-    pairs = [
-        tuple(f"<{other}>" if name is None else name for name, other in zip(pair, named, strict=True))
-        for pair in zip(*lists, strict=False)
-    ]
+    lefts, rights = _names(left), _names(right)
+    lefts = lefts or ["<the left name>"] * len(rights)
+    rights = rights or ["<the right name>"] * len(lefts)
+    pairs = zip(lefts, rights, strict=False)
     items = [one if one == other else (one, other) for one, other in pairs]
     return _shown(items[0] if argument == "on" and len(items) == 1 else items)
+
+
+def _names(side: Any) -> list[Any]:  # noqa: ANN401 - any value
+    """The names of a side; none if it was not given."""
+    if side is None:
+        return []
+    return list(side) if isinstance(side, list | tuple) else [side]
 
 
 def _of_one(function: str, known: list[str], name: str, value: Any) -> tuple[str, str]:  # noqa: ANN401, PLR0911 - any value, a kind of advice a return

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate import _tidegate
-from tidegate.types import ArrowSource, Streams
+from tidegate.types import Streams, Table
 
 
 def _of_operator(operator: Callable[..., _tidegate.Operator]) -> Callable[..., str]:
-    def explain(*inputs: ArrowSource, **arguments: Any) -> str:  # noqa: ANN401 - as for the class
+    def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the class
         with operator(*inputs, **arguments) as made:
             return made.explain()
 
@@ -18,7 +18,7 @@ def _of_operator(operator: Callable[..., _tidegate.Operator]) -> Callable[..., s
 def _of_plan(
     plan: Callable[..., _tidegate.JoinPlan | _tidegate.AggregationPlan],
 ) -> Callable[..., str]:
-    def explain(*inputs: ArrowSource, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
+    def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
         return plan(*inputs, **arguments).explanation
 
     return explain
@@ -45,9 +45,7 @@ _PLANNERS: dict[object, Callable[..., str]] = {
 }
 
 
-def explain(
-    function: Callable[..., Any], *inputs: ArrowSource | Streams, **arguments: object
-) -> str:
+def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object) -> str:
     """Say what a call would do: the algorithm and why, the index, the threads, the memory bound.
 
     Only the schemas of the inputs are read. A reader that does not tell its schema otherwise is

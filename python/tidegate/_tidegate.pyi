@@ -51,6 +51,7 @@ from tidegate.types import (
     Sink,
     Strategy,
     Streams,
+    Table,
     Window,
     WindowAlgorithm,
     Within,
@@ -906,8 +907,8 @@ class Merge(Operator[_OperatorStats]):
         on: The time column. It has integers, dates or timestamps.
         sources: The number of sources, from 1 to 65536. None makes one.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer in the unit of the time column.
-            None, as 0, means that they are in order.
+            timedelta64, a string such as "250ms", or an integer where times are integers. None, as
+            0, means that they are in order.
         memory_limit: The most bytes that may be held for pushed rows, late rows included, until a
             poll takes them. Each row takes 40 bytes more. None sets no limit. The few batches that
             a poll makes ahead do not count. The property `memory_limit` says how sources share it.
@@ -921,7 +922,7 @@ class Merge(Operator[_OperatorStats]):
 
     def __new__(
         cls,
-        schema: pa.Schema | ArrowSource,
+        schema: pa.Schema | Table,
         *,
         on: str = "ts",
         sources: int | None = None,
@@ -1054,9 +1055,8 @@ class AsofJoin(StreamJoin):
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer in the unit of the time columns
-            (the finer of the two). A pair of these is for the left and the right sources. None, as
-            0, means that they are in order.
+            timedelta64, a string such as "250ms", or an integer where times are integers. A pair of
+            these is for the left and the right sources. None, as 0, means that they are in order.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
             rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
@@ -1090,8 +1090,8 @@ class AsofJoin(StreamJoin):
 
     def __new__(
         cls,
-        left: pa.Schema | ArrowSource,
-        right: pa.Schema | ArrowSource,
+        left: pa.Schema | Table,
+        right: pa.Schema | Table,
         *,
         on: Names,
         by: KeyNames | None = None,
@@ -1202,11 +1202,10 @@ class IntervalJoin(StreamJoin):
             of the two sides may differ.
         lower: How long after the left time the interval begins; a negative value begins before it.
             It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
-            an integer. An integer is in the unit of the time columns (the finer of the two). None
-            sets no bound. An expression over the columns of one side, such as `-tg.left.tolerance`,
-            or its SQL text, gives each row an end of its own. Its value is a duration or an
-            integer, or of the left side a time, which is the end itself. A row with a null end has
-            no pair.
+            an integer. Integer times take an integer, in their unit. None sets no bound. An
+            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text,
+            gives each row an end of its own. Its value is a duration or an integer, or of the left
+            side a time, which is the end itself. A row with a null end has no pair.
         upper: How long after the left time the interval ends, in the same forms. It is not less
             than `lower`, or the row has no pair. None sets no bound.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
@@ -1235,9 +1234,8 @@ class IntervalJoin(StreamJoin):
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer in the unit of the time columns
-            (the finer of the two). A pair of these is for the left and the right sources. None, as
-            0, means that they are in order.
+            timedelta64, a string such as "250ms", or an integer where times are integers. A pair of
+            these is for the left and the right sources. None, as 0, means that they are in order.
         parallelism: Which threads have the rows of a key. `key`: one thread. `data`: all threads,
             each a part. `hybrid`: as many threads as the key's share of the rows asks for, measured
             again and again. `auto`: `key` without a `where`; with one, `key` until one thread has
@@ -1281,8 +1279,8 @@ class IntervalJoin(StreamJoin):
 
     def __new__(
         cls,
-        left: pa.Schema | ArrowSource,
-        right: pa.Schema | ArrowSource,
+        left: pa.Schema | Table,
+        right: pa.Schema | Table,
         *,
         on: Names,
         lower: End,
@@ -1369,8 +1367,8 @@ class Aggregate(Operator[_AggregateStats]):
         schema: The columns of all sources: a `pyarrow.Schema`, or data that has it.
         on: The time column. It has integers, dates or timestamps.
         size: How long a window is: a timedelta, a numpy timedelta64, a string such as "1h30m" or
-            "250ms", or an integer. An integer is in the unit of the time column (the finest of all
-            streams). The size is a whole number of these units, greater than 0.
+            "250ms", or an integer. Integer times take an integer, in their unit. The size is a
+            whole number of these units, greater than 0.
         advance: How much later the next window begins, in the same forms. None takes `size`. An
             advance greater than the size leaves gaps.
         offset: Where windows begin, counted from 1970-01-01T00:00 UTC (from 0 for integers), in the
@@ -1384,8 +1382,8 @@ class Aggregate(Operator[_AggregateStats]):
         where: Which rows take part: a condition on `tidegate.row` columns, or its SQL text.
         sources: The number of sources, from 1 to 65536. None makes one.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer in the unit of the time column.
-            None, as 0, means that they are in order.
+            timedelta64, a string such as "250ms", or an integer where times are integers. None, as
+            0, means that they are in order.
         algorithm: How rows come into windows; the result is the same. `auto` is `slices`, the
             fastest. It adds rows up by slice of time, which all windows share, with states of its
             own for each stream, and combines slices to windows. The others are the designs of the
@@ -1425,7 +1423,7 @@ class Aggregate(Operator[_AggregateStats]):
 
     def __new__(
         cls,
-        schema: pa.Schema | ArrowSource,
+        schema: pa.Schema | Table,
         *,
         on: str,
         size: Length | None = None,
@@ -1489,9 +1487,9 @@ class WindowJoin(StreamJoin):
             integers, dates or timestamps. Timestamps with zones are compared as instants. The units
             of the two sides may differ.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
-            finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
-            windows is for the left and the right side.
+            timedelta64, a string such as "15m", or an integer where times are integers.
+            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
+            and the right side.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
@@ -1510,9 +1508,8 @@ class WindowJoin(StreamJoin):
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer in the unit of the time columns
-            (the finer of the two). A pair of these is for the left and the right sources. None, as
-            0, means that they are in order.
+            timedelta64, a string such as "250ms", or an integer where times are integers. A pair of
+            these is for the left and the right sources. None, as 0, means that they are in order.
         algorithm: How threads share the comparisons. `scalejoin`: each thread has a share of the
             rows in its windows, round robin (ScaleJoin, Algorithm 1). `auto`: the same; rows are
             looked up in a share by value if a sample of pairs says that a lookup takes less time.
@@ -1566,8 +1563,8 @@ class WindowJoin(StreamJoin):
 
     def __new__(
         cls,
-        left: pa.Schema | ArrowSource,
-        right: pa.Schema | ArrowSource,
+        left: pa.Schema | Table,
+        right: pa.Schema | Table,
         *,
         on: Names,
         window: Window | tuple[Window, Window],
@@ -1626,14 +1623,14 @@ class BandJoin(StreamJoin):
         within: How far the values of a pair may be apart: one distance for all columns, a list with
             one for each column, or a mapping from left names. A distance is a number. For dates and
             timestamps it is a duration: a timedelta, a numpy timedelta64, a string such as "250ms",
-            or an integer in the unit of the columns (the finer of the two). A pair `(below, above)`
-            means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+            or an integer where times are integers. A pair `(below, above)` means `l.on - below <=
+            r.on <= l.on + above`, where None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if the two sides
             name it differently.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
-            finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
-            windows is for the left and the right side.
+            timedelta64, a string such as "15m", or an integer where times are integers.
+            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
+            and the right side.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
@@ -1652,9 +1649,8 @@ class BandJoin(StreamJoin):
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer in the unit of the time columns
-            (the finer of the two). A pair of these is for the left and the right sources. None, as
-            0, means that they are in order.
+            timedelta64, a string such as "250ms", or an integer where times are integers. A pair of
+            these is for the left and the right sources. None, as 0, means that they are in order.
         algorithm: Which index of a side's window finds the pairs; the rows are the same, in the
             same order: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or
             `round-robin`. With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees
@@ -1704,8 +1700,8 @@ class BandJoin(StreamJoin):
 
     def __new__(
         cls,
-        left: pa.Schema | ArrowSource,
-        right: pa.Schema | ArrowSource,
+        left: pa.Schema | Table,
+        right: pa.Schema | Table,
         *,
         on: str | Sequence[Names] | Mapping[str, str],
         within: Within | list[Within] | Mapping[str, Within],
@@ -1738,8 +1734,8 @@ def default_threads() -> int:
     """
 
 def asof_join(
-    left: ArrowSource,
-    right: ArrowSource,
+    left: Table,
+    right: Table,
     *,
     on: Names,
     by: KeyNames | None = None,
@@ -1780,10 +1776,12 @@ def asof_join(
         {'ts': [10, 30], 'ts_right': [8, 10], 'bid': [9, 8]}
 
     Args:
-        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
-            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
-            `__arrow_c_array__`.
-        right: The right input, as Arrow data of any of these kinds.
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
         on: The time column, or a pair of names if the two sides name it differently. It has
             integers, dates or timestamps. Timestamps with zones are compared as instants. The units
             of the two sides may differ.
@@ -1836,8 +1834,8 @@ def asof_join(
     """
 
 def asof_join_batches(
-    left: ArrowSource,
-    right: ArrowSource,
+    left: Table,
+    right: Table,
     *,
     on: Names,
     by: KeyNames | None = None,
@@ -1868,10 +1866,12 @@ def asof_join_batches(
         [[8, None], [7]]
 
     Args:
-        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
-            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
-            `__arrow_c_array__`.
-        right: The right input, as Arrow data of any of these kinds.
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
         on: The time column, or a pair of names if the two sides name it differently. It has
             integers, dates or timestamps. Timestamps with zones are compared as instants. The units
             of the two sides may differ.
@@ -1920,8 +1920,8 @@ def asof_join_batches(
     """
 
 def band_join(
-    left: ArrowSource,
-    right: ArrowSource,
+    left: Table,
+    right: Table,
     *,
     on: str | Sequence[Names] | Mapping[str, str],
     within: Within | list[Within] | Mapping[str, Within],
@@ -1973,24 +1973,26 @@ def band_join(
         [7, 6]
 
     Args:
-        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
-            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
-            `__arrow_c_array__`.
-        right: The right input, as Arrow data of any of these kinds.
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
         on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
             to right names. They have integers, floats, decimals, dates or timestamps. A float on
             either side means that both are compared as floats.
         within: How far the values of a pair may be apart: one distance for all columns, a list with
             one for each column, or a mapping from left names. A distance is a number. For dates and
             timestamps it is a duration: a timedelta, a numpy timedelta64, a string such as "250ms",
-            or an integer in the unit of the columns (the finer of the two). A pair `(below, above)`
-            means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+            or an integer where times are integers. A pair `(below, above)` means `l.on - below <=
+            r.on <= l.on + above`, where None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if the two sides
             name it differently.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
-            finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
-            windows is for the left and the right side.
+            timedelta64, a string such as "15m", or an integer where times are integers.
+            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
+            and the right side.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
@@ -2050,8 +2052,8 @@ def band_join(
     """
 
 def band_join_batches(
-    left: ArrowSource,
-    right: ArrowSource,
+    left: Table,
+    right: Table,
     *,
     on: str | Sequence[Names] | Mapping[str, str],
     within: Within | list[Within] | Mapping[str, Within],
@@ -2085,24 +2087,26 @@ def band_join_batches(
         [[6, 7], [6]]
 
     Args:
-        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
-            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
-            `__arrow_c_array__`.
-        right: The right input, as Arrow data of any of these kinds.
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
         on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
             to right names. They have integers, floats, decimals, dates or timestamps. A float on
             either side means that both are compared as floats.
         within: How far the values of a pair may be apart: one distance for all columns, a list with
             one for each column, or a mapping from left names. A distance is a number. For dates and
             timestamps it is a duration: a timedelta, a numpy timedelta64, a string such as "250ms",
-            or an integer in the unit of the columns (the finer of the two). A pair `(below, above)`
-            means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+            or an integer where times are integers. A pair `(below, above)` means `l.on - below <=
+            r.on <= l.on + above`, where None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if the two sides
             name it differently.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
-            finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
-            windows is for the left and the right side.
+            timedelta64, a string such as "15m", or an integer where times are integers.
+            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
+            and the right side.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
@@ -2151,8 +2155,8 @@ def band_join_batches(
     """
 
 def interval_join(
-    left: ArrowSource,
-    right: ArrowSource,
+    left: Table,
+    right: Table,
     *,
     on: Names,
     lower: End,
@@ -2212,20 +2216,21 @@ def interval_join(
         1  15   A        30        30    3.0
 
     Args:
-        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
-            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
-            `__arrow_c_array__`.
-        right: The right input, as Arrow data of any of these kinds.
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
         on: The time column, or a pair of names if the two sides name it differently. It has
             integers, dates or timestamps. Timestamps with zones are compared as instants. The units
             of the two sides may differ.
         lower: How long after the left time the interval begins; a negative value begins before it.
             It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
-            an integer. An integer is in the unit of the time columns (the finer of the two). None
-            sets no bound. An expression over the columns of one side, such as `-tg.left.tolerance`,
-            or its SQL text, gives each row an end of its own. Its value is a duration or an
-            integer, or of the left side a time, which is the end itself. A row with a null end has
-            no pair.
+            an integer. Integer times take an integer, in their unit. None sets no bound. An
+            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text,
+            gives each row an end of its own. Its value is a duration or an integer, or of the left
+            side a time, which is the end itself. A row with a null end has no pair.
         upper: How long after the left time the interval ends, in the same forms. It is not less
             than `lower`, or the row has no pair. None sets no bound.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
@@ -2280,8 +2285,8 @@ def interval_join(
     """
 
 def interval_join_batches(
-    left: ArrowSource,
-    right: ArrowSource,
+    left: Table,
+    right: Table,
     *,
     on: Names,
     lower: End,
@@ -2324,20 +2329,21 @@ def interval_join_batches(
         3
 
     Args:
-        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
-            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
-            `__arrow_c_array__`.
-        right: The right input, as Arrow data of any of these kinds.
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
         on: The time column, or a pair of names if the two sides name it differently. It has
             integers, dates or timestamps. Timestamps with zones are compared as instants. The units
             of the two sides may differ.
         lower: How long after the left time the interval begins; a negative value begins before it.
             It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
-            an integer. An integer is in the unit of the time columns (the finer of the two). None
-            sets no bound. An expression over the columns of one side, such as `-tg.left.tolerance`,
-            or its SQL text, gives each row an end of its own. Its value is a duration or an
-            integer, or of the left side a time, which is the end itself. A row with a null end has
-            no pair.
+            an integer. Integer times take an integer, in their unit. None sets no bound. An
+            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text,
+            gives each row an end of its own. Its value is a duration or an integer, or of the left
+            side a time, which is the end itself. A row with a null end has no pair.
         upper: How long after the left time the interval ends, in the same forms. It is not less
             than `lower`, or the row has no pair. None sets no bound.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
@@ -2390,8 +2396,8 @@ def interval_join_batches(
     """
 
 def overlap_join(
-    left: ArrowSource,
-    right: ArrowSource,
+    left: Table,
+    right: Table,
     *,
     on: IntervalNames,
     by: KeyNames | None = None,
@@ -2454,10 +2460,12 @@ def overlap_join(
         {'ts': [13, 13, 40], 'job': ['x', 'y', 'x']}
 
     Args:
-        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
-            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
-            `__arrow_c_array__`.
-        right: The right input, as Arrow data of any of these kinds.
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
         on: The start and the end column of both sides, or a pair of names for each side, as in
             `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
             it lies in. The columns have integers, dates or timestamps.
@@ -2509,8 +2517,8 @@ def overlap_join(
     """
 
 def overlap_join_batches(
-    left: ArrowSource,
-    right: ArrowSource,
+    left: Table,
+    right: Table,
     *,
     on: IntervalNames,
     by: KeyNames | None = None,
@@ -2541,10 +2549,12 @@ def overlap_join_batches(
         [['x', 'y', 'z'], ['x', 'z']]
 
     Args:
-        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
-            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
-            `__arrow_c_array__`.
-        right: The right input, as Arrow data of any of these kinds.
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
         on: The start and the end column of both sides, or a pair of names for each side, as in
             `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
             it lies in. The columns have integers, dates or timestamps.
@@ -2660,6 +2670,22 @@ class JoinPlan:
         """
 
     @property
+    def needed(self) -> tuple[list[str], list[str]]:
+        """The columns that the inputs need to have for the join to give the same result.
+
+        They are the columns that it reads, and the left columns whose names give right columns a
+        suffix.
+
+        Example:
+            >>> from tidegate._tidegate import plan_interval_join
+            >>> plan = plan_interval_join(
+            ...     trades, quotes, on="ts", lower=-2, upper=0, columns=["sym_right"]
+            ... )
+            >>> plan.left_columns, plan.needed
+            (['ts'], (['ts', 'sym'], ['ts', 'sym']))
+        """
+
+    @property
     def origins(self) -> list[tuple[str | None, str | None]]:
         """For each column of the result, the left and the right column of which it is made.
 
@@ -2713,8 +2739,8 @@ class JoinPlan:
         """
 
 def plan_asof_join(
-    left: ArrowSource,
-    right: ArrowSource,
+    left: Table,
+    right: Table,
     *,
     on: Names,
     by: KeyNames | None = None,
@@ -2732,8 +2758,8 @@ def plan_asof_join(
     """Plan `asof_join`, for `tidegate.explain` and the command."""
 
 def plan_band_join(
-    left: ArrowSource,
-    right: ArrowSource,
+    left: Table,
+    right: Table,
     *,
     on: str | Sequence[Names] | Mapping[str, str],
     within: Within | list[Within] | Mapping[str, Within],
@@ -2753,8 +2779,8 @@ def plan_band_join(
     """Plan `band_join`, for `tidegate.explain`, the Spark form and the command."""
 
 def plan_interval_join(
-    left: ArrowSource,
-    right: ArrowSource,
+    left: Table,
+    right: Table,
     *,
     on: Names,
     lower: End,
@@ -2774,8 +2800,8 @@ def plan_interval_join(
     """Plan `interval_join`, for `tidegate.explain`, the Spark form and the command."""
 
 def plan_overlap_join(
-    left: ArrowSource,
-    right: ArrowSource,
+    left: Table,
+    right: Table,
     *,
     on: IntervalNames,
     by: KeyNames | None = None,
@@ -2793,8 +2819,8 @@ def plan_overlap_join(
     """Plan `overlap_join`, for `tidegate.explain` and the command."""
 
 def window_join(
-    left: ArrowSource,
-    right: ArrowSource,
+    left: Table,
+    right: Table,
     *,
     on: Names,
     window: Window | tuple[Window, Window],
@@ -2846,17 +2872,19 @@ def window_join(
         {'ts': [10, 10, 20, 20, 30, 30], 'ts_right': [8, 10, 10, 29, 29, 31]}
 
     Args:
-        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
-            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
-            `__arrow_c_array__`.
-        right: The right input, as Arrow data of any of these kinds.
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
         on: The time column, or a pair of names if the two sides name it differently. It has
             integers, dates or timestamps. Timestamps with zones are compared as instants. The units
             of the two sides may differ.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
-            finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
-            windows is for the left and the right side.
+            timedelta64, a string such as "15m", or an integer where times are integers.
+            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
+            and the right side.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
@@ -2906,8 +2934,8 @@ def window_join(
     """
 
 def window_join_batches(
-    left: ArrowSource,
-    right: ArrowSource,
+    left: Table,
+    right: Table,
     *,
     on: Names,
     window: Window | tuple[Window, Window],
@@ -2938,17 +2966,19 @@ def window_join_batches(
         [2, 2]
 
     Args:
-        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
-            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
-            `__arrow_c_array__`.
-        right: The right input, as Arrow data of any of these kinds.
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
         on: The time column, or a pair of names if the two sides name it differently. It has
             integers, dates or timestamps. Timestamps with zones are compared as instants. The units
             of the two sides may differ.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
-            finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
-            windows is for the left and the right side.
+            timedelta64, a string such as "15m", or an integer where times are integers.
+            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
+            and the right side.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
@@ -2996,8 +3026,8 @@ def window_join_batches(
     """
 
 def plan_window_join(
-    left: ArrowSource,
-    right: ArrowSource,
+    left: Table,
+    right: Table,
     *,
     on: Names,
     window: Window | tuple[Window, Window],
@@ -3054,12 +3084,13 @@ def aggregate(
         {'window_start': 0, 'window_end': 10, 'k': 'b', 'n': 1, 'kwh': 2.0, 'last': 2.0}
 
     Args:
-        streams: One input, or a sequence of inputs, as Arrow data. Columns of the same name are
-            taken together. The inputs are numbered from 0 in this order.
+        streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
+            record arrays or dicts of arrays. Columns of the same name are taken together. The
+            inputs are numbered from 0 in this order.
         on: The time column. It has integers, dates or timestamps.
         size: How long a window is: a timedelta, a numpy timedelta64, a string such as "1h30m" or
-            "250ms", or an integer. An integer is in the unit of the time column (the finest of all
-            streams). The size is a whole number of these units, greater than 0.
+            "250ms", or an integer. Integer times take an integer, in their unit. The size is a
+            whole number of these units, greater than 0.
         advance: How much later the next window begins, in the same forms. None takes `size`. An
             advance greater than the size leaves gaps.
         offset: Where windows begin, counted from 1970-01-01T00:00 UTC (from 0 for integers), in the
@@ -3196,7 +3227,7 @@ def plan_aggregate(
     """Plan `aggregate`, for `tidegate.explain` and the Spark form."""
 
 def merge(
-    streams: Iterable[ArrowSource],
+    streams: Table | Iterable[Table],
     *,
     on: str = "ts",
     lateness: Bound = None,
@@ -3220,12 +3251,14 @@ def merge(
         [1, 2, 4, 4, 9]
 
     Args:
-        streams: The streams or tables, as Arrow data with equal columns. There is at least one.
+        streams: The streams or tables with equal columns: Arrow data, paths, datasets, lazy frames,
+            record arrays or dicts of arrays. There is at least one. Each file of a path that is
+            given alone is a stream.
             They are numbered from 0 in this order.
         on: The time column. It has integers, dates or timestamps.
         lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer in the unit of the time column.
-            None, as 0, means that they are in order.
+            timedelta64, a string such as "250ms", or an integer where times are integers. None, as
+            0, means that they are in order.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
 
     Returns:
@@ -3247,7 +3280,7 @@ def merge(
     """
 
 def merge_batches(
-    streams: Iterable[ArrowSource],
+    streams: Table | Iterable[Table],
     *,
     on: str = "ts",
     lateness: Bound = None,
@@ -3266,12 +3299,14 @@ def merge_batches(
         [10, 10, 20, 20, 30, 30]
 
     Args:
-        streams: The streams or tables, as Arrow data with equal columns. There is at least one.
+        streams: The streams or tables with equal columns: Arrow data, paths, datasets, lazy frames,
+            record arrays or dicts of arrays. There is at least one. Each file of a path that is
+            given alone is a stream.
             They are numbered from 0 in this order.
         on: The time column. It has integers, dates or timestamps.
         lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer in the unit of the time column.
-            None, as 0, means that they are in order.
+            timedelta64, a string such as "250ms", or an integer where times are integers. None, as
+            0, means that they are in order.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
 
     Returns:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -10,10 +11,14 @@ import numpy as np
 if TYPE_CHECKING:
     import queue
 
+    import polars as pl
     import pyarrow as pa
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
 
     from tidegate._tidegate import Source
     from tidegate.expressions import Expr
+    from tidegate.io.given import OpenTable
     from tidegate.windows import Rows
 
 __all__ = [
@@ -33,8 +38,10 @@ __all__ = [
     "Length",
     "Names",
     "Parallelism",
+    "Path",
     "Sink",
     "Streams",
+    "Table",
     "Window",
     "Within",
 ]
@@ -63,7 +70,16 @@ class BatchWriter(Protocol):
 ArrowSource: TypeAlias = ArrowStreamExportable | ArrowArrayExportable
 """Anything that hands out Arrow data."""
 
-Streams: TypeAlias = ArrowSource | Sequence[ArrowSource]
+Path: TypeAlias = str | PathLike[str]
+"""A file, a folder, a pattern such as `trades/*.parquet`, or a URL such as `s3://bucket/day/`."""
+
+Table: TypeAlias = (
+    "ArrowSource | Path | Sequence[Path] | ds.Dataset | ds.Scanner | pq.ParquetFile | pl.LazyFrame"
+    " | np.ndarray[Any, np.dtype[np.void]] | Mapping[str, Any] | OpenTable"
+)
+"""A table: Arrow data, files by their paths, a dataset, a lazy frame, records, a dict of arrays."""
+
+Streams: TypeAlias = "Table | Sequence[Table]"
 """One stream of rows, or several, numbered from 0."""
 
 Sink: TypeAlias = (
@@ -72,7 +88,7 @@ Sink: TypeAlias = (
 """What takes the batches of an operator: a function, a queue, a writer, or a source of another one."""
 
 Length: TypeAlias = timedelta | np.timedelta64 | str | int
-"""A duration, or an integer in the unit of the time column."""
+"""A duration, or an integer where times are integers."""
 
 Window: TypeAlias = "Length | Rows"
 """How long rows stay in a window: a length of time, or until a number of rows has come."""
@@ -87,7 +103,7 @@ KeyNames: TypeAlias = str | Sequence[Names] | Mapping[str, str]
 """Key columns: a name, a sequence of names or pairs, or a mapping from left to right names."""
 
 Bound: TypeAlias = timedelta | np.timedelta64 | str | int | None
-"""An end of an interval: a duration, an integer in the column's unit, or None for no bound."""
+"""An end of an interval: a duration, an integer of integer times, or None for no bound."""
 
 End: TypeAlias = "Bound | Expr"
 """An end of an interval join: the same for all rows, or an expression over the columns of one side.

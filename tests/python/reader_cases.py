@@ -1,26 +1,33 @@
 """Every function and method with every kind of reader, one after another.
 
 As a program it goes through the cases from a number on and says how each ended, so that one that
-hangs can be told: `python reader_cases.py 0`. `python reader_cases.py sleep 0` does so with readers
-that sleep, and sends itself Ctrl-C meanwhile.
+hangs can be told: `python reader_cases.py read 0`. `python reader_cases.py given 0` does so with
+inputs that are no Arrow data, and `python reader_cases.py sleep 0` with readers that sleep, and
+sends itself Ctrl-C meanwhile.
 """
 
+import functools
+import http.server
 import io
 import os
 import queue
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 
 import tidegate as tg
 
@@ -121,6 +128,65 @@ READERS: dict[str, Callable[[], object]] = {
 }
 
 
+# Other inputs of functions
+
+
+def written(folder: Path) -> None:
+    """The table in files of all formats and layouts."""
+    halves = [TABLE.slice(0, 50), TABLE.slice(50)]
+    for at, half in enumerate(halves):
+        for name in (f"parts/{at}", f"days/day={at}/part"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(half, folder / f"{name}.parquet")
+    pq.write_table(TABLE, folder / "table.parquet", row_group_size=30)
+    pa.csv.write_csv(TABLE, folder / "table.csv")
+    with pa.ipc.new_file(folder / "table.arrow", SCHEMA) as file:
+        file.write_table(TABLE, max_chunksize=30)
+    with pa.ipc.new_stream(folder / "table.arrows", SCHEMA) as file:
+        file.write_table(TABLE, max_chunksize=30)
+
+
+def served(folder: Path) -> str:
+    """The address of a server of the files of a folder."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    make = functools.partial(Quiet, directory=folder)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), make)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}"
+
+
+def inputs(folder: Path) -> dict[str, Callable[[], object]]:
+    """Inputs that are no Arrow data."""
+    written(folder)
+    address = served(folder)
+    whole = [f"{folder}/table.{ending}" for ending in ("parquet", "csv", "arrow", "arrows")]
+    frame = TABLE.to_pandas()
+    return {
+        **{Path(path).name: lambda path=path: path for path in whole},
+        "Path": lambda: folder / "table.parquet",
+        "list of paths": lambda: [folder / "parts/0.parquet", f"{folder}/parts/1.parquet"],
+        "folder": lambda: f"{folder}/parts/",
+        "partitions": lambda: folder / "days",
+        "pattern": lambda: f"{folder}/*/*/part.parquet",
+        "file://": lambda: f"file://{folder}/parts/*.parquet",
+        "http://": lambda: f"{address}/table.parquet",
+        "dataset": lambda: ds.dataset(folder / "parts"),
+        "dataset in Python files": in_python_files,
+        "scanner": lambda: ds.dataset(folder / "parts").scanner(),
+        "ParquetFile": lambda: pq.ParquetFile(folder / "table.parquet"),
+        "lazy frame": lambda: pl.scan_parquet(folder / "table.parquet"),
+        "lazy frame of Python": lambda: pl.LazyFrame(TABLE).with_columns(
+            pl.col("v").map_elements(lambda value: value, pl.Float64)
+        ),
+        "records": lambda: frame.to_records(index=False),
+        "dict of arrays": lambda: {"ts": list(range(ROWS)), "v": TABLE["v"].to_numpy()},
+    }
+
+
 # Functions
 
 
@@ -178,6 +244,15 @@ def failing() -> Iterator[pa.RecordBatch]:
     raise LookupError(message)
 
 
+def input_cases() -> Iterator[tuple[str, Callable[[], object]]]:
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, give in inputs(Path(folder)).items():
+            for function, use in FUNCTIONS.items():
+                # A source takes Arrow data and rows.
+                if not function[0].isupper():
+                    yield f"{function} of {kind}", lambda use=use, give=give: use(give())
+
+
 def cases() -> Iterator[tuple[str, Callable[[], object]]]:
     for reader, read in {**READERS, "failing": lambda: generated(failing())}.items():
         for function, use in FUNCTIONS.items():
@@ -211,7 +286,7 @@ def sleep_cases() -> Iterator[tuple[str, Callable[[], object]]]:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    kinds = {"read": cases, "sleep": sleep_cases}
+    kinds = {"read": cases, "given": input_cases, "sleep": sleep_cases}
     for at, (name, call) in enumerate(kinds[sys.argv[1]]()):
         if at >= int(sys.argv[2]):
             print(name, end="\t", flush=True)  # noqa: T201 - to the test

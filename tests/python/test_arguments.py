@@ -12,8 +12,7 @@ CASES = [
     (
         tg.interval_join,
         {"left_on": "ts", "right_on": "time", "left_by": "a", "right_by": "b"},
-        "has no argument left_on or right_on or left_by or right_by; "
-        "write on=('ts', 'time'), by=[('a', 'b')]",
+        "left_on or right_on or left_by or right_by; write on=('ts', 'time'), by=[('a', 'b')]",
     ),
     (tg.interval_join, {"tolerance": "5s"}, "write lower='-5s', upper='5s'"),
     (tg.interval_join, {"tolerance": 5}, "write lower=-5, upper=5"),

@@ -17,7 +17,7 @@ import pytest
 import tidegate
 from command_line import JOIN, PAIRS, QUOTES, SECONDS, TRADES, read, read_pairs, run, shell, write
 from tidegate.cli import main
-from tidegate.cli.joining import Arguments, needed_columns
+from tidegate.cli.joining import Arguments, plan_of
 
 FLIGHTS = """departure,origin,flight
 2013-01-01 05:15:00,EWR,1
@@ -216,14 +216,14 @@ def test_only_needed_columns_are_read() -> None:
     )
     left, right = CLASHING_LEFT.schema, CLASHING_RIGHT.schema
 
-    assert needed_columns(left, right, arguments) == (
+    assert plan_of(left, right, arguments).needed == (
         ["ts", "k", "left only"],
         ["ts", "k", "right only"],
     )
-    every = needed_columns(left, right, {**arguments, "columns": None})
+    every = plan_of(left, right, {**arguments, "columns": None}).needed
     assert every == (left.names, right.names)
     # The right rows of a semi join are looked for, and nothing of them comes out.
-    semi = needed_columns(left, right, {**arguments, "columns": None, "how": "semi"})
+    semi = plan_of(left, right, {**arguments, "columns": None, "how": "semi"}).needed
     assert semi == (left.names, ["ts", "k"])
 
 

@@ -10,7 +10,7 @@ from command_line import QUOTES, TRADES, read, run, shell, write
 from tidegate import agg, aggregate
 from tidegate.cli import tables
 from tidegate.cli.aggregating import function
-from tidegate.io.files import EventFile, open_events
+from tidegate.io.given import OpenTable, open_table
 
 AGGREGATE = ["aggregate", "trades.parquet", "--on", "ts", "--size", "20s", "--agg", "n=count()"]
 
@@ -48,11 +48,13 @@ def test_every_option_reaches_the_function(folder: Path) -> None:
 def test_only_needed_columns_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def spied(*arguments: object, **more: object) -> EventFile:
-        file = open_events(*arguments, **more)
-        return EventFile(file.schema, lambda columns: asked.append(columns) or file.read(columns))
+    def spied(*arguments: object, **more: object) -> OpenTable:
+        table = open_table(*arguments, **more)
+        read = table.whole
+        table.whole = lambda columns: asked.append(columns) or read(columns)
+        return table
 
-    monkeypatch.setattr(tables, "open_events", spied)
+    monkeypatch.setattr(tables, "open_table", spied)
     result = run(*AGGREGATE, "quotes.csv", "--where", "symbol = 'A'", "--by", "symbol", "-q")
     assert result.exit_code == 0, result.output
     assert asked == [["ts", "symbol"], ["ts", "symbol"]]

@@ -15,7 +15,7 @@ import pytest
 
 import tidegate
 from command_line import JOIN, PAIRS, QUOTES, TRADES, read, read_pairs, run, shell, write
-from tidegate.io.files import Format, batch_writer, format_of, open_events
+from tidegate.io.files import Format, batch_writer, format_of
 
 TABLES = ["trades.parquet", "quotes.parquet"]
 ENDINGS = [".parquet", ".pq", ".csv", ".csv.gz", ".arrow", ".ipc", ".feather", ".arrows"]
@@ -137,7 +137,9 @@ def test_standard_input_can_be_read_just_before_the_end() -> None:
     # An Arrow thread that freed Python's memory during the exit aborted 2 of 5 processes.
     content = pa.BufferOutputStream()
     pq.write_table(TRADES, content)
-    script = "from tidegate.io.files import *; open_events('-', Format.PARQUET).read(None)"
+    script = "from tidegate.io.given import *; from tidegate.io.files import Format; "
+    script += "table = open_table('-', how=Reading(Format.PARQUET)); "
+    script += "pa.table(table.read(table.schema.names))"
     processes = [
         subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) for _ in range(8)
     ]
@@ -358,12 +360,59 @@ def test_damaged_file_is_named_when_its_rows_are_read(tmp_path: Path) -> None:
     content[4:200] = bytes(196)
     path.write_bytes(content)
 
-    file = open_events(str(path), Format.PARQUET)
-
     with pytest.raises(
         tidegate.TidegateError, match=r"damaged\.parquet: cannot be read as parquet"
     ):
-        file.read(["x"])
+        tidegate.merge([path], on="x")
+
+
+# Folders, patterns and addresses
+
+
+@pytest.mark.parametrize("left", ["trades", "trades/", "trades/*.parquet", "file://{}/trades"])
+def test_a_side_may_have_several_files(folder: Path, left: str) -> None:
+    Path("trades").mkdir()
+    for at in (1, 0):
+        rows = TRADES.num_rows // 2
+        pq.write_table(TRADES.slice(at * rows, rows + at), f"trades/{at}.parquet")
+
+    result = run("join", left.format(folder), "quotes.parquet", *JOIN, "-o", "out.parquet")
+
+    assert result.exit_code == 0, result.output
+    assert read_pairs(folder / "out.parquet").equals(PAIRS)
+    assert f"{TRADES.num_rows} rows left, {QUOTES.num_rows} rows right" in result.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_merge_takes_each_file_of_a_pattern_as_a_stream() -> None:
+    Path("logs").mkdir()
+    for at, times in enumerate(("1\n3\n", "2\n4\n")):
+        Path(f"logs/{at}.csv").write_text(f"ts\n{times}")
+
+    result = run("merge", "logs/*.csv", "--on", "ts", "-o", "out.csv")
+
+    assert result.exit_code == 0, result.output
+    assert Path("out.csv").read_text() == '"ts"\n1\n2\n3\n4\n'
+    assert "4 rows of 2 files" in result.stderr
+    Path("logs/1.csv").write_text("ts\n4\n2\n")
+    result = run("merge", "logs", "--on", "ts", "-o", "other.csv")
+    assert result.exit_code == 1
+    assert "logs/1.csv" in result.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_output_is_no_file_of_a_pattern_that_is_read() -> None:
+    before = Path("trades.parquet").read_bytes()
+    command = ["join", "tr*.parquet", "quotes.parquet", *JOIN]
+
+    result = run(*command, "-o", "trades.parquet", "--force")
+
+    assert "trades.parquet: is the same file as trades.parquet, which is read" in result.stderr
+    assert Path("trades.parquet").read_bytes() == before
+    result = run("merge", "none/*.csv", "--on", "ts", "-o", "out.csv")
+    assert (result.exit_code, result.stderr) == (
+        *(1, "tidegate: error: none/*.csv: no file has a path of this form\n"),
+    )
 
 
 # Inputs that are outputs

@@ -70,6 +70,13 @@ def test_every_function_with_every_reader():
             assert "LookupError: boom" in end, case
 
 
+@pytest.mark.timeout(10 * PATIENCE)
+def test_every_function_with_every_input_that_is_no_arrow_data():
+    found = outcomes("given")
+    assert len(found) > 250
+    assert {case: end for case, end in found.items() if end != "100"} == {}
+
+
 @needs_signals
 @pytest.mark.timeout(10 * PATIENCE)
 def test_ctrl_c_while_a_stream_sleeps():

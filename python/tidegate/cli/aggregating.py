@@ -104,12 +104,8 @@ def _quantile(text: str, inside: str, where: str | None) -> Aggregate:
 
 def plan(job: Job) -> str:
     """Tell how the rows would be aggregated; of files that say so, only the types are read."""
-    return _plan([stream.open().schema for stream in job.streams], job.arguments).explanation
-
-
-def _plan(schemas: list[pa.Schema], arguments: Arguments) -> _tidegate.AggregationPlan:
-    tables = [schema.empty_table() for schema in schemas]
-    return _tidegate.plan_aggregate(tables, **arguments)
+    tables = [stream.open() for stream in job.streams]
+    return _tidegate.plan_aggregate(tables, **job.arguments).explanation
 
 
 def run(job: Job, output: Output) -> Counts:
@@ -118,13 +114,10 @@ def run(job: Job, output: Output) -> Counts:
     output.check(job.streams)
     if job.arguments["threads"] is not None:
         pa.set_cpu_count(job.arguments["threads"])
-    files = [stream.open() for stream in job.streams]
-    # What is wrong with names, types and windows is found before the rows are read.
-    needed = _plan([file.schema for file in files], job.arguments).columns
-    tables = [file.read(columns) for file, columns in zip(files, needed, strict=True)]
+    tables = [stream.open() for stream in job.streams]
     found = tidegate.aggregate(tables, **job.arguments)
     with batch_writer(output.name, output.layout, found.schema) as writer:
         for batch in found.to_batches():
             writer.write_batch(batch)
-    rows = sum(table.num_rows for table in tables)
+    rows = sum(table.rows_read for table in tables)
     return Counts(len(tables), rows, found.num_rows, time.perf_counter() - start)

@@ -52,6 +52,7 @@ from tidegate.cli.texts import (
     MERGE_HELP,
     OVERLAP_HELP,
 )
+from tidegate.io.addresses import names_one_file
 from tidegate.io.files import STANDARD_STREAM, Format, format_of
 from tidegate.types import AsofHow, Closed, ClosedEnds, IntervalNames, Strategy, Within
 
@@ -474,8 +475,8 @@ def _inputs(
         _misused("RIGHT", "only one of LEFT and RIGHT can be -; give a file name for the other")
     nulls = tuple(csv_null) if csv_null else ("",)
     return (
-        Input(left, _format(left, left_format, "--left-format"), nulls),
-        Input(right, _format(right, right_format, "--right-format"), nulls),
+        Input(left, _in_format(left, left_format, "--left-format"), nulls),
+        Input(right, _in_format(right, right_format, "--right-format"), nulls),
     )
 
 
@@ -542,9 +543,8 @@ def merge(  # noqa: PLR0913 - a parameter for each option
     """Parse the options into a job and run it."""
     if files.count(STANDARD_STREAM) > 1:
         _misused("FILE", "only one of the files can be -; give file names for the others")
-    nulls = tuple(csv_null) if csv_null else ("",)
     job = merging.Job(
-        inputs=[Input(name, _format(name, in_format, "--in-format"), nulls) for name in files],
+        inputs=_listed(files, in_format, csv_null),
         on=on,
         lateness=None if lateness is None else _bound(lateness),
         threads=threads,
@@ -624,9 +624,8 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
         _misused("STREAMS", "only one of the files can be -; give file names for the others")
     if (size is None) == (session is None):
         _misused("--size", "expected --size or --session, and not both")
-    nulls = tuple(csv_null) if csv_null else ("",)
     job = aggregating.Job(
-        streams=[Input(name, _format(name, in_format, "--in-format"), nulls) for name in streams],
+        streams=_listed(streams, in_format, csv_null),
         arguments=aggregating.Arguments(
             on=on,
             size=None if size is None else _duration(size),
@@ -671,6 +670,17 @@ def _doctor() -> None:
     """Print the report."""
     for label, text in doctor.report():
         typer.echo(f"{label:<14}{text}")
+
+
+def _listed(names: list[str], in_format: Format | None, csv_null: list[str] | None) -> list[Input]:
+    nulls = tuple(csv_null) if csv_null else ("",)
+    return [Input(name, _in_format(name, in_format, "--in-format"), nulls) for name in names]
+
+
+def _in_format(name: str, given: Format | None, option: str) -> Format | None:
+    """The format of an input; none where the endings of several files name it."""
+    is_one_file = name == STANDARD_STREAM or names_one_file(name)
+    return _format(name, given, option) if is_one_file else given
 
 
 def _format(name: str, given: Format | None, option: str) -> Format:

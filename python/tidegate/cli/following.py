@@ -115,7 +115,7 @@ def _of_two(
 
     def make(schemas: list[pa.Schema]) -> Made:
         left, right = schemas
-        left_names, right_names = joining.needed_columns(left, right, job.arguments)
+        left_names, right_names = joining.plan_of(left, right, job.arguments).needed
         made = join(_selected(left, left_names), _selected(right, right_names))
         return made, [left_names, right_names]
 
@@ -179,7 +179,7 @@ def plan(work: Work) -> str:
 
 def _followers(work: Work, places: Sequence[Place | None], stop: threading.Event) -> list[Follower]:
     return [
-        follow(given.name, given.layout, stop, csv_nulls=given.csv_nulls, place=place)
+        follow(given.name, given.known_layout, stop, csv_nulls=given.csv_nulls, place=place)
         for given, place in zip(work.inputs, places, strict=True)
     ]
 

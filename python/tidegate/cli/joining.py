@@ -12,6 +12,7 @@ from tidegate import _tidegate
 from tidegate.agg import Aggregate
 from tidegate.cli.tables import Input, Output
 from tidegate.io.files import batch_writer
+from tidegate.io.given import OpenTable
 from tidegate.types import (
     AsofHow,
     Closed,
@@ -111,10 +112,11 @@ class Counts:
 
 def plan(job: AnyJob) -> str:
     """Tell how the join would be done; of files that say so, only the columns' types are read."""
-    return _plan(job.left.open().schema, job.right.open().schema, job.arguments).explanation
+    return plan_of(job.left.open().schema, job.right.open().schema, job.arguments).explanation
 
 
-def _plan(left: pa.Schema, right: pa.Schema, arguments: AnyArguments) -> _tidegate.JoinPlan:
+def plan_of(left: pa.Schema, right: pa.Schema, arguments: AnyArguments) -> _tidegate.JoinPlan:
+    """The plan of a join of tables with these columns."""
     if "strategy" in arguments:
         return _tidegate.plan_asof_join(left, right, **arguments)
     if "within" in arguments:
@@ -124,7 +126,8 @@ def _plan(left: pa.Schema, right: pa.Schema, arguments: AnyArguments) -> _tidega
     return _tidegate.plan_interval_join(left, right, **arguments)
 
 
-def _start(left: pa.Table, right: pa.Table, arguments: AnyArguments) -> tidegate.BatchReader:
+def _start(left: OpenTable, right: OpenTable, arguments: AnyArguments) -> tidegate.BatchReader:
+    """Read the columns that the join needs, and begin to join."""
     if "strategy" in arguments:
         return tidegate.asof_join_batches(left, right, **arguments)
     if "within" in arguments:
@@ -138,7 +141,9 @@ def run(job: AnyJob, output: Output, *, show_progress: bool) -> Counts:
     """Join two files into a third, a batch at a time."""
     start = time.perf_counter()
     output.check([job.left, job.right])
-    left, right = _tables(job)
+    if job.arguments["threads"] is not None:
+        pa.set_cpu_count(job.arguments["threads"])
+    left, right = job.left.open(), job.right.open()
     rows = 0
     with (
         tqdm(desc="join", unit=" rows", unit_scale=True, disable=not show_progress) as bar,
@@ -149,29 +154,9 @@ def run(job: AnyJob, output: Output, *, show_progress: bool) -> Counts:
             writer.write_batch(batch)
             rows += batch.num_rows
             # Known in steps only, and in one step for a join without a condition.
-            if done := batches.stats()["left_rows_done"]:
-                bar.set_postfix_str(f"{done / left.num_rows:.0%} of left rows", refresh=False)
+            stats = batches.stats()
+            if done := stats["left_rows_done"]:
+                bar.set_postfix_str(f"{done / stats['left_rows']:.0%} of left rows", refresh=False)
             bar.update(batch.num_rows)
-    return Counts(left.num_rows, right.num_rows, rows, time.perf_counter() - start)
-
-
-def _tables(job: AnyJob) -> tuple[pa.Table, pa.Table]:
-    """Read the columns that the join needs, once its arguments are known to fit the files."""
-    if job.arguments["threads"] is not None:
-        pa.set_cpu_count(job.arguments["threads"])
-    left, right = job.left.open(), job.right.open()
-    # What is wrong with names, types and bounds is found before the rows are read.
-    left_needed, right_needed = needed_columns(left.schema, right.schema, job.arguments)
-    return left.read(left_needed), right.read(right_needed)
-
-
-def needed_columns(
-    left: pa.Schema, right: pa.Schema, arguments: AnyArguments
-) -> tuple[list[str], list[str]]:
-    """Tell which columns of each side a join needs."""
-    plan = _plan(left, right, arguments)
-    # Without the left column of its name, a right column would not get its suffix.
-    origins = zip(plan.schema.names, plan.origins, strict=True)
-    renamed = {right_name for name, (_, right_name) in origins if right_name not in (None, name)}
-    needed = {*plan.left_columns, *renamed}
-    return [name for name in left.names if name in needed], plan.right_columns
+        stats = batches.stats()
+    return Counts(stats["left_rows"], stats["right_rows"], rows, time.perf_counter() - start)

@@ -4,7 +4,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
@@ -13,7 +13,8 @@ from tqdm import tqdm
 
 import tidegate
 from tidegate.cli.tables import Input, Output
-from tidegate.io.files import EventStream, batch_writer
+from tidegate.io.files import batch_writer
+from tidegate.io.given import OpenTable
 
 
 @dataclass(frozen=True)
@@ -47,19 +48,20 @@ def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
     output.check(job.inputs)
     if job.threads is not None:
         pa.set_cpu_count(job.threads)
-    with ExitStack() as files, _noting_signals() as signals:
-        streams = [files.enter_context(given.stream()) for given in job.inputs]
+    with _noting_signals() as signals:
+        streams = [stream for given in job.inputs for stream in given.streams()]
         try:
             rows = _merge(job, streams, output, show_progress=show_progress)
         except tidegate.TidegateError as error:
             # Through Arrow's C interface comes only the text of what was raised in a stream.
             failures = (stream.failure for stream in streams if stream.failure is not None)
-            raise next(iter([*signals, *failures]), None) or _naming_files(error, job) from error
-    return Counts(len(job.inputs), rows, time.perf_counter() - start)
+            named = _naming_files(error, streams)
+            raise next(iter([*signals, *failures]), None) or named from error
+    return Counts(len(streams), rows, time.perf_counter() - start)
 
 
-def _merge(job: Job, streams: Sequence[EventStream], output: Output, *, show_progress: bool) -> int:
-    readers = [stream.reader() for stream in streams]
+def _merge(job: Job, streams: Sequence[OpenTable], output: Output, *, show_progress: bool) -> int:
+    readers = [stream.batches() for stream in streams]
     rows = 0
     with (
         tidegate.merge_batches(
@@ -68,7 +70,7 @@ def _merge(job: Job, streams: Sequence[EventStream], output: Output, *, show_pro
         batch_writer(output.name, output.layout, batches.schema) as writer,
         tqdm(desc="merge", unit=" rows", unit_scale=True, disable=not show_progress) as bar,
     ):
-        known = [stream.rows for stream in streams if stream.rows is not None]
+        known = [count for stream in streams if (count := stream.row_count()) is not None]
         bar.total = sum(known) if len(known) == len(streams) else None
         for batch in batches:
             writer.write_batch(batch)
@@ -102,10 +104,12 @@ def _noting_signals() -> Iterator[list[BaseException]]:
             signal.signal(number, handlers[number])
 
 
-def _naming_files(error: tidegate.TidegateError, job: Job) -> tidegate.TidegateError:
+def _naming_files(
+    error: tidegate.TidegateError, streams: Sequence[OpenTable]
+) -> tidegate.TidegateError:
     """Say the names of files, where a message has the numbers of streams."""
 
     def name(number: re.Match[str]) -> str:
-        return job.inputs[int(number[1])].name
+        return streams[int(number[1])].label
 
     return type(error)(re.sub(r"streams\[(\d+)\]", name, str(error)))

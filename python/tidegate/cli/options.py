@@ -8,10 +8,10 @@ from tidegate.io.files import Format
 from tidegate.types import How
 
 Left: TypeAlias = Annotated[
-    str, typer.Argument(metavar="LEFT", help="The file with the left rows, or -.")
+    str, typer.Argument(metavar="LEFT", help="The files with the left rows, or -.")
 ]
 Right: TypeAlias = Annotated[
-    str, typer.Argument(metavar="RIGHT", help="The file with the right rows, or -.")
+    str, typer.Argument(metavar="RIGHT", help="The files with the right rows, or -.")
 ]
 By: TypeAlias = Annotated[
     list[str] | None,

@@ -3,37 +3,49 @@
 import os
 import stat
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import tidegate
-from tidegate.io.files import (
-    STANDARD_STREAM,
-    EventFile,
-    EventStream,
-    Format,
-    open_events,
-    stream_events,
-    writes_in_place,
-)
+from tidegate.io.addresses import local_files
+from tidegate.io.events import Reading
+from tidegate.io.files import STANDARD_STREAM, Format, writes_in_place
+from tidegate.io.given import OpenTable, open_files, open_table
 
 
 @dataclass(frozen=True)
 class Input:
-    """A table to read."""
+    """A table to read: a file, a folder, a pattern, a URL, or standard input."""
 
     name: str
-    layout: Format
+    layout: Format | None
+    """The format, if it is not that of the files' endings."""
+
     csv_nulls: tuple[str, ...]
 
-    def open(self) -> EventFile:
-        """Open the file; its rows are read later."""
-        return open_events(self.name, self.layout, csv_nulls=self.csv_nulls)
+    @property
+    def known_layout(self) -> Format:
+        """The format of a single file.
 
-    def stream(self) -> AbstractContextManager[EventStream]:
-        """Open the file, to be read batch by batch."""
-        return stream_events(self.name, self.layout, csv_nulls=self.csv_nulls)
+        Raises:
+            TidegateError: It is not known.
+        """
+        if self.layout is None:
+            message = f"{self.name}: expected one file, whose ending names a format"
+            raise tidegate.TidegateError(message)
+        return self.layout
+
+    def open(self) -> OpenTable:
+        """Open the files, one after the other; their rows are read later."""
+        return open_table(self.name, how=Reading(self.layout, self.csv_nulls))
+
+    def streams(self) -> list[OpenTable]:
+        """Open the files, each to be read batch by batch."""
+        return open_files(self.name, how=Reading(self.layout, self.csv_nulls, streamed=True))
+
+    def local_files(self) -> list[str]:
+        """The files of this machine that are read."""
+        return [self.name] if self.name == STANDARD_STREAM else local_files(self.name)
 
 
 @dataclass(frozen=True)
@@ -54,12 +66,12 @@ class Output:
     def check_place(self, inputs: Sequence[Input]) -> None:
         """Raise if the result would go where an input is, or into no folder."""
         own = _regular(self.name, 1)
-        for given in inputs:
-            other = _regular(given.name, 0)
+        for name in (name for given in inputs for name in given.local_files()):
+            other = _regular(name, 0)
             if own is not None and other is not None and os.path.samestat(own, other):
                 label = _label(self.name, "output")
                 message = (
-                    f"{label}: is the same file as {_label(given.name, 'input')}, which is read; "
+                    f"{label}: is the same file as {_label(name, 'input')}, which is read; "
                     "give another -o"
                 )
                 raise tidegate.TidegateError(message)

@@ -33,7 +33,8 @@ A pair is written when its keys are equal, left.ts + lower <= right.ts <= left.t
 WHERE, if given, is true. Pairs are in the order of LEFT's rows, then of RIGHT's. The result is
 written in pieces, so it may be larger than memory. It gets its name when it is complete.
 
-LEFT, RIGHT and OUT are file names, or - for the standard streams. The ending gives the format:
+LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
+s3://bucket/trades/, or - for standard input; OUT is a file, or -. The ending gives the format:
 .parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard
 stream is an Arrow stream, unless an option says otherwise.
 
@@ -61,8 +62,8 @@ or corr of (COLUMN, OTHER), with a condition if one is wanted: "count() where bi
 leaves out rows without partners.
 With --follow, a row is written as soon as RIGHT can bring no partner of it.
 
-A duration is a number with a unit, as in 1h30m, -5s or 250ms; or a whole number in the unit of the
-column; or none, for no bound. An EXPR over columns of one side, as left.tolerance or -right.reach,
+A duration is a number with a unit, as in 1h30m, -5s or 250ms; of integers, a whole number in their
+unit; or none, for no bound. An EXPR over columns of one side, as left.tolerance or -right.reach,
 gives each row a bound of its own: a duration or a whole number, or of LEFT a time, which is the
 bound itself. With --follow such a bound needs --max-width. Rows with a bound farther away are left
 out and counted, as late rows are.
@@ -125,7 +126,8 @@ right.ts <= left.ts, forward the first one with right.ts >= left.ts, and nearest
 the one before at a tie. Rows are in the order of LEFT's rows. The result is written in pieces, so
 it may be larger than memory. It gets its name when it is complete.
 
-LEFT, RIGHT and OUT are file names, or - for the standard streams. The ending gives the format:
+LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
+s3://bucket/trades/, or - for standard input; OUT is a file, or -. The ending gives the format:
 .parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard
 stream is an Arrow stream, unless an option says otherwise.
 
@@ -170,7 +172,8 @@ A pair is written when abs(left.x - right.x) <= within for every --on column, it
 and WHERE, if given, is true. Pairs are in the order of LEFT's rows, then of RIGHT's. The result is
 written in pieces, so it may be larger than memory. It gets its name when it is complete.
 
-LEFT, RIGHT and OUT are file names, or - for the standard streams. The ending gives the format:
+LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
+s3://bucket/trades/, or - for standard input; OUT is a file, or -. The ending gives the format:
 .parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard
 stream is an Arrow stream, unless an option says otherwise.
 
@@ -201,7 +204,8 @@ left.end, its keys are equal, and WHERE, if given, is true. Pairs are in the ord
 then of RIGHT's. The result is written in pieces, so it may be larger than memory. It gets its name
 when it is complete.
 
-LEFT, RIGHT and OUT are file names, or - for the standard streams. The ending gives the format:
+LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
+s3://bucket/trades/, or - for standard input; OUT is a file, or -. The ending gives the format:
 .parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard
 stream is an Arrow stream, unless an option says otherwise.
 
@@ -232,13 +236,14 @@ for whole numbers k; times count from the epoch. With --session instead of --siz
 keep a window open, and it ends this duration after its last row. Rows of the result are in the
 order of windows, then keys.
 
-STREAMS are one or more files with the same columns; their rows may be in any order. A file name or
-OUT may be - for the standard streams. The ending gives the format: .parquet .pq; .csv .csv.gz;
+STREAMS are one or more files, folders, quoted patterns such as 'trades/*.parquet', or URLs such as
+s3://bucket/trades/, with the same columns; their rows may be in any order. One of them or OUT may
+be - for the standard streams. The ending gives the format: .parquet .pq; .csv .csv.gz;
 .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard stream is an Arrow stream,
 unless an option says otherwise.
 
-A duration is a number with a unit, as in 1h30m or 250ms, or a whole number in the unit of the
-column.
+A duration is a number with a unit, as in 1h30m or 250ms; of integers, it is a whole number in the
+unit of the column.
 
 With --follow the files, CSV or Arrow streams, are read while they grow. A window is written as soon
 as no file can bring a row of it; sessions are in the order of their ends. A file has an end only if
@@ -292,10 +297,12 @@ the files, then in the order that they have in a file. The files have the same c
 read and written in pieces, so they may be larger than memory. OUT gets its name when it is
 complete.
 
-FILEs and OUT are file names, or - for the standard streams. The ending gives the format: .parquet
-.pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard stream is
-an Arrow stream, unless an option says otherwise. The first megabyte of a CSV file decides the types
-of its columns. Pipes and standard input are read completely before the merge begins.
+FILEs are files, and all files of a folder, of a quoted pattern such as 'logs/*.csv', or of a URL
+such as s3://bucket/logs/. One of them or OUT may be - for the standard streams. The ending gives
+the format: .parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream).
+A standard stream is an Arrow stream, unless an option says otherwise. The first megabyte of a CSV
+file decides the types of its columns. Pipes and standard input are read completely before the merge
+begins.
 
 \b
 Examples:

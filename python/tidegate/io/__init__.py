@@ -1,6 +1,13 @@
-"""Event tables in files and pipes. The command reads and writes them; joins do not.
+"""Whatever is no Arrow data, as tables: files by their addresses, datasets, lazy frames, arrays.
 
-- `files.py`: Parquet, CSV and Arrow files and pipes, whole or by batches.
+Native functions and the command open tables by `given.py`. The command alone follows files that
+grow, and writes files.
+
+- `given.py`: whatever a caller has, as a table whose columns are known before it is read.
+- `events.py`: the rows of files, whole or by batches.
+- `addresses.py`: which files a path, a folder, a pattern or a URL stands for.
+- `http.py`: files behind HTTP.
+- `files.py`: the formats of files, and how files are written.
 - `growing.py`: the bytes of files that grow, through renames, and the marks that identify a file.
 - `followers.py`: the rows of files that grow.
 - `lines.py`: where the lines of CSV end.

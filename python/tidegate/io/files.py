@@ -1,4 +1,4 @@
-"""Event tables in files: Parquet, CSV, Arrow IPC; read whole or by batches, written by batches."""
+"""The formats of event tables in files, Parquet, CSV and Arrow IPC, and how files are written."""
 
 import gzip
 import io
@@ -7,9 +7,8 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, Protocol
@@ -26,10 +25,6 @@ STANDARD_STREAM = "-"
 
 # Large enough that a reader can skip and compress well, small enough to hold while it fills.
 ROW_GROUP_ROWS = 1 << 18
-
-# What is read of a file at a time; pyarrow reads some ten blocks of CSV ahead.
-STREAM_BATCH_ROWS = 1 << 16
-STREAM_CSV_BYTES = 1 << 20
 
 CSV_PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True)
 
@@ -89,155 +84,13 @@ def naming(name: str, failure: str) -> Iterator[None]:
 # Reading
 
 
-@dataclass(frozen=True)
-class EventFile:
-    """A table in a file: its columns are known, `read` brings those named, or all for None."""
-
-    schema: pa.Schema
-    read: Callable[[list[str] | None], pa.Table]
-
-
-def open_events(name: str, layout: Format, *, csv_nulls: Sequence[str] = ("",)) -> EventFile:
-    """Open the table in file `name`, or on standard input when the name is `-`.
-
-    Args:
-        name: A file, a named pipe, or `-`.
-        layout: The format; Arrow IPC is recognised as file or stream by its first bytes.
-        csv_nulls: The unquoted texts that mean "no value" in a CSV file.
-
-    Raises:
-        TidegateError: The file cannot be read as what it is said to be; the text names it.
-    """
-    with reading(name, layout):
-        content = _content(name)
-        if layout is Format.PARQUET:
-            file = _open_parquet(content)
-        elif layout is Format.CSV:
-            file = _open_csv(content, csv_nulls)
-        else:
-            file = _open_arrow(content)
-    return _guarded(name, layout, file)
-
-
-class EventStream:
-    """A table in a file that is read batch by batch, once."""
-
-    def __init__(self, name: str, layout: Format, opened: "_Opened") -> None:
-        self._name = name
-        self._layout = layout
-        self._opened = opened
-        self.failure: Exception | None = None
-        """What ended the reading early. Through Arrow's C interface only its text is known."""
-
-        self.rows = opened.rows
-        """The number of rows, if the file tells it."""
-
-    def reader(self) -> pa.RecordBatchReader:
-        """Begin to read."""
-        return pa.RecordBatchReader.from_batches(self._opened.schema, self._batches())
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        try:
-            with reading(self._name, self._layout):
-                yield from self._opened.batches()
-        except Exception as error:
-            self.failure = error
-            raise
-
-
-@dataclass(frozen=True)
-class _Opened:
-    """A file that has been opened: its columns, its rows, if it tells them, and its batches."""
-
-    schema: pa.Schema
-    rows: int | None
-    batches: Callable[[], Iterator[pa.RecordBatch]]
-
-
-@contextmanager
-def stream_events(
-    name: str, layout: Format, *, csv_nulls: Sequence[str] = ("",)
-) -> Iterator[EventStream]:
-    """Open the table in file `name`, or on standard input, to be read batch by batch.
-
-    No more of a file is in memory than a few batches, of Parquet a few row groups; a pipe and
-    standard input are read whole. A column of CSV has the type of its values in the first
-    megabyte.
-
-    Args:
-        name: A file, a named pipe, or `-`.
-        layout: The format; Arrow IPC is recognised as file or stream by its first bytes.
-        csv_nulls: The unquoted texts that mean "no value" in a CSV file.
-
-    Raises:
-        TidegateError: The file cannot be read as what it is said to be; the text names it.
-    """
-    with reading(name, layout):
-        content = _unmapped(name)
-    with content:
-        with reading(name, layout):
-            if layout is Format.PARQUET:
-                opened = _stream_parquet(content)
-            elif layout is Format.CSV:
-                opened = _stream_csv(content, csv_nulls)
-            else:
-                opened = _stream_arrow(content)
-        yield EventStream(name, layout, opened)
-
-
-def _unmapped(name: str) -> pa.NativeFile:
-    """Open a file such that what has been read of it need not stay in memory."""
-    if name != STANDARD_STREAM and Path(name).is_file() and Path(name).stat().st_size > 0:
-        return pa.OSFile(name)
-    return _content(name)
-
-
-def _stream_parquet(content: pa.NativeFile) -> _Opened:
-    file = pq.ParquetFile(content, pre_buffer=False, buffer_size=1 << 20)
-    return _Opened(
-        file.schema_arrow,
-        file.metadata.num_rows,
-        lambda: file.iter_batches(batch_size=STREAM_BATCH_ROWS),
-    )
-
-
-def _stream_arrow(content: pa.NativeFile) -> _Opened:
-    if _starts_with(content, b"ARROW1"):
-        file = pa.ipc.open_file(content)
-        numbers = range(file.num_record_batches)
-        return _Opened(file.schema, None, lambda: (file.get_batch(number) for number in numbers))
-    stream = pa.ipc.open_stream(content)
-    return _Opened(stream.schema, None, lambda: iter(stream))
-
-
-def _stream_csv(content: pa.NativeFile, nulls: Sequence[str]) -> _Opened:
-    reader = pyarrow.csv.open_csv(
-        _decompressed(content),
-        read_options=pyarrow.csv.ReadOptions(block_size=STREAM_CSV_BYTES),
-        parse_options=CSV_PARSING,
-        convert_options=csv_conversion(nulls),
-    )
-    return _Opened(reader.schema, None, lambda: iter(reader))
-
-
 def reading(name: str, layout: Format) -> AbstractContextManager[None]:
     """Turn what fails while a file is read into an error that names it."""
     label = "standard input" if name == STANDARD_STREAM else name
     return naming(label, f"cannot be read as {layout}")
 
 
-def _content(name: str) -> pa.NativeFile:
-    """Map a file into memory; what cannot be mapped, a pipe or an empty file, is read whole."""
-    if name == STANDARD_STREAM:
-        return _read_whole(sys.stdin.buffer)
-    path = Path(name)
-    if path.is_file() and path.stat().st_size > 0:
-        return pa.memory_map(name)
-    with path.open("rb") as stream:
-        return _read_whole(stream)
-
-
-def _read_whole(stream: IO[bytes]) -> pa.NativeFile:
+def read_whole(stream: IO[bytes]) -> pa.NativeFile:
     """Copy a stream into Arrow's own memory."""
     memory = pa.BufferOutputStream()
     shutil.copyfileobj(stream, memory, 1 << 20)
@@ -250,32 +103,7 @@ def in_arrow_memory(content: bytes) -> pa.NativeFile:
     Arrow's threads may let go of a file after Python has begun to exit, and a thread that then
     needs the interpreter, to free Python's memory, aborts the process.
     """
-    return _read_whole(io.BytesIO(content))
-
-
-def _open_parquet(content: pa.NativeFile) -> EventFile:
-    file = pq.ParquetFile(content)
-    return EventFile(file.schema_arrow, lambda columns: file.read(columns=columns))
-
-
-def _open_arrow(content: pa.NativeFile) -> EventFile:
-    is_file = _starts_with(content, b"ARROW1")
-    reader = pa.ipc.open_file(content) if is_file else pa.ipc.open_stream(content)
-    return EventFile(reader.schema, lambda columns: _selected(reader.read_all(), columns))
-
-
-def _open_csv(content: pa.NativeFile, nulls: Sequence[str]) -> EventFile:
-    """Read a CSV file at once: a column's type is known only when all of its values are."""
-    table = pyarrow.csv.read_csv(
-        _decompressed(content), parse_options=CSV_PARSING, convert_options=csv_conversion(nulls)
-    )
-    return EventFile(table.schema, lambda columns: _selected(table, columns))
-
-
-def _decompressed(content: pa.NativeFile) -> pa.NativeFile:
-    if _starts_with(content, b"\x1f\x8b"):
-        return pa.CompressedInputStream(content, "gzip")
-    return content
+    return read_whole(io.BytesIO(content))
 
 
 def csv_conversion(nulls: Sequence[str]) -> pyarrow.csv.ConvertOptions:
@@ -283,34 +111,6 @@ def csv_conversion(nulls: Sequence[str]) -> pyarrow.csv.ConvertOptions:
     return pyarrow.csv.ConvertOptions(
         null_values=list(nulls), strings_can_be_null=True, quoted_strings_can_be_null=False
     )
-
-
-def _selected(table: pa.Table, columns: list[str] | None) -> pa.Table:
-    return table if columns is None else table.select(columns)
-
-
-def _starts_with(content: pa.NativeFile, magic: bytes) -> bool:
-    head = content.read(len(magic))
-    content.seek(0)
-    return bool(head == magic)
-
-
-def _guarded(name: str, layout: Format, file: EventFile) -> EventFile:
-    """Name the file in the errors of a later `read`, too."""
-
-    def read(columns: list[str] | None) -> pa.Table:
-        with reading(name, layout):
-            return _with_one_dictionary_each(file.read(columns))
-
-    return EventFile(file.schema, read)
-
-
-def _with_one_dictionary_each(table: pa.Table) -> pa.Table:
-    """Give each dictionary column one dictionary, as an Arrow file can hold no second one."""
-    for place, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(place, field, table.column(place).combine_chunks())
-    return table
 
 
 # Writing

@@ -166,8 +166,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             tables or all of them streams. They are numbered from 0 in this order.
         on: Time column: timestamp, timestamp_ntz, date or integer. For streams, the column that has
             the watermark.
-        size: How long a window is: a duration, or an integer in the column's unit (microseconds
-            for timestamps, days for dates).
+        size: How long a window is: a duration, or an integer where times are integers.
         advance: How much later the next window begins, in the same forms. None takes `size`.
         offset: Where windows begin, counted from 1970-01-01T00:00 UTC (0 for integers).
         session: How long a session lasts after its last row, in place of `size`, `advance` and

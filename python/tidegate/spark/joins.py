@@ -101,13 +101,13 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         on: The time column, or a pair of names if the two sides name it differently. Its type is
             timestamp, timestamp_ntz, date or integer. For streams, it is the column that has the
             watermark.
-        lower: The least `r.ts - l.ts`: a duration, or an integer in the unit of the column
-            (microseconds for timestamps, days for dates). None sets no bound. For tables, an
-            expression over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL
-            text, gives each row an end of its own. Its value is a duration or an integer, or of the
-            left side a time, which is the end itself. A row with a null end has no pair. Such an
-            end does not tell how far pairs are apart. So slices of time get copies of all rows of
-            one side, where `overlap_join` divides rows by their lengths.
+        lower: The least `r.ts - l.ts`: a duration, or an integer where times are integers. None
+            sets no bound. For tables, an expression over the columns of one side, such as
+            `-tidegate.left.tolerance`, or its SQL text, gives each row an end of its own. Its value
+            is a duration or an integer, or of the left side a time, which is the end itself. A row
+            with a null end has no pair. Such an end does not tell how far pairs are apart. So
+            slices of time get copies of all rows of one side, where `overlap_join` divides rows by
+            their lengths.
         upper: The greatest `r.ts - l.ts`, in the same forms. None sets no bound.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. A null key matches nothing. Without keys,
@@ -248,10 +248,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         on: The time column, or a pair of names if the two sides name it differently. Its type is
             timestamp, timestamp_ntz, date or integer. For streams, it is the column that has the
             watermark.
-        window: How long a row stays in the window of its side: a duration, or an integer in the
-            unit of the column (microseconds for timestamps, days for dates). A pair of windows is
-            for the left and the right side. It is not `tidegate.rows(n)`: the rows of a DataFrame
-            have no order beyond their times, so the last n are not defined where times are equal.
+        window: How long a row stays in the window of its side: a duration, or an integer where
+            times are integers. A pair of windows is for the left and the right side. It is not
+            `tidegate.rows(n)`: the rows of a DataFrame have no order beyond their times, so the
+            last n are not defined where times are equal.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. A null key matches nothing. Without keys,
             any two rows may pair.
@@ -389,15 +389,14 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             the first column, so name the column first that leaves the fewest pairs.
         within: How far the values of a pair may be apart: one distance for all columns, a list with
             one for each column, or a mapping from left names. A distance is a number. For dates and
-            timestamps it is a duration, or an integer in the unit of the column (microseconds for
-            timestamps, days for dates). A pair `(below, above)` means
-            `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+            timestamps it is a duration, or an integer where times are integers. A pair `(below,
+            above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
         time: The time columns, if there is a window: one name or a pair. For streams, they are the
             columns that have the watermarks. Streams need a window.
-        window: How long a row stays in the window of its side: a duration, or an integer in the
-            unit of the column (microseconds for timestamps, days for dates). A pair of windows is
-            for the left and the right side. It is not `tidegate.rows(n)`: the rows of a DataFrame
-            have no order beyond their times, so the last n are not defined where times are equal.
+        window: How long a row stays in the window of its side: a duration, or an integer where
+            times are integers. A pair of windows is for the left and the right side. It is not
+            `tidegate.rows(n)`: the rows of a DataFrame have no order beyond their times, so the
+            last n are not defined where times are equal.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. A null key matches nothing. Without keys,
             any two rows may pair.
@@ -557,8 +556,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
             with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
             before and a row after are equally far away, the row before.
-        tolerance: The largest distance of the times, end included: a duration, or an integer in the
-            unit of the column for integers. None sets no bound.
+        tolerance: The largest distance of the times, end included: a duration, or an integer where
+            times are integers. None sets no bound.
         allow_exact_matches: Whether a right row of the same time is a candidate.
         where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
             `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.

@@ -4,7 +4,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyMapping, PyString};
+use pyo3::types::PyString;
 use pyo3_arrow::PyTable;
 use tidegate::query::aggregate::{Aggregation, Design, Windows, stream_names};
 use tidegate::stream::{self, AggregateOptions};
@@ -13,11 +13,12 @@ use tidegate::{Bound as Duration, Driver, Error, MAX_THREADS, Stop, Table, with_
 use crate::error::raise;
 use crate::expression::extract_row;
 use crate::functions::aggregates;
-use crate::input::{bound, count, names, read, rows_of, schema, word};
+use crate::input::{bound, count, names, rows_of, word};
 use crate::interrupt;
 use crate::merge::check_distinct;
 use crate::operator::Operator;
 use crate::plan::AggregationPlan;
+use crate::source::{self, listed, schema};
 
 /// A function of an aggregation; `$run` makes its result of the streams and the query.
 macro_rules! aggregate_function {
@@ -48,7 +49,7 @@ macro_rules! aggregate_function {
                 on, size, advance, offset, session, by, aggs, r#where, algorithm, threads, max_rows,
             };
             let query = arguments.read()?;
-            $run(py, inputs(streams)?, query)
+            $run(py, listed(streams)?, query)
         }
     };
 }
@@ -120,11 +121,8 @@ fn to_table<'py>(
     check_distinct(&streams)?;
     let names = stream_names(streams.len());
     let stop = Stop::default();
-    let read = names
-        .iter()
-        .zip(&streams)
-        .map(|(name, stream)| read(name, stream, &stop))
-        .collect::<PyResult<Vec<_>>>()?;
+    let inputs: Vec<_> = names.iter().map(String::as_str).zip(&streams).collect();
+    let read = source::read(&inputs, &stop, |schemas| Ok(query.query_plan(schemas)?.reads))?;
     let running = stop.clone();
     let (threads, rows) = (query.threads, read.iter().map(|(_, read)| rows_of(read)).sum());
     let work = move || {
@@ -233,24 +231,4 @@ fn key_names(by: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
         Some(name) if name.is_instance_of::<PyString>() => Ok(vec![name.extract()?]),
         by => Ok(names("by", by)?.unwrap_or_default()),
     }
-}
-
-/// One stream, or each of a sequence of them.
-fn inputs<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    if ob.hasattr("__arrow_c_stream__")? || ob.hasattr("__arrow_c_array__")? {
-        return Ok(vec![ob.clone()]);
-    }
-    if ob.is_instance_of::<PyString>() || ob.cast::<PyMapping>().is_ok() {
-        let kind = ob.get_type();
-        return Err(PyTypeError::new_err(format!(
-            "streams: expected Arrow data or a sequence of it, got {kind}"
-        )));
-    }
-    let items = ob.try_iter().map_err(|_| {
-        let kind = ob.get_type();
-        PyTypeError::new_err(format!(
-            "streams: expected Arrow data or a sequence of it, got {kind}"
-        ))
-    })?;
-    items.collect()
 }

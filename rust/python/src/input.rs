@@ -57,12 +57,22 @@ pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
         return input(Rows::Batch(capsule::batch(name, ob)?), false);
     }
     let kind = ob.get_type().fully_qualified_name()?.to_string();
-    let next = if kind.contains("LazyFrame") { "; call .collect() on it first" } else { "" };
     Err(PyTypeError::new_err(format!(
         "{name}: expected Arrow data (an object with __arrow_c_stream__ or __arrow_c_array__, such \
-         as a pyarrow Table, a polars or pandas DataFrame, or a DuckDB relation), got \
-         {kind}{next}"
+         as a pyarrow Table, a polars or pandas DataFrame, or a DuckDB relation), got {kind}"
     )))
+}
+
+/// Whether [`take`] takes the object as it is. A relation of DuckDB would, and can do better: it
+/// reads the columns that it is asked for.
+pub(crate) fn is_arrow(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if ob.is_instance_of::<BatchReader>() {
+        return Ok(true);
+    }
+    if ob.get_type().name()? == "DuckDBPyRelation" {
+        return Ok(false);
+    }
+    Ok(ob.hasattr("__arrow_c_stream__")? || ob.hasattr("__arrow_c_array__")?)
 }
 
 impl Input {
@@ -238,6 +248,17 @@ pub(crate) fn name_pairs(
     if ob.is_instance_of::<PyString>() {
         return Ok(vec![name_pair(argument, ob)?]);
     }
+    if let Ok((left, right)) = ob.extract::<(String, String)>()
+        && ob.is_instance_of::<PyTuple>()
+    {
+        let quoted = |name: &str| PyString::new(ob.py(), name).repr().map(|name| name.to_string());
+        let (left, right) = (quoted(&left)?, quoted(&right)?);
+        return Err(PyTypeError::new_err(format!(
+            "{argument}: ({left}, {right}) may mean two columns or one pair; write \
+             {argument}=[{left}, {right}] for columns of these names on both sides, or \
+             {argument}=[({left}, {right})] for the left column {left} with the right column {right}"
+        )));
+    }
     if let Ok(mapping) = ob.cast::<PyDict>() {
         return mapping
             .iter()
@@ -279,7 +300,7 @@ fn with_hint(py: Python<'_>, error: &PyErr, hint: &str) -> PyErr {
     PyErr::from_type(error.get_type(py), format!("{}{hint}", error.value(py)))
 }
 
-/// An end of an interval: a duration, an integer in the column's unit, or `None` for no bound.
+/// An end of an interval: a duration, an integer of integer times, or `None` for no bound.
 pub(crate) fn bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
     if ob.is_none() {
         return Ok(None);
@@ -301,6 +322,9 @@ pub(crate) fn bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Du
         let rest: i128 = ob.getattr_opt("nanoseconds")?.map_or(Ok(0), |rest| rest.extract())?;
         return Ok(Some(Duration::Nanoseconds(whole + rest)));
     }
+    if let Some(nanoseconds) = offset(argument, ob)? {
+        return Ok(Some(Duration::Nanoseconds(nanoseconds)));
+    }
     if ob.is_instance_of::<PyInt>() {
         let steps = ob.extract().map_err(|_| {
             raise(Error::argument(format!(
@@ -313,11 +337,27 @@ pub(crate) fn bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Du
     Err(wrong_bound(argument, ob))
 }
 
+/// The length of an offset of pandas, if it is one.
+fn offset(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
+    let is_of_pandas = ob.get_type().module()?.to_str()?.starts_with("pandas");
+    if !is_of_pandas || !ob.hasattr("is_on_offset")? {
+        return Ok(None);
+    }
+    match ob.getattr("nanos").and_then(|nanos| nanos.extract()) {
+        Ok(nanoseconds) => Ok(Some(nanoseconds)),
+        Err(_) => Err(raise(Error::argument(format!(
+            "{argument}: {} has no fixed length; write a pandas.Timedelta, or a string such as \
+             \"30d\"",
+            shown(&ob.repr()?.to_string())
+        )))),
+    }
+}
+
 fn wrong_bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyErr {
     let kind = ob.get_type();
     PyTypeError::new_err(format!(
-        "{argument}: expected a timedelta, a string such as \"-5s\", an integer in the time \
-         column's unit, or None for no bound; got {kind}"
+        "{argument}: expected a timedelta, a string such as \"-5s\", an integer where times are \
+         integers, or None for no bound; got {kind}"
     ))
 }
 

@@ -10,15 +10,16 @@ use pyo3_arrow::PyTable;
 use tidegate::query::aggregate::Aggregate;
 use tidegate::stream::StreamOptions;
 use tidegate::{
-    Batches, Driver, How, Join, JoinOptions, MAX_THREADS, Next, PartnerAggregation, PartnerJoin,
-    QueryPlan, Stop, Table, with_threads,
+    Batches, Driver, Error, How, Join, JoinOptions, MAX_THREADS, Next, PartnerAggregation,
+    PartnerJoin, QueryPlan, Stop, Table, with_threads,
 };
 
 use crate::error::raise;
 use crate::functions::aggregates;
-use crate::input::{check_distinct, count, name_pairs, names, read, rows_of, schema, word};
+use crate::input::{check_distinct, count, name_pairs, names, rows_of, word};
 use crate::plan::JoinPlan;
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
+use crate::source::{self, schema};
 use crate::stream_join::options;
 use crate::{expression, interrupt};
 
@@ -415,7 +416,7 @@ pub(crate) fn to_table<'py>(
     right: &Bound<'py, PyAny>,
     query: impl Query,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (batches, schema) = run(py, left, right, query.threads(), move |left, right, stop| {
+    let (batches, schema) = run(py, left, right, query, |query, left, right, stop| {
         let join = query.start(left, right, stop)?;
         let schema = join.schema().clone();
         Ok((join.read_all()?, schema))
@@ -430,9 +431,8 @@ pub(crate) fn to_reader<'py, Q: Query>(
     right: &Bound<'py, PyAny>,
     query: Q,
 ) -> PyResult<BatchReader> {
-    let join = run(py, left, right, query.threads(), move |left, right, stop| {
-        query.start(left, right, stop)
-    })?;
+    let join =
+        run(py, left, right, query, |query, left, right, stop| query.start(left, right, stop))?;
     let schema = join.schema().clone();
     Ok(BatchReader::new(join.into_batches(), schema, Q::BATCHES))
 }
@@ -450,23 +450,31 @@ pub(crate) fn to_plan(
 }
 
 /// Reads and checks two inputs and calls `work` with them, such that Ctrl-C stops it.
-fn run<'py, T: Send + 'static>(
+fn run<'py, Q: Query, T: Send + 'static>(
     py: Python<'py>,
     left: &Bound<'py, PyAny>,
     right: &Bound<'py, PyAny>,
-    threads: usize,
-    work: impl FnOnce(&Table, &Table, Stop) -> tidegate::Result<T> + Send + 'static,
+    query: Q,
+    work: impl FnOnce(&Q, &Table, &Table, Stop) -> tidegate::Result<T> + Send + 'static,
 ) -> PyResult<T> {
     check_distinct(left, right)?;
     let stop = Stop::default();
-    let (left, right) = (read("left", left, &stop)?, read("right", right, &stop)?);
+    let inputs = [("left", left), ("right", right)];
+    let read = source::read(&inputs, &stop, |schemas| {
+        let (left, right) = (&schemas[0], &schemas[1]);
+        Ok(query.plan(left, right)?.needed(left, right).into())
+    })?;
+    let mut read = read.into_iter();
+    let mut next = || read.next().ok_or_else(|| raise(Error::bug("an input was not read")));
+    let (left, right) = (next()?, next()?);
+    let threads = query.threads();
     let running = stop.clone();
     let rows = rows_of(&left.1) + rows_of(&right.1);
     let work = move || {
         let driver = Driver::new(threads, running.clone());
         let left = Table::new("left", left.0, left.1, &driver)?;
         let right = Table::new("right", right.0, right.1, &driver)?;
-        work(&left, &right, running)
+        work(&query, &left, &right, running)
     };
     interrupt::run(py, &stop, move || with_threads(threads, rows, work))
 }

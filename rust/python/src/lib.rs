@@ -3,7 +3,7 @@
 //! the GIL, and wraps the result. Anything cleverer belongs in the crate `tidegate`.
 //!
 //! ```text
-//!  Python objects ──▶ input, expression ──▶ tidegate ──▶ reader, operator ──▶ Python objects
+//!  Python objects ──▶ source, input, expression ──▶ tidegate ──▶ reader, operator ──▶ Python objects
 //!  (Arrow, text)       capsule ─▶ import    (no GIL)      batches, late rows
 //!                          errors of all of these ──▶ error ──▶ exceptions
 //! ```
@@ -28,6 +28,7 @@
 //! | --- | --- |
 //! | `capsule.rs` | pointers out of Arrow capsules, to `tidegate-import` |
 //! | `input.rs`, `expression.rs` | arguments; Arrow data, read without the GIL; expressions |
+//! | `source.rs` | inputs of functions: Arrow data, and what `tidegate.io.given` opens |
 //! | `interval_join.rs`, `window_join.rs`, `band_join.rs`, `asof_join.rs` | the functions and the class of a join |
 //! | `overlap_join.rs` | the functions of a join of tables |
 //! | `join.rs` | the options that all joins have, and the macros that declare them |
@@ -64,6 +65,7 @@ mod operator;
 mod overlap_join;
 mod plan;
 mod reader;
+mod source;
 mod stream_join;
 mod window_join;
 

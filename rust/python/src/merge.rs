@@ -6,18 +6,17 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 use pyo3_arrow::PyTable;
 use tidegate::stream::{self, MergeOptions, MergeStreams, merge_tables};
 use tidegate::{Bound as Length, Driver, Error, MAX_THREADS, Next, Stop, Table, with_threads};
 
 use crate::error::raise;
-use crate::input::{Input, UserThread, bound, count, read, rows_of, schema, take};
+use crate::input::{Input, UserThread, bound, count, rows_of, take};
 use crate::interrupt;
 use crate::operator::{self, Operator};
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
+use crate::source::{self, STREAMED, WHOLE, listed_files, schema};
 
 #[doc = manual!(merge)]
 #[pyfunction]
@@ -31,15 +30,15 @@ pub(crate) fn merge<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let lateness = lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten();
     let threads = threads_of(threads)?;
-    let streams = listed(streams)?;
+    let streams = listed_files(streams, WHOLE)?;
     check_distinct(&streams)?;
     let stop = Stop::default();
     // Tables lie in memory, and all of the result will: so streams are read to their ends first.
-    let read = |(number, stream)| {
-        let name = format!("streams[{number}]");
-        read(&name, stream, &stop).map(|(schema, batches)| (name, schema, batches))
-    };
-    let given = streams.iter().enumerate().map(read).collect::<PyResult<Vec<_>>>()?;
+    let names: Vec<String> = (0..streams.len()).map(|at| format!("streams[{at}]")).collect();
+    let inputs: Vec<_> = names.iter().map(String::as_str).zip(&streams).collect();
+    let read = source::read(&inputs, &stop, |schemas| Ok(every_column(schemas)))?;
+    let with_name = |(name, (schema, batches))| (name, schema, batches);
+    let given: Vec<_> = names.into_iter().zip(read).map(with_name).collect();
     let rows = given.iter().map(|(.., batches)| rows_of(batches)).sum();
     let (on, running) = (on.to_owned(), stop.clone());
     let work = move || {
@@ -90,9 +89,12 @@ impl Opening {
     ) -> PyResult<Self> {
         let lateness = lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten();
         let threads = threads_of(threads)?;
-        let streams = listed(streams)?;
+        let streams = listed_files(streams, STREAMED)?;
         check_distinct(&streams)?;
-        let take = |(number, stream)| take(&format!("streams[{number}]"), stream);
+        let take = |(number, stream)| {
+            let name = format!("streams[{number}]");
+            take(&name, &source::stream(&name, stream)?)
+        };
         let streams = streams.iter().enumerate().map(take).collect::<PyResult<_>>()?;
         Ok(Opening { streams, on: on.to_owned(), lateness, threads })
     }
@@ -113,17 +115,9 @@ impl Opening {
     }
 }
 
-fn listed<'py>(streams: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let wrong = || {
-        let kind = streams.get_type();
-        PyTypeError::new_err(format!(
-            "streams: expected a list of Arrow streams or tables, got {kind}"
-        ))
-    };
-    if streams.is_instance_of::<PyString>() || streams.hasattr("__arrow_c_stream__")? {
-        return Err(wrong());
-    }
-    streams.try_iter().map_err(|_| wrong())?.collect()
+/// All columns of each stream.
+fn every_column(schemas: &[SchemaRef]) -> Vec<Vec<usize>> {
+    schemas.iter().map(|schema| (0..schema.fields().len()).collect()).collect()
 }
 
 /// Refuses one stream in two places: it can be read once only.

@@ -78,6 +78,17 @@ impl JoinPlan {
         self.reads(1)
     }
 
+    #[doc = manual!(JoinPlan.needed)]
+    #[getter]
+    fn needed(&self) -> (Vec<String>, Vec<String>) {
+        let [left, right] = &self.schemas;
+        let needed = self.plan.needed(left, right);
+        let names = |side: usize| -> Vec<String> {
+            needed[side].iter().map(|&at| self.name(side, at)).collect()
+        };
+        (names(0), names(1))
+    }
+
     #[doc = manual!(JoinPlan.origins)]
     #[getter]
     fn origins(&self) -> Vec<Origin> {

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, get_args
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -202,6 +203,13 @@ class AggregatePlan:
         return math.gcd(size, advance)
 
     @property
+    def _slice_length(self) -> Length:
+        """The same, with the unit of times."""
+        if isinstance(self.frames[0].schema[self.aggregation.on].dataType, IntegralType):
+            return self.slice
+        return np.timedelta64(self.slice, "D" if self.in_days else "us")
+
+    @property
     def in_days(self) -> bool:
         """Whether all times are dates."""
         return isinstance(self.frames[0].schema[self.aggregation.on].dataType, DateType)
@@ -240,7 +248,7 @@ class AggregatePlan:
         query = self.aggregation
         merged = {name: Aggregate(MERGED[one.function], name) for name, one in query.aggs.items()}
         return (
-            replace(query, size=self.slice, advance=None),
+            replace(query, size=self._slice_length, advance=None),
             replace(query, on="window_start", aggs=merged, where=None),
         )
 

@@ -239,7 +239,7 @@ class Plan:
         native = query.plan(*tables, None if columns is None else list(columns))
         for side, frame in enumerate((left, right)):
             check_keys(frame, [pair[side] for pair in native.keys], NAMES[side])
-        query = query.settled(native)
+        query = query.settled(native, tables)
         of_times = ("bins",) if query.function == "interval_join" else ()
         known = ("auto", *of_times, "broadcast", "key", query.divided, "hybrid")
         check_division(partitions, parallelism, known, query.divided, keyed=bool(native.keys))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pyarrow as pa
 
 import tidegate
@@ -120,7 +121,7 @@ class JoinQuery:
         )
         return plan.left_columns != [name], plan.right_columns != [name]
 
-    def settled(self, plan: JoinPlan) -> JoinQuery:
+    def settled(self, plan: JoinPlan, tables: Sequence[pa.Table]) -> JoinQuery:
         """The same query in one form: names are pairs, windows of time are bounds."""
         arguments = {**self.arguments, "by": plan.keys or None, "how": self.how}
         if self.is_asof:
@@ -142,8 +143,20 @@ class JoinQuery:
         arguments["on"] = time
         if self.function == "window_join" and plan.time is not None:
             del arguments["window"]
-            arguments["lower"], arguments["upper"] = plan.time[1]
+            names, ends = plan.time
+            kinds = [
+                table.schema.field(name).type for table, name in zip(tables, names, strict=True)
+            ]
+            arguments["lower"], arguments["upper"] = (_length(end, kinds) for end in ends)
         return JoinQuery("interval_join", arguments)
+
+
+def _length(steps: float | None, kinds: Sequence[pa.DataType]) -> float | np.timedelta64 | None:
+    """A number of steps of the finer of the types of times as a length, which has a unit."""
+    if steps is None or not all(map(pa.types.is_temporal, kinds)):
+        return steps
+    # Spark's timestamps count microseconds.
+    return np.timedelta64(int(steps), "D" if all(map(pa.types.is_date, kinds)) else "us")
 
 
 def joined(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -92,6 +93,10 @@ def _told(arguments: dict[str, Any]) -> dict[str, Any]:
     told = dict(arguments)
     if told.get("aggs"):
         told["aggs"] = [(name, _one_told(one)) for name, one in told["aggs"].items()]
+    for name, value in told.items():
+        # Windows have become bounds in microseconds, which were told without their unit.
+        if isinstance(value, np.timedelta64) and np.datetime_data(value.dtype) == ("us", 1):
+            told[name] = int(value.astype(np.int64))
     return told
 
 

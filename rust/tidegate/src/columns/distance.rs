@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::time::Unit;
+use super::time::{Bound, Unit, check_has_unit};
 use crate::{Error, Result, shown};
 
 /// A distance between two values as the caller gave it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distance {
-    /// A whole number; of time columns, of steps of the finer of their units.
+    /// A whole number, of columns that are no times.
     Whole(i128),
     /// A floating-point number.
     Float(f64),
@@ -98,7 +98,10 @@ impl Distance {
     pub(crate) fn as_steps(self, column: &str, step: CodeStep) -> Result<Option<u64>> {
         let (digits, power) = match (self, step) {
             (Distance::Whole(whole), CodeStep::Power(power)) => (whole, power),
-            (Distance::Whole(whole), CodeStep::Time(_)) => (whole, 0),
+            (Distance::Whole(whole), CodeStep::Time(unit)) => {
+                check_has_unit(&format!("within for `{column}`"), Bound::Steps(whole), unit)?;
+                (whole, 0)
+            }
             (Distance::Nanoseconds(nanoseconds), CodeStep::Time(Unit::Nanoseconds(step))) => {
                 (nanoseconds / i128::from(step), 0)
             }
@@ -113,8 +116,7 @@ impl Distance {
             }
             (Distance::Float(_) | Distance::Decimal { .. }, CodeStep::Time(_)) => {
                 return Err(Error::schema(format!(
-                    "within for `{column}` is {self}, but the column is a time; give a duration, \
-                     or an integer in its unit"
+                    "within for `{column}` is {self}, but the column is a time; give a duration"
                 )));
             }
         };

@@ -1,23 +1,29 @@
-//! Durations as people write them: `1h30m`, `-5s`, `250ms`.
+//! Durations as people write them: `1h30m`, `-5 seconds`, `250ms`, `PT1H30M`. Arguments and
+//! `INTERVAL` share this parser.
 
 use crate::{Error, Result, shown};
 
-const UNITS: [(&str, i128); 11] = [
-    ("w", 604_800_000_000_000),
-    ("d", 86_400_000_000_000),
-    ("h", 3_600_000_000_000),
-    ("min", 60_000_000_000),
-    ("m", 60_000_000_000),
-    ("s", 1_000_000_000),
-    ("ms", 1_000_000),
-    ("us", 1_000),
-    ("µs", 1_000),
-    ("μs", 1_000),
-    ("ns", 1),
+/// Nanoseconds, and the names of a unit of that length, in lower case.
+const UNITS: [(i128, &[&str]); 8] = [
+    (1, &["ns", "nano", "nanos", "nanosecond", "nanoseconds"]),
+    (1_000, &["us", "µs", "μs", "micro", "micros", "microsecond", "microseconds"]),
+    (1_000_000, &["ms", "milli", "millis", "millisecond", "milliseconds"]),
+    (SECOND, &["s", "sec", "secs", "second", "seconds"]),
+    (60 * SECOND, &["m", "min", "mins", "minute", "minutes"]),
+    (3_600 * SECOND, &["h", "hr", "hrs", "hour", "hours"]),
+    (86_400 * SECOND, &["d", "day", "days"]),
+    (604_800 * SECOND, &["w", "wk", "wks", "week", "weeks"]),
 ];
 
-/// The nanoseconds of a duration: numbers each with a unit of w, d, h, min or m, s, ms, us, ns,
-/// with a sign before all.
+const SECOND: i128 = 1_000_000_000;
+
+/// Units without a fixed length, in lower case.
+const CALENDAR: [&str; 12] = [
+    "mo", "mon", "mons", "month", "months", "q", "quarter", "quarters", "y", "yr", "year", "years",
+];
+
+/// The nanoseconds of a duration: numbers each with a unit from nanoseconds to weeks, with a sign
+/// before all, or the form of ISO 8601.
 ///
 /// Months and years have no fixed length and are refused.
 pub fn parse_duration(text: &str) -> Result<i128> {
@@ -28,39 +34,78 @@ pub fn parse_duration(text: &str) -> Result<i128> {
         ))
     };
     let trimmed = text.trim();
-    let (sign, mut rest) = match trimmed.strip_prefix('-') {
+    let (sign, rest) = match trimmed.strip_prefix('-') {
         Some(rest) => (-1, rest.trim_start()),
         None => (1, trimmed.strip_prefix('+').unwrap_or(trimmed).trim_start()),
     };
     if rest.is_empty() {
         return Err(wrong("it is empty"));
     }
+    let total = match rest.strip_prefix(['P', 'p']) {
+        Some(rest) => iso(rest),
+        None => amounts(rest, plain_unit),
+    };
+    total.map(|total| sign * total).map_err(wrong)
+}
+
+/// The form of ISO 8601, after its P: `1DT2H30M`. A month and a minute differ by their place.
+fn iso(text: &str) -> std::result::Result<i128, &'static str> {
+    const EMPTY: &str = "it has no number, expected such as PT5S";
+    let (date, time) = text.split_once(['T', 't']).map_or((text, None), |(d, t)| (d, Some(t)));
+    if time.map_or(date.is_empty(), str::is_empty) {
+        return Err(EMPTY);
+    }
+    let of_date = |unit: &str| match unit.to_ascii_lowercase().as_str() {
+        "m" | "y" => Err(NO_LENGTH),
+        "w" | "d" => plain_unit(unit),
+        _ => Err("the units before its T may be W and D"),
+    };
+    let of_time = |unit: &str| match unit.to_ascii_lowercase().as_str() {
+        "h" | "s" => plain_unit(unit),
+        "m" => plain_unit("min"),
+        _ => Err("the units after its T may be H, M and S"),
+    };
+    let [date, time] = [amounts(date, of_date)?, amounts(time.unwrap_or(""), of_time)?];
+    date.checked_add(time).ok_or(BEYOND)
+}
+
+const NO_LENGTH: &str = "months and years have no fixed length, write days such as \"30d\"";
+const BEYOND: &str =
+    "its numbers must be decimal, no finer than a nanosecond and not beyond 128 bits";
+
+/// The sum of numbers, each with a unit.
+fn amounts(
+    mut rest: &str,
+    unit_of: impl Fn(&str) -> std::result::Result<i128, &'static str>,
+) -> std::result::Result<i128, &'static str> {
     let mut total = 0_i128;
     while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(|| wrong("a number has no unit"))?;
+        let digits =
+            rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or("a number has no unit")?;
         let (number, after) = rest.split_at(digits);
         let after = after.trim_start();
         let letters = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
         let (unit, after) = after.split_at(letters);
-        let size = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, size)| *size);
-        let size = size.ok_or_else(|| match unit {
-            "mo" | "M" | "y" | "Y" | "q" => {
-                wrong("months and years have no fixed length, write days such as \"30d\"")
-            }
-            _ => wrong("its units may be w, d, h, min, m, s, ms, us, ns"),
-        })?;
-        total =
-            amount(number, size).and_then(|amount| total.checked_add(amount)).ok_or_else(|| {
-                wrong(
-                    "its numbers must be decimal, no finer than a nanosecond and not beyond 128 \
-                     bits",
-                )
-            })?;
+        let size = unit_of(unit)?;
+        let amount = amount(number, size).and_then(|amount| total.checked_add(amount));
+        total = amount.ok_or(BEYOND)?;
         rest = after.trim_start();
     }
-    Ok(sign * total)
+    Ok(total)
+}
+
+/// The nanoseconds of a unit. `M` is months for some and minutes for others.
+fn plain_unit(unit: &str) -> std::result::Result<i128, &'static str> {
+    if unit == "M" {
+        return Err("M may mean minutes or months, write min or days such as \"30d\"");
+    }
+    let lower = unit.to_lowercase();
+    let known = UNITS.iter().find(|(_, names)| names.contains(&&*lower));
+    known.map(|(size, _)| *size).ok_or(if CALENDAR.contains(&&*lower) {
+        NO_LENGTH
+    } else {
+        "its units may be w, d, h, min, m, s, ms, us, ns, or their names, such as seconds"
+    })
 }
 
 /// A decimal number times `size`, if that is whole.
@@ -98,6 +143,16 @@ mod tests {
             ("10us", 10_000),
             (".5us", 500),
             ("1ns", 1),
+            ("-5 seconds", -5_000_000_000),
+            ("5sec", 5_000_000_000),
+            ("1 day", 86_400_000_000_000),
+            ("1 Hour 30 Minutes", 5_400_000_000_000),
+            ("3 hrs", 10_800_000_000_000),
+            ("2D", 172_800_000_000_000),
+            ("PT5S", 5_000_000_000),
+            ("-P1DT1M", -86_460_000_000_000),
+            ("P2W", 1_209_600_000_000_000),
+            ("pt0.5s", 500_000_000),
         ] {
             assert_eq!(parse_duration(text).unwrap(), nanoseconds, "{text}");
         }
@@ -121,6 +176,15 @@ mod tests {
             ("1.2.3s", "decimal"),
             ("0.5ns", "nanosecond"),
             ("--1s", "units"),
+            ("1 month", "30d"),
+            ("5M", "minutes or months"),
+            ("P1M", "30d"),
+            ("P1H", "before its T"),
+            ("PT1D", "after its T"),
+            ("P", "no number"),
+            ("PT", "no number"),
+            ("P1DT", "no number"),
+            ("PT5", "no unit"),
         ] {
             let error = parse_duration(text).unwrap_err();
             assert!(error.is_argument() && error.message().contains(part), "{text}: {error}");

@@ -454,15 +454,21 @@ pub(crate) fn least_length(name: &str, length: Bound, unit: Unit) -> Result<i64>
     Ok(steps)
 }
 
-/// Refuses a length in steps of timestamps: a number does not say which unit it is in.
+/// Refuses a length in steps of timestamps: a number does not say which unit it is in. None is
+/// needed for nothing.
 pub(crate) fn check_has_unit(name: &str, length: Bound, unit: Unit) -> Result<()> {
-    if let (Bound::Steps(steps), Unit::Nanoseconds(_)) = (length, unit) {
-        return Err(Error::schema(format!(
-            "{name} is the integer {steps}, but the time columns are dates or timestamps; give \
-             {name} a unit, as in \"5s\" or a timedelta"
-        )));
+    match (length, unit) {
+        (Bound::Steps(0), _) | (_, Unit::Integer) | (Bound::Nanoseconds(_), _) => Ok(()),
+        (Bound::Steps(steps), Unit::Nanoseconds(step)) => {
+            let own = if step == DAY { "d" } else { unit.name() };
+            let other = if own == "s" { "min" } else { "s" };
+            Err(Error::schema(format!(
+                "{name} is the integer {steps}, but the time columns are dates or timestamps; give \
+                 {name} a unit, as in \"{steps}{other}\" or, for the unit of the columns, \
+                 \"{steps}{own}\""
+            )))
+        }
     }
-    Ok(())
 }
 
 fn negative(name: &str, exact: Fraction, unit: Unit) -> Error {
@@ -504,6 +510,7 @@ impl Fraction {
 }
 
 fn end(name: &str, bound: Bound, unit: Unit, round: Round) -> Result<WholeEnd> {
+    check_has_unit(name, bound, unit)?;
     let (amount, step) = match (bound, unit) {
         (Bound::Steps(steps), Unit::Integer) => (steps, 1),
         (Bound::Steps(steps), Unit::Nanoseconds(step)) => {
@@ -552,10 +559,27 @@ mod tests {
         )
         .unwrap();
         assert_eq!(found, Interval { lower: Some(-1), upper: Some(1), closed: Closed::Both });
-        let found =
-            interval(Some(Bound::Nanoseconds(-1_000)), Some(Bound::Steps(2)), Closed::Neither, US)
-                .unwrap();
+        let found = interval(
+            Some(Bound::Nanoseconds(-1_000)),
+            Some(Bound::Nanoseconds(2_000)),
+            Closed::Neither,
+            US,
+        )
+        .unwrap();
         assert_eq!(found, Interval { lower: Some(-1), upper: Some(2), closed: Closed::Neither });
+    }
+
+    #[test]
+    fn an_integer_is_no_length_of_time() {
+        let steps = |steps, unit| length("size", Bound::Steps(steps), unit);
+        assert_eq!(steps(5, Unit::Integer).unwrap(), 5);
+        assert_eq!(steps(0, US).unwrap(), 0);
+        let message = steps(5, US).unwrap_err().message().to_owned();
+        assert!(message.ends_with("as in \"5s\" or, for the unit of the columns, \"5us\""));
+        let message = steps(-1, Unit::Nanoseconds(DAY)).unwrap_err().message().to_owned();
+        assert!(message.contains("size is the integer -1") && message.ends_with("\"-1d\""));
+        let message = steps(1, Unit::Nanoseconds(1_000_000_000)).unwrap_err().message().to_owned();
+        assert!(message.ends_with("\"1min\" or, for the unit of the columns, \"1s\""));
     }
 
     #[test]

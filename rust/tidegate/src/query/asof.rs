@@ -90,10 +90,7 @@ impl AsofJoin {
         let times =
             (column("left", left, &self.on.0, "on")?, column("right", right, &self.on.1, "on")?);
         let unit = time::common_unit(left.field(times.0), right.field(times.1))?;
-        let steps = |tolerance| {
-            time::check_has_unit("tolerance", tolerance, unit)?;
-            time::length("tolerance", tolerance, unit)
-        };
+        let steps = |tolerance| time::length("tolerance", tolerance, unit);
         let tolerance = self.tolerance.map(steps).transpose()?;
         let asof = AsOf { strategy: self.strategy, exact: self.allow_exact_matches, tolerance };
         Ok(AsofPlan { times, unit, asof, join: self.options.plan(left, right)? })

@@ -102,10 +102,7 @@ impl OverlapJoin {
         ])?;
         let least = match self.min_overlap {
             None => 0,
-            Some(length) => {
-                time::check_has_unit("min_overlap", length, unit)?;
-                time::least_length("min_overlap", length, unit)?
-            }
+            Some(length) => time::least_length("min_overlap", length, unit)?,
         };
         let least = match self.closed {
             Closed::Both => least,

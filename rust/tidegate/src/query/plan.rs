@@ -1,6 +1,6 @@
 //! The columns that a join or an aggregation reads and gives, told before anything runs.
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{FieldRef, Schema, SchemaRef};
 use tidegate_operators::band::Band;
 use tidegate_operators::rows::{Interval, Retention};
 
@@ -118,6 +118,21 @@ impl QueryPlan {
             columns.dedup();
         }
         QueryPlan { explanation, schema: join.schema.clone(), reads, origins, keys, bands, time }
+    }
+
+    /// The columns that tables of these schemas need to have for the join to give the same result:
+    /// the columns that it reads, and the left columns whose names give right columns a suffix.
+    pub fn needed(&self, left: &Schema, right: &Schema) -> [Vec<usize>; 2] {
+        let clashes = |(field, &(_, right_at)): (&FieldRef, &(Option<usize>, Option<usize>))| {
+            let name = right.field(right_at?).name();
+            let is_renamed = name != field.name();
+            is_renamed.then(|| left.index_of(name).ok()).flatten()
+        };
+        let [mut of_left, of_right] = self.reads.clone();
+        of_left.extend(self.schema.fields().iter().zip(&self.origins).filter_map(clashes));
+        of_left.sort_unstable();
+        of_left.dedup();
+        [of_left, of_right]
     }
 
     /// The same plan of a join that reads these columns of each side, too.

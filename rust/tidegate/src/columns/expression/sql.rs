@@ -13,6 +13,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::{Arithmetic, Binary, Comparison, Expr, Language, Literal, Origin, Unary};
+use crate::columns::duration::parse_duration;
 use crate::error::shown_up_to;
 use crate::{Error, Result, shown};
 
@@ -429,45 +430,6 @@ fn duration_literal(interval: ast::Interval) -> Result<Literal, String> {
         return Err(invalid());
     }
     let unit = interval.leading_field.map(|field| field.to_string()).unwrap_or_default();
-    let nanoseconds = duration(&format!("{amount} {unit}")).ok_or_else(invalid)?;
+    let nanoseconds = parse_duration(&format!("{amount} {unit}")).map_err(|_| invalid())?;
     Ok(Literal::Duration { nanoseconds })
-}
-
-/// `1h30m`, `-5 seconds`, `1 hour 30 minutes`, `0.5 s`: amounts with units, all under the sign of
-/// the first.
-fn duration(text: &str) -> Option<i128> {
-    let text = text.trim();
-    let (sign, mut rest) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest.trim_start()));
-    let mut total: i128 = 0;
-    while !rest.is_empty() {
-        let (amount, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit() && c != '.')?);
-        let after = after.trim_start();
-        let (unit, after) =
-            after.split_at(after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len()));
-        total = total.checked_add(scaled(amount, unit_nanoseconds(unit)?)?)?;
-        rest = after.trim_start();
-    }
-    (!text.is_empty()).then_some(sign * total)
-}
-
-/// `amount * size`, where that is whole.
-fn scaled(amount: &str, size: i128) -> Option<i128> {
-    let (whole, fraction) = amount.split_once('.').unwrap_or((amount, ""));
-    let parts_of_one = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    let product = format!("{whole}{fraction}").parse::<i128>().ok()?.checked_mul(size)?;
-    (product % parts_of_one == 0).then_some(product / parts_of_one)
-}
-
-fn unit_nanoseconds(unit: &str) -> Option<i128> {
-    Some(match unit.to_lowercase().as_str() {
-        "ns" | "nanosecond" | "nanoseconds" => 1,
-        "us" | "µs" | "microsecond" | "microseconds" => 1_000,
-        "ms" | "millisecond" | "milliseconds" => 1_000_000,
-        "s" | "sec" | "second" | "seconds" => 1_000_000_000,
-        "m" | "min" | "minute" | "minutes" => 60 * 1_000_000_000,
-        "h" | "hour" | "hours" => 3600 * 1_000_000_000,
-        "d" | "day" | "days" => 86_400 * 1_000_000_000,
-        "w" | "week" | "weeks" => 7 * 86_400 * 1_000_000_000,
-        _ => return None,
-    })
 }

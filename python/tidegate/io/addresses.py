@@ -1,0 +1,244 @@
+"""Addresses of tables: which files a path, a folder, a pattern or a URL stands for.
+
+Every place is a file system of `pyarrow.fs`, so that a folder on this machine and one in an object
+store are listed by the same code.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pyarrow.fs as pafs
+
+from tidegate import TidegateError
+from tidegate.io.files import ENDINGS, naming
+from tidegate.io.http import HttpFiles
+
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "http", "https", "file")
+
+# What a name begins with that is no data, such as `_SUCCESS` and `.part-0.crc`.
+HIDDEN = (".", "_")
+# Folders of tables whose files have more rows than the table.
+TABLE_LOGS = {"_delta_log": ("Delta", "deltalake.DeltaTable(path).to_pyarrow_dataset()")}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file system, and a path in it that may be a pattern."""
+
+    filesystem: pafs.FileSystem
+    path: str
+    address: str
+    """The path as it was given, without secrets, for messages."""
+
+    scheme: str = ""
+
+    def named(self, path: str) -> str:
+        """The address of another path of the same file system, for messages."""
+        return self.address if path == self.path else self.scheme + path
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files that make up a table, in the order of their paths."""
+
+    place: Place
+    paths: tuple[str, ...]
+    base: str | None
+    """The folder below which folders such as `day=2024-01-31` are columns."""
+
+    @property
+    def names(self) -> list[str]:
+        """The addresses of the files, for messages."""
+        return [self.place.named(path) for path in self.paths]
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a path has a character that stands for others."""
+    return any(character in path for character in "*?[")
+
+
+def names_one_file(address: str) -> bool:
+    """Whether an address is that of one file on this machine, which need not exist.
+
+    Example:
+        >>> names_one_file("trades.csv"), names_one_file("trades-*.csv"), names_one_file("/")
+        (True, False, False)
+    """
+    if SCHEME.match(address):
+        return False
+    return not Path(address).is_dir() and (not is_pattern(address) or Path(address).exists())
+
+
+def find(address: str, *, mapped: bool) -> Files:
+    """List the files that an address stands for.
+
+    Args:
+        address: A file, a folder, a pattern with `*`, `?`, `[...]` or `**`, or the URL of one.
+        mapped: Whether files of this machine are mapped into memory.
+
+    Raises:
+        TidegateError: There is no such file, or the place cannot be reached; the text names it.
+    """
+    place = _place(address, mapped=mapped)
+    with naming(place.address, "cannot be read"):
+        found = place.filesystem.get_file_info(place.path)
+        if found.type == pafs.FileType.Directory:
+            return _of_folder(place)
+        if found.type == pafs.FileType.NotFound and is_pattern(place.path):
+            return _of_pattern(place)
+    if found.type == pafs.FileType.NotFound:
+        message = f"{place.address}: cannot be read: No such file or directory"
+        raise TidegateError(message)
+    return Files(place, (place.path,), None)
+
+
+def local_files(address: str) -> list[str]:
+    """The paths of the files of this machine that an address stands for, as far as they exist."""
+    scheme = SCHEME.match(address)
+    if scheme and scheme[1].lower() != "file":
+        return []
+    try:
+        return [*find(address, mapped=False).paths]
+    except TidegateError:
+        return []
+
+
+# File systems
+
+
+def _place(address: str, *, mapped: bool) -> Place:
+    """The file system of an address, and the path in it."""
+    scheme = SCHEME.match(address)
+    if scheme is None:
+        path = os.path.expanduser(address)  # noqa: PTH111 - a trailing slash stays
+        path = path.replace(os.sep, "/") if os.sep != "/" else path
+        return Place(pafs.LocalFileSystem(use_mmap=mapped), _without_slash(path), address)
+    kind = scheme[1].lower()
+    if kind not in SCHEMES:
+        names = ", ".join(f"{known}://" for known in SCHEMES)
+        message = f"{address:.200}: {kind}:// is not known, expected a path, or one of {names}"
+        raise TidegateError(message)
+    rest = address[scheme.end() :]
+    if kind in {"http", "https"}:
+        shown = f"{kind}://{_without_secrets(rest)}"
+        return Place(pafs.PyFileSystem(HttpFiles()), address, shown)
+    if kind == "file":
+        return Place(
+            pafs.LocalFileSystem(use_mmap=mapped), _without_slash(rest), address, "file://"
+        )
+    # A question mark begins options such as the region, and is no pattern.
+    rest, mark, options = rest.partition("?")
+    root, _, path = rest.partition("/")
+    shown = f"{kind}://{_without_secrets(rest)}"
+    with naming(shown, "cannot be reached"):
+        filesystem, base = _remote(kind, root, mark + options)
+    return Place(filesystem, _without_slash(f"{base}/{path}"), shown, f"{kind}://")
+
+
+def _remote(kind: str, root: str, options: str) -> tuple[pafs.FileSystem, str]:
+    """The file system of an object store, and the path of `root` in it."""
+    if kind == "az":
+        if "@" not in root:
+            return _azure(), root
+        kind = "abfs"
+    filesystem, base = pafs.FileSystem.from_uri(f"{kind}://{root}{options}")
+    return filesystem, base.rstrip("/")
+
+
+def _azure() -> pafs.FileSystem:
+    """The Azure account that the environment names, as Azure's own tools read it."""
+    account = os.environ.get("AZURE_STORAGE_ACCOUNT")
+    if account is None:
+        message = "no account: set AZURE_STORAGE_ACCOUNT, or write az://CONTAINER@ACCOUNT."
+        message += "dfs.core.windows.net/PATH"
+        raise OSError(message)
+    return pafs.AzureFileSystem(account, account_key=os.environ.get("AZURE_STORAGE_KEY"))
+
+
+def _without_slash(path: str) -> str:
+    return path.rstrip("/") or "/"
+
+
+def _without_secrets(rest: str) -> str:
+    """The rest of an address after its scheme, without a password and without options."""
+    parts = urlsplit(f"//{rest}")
+    host = parts.netloc
+    if ":" in host.rpartition("@")[0]:
+        host = host.rpartition("@")[2]
+    return host + parts.path
+
+
+# Folders and patterns
+
+
+def _of_folder(place: Place) -> Files:
+    """All files below a folder that are not hidden."""
+    paths = _below(place, place.path)
+    if not paths:
+        message = f"{place.address}: the folder has no file of a table; expected "
+        message += f"names that end in {', '.join(ENDINGS)}"
+        raise TidegateError(message)
+    return Files(place, tuple(paths), place.path)
+
+
+def _below(place: Place, folder: str) -> list[str]:
+    """The paths of the files below a folder, sorted."""
+    found = place.filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
+    paths = []
+    for info in found:
+        inside = info.path[len(folder) :].strip("/").split("/")
+        for name in inside:
+            if name in TABLE_LOGS:
+                kind, call = TABLE_LOGS[name]
+                message = f"{place.named(folder)}: is a {kind} table, whose files have more rows "
+                message += f"than the table; read it as {call}"
+                raise TidegateError(message)
+        if info.type == pafs.FileType.File and not any(name.startswith(HIDDEN) for name in inside):
+            paths.append(info.path)
+    return sorted(paths)
+
+
+def _of_pattern(place: Place) -> Files:
+    """The files whose paths have the form of a pattern, and those below folders that have it."""
+    segments = place.path.split("/")
+    first = next(at for at, segment in enumerate(segments) if is_pattern(segment))
+    base = "/".join(segments[:first]) or ("/" if first else ".")
+    paths = sorted(set(_matching(place, base, segments[first:])))
+    if not paths:
+        message = f"{place.address}: no file has a path of this form"
+        raise TidegateError(message)
+    return Files(place, tuple(paths), base)
+
+
+def _matching(place: Place, folder: str, segments: list[str]) -> Iterator[str]:
+    """The files below a folder whose paths from there match the segments."""
+    if not segments:
+        yield from _below(place, folder)
+        return
+    wanted, *others = segments
+    inside = [info for info in _inside(place, folder) if not info.base_name.startswith(HIDDEN)]
+    folders = [info.path for info in inside if info.type == pafs.FileType.Directory]
+    if wanted == "**":
+        yield from _matching(place, folder, others)
+        for below in folders:
+            yield from _matching(place, below, segments)
+        return
+    for info in inside:
+        if not fnmatchcase(info.base_name, wanted):
+            continue
+        if info.type == pafs.FileType.Directory:
+            yield from _matching(place, info.path, others)
+        elif not others:
+            yield info.path
+
+
+def _inside(place: Place, folder: str) -> list[pafs.FileInfo]:
+    """What a folder holds, in the order of the names; nothing if there is none."""
+    selector = pafs.FileSelector(folder, allow_not_found=True)
+    return sorted(place.filesystem.get_file_info(selector), key=lambda info: info.path)

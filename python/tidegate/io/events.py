@@ -1,0 +1,307 @@
+"""The rows of files, whole or batch by batch.
+
+Parquet and Arrow files are datasets of `pyarrow.dataset`. CSV and Arrow streams have no index and
+are read from their beginnings here, since a dataset decides on the type of a column of CSV by its
+first values alone.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset as ds
+
+from tidegate import SchemaError, TidegateError
+from tidegate.io.addresses import Files, find
+from tidegate.io.files import (
+    CSV_PARSING,
+    ENDINGS,
+    STANDARD_STREAM,
+    Format,
+    csv_conversion,
+    format_of,
+    read_whole,
+    reading,
+)
+
+# What is read of a file at a time; pyarrow reads some ten blocks of CSV ahead.
+STREAM_BATCH_ROWS = 1 << 16
+STREAM_CSV_BYTES = 1 << 20
+
+# How many files are asked for their columns at once: mostly, the answer is on its way.
+ASKED_AT_ONCE = 16
+
+# How a dataset is read such that few batches are in memory.
+FEW: dict[str, Any] = {
+    "batch_size": STREAM_BATCH_ROWS,
+    "batch_readahead": 2,
+    "fragment_readahead": 1,
+}
+FEW_OF_PARQUET = ds.ParquetFragmentScanOptions(
+    use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False
+)
+
+ARROW_FILE = b"ARROW1"
+GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the files of a table are read."""
+
+    layout: Format | None = None
+    """The format of all files; by their endings if it is not given."""
+
+    csv_nulls: Sequence[str] = ("",)
+    """The unquoted texts that mean "no value" in CSV."""
+
+    streamed: bool = False
+    """Whether rows are read once, batch by batch, and few of them are in memory."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Files of one format that follow each other in a table."""
+
+    names: list[str]
+    """Of the files, for messages."""
+
+    layout: Format
+    schema: pa.Schema
+    rows: ds.Dataset | Iterator[pa.RecordBatch]
+    """A dataset, or batches that are read once."""
+
+
+def pieces(address: str, how: Reading) -> list[Piece]:
+    """Open the files that an address stands for, or standard input for `-`.
+
+    Raises:
+        TidegateError: A file cannot be found, or not be read as what it is said to be.
+        SchemaError: Files differ in a column.
+    """
+    if address == STANDARD_STREAM:
+        content = read_whole(sys.stdin.buffer)
+        return [_of_content("standard input", how.layout or Format.ARROW, content, how)]
+    if _is_pipe(address):
+        layout = how.layout or _layout(address)
+        with reading(address, layout), Path(address).open("rb") as stream:
+            content = read_whole(stream)
+        return [_of_content(address, layout, content, how)]
+    files = find(address, mapped=not how.streamed)
+    layouts = {how.layout or _layout(name) for name in files.names}
+    if len(layouts) > 1:
+        message = f"{address}: its files have several formats, {' and '.join(sorted(layouts))}; "
+        message += "name the files of one format, as in a pattern that ends in .parquet"
+        raise TidegateError(message)
+    [layout] = layouts
+    if layout is Format.PARQUET or (layout is Format.ARROW and _are_arrow_files(files)):
+        return [_of_dataset(files, layout)]
+    return [_of_file(files, at, layout, how) for at in range(len(files.paths))]
+
+
+def one_file_each(piece: Piece) -> list[Piece]:
+    """The same files, each as a piece of its own."""
+    rows = piece.rows
+    if not isinstance(rows, ds.FileSystemDataset):
+        return [piece]
+    return [
+        Piece([name], piece.layout, piece.schema, _of_fragment(fragment, rows))
+        for name, fragment in zip(piece.names, rows.get_fragments(), strict=True)
+    ]
+
+
+def whole(
+    found: Sequence[Piece], schema: pa.Schema, columns: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of all pieces one after the other, with these columns, read in parallel."""
+    parts = [
+        _in_memory(piece) if isinstance(piece.rows, Iterator) else piece.rows for piece in found
+    ]
+    parts = [part.replace_schema(schema) for part in parts]
+    rows = parts[0] if len(parts) == 1 else ds.UnionDataset(schema, parts)
+    try:
+        yield from rows.scanner(columns=columns).to_reader()
+    except (OSError, pa.ArrowException):
+        for piece in found:
+            _raise_what_fails(piece, columns)
+        raise
+
+
+def few(found: Sequence[Piece], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of all pieces one after the other, such that few batches are in memory."""
+    for piece in found:
+        options = {"fragment_scan_options": FEW_OF_PARQUET}
+        more = options if piece.layout is Format.PARQUET else {}
+        with reading(piece.names[0], piece.layout):
+            if isinstance(piece.rows, Iterator):
+                yield from (batch.select(schema.names) for batch in piece.rows)
+            else:
+                yield from piece.rows.scanner(columns=schema.names, **FEW, **more).to_batches()
+
+
+def row_count(found: Sequence[Piece]) -> int | None:
+    """The number of rows, if the files tell it without being read."""
+    count = 0
+    for piece in found:
+        if piece.layout is not Format.PARQUET or isinstance(piece.rows, Iterator):
+            return None
+        count += sum(one.metadata.num_rows for one in piece.rows.get_fragments())
+    return count
+
+
+def _in_memory(piece: Piece) -> ds.Dataset:
+    with reading(piece.names[0], piece.layout):
+        return ds.InMemoryDataset(pa.Table.from_batches(piece.rows, piece.schema))
+
+
+def _raise_what_fails(piece: Piece, columns: list[str]) -> None:
+    """Read files once more, one by one, for an error that says which of them it is."""
+    for one in one_file_each(piece):
+        with reading(one.names[0], one.layout):
+            if not isinstance(one.rows, Iterator):
+                for _ in one.rows.scanner(columns=columns).to_batches():
+                    pass
+
+
+def _layout(name: str) -> Format:
+    layout = format_of(name)
+    if layout is None:
+        message = f"{name}: the ending names no format, expected one of {', '.join(ENDINGS)}"
+        raise TidegateError(message)
+    return layout
+
+
+def _is_pipe(address: str) -> bool:
+    """Whether a path is of a named pipe or a device, which is read once."""
+    path = Path(address)
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+# Datasets
+
+DATASET_FORMATS = {Format.PARQUET: ds.ParquetFileFormat, Format.ARROW: ds.IpcFileFormat}
+
+
+def _of_dataset(files: Files, layout: Format) -> Piece:
+    """Files with an index, together with the columns that folders such as `day=1` stand for."""
+    options = ds.FileSystemFactoryOptions(
+        partition_base_dir=files.base,
+        partitioning=None if files.base is None else ds.HivePartitioning.discover(),
+    )
+    of_format = DATASET_FORMATS[layout]()
+    names = files.names
+    _schema_of(names[0], of_format.make_fragment(files.paths[0], files.place.filesystem), layout)
+    with reading(files.place.address, layout):
+        # By the columns of the first file, with which the others are compared.
+        dataset = ds.FileSystemDatasetFactory(
+            files.place.filesystem, [*files.paths], of_format, options
+        ).finish()
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
+        schemas = [*threads.map(_schema_of, names, dataset.get_fragments(), [layout] * len(names))]
+    check_same(names, schemas)
+    return Piece(names, layout, dataset.schema, dataset)
+
+
+def _schema_of(name: str, fragment: ds.Fragment, layout: Format) -> pa.Schema:
+    with reading(name, layout):
+        return fragment.physical_schema
+
+
+def _of_fragment(fragment: ds.Fragment, like: ds.FileSystemDataset) -> ds.Dataset:
+    return ds.FileSystemDataset([fragment], like.schema, like.format, like.filesystem)
+
+
+def check_same(names: Sequence[str], schemas: Sequence[pa.Schema]) -> None:
+    """Refuse tables that differ in a column; the order of columns may differ."""
+    first = schemas[0]
+    for name, schema in zip(names[1:], schemas[1:], strict=True):
+        if schema.equals(first):
+            continue
+        for one, other, of_one, of_other in (
+            (first, schema, names[0], name),
+            (schema, first, name, names[0]),
+        ):
+            for field in one:
+                if field.name not in other.names:
+                    message = f"{of_other}: there is no column `{field.name}`, which {of_one} has; "
+                    message += "files of one table have the same columns"
+                    raise SchemaError(message)
+        for field in first:
+            found = schema.field(field.name).type
+            if found != field.type:
+                message = f"{name}: column `{field.name}` is {found}, but in {names[0]} it is "
+                message += f"{field.type}; files of one table have the same columns"
+                raise SchemaError(message)
+
+
+# Files that are read from their beginnings
+
+
+def _of_file(files: Files, at: int, layout: Format, how: Reading) -> Piece:
+    name = files.names[at]
+    with reading(name, layout):
+        content = files.place.filesystem.open_input_file(files.paths[at])
+    return _of_content(name, layout, content, how)
+
+
+def _of_content(name: str, layout: Format, content: pa.NativeFile, how: Reading) -> Piece:
+    """The table in an open file."""
+    with reading(name, layout):
+        if layout is Format.PARQUET or (layout is Format.ARROW and _starts(content, ARROW_FILE)):
+            of_format = DATASET_FORMATS[layout]()
+            fragment = of_format.make_fragment(content)
+            schema = fragment.physical_schema
+            dataset = ds.FileSystemDataset([fragment], schema, of_format)
+            return Piece([name], layout, schema, dataset)
+        if layout is Format.CSV and not how.streamed:
+            table = _csv_table(content, how)
+            return Piece([name], layout, table.schema, ds.InMemoryDataset(table))
+        reader = _csv_reader(content, how) if layout is Format.CSV else pa.ipc.open_stream(content)
+        return Piece([name], layout, reader.schema, iter(reader))
+
+
+def _csv_table(content: pa.NativeFile, how: Reading) -> pa.Table:
+    """Read CSV at once: a column's type is known only when all of its values are."""
+    return pyarrow.csv.read_csv(
+        _decompressed(content),
+        parse_options=CSV_PARSING,
+        convert_options=csv_conversion(how.csv_nulls),
+    )
+
+
+def _csv_reader(content: pa.NativeFile, how: Reading) -> pa.RecordBatchReader:
+    """Read CSV by blocks: a column has the type of its values in the first."""
+    return pyarrow.csv.open_csv(
+        _decompressed(content),
+        read_options=pyarrow.csv.ReadOptions(block_size=STREAM_CSV_BYTES),
+        parse_options=CSV_PARSING,
+        convert_options=csv_conversion(how.csv_nulls),
+    )
+
+
+def _decompressed(content: pa.NativeFile) -> pa.NativeFile:
+    if _starts(content, GZIP):
+        return pa.CompressedInputStream(content, "gzip")
+    return content
+
+
+def _are_arrow_files(files: Files) -> bool:
+    """Whether files are Arrow files, by their first bytes, and not Arrow streams."""
+
+    def is_file(path: str) -> bool:
+        with files.place.filesystem.open_input_file(path) as content:
+            return _starts(content, ARROW_FILE)
+
+    with reading(files.place.address, Format.ARROW), ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
+        return all(threads.map(is_file, files.paths))
+
+
+def _starts(content: pa.NativeFile, magic: bytes) -> bool:
+    head = content.read(len(magic))
+    content.seek(0)
+    return bool(head == magic)

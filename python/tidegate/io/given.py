@@ -1,0 +1,320 @@
+"""Whatever a caller has, as a table: files by their addresses, datasets, lazy frames, arrays.
+
+Arrow data needs none of this: the native functions take it as it is. They call `open_table` for all
+else, ask the table for its columns, and read the columns that the query needs.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from tidegate import SchemaError
+from tidegate.io.events import (
+    FEW,
+    STREAM_BATCH_ROWS,
+    Piece,
+    Reading,
+    check_same,
+    few,
+    one_file_each,
+    pieces,
+    row_count,
+    whole,
+)
+
+KINDS = (
+    "Arrow data (a table, batches or a reader of pyarrow, a DataFrame of polars or pandas, a "
+    "relation of DuckDB), a path or a list of paths (a file, a folder, a pattern such as "
+    '"trades/*.parquet", or a URL such as "s3://bucket/trades/"), a Dataset, Scanner or '
+    "ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a dict of arrays"
+)
+
+WHOLE = Reading()
+STREAMED = Reading(streamed=True)
+
+ArrowRows: TypeAlias = Any
+"""An object with `__arrow_c_stream__`."""
+
+
+@dataclass
+class OpenTable:
+    """A table whose columns are known, and whose rows are read when they are asked for."""
+
+    schema: pa.Schema
+    whole: Callable[[list[str]], ArrowRows]
+    """Gives all rows, with some columns."""
+
+    few: Callable[[], ArrowRows]
+    """Gives all rows and columns, such that few batches are in memory at a time."""
+
+    name: str
+    """The argument, with which messages begin."""
+
+    label: str = ""
+    """The address of the first file, for messages."""
+
+    row_count: Callable[[], int | None] = lambda: None
+    """The number of rows, if it is known before they are read."""
+
+    rows_read: int = 0
+    """How many rows have been read of files."""
+
+    failure: Exception | None = None
+    """What ended the reading early. Through Arrow's C interface only its text is known."""
+
+    def read(self, columns: list[str]) -> ArrowRows:
+        """All rows, with these columns."""
+        try:
+            rows = self.whole(columns)
+        except (ValueError, TypeError) as error:
+            raise _with_name(error, self.name) from error
+        return self._noting(rows, [self.schema.field(name) for name in columns])
+
+    def batches(self) -> ArrowRows:
+        """All rows and columns, batch by batch."""
+        return self._noting(self.few(), [*self.schema])
+
+    def _noting(self, rows: ArrowRows, fields: list[pa.Field]) -> ArrowRows:
+        """The same rows, where they are read in Python; what then fails is kept."""
+        if not isinstance(rows, Iterator):
+            self.rows_read += rows.num_rows if isinstance(rows, pa.Table) else 0
+            return rows
+
+        def noting() -> Iterator[pa.RecordBatch]:
+            try:
+                for batch in rows:
+                    self.rows_read += batch.num_rows
+                    yield batch
+            except Exception as error:
+                self.failure = _with_name(error, self.name)
+                raise
+
+        return pa.RecordBatchReader.from_batches(pa.schema(fields), noting())
+
+
+def open_table(given: object, name: str = "", how: Reading = WHOLE) -> OpenTable:
+    """Open anything that is no Arrow data.
+
+    Args:
+        given: What the caller has.
+        name: The argument, with which messages begin; none on the command line.
+        how: How files are read.
+
+    Raises:
+        TypeError: It is none of the kinds that are known; the text lists them.
+        TidegateError: A file cannot be found or read; the text names it.
+        SchemaError: Files of one table differ in a column; the text names both.
+
+    Example:
+        >>> open_table({"ts": [1, 2], "x": [0.5, 1.5]}).schema.names
+        ['ts', 'x']
+    """
+    if isinstance(given, OpenTable):
+        return given
+    opener = _opener(given)
+    if opener is None:
+        raise refused(given, name)
+    try:
+        return opener(given, name, how)
+    except (ValueError, TypeError) as error:
+        raise _with_name(error, name) from error
+
+
+def open_files(given: Any, name: str = "", how: Reading = WHOLE) -> list[OpenTable]:  # noqa: ANN401 - a path
+    """Open the files that a path stands for, each as a table of its own."""
+    try:
+        found = pieces(os.fspath(given), how)
+    except ValueError as error:
+        raise _with_name(error, name) from error
+    return [_of_pieces([one], name) for piece in found for one in one_file_each(piece)]
+
+
+def is_table(given: object) -> bool:
+    """Whether it is one table, and not a sequence of tables.
+
+    Example:
+        >>> is_table("trades.parquet"), is_table([{"ts": [1]}, {"ts": [2]}])
+        (True, False)
+    """
+    return isinstance(given, OpenTable) or (
+        _opener(given) is not None and not isinstance(given, list | tuple)
+    )
+
+
+def refused(given: object, name: str) -> TypeError:
+    """The error that says which kinds of inputs there are."""
+    kind = type(given)
+    found = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    if isinstance(given, list | tuple):
+        wrong = [at for at, item in enumerate(given) if not _is_path(item)]
+        what = type(given[wrong[0]]).__name__ if wrong else ""
+        found = f"a list whose item {wrong[0]} is {what}" if wrong else "an empty list"
+    begin = f"{name}: " if name else ""
+    return TypeError(f"{begin}expected a table, got {found}; give {KINDS}")
+
+
+Opener: TypeAlias = Callable[[Any, str, Reading], OpenTable]
+
+
+def _opener(given: object) -> Opener | None:
+    """What opens things of this kind."""
+    if _is_path(given):
+        return _of_paths
+    if isinstance(given, list | tuple):
+        return _of_paths if given and all(map(_is_path, given)) else None
+    if isinstance(given, Mapping):
+        return _of_arrays
+    if getattr(getattr(given, "dtype", None), "names", None):
+        return _of_records
+    return next((opener for kind, opener in _kinds() if isinstance(given, kind)), None)
+
+
+def _kinds() -> Iterator[tuple[type, Opener]]:
+    """The classes that are known, of libraries that have been imported."""
+    yield ds.Dataset, _of_dataset
+    yield ds.Scanner, _of_scanner
+    yield pq.ParquetFile, _of_parquet_file
+    if polars := sys.modules.get("polars"):
+        yield polars.LazyFrame, _of_lazy_frame
+    if duckdb := sys.modules.get("duckdb"):
+        yield duckdb.DuckDBPyRelation, _of_relation
+
+
+def _is_path(given: object) -> bool:
+    return isinstance(given, str | os.PathLike)
+
+
+def _with_name(error: Exception, name: str) -> Exception:
+    """The same error, with the name of the argument before its text."""
+    if not name or str(error).startswith(f"{name}: "):
+        return error
+    return type(error)(f"{name}: {error}")
+
+
+# Files
+
+
+def _of_paths(given: Any, name: str, how: Reading) -> OpenTable:  # noqa: ANN401 - a path or a list
+    addresses = [given] if _is_path(given) else given
+    found = [piece for address in addresses for piece in pieces(os.fspath(address), how)]
+    return _of_pieces(found, name)
+
+
+def _of_pieces(found: Sequence[Piece], name: str) -> OpenTable:
+    """The rows of files, one after the other."""
+    schema = found[0].schema
+    check_same([piece.names[0] for piece in found], [piece.schema for piece in found])
+
+    def read(columns: list[str]) -> ArrowRows:
+        if any(pa.types.is_dictionary(schema.field(column).type) for column in columns):
+            selected = pa.schema([schema.field(column) for column in columns])
+            rows = pa.Table.from_batches(whole(found, schema, columns), selected)
+            return _with_one_dictionary_each(rows)
+        return whole(found, schema, columns)
+
+    return OpenTable(
+        schema,
+        read,
+        lambda: few(found, schema),
+        name,
+        found[0].names[0],
+        lambda: row_count(found),
+    )
+
+
+def _with_one_dictionary_each(table: pa.Table) -> pa.Table:
+    """Give each dictionary column one dictionary, as an Arrow file can hold no second one."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field, table.column(place).combine_chunks())
+    return table
+
+
+# Datasets
+
+
+def _of_dataset(given: ds.Dataset, name: str, _how: Reading) -> OpenTable:
+    return OpenTable(
+        given.schema,
+        lambda columns: iter(given.scanner(columns=columns).to_reader()),
+        lambda: given.scanner(**FEW).to_batches(),
+        name,
+    )
+
+
+def _of_scanner(given: ds.Scanner, name: str, _how: Reading) -> OpenTable:
+    """It has columns of its own; other columns than these cannot be asked for."""
+    return OpenTable(
+        given.projected_schema,
+        lambda columns: (batch.select(columns) for batch in given.to_reader()),
+        given.to_batches,
+        name,
+    )
+
+
+def _of_parquet_file(given: pq.ParquetFile, name: str, _how: Reading) -> OpenTable:
+    return OpenTable(
+        given.schema_arrow,
+        lambda columns: given.iter_batches(STREAM_BATCH_ROWS, columns=columns),
+        lambda: given.iter_batches(STREAM_BATCH_ROWS),
+        name,
+    )
+
+
+# Frames and relations of other libraries
+
+
+def _of_lazy_frame(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: ANN401 - may lack
+    empty = sys.modules["polars"].DataFrame(schema=given.collect_schema())
+    return OpenTable(
+        pa.table(empty).schema,
+        lambda columns: given.select(columns).collect(),
+        given.collect,
+        name,
+    )
+
+
+def _of_relation(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: ANN401 - may lack
+    def read(columns: list[str]) -> ArrowRows:
+        quoted = (column.replace('"', '""') for column in columns)
+        return given.project(", ".join(f'"{column}"' for column in quoted))
+
+    return OpenTable(pa.table(given.limit(0)).schema, read, lambda: given, name)
+
+
+# Arrays
+
+
+def _of_records(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: ANN401 - NumPy's
+    return _of_arrays({field: given[field] for field in given.dtype.names}, name, _how)
+
+
+def _of_arrays(given: Mapping[Any, Any], name: str, _how: Reading) -> OpenTable:
+    columns = {column: _array(column, values) for column, values in given.items()}
+    lengths = {column: len(values) for column, values in columns.items()}
+    for column, length in lengths.items():
+        first = next(iter(lengths))
+        if length != lengths[first]:
+            message = f"column `{column}` has {length} values, but column `{first}` has "
+            message += f"{lengths[first]}; give columns of one length"
+            raise SchemaError(message)
+    table = pa.table(columns)
+    return OpenTable(table.schema, table.select, lambda: table, name)
+
+
+def _array(column: object, values: Any) -> pa.Array | pa.ChunkedArray:  # noqa: ANN401 - any array
+    if not isinstance(column, str):
+        message = f"expected the names of columns as the keys of the dict, got {column!r:.80}"
+        raise TypeError(message)
+    try:
+        has_chunks = hasattr(values, "__arrow_c_stream__") or isinstance(values, pa.ChunkedArray)
+        return pa.chunked_array(values) if has_chunks else pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        message = f"column `{column}`: expected an array or a list of values: {error}"
+        raise SchemaError(message) from error
