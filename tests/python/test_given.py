@@ -31,7 +31,7 @@ TRADES = pa.table(
     {
         "ts": pa.array([1, 4, 9, 12]),
         "sym": ["A", "B", "A", "B"],
-        "price": [1.0, 2.0, 3.0, 4.0],
+        "price": [1.5, 2.5, 3.5, 4.5],
     }
 )
 QUOTES = pa.table(
@@ -85,7 +85,7 @@ def test_files_of_a_table_follow_each_other_in_the_order_of_their_paths() -> Non
 @pytest.mark.usefixtures("folder")
 def test_files_of_a_list_may_have_several_formats() -> None:
     write(TRADES.slice(0, 2).select(["sym", "price", "ts"]), "a.parquet")
-    Path("b.csv").write_text("ts,sym,price\n9,A,3.0\n12,B,4.0\n")
+    Path("b.csv").write_text("ts,sym,price\n9,A,3.5\n12,B,4.5\n")
     found = tg.interval_join(["a.parquet", "b.csv"], QUOTES, **CHOSEN)
     assert found.equals(PAIRS)
 
@@ -111,7 +111,9 @@ def test_partitions_are_columns() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("read", [tg.merge, lambda streams: pa.table(tg.merge_batches(streams))])
+@pytest.mark.parametrize(
+    "read", [tg.merge, lambda streams: pa.Table.from_batches(list(tg.merge_batches(streams)))]
+)
 def test_merge_takes_each_file_of_a_path_as_a_stream(read) -> None:
     for at in range(2):
         write(TRADES.take([at, at + 2]), f"trades/{at}.parquet")
@@ -142,7 +144,7 @@ def test_arrays_and_frames_give_the_rows_of_a_table() -> None:
         {
             "ts": np.array([1, 4, 9, 12]),
             "sym": pl.Series(["A", "B", "A", "B"]),
-            "price": pd.Series([1.0, 2.0, 3.0, 4.0]),
+            "price": pd.Series([1.5, 2.5, 3.5, 4.5]),
         },
         {name: TRADES[name] for name in TRADES.column_names},
         pl.LazyFrame(TRADES),
@@ -156,7 +158,7 @@ def test_arrays_and_frames_give_the_rows_of_a_table() -> None:
 @pytest.mark.usefixtures("folder")
 def test_schemas_alone_are_read_for_a_plan() -> None:
     write(TRADES, "trades.parquet")
-    damage("trades.parquet", b"\x00\x00\x00\x00\x00\x00\xf0?")
+    damage("trades.parquet", "ts")
     plan = tg.explain(tg.interval_join, "trades.parquet", QUOTES, **JOIN)
     assert plan == tg.explain(tg.interval_join, TRADES, QUOTES, **JOIN)
     operator = tg.IntervalJoin("trades.parquet", QUOTES.schema, **JOIN)
@@ -166,18 +168,20 @@ def test_schemas_alone_are_read_for_a_plan() -> None:
 # Only the columns that a query needs
 
 
-def damage(name: str, content: bytes) -> None:
-    """Overwrite the page that begins some bytes before a value of a file."""
-    file = bytearray(Path(name).read_bytes())
-    at = file.index(content)
-    file[at - 40 : at + 8] = bytes(48)
-    Path(name).write_bytes(file)
+def damage(name: str, column: str) -> None:
+    """Overwrite the beginning of the values of a column of a file."""
+    group = pq.ParquetFile(name).metadata.row_group(0)
+    chunks = (group.column(at) for at in range(group.num_columns))
+    begin = next(one.data_page_offset for one in chunks if one.path_in_schema == column)
+    content = bytearray(Path(name).read_bytes())
+    content[begin : begin + 16] = bytes(16)
+    Path(name).write_bytes(content)
 
 
 @pytest.mark.usefixtures("folder")
 def test_columns_that_a_query_does_not_need_are_not_read() -> None:
     write(QUOTES, "quotes.parquet")
-    damage("quotes.parquet", b"a" * 99)
+    damage("quotes.parquet", "unread")
     assert tg.interval_join(TRADES, "quotes.parquet", **CHOSEN).equals(PAIRS)
     assert tg.aggregate("quotes.parquet", on="ts", size=99, aggs={"n": tg.agg.count()})[
         "n"
@@ -203,7 +207,7 @@ def test_lazy_inputs_compute_only_the_columns_that_a_query_needs() -> None:
     )
     for given in (lazy, relation):
         assert tg.interval_join(TRADES, given, **CHOSEN).cast(PAIRS.schema).equals(PAIRS)
-        with pytest.raises(Exception, match=r"ZeroDivisionError|boom"):
+        with pytest.raises(Exception, match=r"python_udf|boom"):
             tg.interval_join(TRADES, given, **JOIN, columns=["bad"])
 
 
@@ -261,7 +265,7 @@ def test_files_that_make_no_table_are_named() -> None:
     refuses(tg.TidegateError, "x.txt: the ending names no format, expected one of .parq", "x.txt")
     for text, given in (
         ("b.parquet: there is no column `price`, which a.parquet has", ["a.parquet", "b.parquet"]),
-        ("a.parquet: there is no column `price`, which b.parquet", ["b.parquet", "a.parquet"]),
+        ("b.parquet: there is no column `price`, which a.parquet has", ["b.parquet", "a.parquet"]),
         ("c.parquet: column `price` is int64, but in a.parquet it is double", "[ac].parquet"),
         ("d.csv: there is no column `sym`", ["a.parquet", "d.csv"]),
         ("column `sym` has 1 values, but column `ts` has 2", {"ts": [1, 2], "sym": ["A"]}),
@@ -276,7 +280,7 @@ def test_files_that_make_no_table_are_named() -> None:
 def test_a_damaged_file_among_many_is_named() -> None:
     for at in range(3):
         write(TRADES, f"trades/{at}.parquet")
-    damage("trades/1.parquet", b"\x00\x00\x00\x00\x00\x00\xf0?")
+    damage("trades/1.parquet", "ts")
     refuses(tg.TidegateError, "left: trades/1.parquet: cannot be read as parquet", "trades")
 
 
@@ -385,14 +389,15 @@ def bucket() -> Iterator[pafs.FileSystem]:
             while True:
                 assert process.poll() is None
                 with suppress(OSError):
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/moto-api/").close()
+                    # The first request takes long, since the server then loads what it needs.
+                    address = f"http://127.0.0.1:{port}/market"
+                    request = urllib.request.Request(address, method="PUT")  # noqa: S310 - http
+                    urllib.request.urlopen(request, timeout=60).close()
                     break
                 time.sleep(0.1)
-            store = pafs.S3FileSystem(
-                endpoint_override=f"127.0.0.1:{port}", scheme="http", allow_bucket_creation=True
+            yield pafs.S3FileSystem(
+                endpoint_override=f"127.0.0.1:{port}", scheme="http", request_timeout=60
             )
-            store.create_dir("market")
-            yield store
         finally:
             process.terminate()
 

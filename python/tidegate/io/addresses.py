@@ -209,11 +209,12 @@ def _of_pattern(place: Place) -> Files:
     segments = place.path.split("/")
     first = next(at for at, segment in enumerate(segments) if is_pattern(segment))
     base = "/".join(segments[:first]) or ("/" if first else ".")
-    paths = sorted(set(_matching(place, base, segments[first:])))
+    found = set(_matching(place, base, segments[first:]))
+    paths = sorted(path.removeprefix("./") for path in found)
     if not paths:
         message = f"{place.address}: no file has a path of this form"
         raise TidegateError(message)
-    return Files(place, tuple(paths), base)
+    return Files(place, tuple(paths), base.removeprefix("."))
 
 
 def _matching(place: Place, folder: str, segments: list[str]) -> Iterator[str]:
