@@ -132,7 +132,7 @@ def test_wrong_usage_is_2(arguments: list[str], reason: str) -> None:
         ([*AGGREGATE, "--by", "name"], "stream: there is no column `name`, which `by` names"),
         ([*AGGREGATE, "--size", "0s"], "size must be greater than 0"),
         ([*AGGREGATE, "--where", "price >"], "where `price >`"),
-        ([*AGGREGATE, "absent.parquet"], "absent.parquet: cannot be read as parquet"),
+        ([*AGGREGATE, "absent.parquet"], "absent.parquet: cannot be read: No such file"),
         ([*AGGREGATE, "--max-rows", "1"], "max_rows = 1"),
     ],
 )

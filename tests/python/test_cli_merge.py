@@ -108,7 +108,7 @@ def test_progress_and_summary(options: list[str], *, bar: bool, summary: bool) -
         (["merge", "monday.csv"], 2, "--on"),
         (["merge", "-", "-", "--on", "ts"], 2, "only one of the files can be -"),
         (["merge", "monday.data", "--on", "ts"], 2, "--in-format"),
-        (["merge", "none.csv", "--on", "ts"], 1, "none.csv: cannot be read as csv: No such file"),
+        (["merge", "none.csv", "--on", "ts"], 1, "none.csv: cannot be read: No such file"),
         ([*MERGE, "--on", "at"], 1, "there is no column `at`"),
         ([*MERGE, "--lateness", "1 parsec"], 1, "lateness: "),
         ([*MERGE, "--lateness", "-1"], 1, "lateness must not be negative"),

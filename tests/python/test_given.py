@@ -391,8 +391,8 @@ def bucket() -> Iterator[pafs.FileSystem]:
                 with suppress(OSError):
                     # The first request takes long, since the server then loads what it needs.
                     address = f"http://127.0.0.1:{port}/market"
-                    request = urllib.request.Request(address, method="PUT")  # noqa: S310 - http
-                    urllib.request.urlopen(request, timeout=60).close()
+                    request = urllib.request.Request(address, method="PUT")
+                    urllib.request.urlopen(request, timeout=60).close()  # noqa: S310 - http
                     break
                 time.sleep(0.1)
             yield pafs.S3FileSystem(

@@ -214,7 +214,7 @@ def _of_pattern(place: Place) -> Files:
     if not paths:
         message = f"{place.address}: no file has a path of this form"
         raise TidegateError(message)
-    return Files(place, tuple(paths), base.removeprefix("."))
+    return Files(place, tuple(paths), "" if base == "." else base)
 
 
 def _matching(place: Place, folder: str, segments: list[str]) -> Iterator[str]:

@@ -36,11 +36,13 @@ STREAM_CSV_BYTES = 1 << 20
 # How many files are asked for their columns at once: mostly, the answer is on its way.
 ASKED_AT_ONCE = 16
 
-# How a dataset is read such that few batches are in memory.
+# How a dataset is read such that few batches are in memory. With threads of its own, a dataset reads
+# far ahead of a consumer that is slower.
 FEW: dict[str, Any] = {
     "batch_size": STREAM_BATCH_ROWS,
     "batch_readahead": 2,
     "fragment_readahead": 1,
+    "use_threads": False,
 }
 FEW_OF_PARQUET = ds.ParquetFragmentScanOptions(
     use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False
