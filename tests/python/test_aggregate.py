@@ -394,9 +394,10 @@ def test_arguments_that_mean_nothing(arguments, error, text):
     ("streams", "error", "text"),
     [
         ([], TidegateError, "streams: expected at least one stream, got none"),
-        (3, TypeError, "streams: expected Arrow data or a sequence of it"),
-        ({"a": TRADES}, TypeError, "streams: expected Arrow data or a sequence of it"),
-        ([TRADES, "x"], TypeError, r"streams\[1\]: expected Arrow data"),
+        (3, TypeError, "streams: expected a table, got int"),
+        ({"a": [1]}, SchemaError, "there is no column `ts`, which `on` names; it has `a`"),
+        ([TRADES, "x"], TidegateError, r"streams\[1\]: x: cannot be read: No such file"),
+        ([TRADES, 3], TypeError, r"streams\[1\]: expected a table, got int"),
         ([TRADES, pa.table({"at": [1]})], SchemaError, r"streams\[1\]: there is no column `ts`"),
         (
             [TRADES, pa.table({"ts": pa.array([1], pa.timestamp("s"))})],

@@ -12,7 +12,7 @@ import pytest
 
 import oracle
 import tidegate
-from tidegate import interval_join, interval_join_batches
+from tidegate import SchemaError, TidegateError, interval_join, interval_join_batches
 
 KINDS = ["inner", "left", "right", "full", "semi", "anti"]
 
@@ -148,8 +148,10 @@ def stamps(*seconds: float, unit: str = "us", zone: str | None = None) -> pa.Arr
         "90s",
         "1m30s",
         "1.5min",
-        90_000_000,
-        np.int64(90_000_000),
+        "90 seconds",
+        "1 minute 30 sec",
+        "PT1M30S",
+        pd.offsets.Second(90),
     ],
 )
 def test_spellings_of_a_duration(bound):
@@ -174,11 +176,17 @@ def test_units_are_compared_in_the_finer_one(unit, other):
     assert [[t.second for t in row] for row in rows(found)] == [[1, 1], [1, 2], [2, 2], [2, 3]]
 
 
-def test_an_integer_bound_is_in_the_finer_unit():
+@pytest.mark.parametrize("upper", [500, np.int64(500)])
+def test_an_integer_has_no_unit_that_timestamps_could_take(upper):
     left, right = pa.table({"ts": stamps(1, unit="s")}), pa.table({"at": stamps(1.5, unit="ms")})
     arguments = {"on": ("ts", "at"), "lower": 0}
-    assert interval_join(left, right, upper=500, **arguments).num_rows == 1
-    assert interval_join(left, right, upper=499, **arguments).num_rows == 0
+    text = 'upper is the integer 500, .* as in "500s" or, for the unit of the columns, "500ms"'
+    with pytest.raises(SchemaError, match=text):
+        interval_join(left, right, upper=upper, **arguments)
+    assert interval_join(left, right, upper="500ms", **arguments).num_rows == 1
+    assert interval_join(left, right, upper="499ms", **arguments).num_rows == 0
+    with pytest.raises(TidegateError, match="MonthEnd> has no fixed length; write a"):
+        interval_join(left, right, upper=pd.offsets.MonthEnd(), **arguments)
 
 
 def test_a_duration_between_two_steps_keeps_its_meaning():

@@ -71,9 +71,9 @@ def test_wrong_arguments_are_refused(
         new(**arguments)
 
 
-@pytest.mark.parametrize("schema", [5, None, "ts"])
+@pytest.mark.parametrize("schema", [5, None, [1]])
 def test_wrong_schemas_are_refused(schema: object) -> None:
-    with pytest.raises(TypeError, match="right: expected Arrow data"):
+    with pytest.raises(TypeError, match="right: expected a table"):
         IntervalJoin(LEFT.schema, schema, **QUERY)
 
 

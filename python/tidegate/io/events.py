@@ -36,8 +36,8 @@ STREAM_CSV_BYTES = 1 << 20
 # How many files are asked for their columns at once: mostly, the answer is on its way.
 ASKED_AT_ONCE = 16
 
-# How a dataset is read such that few batches are in memory. With threads of its own, a dataset reads
-# far ahead of a consumer that is slower.
+# How a dataset is read such that few batches are in memory. With threads of its own, a dataset
+# reads far ahead of a consumer that is slower.
 FEW: dict[str, Any] = {
     "batch_size": STREAM_BATCH_ROWS,
     "batch_readahead": 2,
