@@ -64,6 +64,7 @@ from tidegate._functions import (
     window_join_batches,
 )
 from tidegate._metrics import metrics
+from tidegate._running import Running
 from tidegate._tidegate import (
     Aggregate,
     AsofJoin,
@@ -84,7 +85,6 @@ from tidegate._tidegate import (
     __version__,
     default_threads,
 )
-from tidegate._running import Running
 from tidegate.expressions import Expr, left, right, row
 from tidegate.windows import Rows, rows
 

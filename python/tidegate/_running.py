@@ -114,7 +114,7 @@ class Running:
         return self._error
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until all sources are closed and the sink has all results, or the thread was stopped.
+        """Wait until the sink has all results of closed sources, or the thread was stopped.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
@@ -158,7 +158,8 @@ class Running:
             self._thread.join()
 
     def _begin(self) -> None:
-        if self._operator._set_driven(True):  # noqa: FBT003, SLF001 - of Rust
+        fetches_late = self._late is not None
+        if self._operator._set_driven(is_driven=True, fetches_late=fetches_late):  # noqa: SLF001 - of Rust
             message = "the operator runs already; wait until it has ended, or stop it"
             raise TidegateError(message)
 
@@ -168,7 +169,7 @@ class Running:
         except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits
             self._error = error
         finally:
-            self._operator._set_driven(False)  # noqa: FBT003, SLF001 - of Rust
+            self._operator._set_driven(is_driven=False, fetches_late=False)  # noqa: SLF001 - of Rust
 
     def _give_all(self) -> None:
         operator = self._operator
@@ -234,7 +235,7 @@ class _Feed(_Sink):
     """A source of another operator, which may have no room for a while."""
 
     def __init__(self, source: Source, stopped: threading.Event) -> None:
-        self.source = source
+        self.source: Any = source
         self.stopped = stopped
 
     def give(self, batch: pa.RecordBatch) -> None:

@@ -392,8 +392,8 @@ class Source:
                 float for a narrower column is rounded to it.
             extra: What happens to columns that the schema does not have. `error`: there is an
                 error. `ignore`: they are left out.
-            block: Whether the call waits while `memory_limit` has no room for the rows, and room may
-                come. If not, it raises. None waits while the operator runs by itself
+            block: Whether the call waits while `memory_limit` has no room for the rows, and room
+                may come. If not, it raises. None waits while the operator runs by itself
                 (`Operator.running`). Late rows that nobody fetches leave no room.
 
         Raises:
@@ -659,9 +659,7 @@ class Operator(Generic[_StatsT_co]):
                 poll.
         """
 
-    def running(
-        self, sink: Sink, *, late: Callable[[pa.Table], object] | None = None
-    ) -> Running:
+    def running(self, sink: Sink, *, late: Callable[[pa.Table], object] | None = None) -> Running:
         """Let a thread give all results to a sink while a block runs.
 
         Example:

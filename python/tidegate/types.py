@@ -64,7 +64,8 @@ class ArrowArrayExportable(Protocol):
 class BatchWriter(Protocol):
     """A writer of record batches: of Parquet, of an Arrow file or stream, of CSV."""
 
-    def write_batch(self, batch: "pa.RecordBatch", /) -> object: ...
+    def write_batch(self, batch: "pa.RecordBatch", /) -> object:
+        """Write a batch behind the others."""
 
 
 ArrowSource: TypeAlias = ArrowStreamExportable | ArrowArrayExportable
@@ -85,7 +86,7 @@ Streams: TypeAlias = "Table | Sequence[Table]"
 Sink: TypeAlias = (
     "Callable[[pa.RecordBatch], object] | queue.Queue[pa.RecordBatch | None] | BatchWriter | Source"
 )
-"""What takes the batches of an operator: a function, a queue, a writer, or a source of another one."""
+"""A taker of batches: a function, a queue, a writer, or a source of another operator."""
 
 Length: TypeAlias = timedelta | np.timedelta64 | str | int
 """A duration, or an integer where times are integers."""

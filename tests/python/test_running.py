@@ -78,7 +78,9 @@ def test_threads_feed_and_rows_are_those_of_tables():
     join.run(found.append)
     for thread in threads:
         thread.join()
-    assert pa.Table.from_batches(found, join.schema).equals(interval_join(*tables, **query))
+    order = [(name, "ascending") for name in join.schema.names]
+    pairs = pa.Table.from_batches(found, join.schema).sort_by(order)
+    assert pairs.equals(interval_join(*tables, **query).sort_by(order))
 
 
 def test_a_push_waits_while_a_slow_sink_has_no_room():
@@ -117,7 +119,7 @@ def test_a_push_waits_while_a_slow_sink_has_no_room():
 
 def test_late_rows_that_nobody_fetches_are_waited_for_by_nobody():
     merge = Merge(SCHEMA, memory_limit=3 * 100 * 60)
-    with (
+    with (  # noqa: PT012 - until there is no room
         pytest.raises(MemoryLimitError, match="fetch late rows"),
         merge.running(lambda _: None),
     ):
@@ -213,7 +215,7 @@ def test_a_feeder_that_waits_learns_of_the_error():
     def refuse(_: pa.RecordBatch) -> None:
         raise Full
 
-    with pytest.raises(Full) as caught, merge.running(refuse):
+    with pytest.raises(Full) as caught, merge.running(refuse):  # noqa: PT012 - until it is told
         for first in range(0, 100_000, 100):
             merge.sources[0].push(rows(first, 100))
     assert isinstance(caught.value.__cause__, MemoryLimitError)
@@ -256,10 +258,9 @@ def test_an_operator_runs_once_at_a_time():
 
 def test_an_abandoned_source_ends_it():
     merge = Merge(SCHEMA)
-    with pytest.raises(TidegateError, match="abandoned before its end .the line is down"):  # noqa: PT012, SIM117
-        with merge.running(lambda _: None) as running:
-            merge.sources[0].abandon("the line is down")
-            running.wait()
+    told = "was abandoned before its end"
+    with pytest.raises(TidegateError, match=told), merge.running(lambda _: None):
+        merge.sources[0].abandon("the line is down")
 
 
 @pytest.mark.parametrize("sink", [None, 7, "out.parquet", [1]])
@@ -291,7 +292,11 @@ except KeyboardInterrupt:
 
 def test_python_ends_while_one_runs():
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM + AT_EXIT], capture_output=True, text=True, timeout=50
+        [sys.executable, "-c", PROGRAM + AT_EXIT],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "end\n", "")
 

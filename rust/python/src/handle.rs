@@ -14,7 +14,7 @@ use arrow_array::RecordBatch;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use pyo3::prelude::*;
 use pyo3_arrow::{PyRecordBatch, PyTable};
-use tidegate::stream::{News, Operator, Polled};
+use tidegate::stream::{Driven, News, Operator, Polled};
 use tidegate::{Driver, Error, Result, Stop};
 
 use crate::error::raise;
@@ -169,8 +169,8 @@ impl Handle {
     }
 
     /// From now on a thread drives the operator, or none does any more; whether one did before.
-    pub(crate) fn set_driven(&self, is_driven: bool) -> bool {
-        self.news.set_driven(is_driven)
+    pub(crate) fn set_driven(&self, driven: Option<Driven>) -> bool {
+        self.news.set_driven(driven).is_some()
     }
 
     /// Takes a batch back that was handed out last.

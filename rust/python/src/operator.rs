@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyList, PyTuple, PyType};
 use pyo3_arrow::{PyField, PyRecordBatch, PySchema};
-use tidegate::stream::{self, Figure, Memory, SourceStats, Stats, lock};
+use tidegate::stream::{self, Driven, Figure, Memory, SourceStats, Stats, lock};
 use tidegate::{Error, Extra, Stop};
 
 use crate::error::raise;
@@ -113,7 +113,7 @@ impl Source {
             };
             let Err(error) = self.feed(py, count, push) else { return Ok(()) };
             let (is_full, is_driven) = briefly(py, &self.source, |source| {
-                Ok((source.is_full(), source.news().is_driven()))
+                Ok((source.is_full(), source.news().driven().is_some()))
             })?;
             if !is_full || !block.unwrap_or(is_driven) {
                 return Err(error);
@@ -405,9 +405,9 @@ impl Operator {
     }
 
     /// From now on a thread drives the operator, or none does any more; whether one did before.
-    fn _set_driven(&self, is_driven: bool) -> PyResult<bool> {
+    fn _set_driven(&self, is_driven: bool, fetches_late: bool) -> PyResult<bool> {
         self.handle.check()?;
-        Ok(self.handle.set_driven(is_driven))
+        Ok(self.handle.set_driven(is_driven.then_some(Driven { fetches_late })))
     }
 
     /// Does what is to be done before the next batch: true once it is there, `None` if it is not

@@ -31,7 +31,7 @@ mod state;
 mod tactic;
 
 pub use aggregate::{AggregateOptions, aggregate};
-pub use intake::news::News;
+pub use intake::news::{Driven, News};
 pub use intake::source::{Source, SourceStats};
 pub use join::{StreamOptions, band_join, interval_join, window_join};
 pub use memory::Memory;

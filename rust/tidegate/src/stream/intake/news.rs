@@ -10,12 +10,19 @@ pub struct News {
     changed: Condvar,
 }
 
+/// The work of a thread that drives an operator: it polls for as long as there is something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Driven {
+    /// Whether it fetches late rows, too.
+    pub fetches_late: bool,
+}
+
 #[derive(Debug, Default)]
 struct Told {
     /// How much.
     count: u64,
-    /// Whether a thread drives the operator.
-    is_driven: bool,
+    /// Whether a thread drives the operator, and how.
+    driven: Option<Driven>,
 }
 
 impl News {
@@ -34,15 +41,21 @@ impl News {
         self.lock().count
     }
 
-    /// From now on a thread drives the operator, or none does any more: it polls for as long as
-    /// there is something. Whether one did before.
-    pub fn set_driven(&self, is_driven: bool) -> bool {
-        std::mem::replace(&mut self.lock().is_driven, is_driven)
+    /// From now on a thread drives the operator, unless one does already; or none does any more.
+    /// Returns how one did before.
+    pub fn set_driven(&self, driven: Option<Driven>) -> Option<Driven> {
+        let mut told = self.lock();
+        let before = told.driven;
+        if driven.is_none() || before.is_none() {
+            told.driven = driven;
+        }
+        before
     }
 
-    /// Whether a thread drives the operator, so that rows leave it without the feeder's doing.
-    pub fn is_driven(&self) -> bool {
-        self.lock().is_driven
+    /// How a thread drives the operator, so that rows leave it without the feeder's doing, if one
+    /// does.
+    pub fn driven(&self) -> Option<Driven> {
+        self.lock().driven
     }
 
     /// Waits until more than `seen` was told, at most for `patience`.

@@ -571,7 +571,8 @@ impl Source {
     fn charge(&mut self, rows: usize, bytes: usize) -> Result<Charge> {
         self.shared.memory.charge(self.number, bytes).map_err(|refused: Refused| {
             // Late rows stay until somebody fetches them.
-            let late = self.shared.late.bytes();
+            let is_fetched = self.shared.news.driven().is_some_and(|driven| driven.fetches_late);
+            let late = if is_fetched { 0 } else { self.shared.late.bytes() };
             self.is_full = refused.asked.saturating_add(late) <= refused.most;
             Error::memory(refused.say(&format!("{}: {rows} rows", self.name)))
         })
