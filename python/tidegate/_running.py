@@ -53,11 +53,13 @@ class Running:
     sink and run the operator again.
 
     Example:
+        >>> import pyarrow as pa
+        >>> import tidegate as tg
         >>> found = []
-        >>> merge = tg.Merge(trades.schema, memory_limit=1_000_000)
+        >>> merge = tg.Merge(pa.schema({"ts": pa.int64()}), memory_limit=1_000_000)
         >>> with merge.running(found.append):
-        ...     for first in range(3):
-        ...         merge.sources[0].push(trades[first : first + 1])
+        ...     for ts in range(3):
+        ...         merge.sources[0].push([{"ts": ts}])
         >>> sum(batch.num_rows for batch in found)
         3
     """
@@ -107,7 +109,9 @@ class Running:
         """The error of the sink or the operator that has ended the thread, or None.
 
         Example:
-            >>> running = tg.Merge(trades.schema).running(print)
+            >>> import pyarrow as pa
+            >>> import tidegate as tg
+            >>> running = tg.Merge(pa.schema({"ts": pa.int64()})).running(print)
             >>> running.error is None
             True
         """
@@ -117,8 +121,10 @@ class Running:
         """Wait until the sink has all results of closed sources, or the thread was stopped.
 
         Example:
-            >>> merge = tg.Merge(trades.schema)
-            >>> with merge.running(lambda batch: None) as running:
+            >>> import pyarrow as pa
+            >>> import tidegate as tg
+            >>> merge = tg.Merge(pa.schema({"ts": pa.int64()}))
+            >>> with merge.running(print) as running:
             ...     running.wait(timeout=0.01)
             False
 
@@ -148,8 +154,10 @@ class Running:
         polls, a snapshot or another run.
 
         Example:
-            >>> merge = tg.Merge(trades.schema)
-            >>> with merge.running(lambda batch: None) as running:
+            >>> import pyarrow as pa
+            >>> import tidegate as tg
+            >>> merge = tg.Merge(pa.schema({"ts": pa.int64()}))
+            >>> with merge.running(print) as running:
             ...     running.stop()
         """
         self._stopped.set()
