@@ -496,9 +496,9 @@ class Operator(Generic[_StatsT_co]):
 
     Threads may push into the sources while other threads poll. An operator is an iterator of record
     batches, which waits for sources until all of them are closed; `poll` does not wait. Each batch
-    comes to one caller. A poll does the work, with the operator's threads; nothing runs in the
-    background but in a block of `running`. Which rows come, and in which order, depends on the rows alone. The times of pushes,
-    their sizes and the number of threads do not matter.
+    comes to one caller. A poll does the work, with the operator's threads. Nothing runs in the
+    background, except in a block of `running`. Which rows come, and in which order, depends on the
+    rows alone. The times of pushes, their sizes and the number of threads do not matter.
 
     `async for` takes the batches in asyncio, where a thread of its own works and waits. Any
     consumer of Arrow streams can read an operator, too, such as `polars.from_arrow` or DuckDB. It
