@@ -58,7 +58,7 @@ def streams(draw: st.DrawFn):
     types = [table.schema.field("ts").type for table in (left_table, right_table)]
     arguments |= {
         "sources": counts,
-        "lateness": tuple(spelled(draw, duration, *types) for duration in lateness),
+        "lateness": tuple(spelled(draw, duration, types[0]) for duration in lateness),
         "parallelism": draw(st.sampled_from(PARALLELISM)),
     }
     return (

@@ -92,7 +92,7 @@ def test_schemas_may_come_from_any_arrow_data() -> None:
 
 def test_a_join_says_what_it_does() -> None:
     arguments = {"sources": (2, 1), "parallelism": "hybrid", "threads": 3, "pin": False}
-    arguments |= {"memory_limit": 99, "ordered": False, "where": "left.l < right.r"}
+    arguments |= {"memory_limit": 99, "where": "left.l < right.r"}
     text = new(**arguments).explain()
     assert text == explain(IntervalJoin, LEFT, RIGHT, **QUERY, **arguments)
     assert text.splitlines() == [
@@ -105,7 +105,7 @@ def test_a_join_says_what_it_does() -> None:
         "  index      the rows of each key and side that later rows may match, in time order",
         "  threads    3",
         "  memory     rows until none can match them any more, and 40 bytes each; at most 99 bytes",
-        "  output     6 columns, in any order",
+        "  output     6 columns, a pair at the place of its later row, once no source can bring an earlier row",  # noqa: E501 - a line of the text
     ]
     with pytest.raises(SchemaError, match="there is no column `at`"):
         explain(IntervalJoin, LEFT, RIGHT, **(QUERY | {"on": "at"}))
