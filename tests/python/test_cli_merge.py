@@ -190,7 +190,7 @@ def test_memory_does_not_grow_with_the_files(tmp_path: Path, ending: str) -> Non
     # Long texts are many bytes that are written and read fast.
     texts = pa.array([letter * 150 for letter in "abcdefgh"])
     sizes = {}
-    for name, rows in (("small", 300_000), ("large", 700_000)):
+    for name, rows in (("small", 500_000), ("large", 900_000)):
         random = np.random.default_rng(rows)
         for source in range(2):
             times = np.sort(random.integers(0, 10**9, rows))
