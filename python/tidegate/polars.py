@@ -1,0 +1,108 @@
+"""Joins as steps of a lazy polars query.
+
+Importing this module gives each `polars.LazyFrame` the namespace `tidegate`. A join is then a step
+of the query: polars tells it the columns that later steps read, and stops it when it has rows
+enough. Rows come batch by batch, so that a filter behind the join leaves few of them in memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+import tidegate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Frame: TypeAlias = pl.LazyFrame | pl.DataFrame
+
+__all__ = ["Joins"]
+
+
+@pl.api.register_lazyframe_namespace("tidegate")
+class Joins:
+    """The joins of a lazy frame, whose rows are the left ones.
+
+    The methods have the names and the arguments of tidegate's functions. `columns` is polars' own
+    matter: `select` the columns behind the join. `batch_rows` is, too.
+
+    Example:
+        >>> import polars as pl
+        >>> import tidegate.polars
+        >>> trades = pl.LazyFrame({"ts": [10, 20], "sym": ["A", "B"], "price": [1.0, 2.0]})
+        >>> quotes = pl.LazyFrame({"ts": [9, 18, 19], "sym": ["A", "B", "B"], "bid": [3, 4, 5]})
+        >>> last = trades.tidegate.asof_join(quotes, on="ts", by="sym")
+        >>> last.select("sym", "bid").collect().rows()
+        [('A', 3), ('B', 5)]
+        >>> pairs = trades.tidegate.interval_join(quotes, on="ts", by="sym", lower=-2, upper=0)
+        >>> pairs.filter(pl.col("bid") > 3).collect()["bid"].to_list()
+        [4, 5]
+    """
+
+    def __init__(self, left: pl.LazyFrame) -> None:
+        self._left = left
+
+    def interval_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as there
+        """Join rows whose times lie within an interval: `tidegate.interval_join`."""
+        return self._join("interval_join", tidegate.interval_join_batches, right, query)
+
+    def asof_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as there
+        """Join each row with the one that is nearest in time: `tidegate.asof_join`."""
+        return self._join("asof_join", tidegate.asof_join_batches, right, query)
+
+    def overlap_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as there
+        """Join rows whose starts and ends overlap: `tidegate.overlap_join`."""
+        return self._join("overlap_join", tidegate.overlap_join_batches, right, query)
+
+    def window_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as there
+        """Join rows within sliding windows: `tidegate.window_join`."""
+        return self._join("window_join", tidegate.window_join_batches, right, query)
+
+    def band_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as there
+        """Join rows whose values are close: `tidegate.band_join`."""
+        return self._join("band_join", tidegate.band_join_batches, right, query)
+
+    def _join(
+        self,
+        name: str,
+        batches: Callable[..., Any],
+        right: Frame,
+        query: dict[str, Any],
+    ) -> pl.LazyFrame:
+        left = self._left
+        if "columns" in query or "batch_rows" in query:
+            message = f"{name}: leave out columns and batch_rows, and write .select(...) behind it"
+            raise TypeError(message)
+        if not isinstance(right, pl.LazyFrame | pl.DataFrame):
+            message = f"right: expected a polars frame, got a {type(right).__name__}"
+            raise TypeError(message)
+        # Names, types and arguments are checked here, on frames without rows.
+        sides = (left, right.lazy())
+        empty = [pl.DataFrame(schema=side.collect_schema()) for side in sides]
+        found = batches(*empty, **query).schema
+
+        def rows(
+            wanted: list[str] | None,
+            predicate: pl.Expr | None,
+            most: int | None,
+            _batch_rows: int | None,
+        ) -> Iterator[pl.DataFrame]:
+            columns = found.names if wanted is None else wanted
+            # Functions of partners come behind the columns, all of them.
+            read = [one for one in columns if one not in (query.get("aggs") or ())]
+            for batch in batches(*sides, **query, columns=read):
+                frame = pl.DataFrame(pl.from_arrow(batch)).select(columns)
+                if predicate is not None:
+                    frame = frame.filter(predicate)
+                if most is not None:
+                    frame = frame.head(most)
+                    most -= frame.height
+                yield frame
+                if most == 0:
+                    return
+
+        schema = pl.DataFrame(pl.from_arrow(found.empty_table())).schema
+        return register_io_source(rows, schema=schema, explain_name=f"TIDEGATE {name}")
