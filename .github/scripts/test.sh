@@ -5,16 +5,16 @@
 # Rust computes when Python does not: Spark gives a Python process ten seconds to start.
 set -euo pipefail
 
-rust() {
+part_rust() {
     local said failed=0
     said=$({ nice -n 19 .github/scripts/lint_rust.sh && nice -n 19 .github/scripts/test_rust.sh; } 2>&1) || failed=$?
     printf '\n%s\n' "$said"
     return "$failed"
 }
-python() {
+part_python() {
     .github/scripts/test_python.sh
 }
-export -f rust python
+export -f part_rust part_python
 
 # Not in the shell's background, whose processes would not hear of Ctrl-C.
-printf '%s\n' python rust | xargs -n 1 -P 2 bash -c '$0'
+printf '%s\n' part_python part_rust | xargs -n 1 -P 2 bash -c '$0'
