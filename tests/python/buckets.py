@@ -3,12 +3,18 @@
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from tidegate.spark.stream import store
 from tidegate.spark.stream.operators import Work
+
+
+def us(steps: int) -> np.timedelta64:
+    """A length of microseconds."""
+    return np.timedelta64(steps, "us")
 
 
 def pack(side: int, table: pa.Table) -> Row:

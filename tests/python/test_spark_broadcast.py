@@ -137,7 +137,8 @@ def test_clocks(spark, clock, how):
     kinds = {"date": pa.date32(), "int": pa.int32(), "timestamp_ntz": pa.timestamp("us")}
     times = numbers.cast(pa.int64()).cast(kinds[clock]) if clock == "timestamp_ntz" else numbers
     table = pa.table({"ts": times.cast(kinds[clock]), "row": range(7)})
-    query = {"on": "ts", "lower": -2, "upper": 1, "how": how}
+    step = {"date": dt.timedelta(days=1), "int": 1, "timestamp_ntz": dt.timedelta(microseconds=1)}
+    query = {"on": "ts", "lower": -2 * step[clock], "upper": step[clock], "how": how}
     frame = spark.createDataFrame(table, f"ts {clock}, row bigint")
     found = tidegate.spark.interval_join(frame, frame, **query, parallelism="broadcast")
     same(found, (table, table), **query)

@@ -380,7 +380,7 @@ def test_ties_are_decided_by_values(spark, parallelism, prevailing):
 
 def test_the_order_matters_to_some_functions_only(sides):
     def order(by: str | None = "key", *, prevailing: bool = False, **functions: agg.Aggregate):
-        arguments = {"on": "ts", "by": by, "lower": -1, "upper": 0, "aggs": functions}
+        arguments = {"on": "ts", "by": by, "lower": "-1us", "upper": 0, "aggs": functions}
         query = JoinQuery("interval_join", {**arguments, "prevailing": prevailing})
         return Plan.of(*sides, query).order
 
@@ -547,7 +547,8 @@ def test_refusals_say_what_to_write(sides, changed, error, words):
 
 def test_joins_of_pairs_have_the_arguments_that_they_had():
     """A restarted stream is known by them."""
-    arguments = {"on": "ts", "lower": -1, "upper": 0, "how": None, "closed": "both"}
+    arguments = {"on": "ts", "lower": "-1us", "upper": 0, "how": None, "closed": "both"}
     query = JoinQuery("interval_join", {**arguments, "aggs": None, "prevailing": False})
-    settled = query.settled(plan_interval_join(LEFT, RIGHT, on="ts", lower=-1, upper=0))
+    native = plan_interval_join(LEFT, RIGHT, on="ts", lower="-1us", upper=0)
+    settled = query.settled(native, (LEFT, RIGHT))
     assert settled.arguments == {**arguments, "on": ("ts", "ts"), "by": None, "how": "inner"}

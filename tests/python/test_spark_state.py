@@ -15,7 +15,7 @@ pytest.importorskip(
     "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
 )
 
-from buckets import Bucket, counted, pack, read
+from buckets import Bucket, counted, pack, read, us
 from tidegate.spark.stream import operators, store
 from tidegate.spark.worker.pack import LEFT, RIGHT
 
@@ -26,10 +26,10 @@ HOWS = ("inner", "left", "right", "full", "semi", "anti")
 
 def sides(how: str, lower: int, upper: int, band: int | None = None) -> operators.Sides:
     width = upper - lower
-    function, arguments = "IntervalJoin", {"on": "ts", "lower": lower, "upper": upper}
+    function, arguments = "IntervalJoin", {"on": "ts", "lower": us(lower), "upper": us(upper)}
     if band is not None:
         function = "BandJoin"
-        arguments = {"on": "v", "within": band, "time": "ts", "window": (upper, -lower)}
+        arguments = {"on": "v", "within": band, "time": "ts", "window": (us(upper), us(-lower))}
     return operators.Sides(
         function=function,
         arguments={**arguments, "by": "k", "how": how},

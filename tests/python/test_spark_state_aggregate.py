@@ -18,7 +18,7 @@ pytest.importorskip(
     "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
 )
 
-from buckets import Bucket, counted, pack, read
+from buckets import Bucket, counted, pack, read, us
 from tidegate.spark.stream import store
 from tidegate.spark.stream.operators import Windows
 from tidegate.spark.worker.aggregate import Aggregation, in_order
@@ -55,7 +55,8 @@ IN_SLICES = {
 def work(
     aggs: dict[str, Any], size: int, advance: int, offset: int, where: str | None = None
 ) -> Windows:
-    query = Aggregation("ts", size, advance, offset, None, ("k",), aggs, where)
+    lengths = (us(size), us(advance), us(offset))
+    query = Aggregation("ts", *lengths, None, ("k",), aggs, where)
     common = {
         "schema": SCHEMA,
         "source": "source",
@@ -68,7 +69,7 @@ def work(
     if aggs is not IN_SLICES:
         return Windows(kept_schema=SCHEMA, slices=None, final=query, sources=2, **common)
     combined = {"n": "sum", "few": "sum", "sum": "sum", "least": "min", "most": "max"}
-    slices = dataclasses.replace(query, size=math.gcd(size, advance), advance=None)
+    slices = dataclasses.replace(query, size=us(math.gcd(size, advance)), advance=None)
     merged = {name: agg.Aggregate(function, name) for name, function in combined.items()}
     final = dataclasses.replace(query, on="window_start", aggs=merged, where=None)
     kept = slices.run([SCHEMA.empty_table()]).select(["window_start", "k", *aggs])
@@ -120,7 +121,14 @@ def test_rows_are_those_of_the_aggregation_of_tables(
         [dict(zip(SCHEMA.names, row, strict=True)) for row in (every - late).elements()], SCHEMA
     )
     batch = Aggregation(
-        "ts", size, advance, query.offset, None, ("k",), aggs, (query.slices or query.final).where
+        "ts",
+        us(size),
+        us(advance),
+        us(query.offset),
+        None,
+        ("k",),
+        aggs,
+        (query.slices or query.final).where,
     )
     assert counted(read(bucket.output, None)) == counted(expected(batch, used).to_pylist())
     assert bucket.entries == {}

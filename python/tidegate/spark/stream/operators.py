@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
     _OfLeftRows = tidegate.IntervalJoin | tidegate.BandJoin | tidegate.AsofJoin
 
-# Later than every time.
+# Later than every time, and the lateness that lets no row be late, in Spark's microseconds.
 _FOREVER = 2**63 - 1
+_ANY_LATENESS = np.timedelta64(_FOREVER, "us")
 
 
 class Bucket(Protocol):
@@ -106,7 +108,7 @@ class Sides:
     def bucket(self) -> Bucket:
         """A native join without rows. Only `advance` raises its watermarks."""
         join = getattr(tidegate, self.function)(
-            *self.schemas, **self.arguments, lateness=_FOREVER, threads=threads(), pin=False
+            *self.schemas, **self.arguments, lateness=_ANY_LATENESS, threads=threads(), pin=False
         )
         return LeftRows(self, join) if self.gives_left_rows else _Join(join)
 
