@@ -40,7 +40,9 @@ quick: $(DEVELOP) ## Run the core of each room: Rust unit tests, and Python test
 
 test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and Spark; the benches are `make check`'s.
 	$(SCRIPTS)/format_rust.sh
-	$(SCRIPTS)/test.sh
+	$(SCRIPTS)/lint_rust.sh
+	$(SCRIPTS)/test_rust.sh
+	$(SCRIPTS)/test_python.sh
 
 loom: ## Run the loom models: every interleaving of small cases of what threads share.
 	$(SCRIPTS)/loom.sh
