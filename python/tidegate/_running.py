@@ -150,8 +150,8 @@ class Running:
     def stop(self) -> None:
         """End the thread after the batch that is at work.
 
-        Sources stay as they are. What was pushed and not given to the sink is the operator's, for
-        polls, a snapshot or another run.
+        Sources stay as they are. Rows that were pushed, and whose results the sink has not got,
+        are the operator's, for polls, a snapshot or another run.
 
         Example:
             >>> import pyarrow as pa

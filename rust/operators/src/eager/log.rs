@@ -131,7 +131,7 @@ impl Log {
         next[side.other() as usize].map_or(i64::MAX, |next| self.reach.first(side.other(), next))
     }
 
-    /// The results that come of pairs, each of which is given once.
+    /// The results of pairs. Each pair is given once.
     pub fn collect(&mut self, pairs: Results) -> Results {
         if self.how == How::Inner {
             return pairs;

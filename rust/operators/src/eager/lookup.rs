@@ -98,8 +98,8 @@ impl Default for TimeJoin {
 }
 
 impl TimeJoin {
-    /// Begins an epoch, when the former is done, with the rows of the log behind those that it had
-    /// `before`.
+    /// Begins an epoch, when the former is done, with the newest rows of the log: it had so many rows
+    /// of each side `before`.
     pub fn begin(&mut self, before: [usize; 2], log: &Log) {
         assert!(self.is_done(), "an epoch begins when the one before is done");
         (self.before, self.now) = (before, [log.rows(Side::Left), log.rows(Side::Right)]);
@@ -355,7 +355,7 @@ impl Looks<'_> {
         Ok(Looked { pairs, next, candidates })
     }
 
-    /// Drops the pairs that the filter does not keep, of those that it has not seen.
+    /// Gives the filter the pairs that it has not seen, and drops those it does not keep.
     fn filter(&self, filter: &Filter<'_>, found: &mut Found) -> Result<(), FilterError> {
         let first = self.log.first(self.side) as u32;
         let own: Vec<u32> =

@@ -158,8 +158,8 @@ fn take(run: &[Entry], first: i64, last: i64, found: &mut Vec<u32>) {
     found.extend(run[start..].iter().map(|entry| entry.number));
 }
 
-/// How many rows of a run `hold`, which the first ones do. Most of those that do not are few, so they
-/// are searched for from the end.
+/// How many rows of a run `hold`, which its first rows do. Mostly few rows do not, so the search begins
+/// at the end.
 #[inline]
 fn behind(run: &[Entry], holds: impl Fn(i64) -> bool) -> usize {
     const FEW: usize = 8;
