@@ -201,7 +201,7 @@ def main() -> None:
     add("--widths", type=float, nargs="+", default=[2, 4, 8], help="of bins, in mean lengths")
     add("--parallelism", default="auto", choices=("auto", "broadcast", "key", "time", "hybrid"))
     add("--threads", type=int, default=2)
-    add("--warm", type=int, default=2, help="turns before those that are reported, at least one")
+    add("--warm", type=int, default=2, help="turns before the reported ones, at least one")
     add("--repeat", type=int, default=3)
     add("--shuffle-partitions", type=int, default=8)
     add(

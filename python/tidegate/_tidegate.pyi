@@ -628,7 +628,7 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def run(self, sink: Sink, *, late: Callable[[pa.Table], object] | None = None) -> None:
-        """Give all results to a sink, as they come, until all sources are closed.
+        """Give each result to a sink as soon as it is made, until all sources are closed.
 
         The call does what a loop over the operator does. Feeders push from other threads; their
         pushes wait while the memory limit has no room. Ctrl-C ends the call. A feeder that begins

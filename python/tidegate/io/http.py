@@ -1,4 +1,4 @@
-"""Files behind HTTP, as a file system of `pyarrow.fs`: single files, of which parts are read."""
+"""Single files behind HTTP, as a file system of `pyarrow.fs` that reads parts of them."""
 
 import io
 import urllib.error
@@ -40,7 +40,7 @@ class HttpFiles(pafs.FileSystemHandler):  # type: ignore[misc]
         raise OSError(message)
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        """Open a file of which any part can be read."""
+        """Open a file, such that any part of it can be read."""
         length, has_parts = _measured(path)
         if length is None or not has_parts:
             return pa.BufferReader(_get(path))

@@ -81,7 +81,7 @@ fn read_open(
         open.bind(py).call_method1("read", (columns,)).map(Bound::unbind)
     })?;
     input::read(name, stream.bind(table.py()), stop).map_err(|error| {
-        // Through Arrow's C interface comes only the text of what was raised.
+        // Arrow's C interface hands on the text of an exception alone.
         match table.getattr("failure") {
             Ok(failure) if !failure.is_none() => PyErr::from_value(failure),
             _ => error,

@@ -98,8 +98,8 @@ impl Default for TimeJoin {
 }
 
 impl TimeJoin {
-    /// Begins an epoch, when the former is done, with the newest rows of the log: it had so many rows
-    /// of each side `before`.
+    /// Begins an epoch with the newest rows of the log. `before` says how many rows of each side the log
+    /// had without them. The former epoch is done.
     pub fn begin(&mut self, before: [usize; 2], log: &Log) {
         assert!(self.is_done(), "an epoch begins when the one before is done");
         (self.before, self.now) = (before, [log.rows(Side::Left), log.rows(Side::Right)]);

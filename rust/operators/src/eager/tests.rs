@@ -161,7 +161,7 @@ fn check(
     Ok(())
 }
 
-/// Lets rows go, and notes those that come alone.
+/// Lets rows go, and notes the rows that come alone.
 fn settle(
     log: &mut Log,
     join: &mut TimeJoin,

@@ -90,9 +90,9 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// `None` stands for the end of time. The epoch is done. Offsets are counted anew from here on.
     fn purge(&mut self, now: Option<i64>);
 
-    /// Lets go of the oldest rows of each side, so many; for a join that is given rows in another
-    /// order than by time, and whose windows hold all of them. The epoch is done. Offsets are counted
-    /// anew from here on.
+    /// Lets go of this number of the oldest rows of each side. It is for a join that takes rows in
+    /// another order than by time, and whose windows hold them all. The epoch is done. Offsets are
+    /// counted anew from here on.
     fn let_go(&mut self, _rows: [usize; 2]) {
         unreachable!("a join of rows in merged order lets go of them by their times")
     }

@@ -129,7 +129,7 @@ impl<P: Timed> Reorder<P> {
         self.watermark
     }
 
-    /// Goes past rows that are not held back; those that are late are told.
+    /// Goes past rows without holding them back, and returns the late ones.
     pub fn pass(&mut self, ts: &[i64]) -> Vec<LateRow> {
         self.sort_out(ts).0
     }
@@ -150,7 +150,7 @@ impl<P: Timed> Reorder<P> {
         (late, sorted)
     }
 
-    /// Takes rows in, but for those that are late, which are told.
+    /// Takes rows in but for the late ones, which it returns.
     pub fn push(&mut self, payload: P) -> Vec<LateRow> {
         let ts = payload.ts();
         let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Vec::new() };

@@ -619,7 +619,7 @@ impl Source {
     }
 }
 
-/// Rows of a push but for those that are late.
+/// The rows of a push without the late ones.
 fn without(push: Push, late: &[LateRow]) -> Push {
     if late.is_empty() {
         return push;

@@ -15,8 +15,10 @@ mod state;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow_array::RecordBatch;
+use arrow_buffer::ScalarBuffer;
 use arrow_schema::SchemaRef;
 use tidegate_operators::eager::{Log, Next};
 use tidegate_operators::rows::{How, Interval, Results, Side};
@@ -99,12 +101,12 @@ const START: Next = [Some(i64::MIN); 2];
 #[derive(Debug)]
 struct Piece {
     side: Side,
-    ts: arrow_buffer::ScalarBuffer<i64>,
+    ts: ScalarBuffer<i64>,
     rows: RecordBatch,
     /// The bytes that these rows take of the charge of their push.
     bytes: usize,
     charge: Arc<Charge>,
-    pushed: std::time::Instant,
+    pushed: Instant,
 }
 
 impl Piece {
@@ -131,7 +133,7 @@ impl Piece {
     }
 }
 
-/// Joins rows as they arrive, and keeps those that rows to come may match.
+/// Joins rows as they arrive, and keeps each row while a row to come may match it.
 #[derive(Debug)]
 struct EagerTactic<F> {
     times: (usize, usize),
