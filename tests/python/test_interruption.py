@@ -136,6 +136,33 @@ def test_a_process_ends_while_a_reader_works():
     assert in_child(script) == "True\n"
 
 
+@needs_signals
+def test_a_process_waits_at_its_end_for_an_input_that_is_computed():
+    # The input is made in Python, for longer than a thread may stand still at the end. A thread
+    # that was not waited for would end the process with SIGABRT.
+    script = """
+        import os, signal, threading, time
+        import pyarrow as pa, tidegate
+        begun = threading.Event()
+        def made():
+            begun.set()
+            until = time.monotonic() + 4
+            while time.monotonic() < until:
+                pass
+            yield pa.record_batch({"ts": [1]})
+        def interrupt():
+            begun.wait()
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=interrupt).start()
+        stream = pa.RecordBatchReader.from_batches(pa.schema({"ts": pa.int64()}), made())
+        try:
+            tidegate.merge([stream], on="ts")
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+    """
+    assert in_child(script) == "interrupted\n"
+
+
 # One reader, several threads
 
 

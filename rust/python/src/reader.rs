@@ -108,11 +108,11 @@ static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 /// Ends all readers, and calls that go on after Ctrl-C, before the interpreter ends.
 ///
 /// A thread that dropped an input later would ask for the GIL, to give memory back to NumPy, say;
-/// it would be ended in the middle of that, and with it, by C++'s rules, the process. The wait is
-/// short, for a thread may sleep in user code.
+/// it would be ended in the middle of that, and with it, by C++'s rules, the process. The wait lasts
+/// while threads compute, however slowly a busy machine lets them. It ends soon after they stand
+/// still, for a thread may sleep in user code.
 #[pyfunction]
 pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
-    const PATIENCE: Duration = Duration::from_secs(2);
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
     let here = open.into_iter().filter(|(process, ..)| *process == std::process::id());
     let readers: Vec<(Weak<Stream>, Held)> = here.map(|(_, reader, held)| (reader, held)).collect();
@@ -127,12 +127,53 @@ pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
         readers.any(|(reader, held)| held.strong_count() > own(reader))
             || calls.iter().any(|call| call.strong_count() > 0)
     };
-    let deadline = Instant::now() + PATIENCE;
-    while is_at_work() && Instant::now() < deadline {
+    let mut patience = Patience::new(py)?;
+    while is_at_work() && !patience.is_out()? {
         py.detach(|| std::thread::sleep(Duration::from_millis(1)));
         py.check_signals()?;
     }
     Ok(())
+}
+
+/// How long the end of the interpreter waits for other threads.
+struct Patience<'py> {
+    time: Bound<'py, PyModule>,
+    begun: Instant,
+    /// When other threads were last seen to have computed, and for how many seconds until then.
+    moved: Instant,
+    computed: f64,
+}
+
+impl<'py> Patience<'py> {
+    /// How long all other threads may stand still.
+    const STILL: Duration = Duration::from_secs(2);
+
+    /// How long they may compute: a thread of the user may never end.
+    const MOST: Duration = Duration::from_secs(60);
+
+    fn new(py: Python<'py>) -> PyResult<Self> {
+        let now = Instant::now();
+        let mut patience =
+            Patience { time: py.import("time")?, begun: now, moved: now, computed: 0.0 };
+        patience.computed = patience.seconds()?;
+        Ok(patience)
+    }
+
+    /// The processor time of all threads but this one.
+    fn seconds(&self) -> PyResult<f64> {
+        let clock = |name| self.time.call_method0(name)?.extract::<f64>();
+        Ok(clock("process_time")? - clock("thread_time")?)
+    }
+
+    fn is_out(&mut self) -> PyResult<bool> {
+        // Below this, it may be the difference of two clocks.
+        const LEAST: f64 = 1e-4;
+        let seconds = self.seconds()?;
+        if seconds > self.computed + LEAST {
+            (self.moved, self.computed) = (Instant::now(), seconds);
+        }
+        Ok(self.moved.elapsed() > Self::STILL || self.begun.elapsed() > Self::MOST)
+    }
 }
 
 #[doc = manual!(BatchReader)]
