@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Every Python test, on the installed package. Arguments go to pytest: test_python.sh -k cli.
 #
-# Two processes, each with whole files: while one waits for Spark, the other computes. One of them has all files that
-# share the session of Spark, which takes some gigabytes: tests/python/conftest.py deals them.
+# Two processes, each with whole files: while one waits for Spark, the other computes. Files that share a session of Spark,
+# which takes some gigabytes, go to one process: tests/python/conftest.py deals them.
 set -euo pipefail
 # Where the environment forbids compiled files, each of the processes that tests start compiles the package anew.
 export PYTHONDONTWRITEBYTECODE=

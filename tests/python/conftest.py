@@ -47,12 +47,17 @@ SLOW = re.compile(
 CLUSTER = "test_spark_cluster"
 """The file whose Spark is in processes of its own."""
 
+STREAMS = re.compile(r"test_spark_(stream|state)")
+"""The files of Spark's streams, and of their state."""
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """With `--dist loadfile`, one process has all files that share the session of Spark.
+    """With `--dist loadfile`, files that share a session of Spark go to one process.
 
-    Another session would cost the start of Java, and once more Java's first run of each plan.
+    One process has the files of Spark's streams, another those of tables: they share few plans, so
+    that a second Java costs little but its start. A third would pay for Java's first run of each
+    plan once more.
     """
     if config.getvalue("dist") != "loadfile":
         return None
@@ -61,18 +66,26 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
-            return "spark" if "test_spark" in file and CLUSTER not in file else file
+            if "test_spark" not in file or CLUSTER in file:
+                return file
+            return "streams of Spark" if STREAMS.search(file) else "tables of Spark"
 
     return Scheduling(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The files with Spark's session come first, then the cluster: both take minutes.
+    """The files with Spark's sessions come first, then the cluster: these take minutes.
 
     Short files fill the processes in the end. A campaign gives each test as much more time as it
     tries more.
     """
-    items.sort(key=lambda item: ("spark" not in item.path.name, item.path.stem == CLUSTER))
+    items.sort(
+        key=lambda item: (
+            "spark" not in item.path.name,
+            item.path.stem == CLUSTER,
+            STREAMS.search(item.path.name) is None,
+        )
+    )
     for item in items:
         if SLOW.fullmatch(item.path.stem):
             item.add_marker("slow")
