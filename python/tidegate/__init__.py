@@ -85,7 +85,7 @@ from tidegate._tidegate import (
     __version__,
     default_threads,
 )
-from tidegate.expressions import Expr, left, right, row
+from tidegate.expressions import Expr, case, left, right, row
 from tidegate.windows import Rows, rows
 
 __all__ = [
@@ -115,6 +115,7 @@ __all__ = [
     "asof_join_batches",
     "band_join",
     "band_join_batches",
+    "case",
     "default_threads",
     "explain",
     "interval_join",

@@ -8,7 +8,8 @@ text, which `where` takes as well:
     left.price < right.bid * 1.01 AND right.size IS NOT NULL
 
 Two things differ from plain Python, as in pandas: `&`, `|` and `~` stand for and, or and not, with
-comparisons in parentheses, and `%` has the sign of the dividend, as in SQL.
+comparisons in parentheses, and `%` has the sign of the dividend, as in SQL. `abs`, `round`,
+`math.floor` and `math.ceil` take expressions, and all other functions are methods.
 """
 
 # ruff: noqa: SLF001 - the functions below the class are part of it.
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     )
     Operand: TypeAlias = "Expr | Literal"
 
-__all__ = ["Columns", "Expr", "left", "right", "row"]
+__all__ = ["Columns", "Expr", "case", "left", "right", "row"]
 
 
 class _Level(IntEnum):
@@ -220,17 +221,129 @@ class Expr:
         """
         return _matched(self, "REGEXP", pattern)
 
-    def starts_with(self, prefix: str) -> Expr:
+    def ilike(self, pattern: str) -> Expr:
+        """As `like`, whether letters are upper or lower case.
+
+        Example:
+            >>> tidegate.left.name.ilike("gate %")
+            left.name ILIKE 'gate %'
+        """
+        return _matched(self, "ILIKE", pattern)
+
+    def starts_with(self, prefix: Operand) -> Expr:
         """Whether the text begins with another.
 
         Example:
             >>> tidegate.left.name.starts_with("Gate")
-            left.name REGEXP '^Gate'
+            starts_with(left.name, 'Gate')
         """
-        if not isinstance(prefix, str):
-            message = f"starts_with() takes text, got {prefix!r}"
-            raise TypeError(message)
-        return _matched(self, "REGEXP", "^" + re.escape(prefix))
+        return _called("starts_with", self, prefix)
+
+    def ends_with(self, suffix: Operand) -> Expr:
+        """Whether the text ends with another.
+
+        Example:
+            >>> tidegate.left.name.ends_with(tidegate.right.code)
+            ends_with(left.name, right.code)
+        """
+        return _called("ends_with", self, suffix)
+
+    def contains(self, part: Operand) -> Expr:
+        """Whether the text has another in it.
+
+        Example:
+            >>> tidegate.left.name.contains("ate")
+            contains(left.name, 'ate')
+        """
+        return _called("contains", self, part)
+
+    def lower(self) -> Expr:
+        """The text in lower case.
+
+        Example:
+            >>> tidegate.left.name.lower() == tidegate.right.name.lower()
+            lower(left.name) = lower(right.name)
+        """
+        return _called("lower", self)
+
+    def upper(self) -> Expr:
+        """The text in upper case.
+
+        Example:
+            >>> tidegate.left.venue.upper()
+            upper(left.venue)
+        """
+        return _called("upper", self)
+
+    def length(self) -> Expr:
+        """The number of characters of the text.
+
+        Example:
+            >>> tidegate.left.name.length() > 4
+            length(left.name) > 4
+        """
+        return _called("length", self)
+
+    def substr(self, start: Operand, length: Operand = None) -> Expr:
+        """A part of the text.
+
+        Args:
+            start: The number of its first character; that of the text is 1.
+            length: How many characters it has at most. None takes all that follow.
+
+        Example:
+            >>> tidegate.left.venue.substr(2, 3)
+            substr(left.venue, 2, 3)
+        """
+        return _called("substr", self, start, *(() if length is None else (length,)))
+
+    def coalesce(self, *others: Operand) -> Expr:
+        """The value, or the first of the others that is there if it is null.
+
+        Example:
+            >>> tidegate.left.size.coalesce(tidegate.right.size, 0)
+            coalesce(left.size, right.size, 0)
+        """
+        return _called("coalesce", self, *others)
+
+    def extract(self, part: str) -> Expr:
+        """A part of a date or a time as a whole number, in the time zone of its column.
+
+        Args:
+            part: `year`, `quarter`, `month`, `week` (of the ISO year), `day`, `dow` (0 is Sunday),
+                `doy`, `hour`, `minute` or `second`.
+
+        Example:
+            >>> tidegate.left.time.extract("hour").between(9, 16)
+            EXTRACT(hour FROM left.time) BETWEEN 9 AND 16
+        """
+        _check_word("extract", part)
+        return Expr(f"EXTRACT({part} FROM {self._text})", _Level.ATOM)
+
+    def cast(self, to: str) -> Expr:
+        """The value in another type. A value that the type does not hold is an error.
+
+        A cast to whole numbers cuts off digits after the point, one to a decimal rounds.
+
+        Args:
+            to: `boolean`, `tinyint`, `smallint`, `integer`, `bigint`, `real`, `double`,
+                `decimal(18, 2)`, `varchar`, `date` or `timestamp`.
+
+        Example:
+            >>> tidegate.left.code.cast("bigint") == tidegate.right.number
+            CAST(left.code AS BIGINT) = right.number
+        """
+        _check_word("cast", to)
+        return Expr(f"CAST({self._text} AS {to.upper()})", _Level.ATOM)
+
+    def __floor__(self) -> Expr:
+        return _called("floor", self)
+
+    def __ceil__(self) -> Expr:
+        return _called("ceil", self)
+
+    def __round__(self, digits: int | None = None) -> Expr:
+        return _called("round", self, *(() if digits is None else (digits,)))
 
 
 class Columns:
@@ -283,6 +396,53 @@ def _binary(first: Operand, operator: str, second: Operand, level: _Level) -> Ex
     first_text = _at_least(_expr(first), first_level)
     second_text = _at_least(_expr(second), _Level(level + 1))
     return Expr(f"{first_text} {operator} {second_text}", level)
+
+
+def case(*branches: tuple[Expr | bool, Operand], otherwise: Operand = None) -> Expr:
+    """One of several values: that of the first condition that holds.
+
+    A value is computed for the rows that take it only.
+
+    Args:
+        branches: Conditions, each with its value.
+        otherwise: The value where no condition holds.
+
+    Raises:
+        TypeError: A branch is no pair of a condition and a value, or there is none.
+
+    Example:
+        >>> from tidegate import case, left, right
+        >>> case((left.side == "buy", right.ask), otherwise=right.bid) < left.limit
+        CASE WHEN left.side = 'buy' THEN right.ask ELSE right.bid END < left.limit
+    """
+    parts = []
+    for branch in branches:
+        if not isinstance(branch, tuple) or len(branch) != 2:  # noqa: PLR2004 - a pair
+            message = f"case() takes pairs of a condition and a value, got {branch!r}; write "
+            message += 'case((left.side == "buy", right.ask), otherwise=right.bid)'
+            raise TypeError(message)
+        condition, value = branch
+        if not isinstance(condition, Expr | bool):
+            message = f"case() takes a condition before each value, got {condition!r}"
+            raise TypeError(message)
+        parts.append(f" WHEN {_expr(condition)._text} THEN {_expr(value)._text}")
+    if not parts:
+        message = "case() takes at least one pair of a condition and a value"
+        raise TypeError(message)
+    last = "" if otherwise is None else f" ELSE {_expr(otherwise)._text}"
+    return Expr(f"CASE{''.join(parts)}{last} END", _Level.ATOM)
+
+
+def _called(name: str, *operands: Operand) -> Expr:
+    return Expr(f"{name}({', '.join(_expr(x)._text for x in operands)})", _Level.ATOM)
+
+
+def _check_word(function: str, word: object) -> None:
+    """Refuse anything but a name, as of a type: other text would be read as more than that."""
+    if not isinstance(word, str) or not re.fullmatch(r"[A-Za-z]+( ?\([0-9]+, ?[0-9]+\))?", word):
+        example = "hour" if function == "extract" else "bigint"
+        message = f"{function}() takes a name, such as {example!r}, got {word!r}"
+        raise TypeError(message)
 
 
 def _matched(value: Expr, word: str, pattern: str) -> Expr:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tidegate import Expr, left, right
+from tidegate import Expr, case, left, right
 
 
 class Venue(enum.StrEnum):
@@ -44,7 +44,18 @@ class Venue(enum.StrEnum):
         (left.venue.is_in([]), "FALSE"),
         (left.venue.like("it's %"), "left.venue LIKE 'it''s %'"),
         (~(left.a + left.b).matches("^x"), "NOT left.a + left.b REGEXP '^x'"),
-        (left.venue.starts_with("a.b"), r"left.venue REGEXP '^a\.b'"),
+        (left.venue.starts_with("a.b"), "starts_with(left.venue, 'a.b')"),
+        (~left.venue.ilike("x%"), "NOT left.venue ILIKE 'x%'"),
+        (left.a.coalesce(None, 0) * 2 > 1, "coalesce(left.a, NULL, 0) * 2 > 1"),
+        (
+            case((left.a > 1, 2), (True, left.b)) == 2,
+            "CASE WHEN left.a > 1 THEN 2 WHEN TRUE THEN left.b END = 2",
+        ),
+        (
+            round(left.a, 1) + round(left.b) > math.floor(-left.c),
+            "round(left.a, 1) + round(left.b) > floor(-left.c)",
+        ),
+        (left.a.cast("decimal(9, 2)"), "CAST(left.a AS DECIMAL(9, 2))"),
         (True & left.a | False, "TRUE AND left.a OR FALSE"),
         (left["odd name"] > right['"'], 'left."odd name" > right.""""'),
         (left["_x"] > right.é, 'left._x > right."é"'),

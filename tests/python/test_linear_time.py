@@ -115,7 +115,9 @@ TEXTS = {
     "not " * 10**5 + "left.x": "operators are more than the 200",
     "- " * 10**5 + "left.x > 1": "operators are more than the 200",
     "abs(" * 10**5 + "left.x" + ")" * 10**5: "recursion limit|nest|operators",
-    "abs(" + "1," * 10**5 + "1) = 1": "the only function is abs",
+    "abs(" + "1," * 10**5 + "1) = 1": "`abs` takes one value, got 100001",
+    "coalesce(" + "1," * 10**5 + "1) = 1": "`coalesce` takes 1 to 100 values, got 100001",
+    "case " + "when left.x = 1 then 1 " * 10**5 + "end = 1": "operators are more than the 200",
     "left." + "x" * 10**6 + " > 1": "has no column",
 }
 

@@ -6,13 +6,13 @@ use arrow_schema::{DataType, Schema, TimeUnit};
 
 use super::bound::{Bound, Operation, ZeroDivisor, any_can_fail, boolean, cast, float, scalar};
 use super::evaluate::{Rows, arithmetic_kernel};
-use super::pattern;
 use super::types::{
     comparison_type, computed, hint, is_text, is_text_or_binary, leaf, literal_type,
     literal_type_beside, operand_types,
 };
 use super::value::EndCondition;
-use super::{Arithmetic, Binary, Comparison, Expr, Origin, Unary};
+use super::{Arithmetic, Binary, Comparison, Expr, Function, Literal, Origin, Unary};
+use super::{casts, functions, pattern};
 use crate::columns::names::known;
 use crate::{Error, Result, shown};
 
@@ -222,7 +222,12 @@ impl Binder<'_> {
                 self.collect(value)?;
                 items.iter().try_for_each(|x| self.collect(x))
             }
-            Expr::Match { value, .. } => self.collect(value),
+            Expr::Match { value, .. } | Expr::Cast(value, _) | Expr::Extract(_, value) => {
+                self.collect(value)
+            }
+            Expr::Case { .. } | Expr::Call(..) => {
+                expr.parts().into_iter().try_for_each(|x| self.collect(x))
+            }
         }
     }
 
@@ -286,15 +291,51 @@ impl Binder<'_> {
             }
             Expr::Match { value, language, pattern } => {
                 let value = self.bind(value)?;
-                let regex = pattern::compile(&text, *language, pattern)?;
+                let pattern = pattern::compile(&text, *language, pattern)?;
                 if !is_text(leaf(&value.data_type)) {
                     let (shown, data_type) = (&value.text, &value.data_type);
                     return Err(Error::schema(format!(
                         "where `{text}`: expected text, but `{shown}` is {data_type}"
                     )));
                 }
-                Ok(boolean(text, Operation::Match(Box::new(value), regex)))
+                Ok(boolean(text, Operation::Match(Box::new(value), pattern)))
             }
+            Expr::Cast(..) | Expr::Extract(..) | Expr::Case { .. } | Expr::Call(..) => {
+                self.called(expr, text)
+            }
+        }
+    }
+
+    /// A function, `CASE` or `CAST`. Apart from [`bind`](Self::bind), whose frame is on the stack
+    /// once for each level of an expression.
+    #[inline(never)]
+    fn called(&self, expr: &Expr, text: String) -> Result<Bound> {
+        match expr {
+            Expr::Cast(value, to) => casts::bind(self.bind(value)?, *to, text),
+            Expr::Extract(part, time) => functions::extract(*part, self.bind(time)?, text),
+            Expr::Case { branches, otherwise } => {
+                let null = Expr::Literal(Literal::Null);
+                let values: Vec<&Expr> = branches
+                    .iter()
+                    .map(|(_, value)| value)
+                    .chain([otherwise.as_deref().unwrap_or(&null)])
+                    .collect();
+                let mut values = functions::in_one_type(self.comparable(&text, &values)?);
+                let otherwise = values.pop().expect("there is a value for all other rows");
+                let conditions = branches.iter().map(|(condition, _)| self.condition(condition));
+                let conditions = conditions.collect::<Result<Vec<_>>>()?;
+                let branches = conditions.into_iter().zip(values).collect();
+                Ok(functions::case(branches, otherwise, text))
+            }
+            Expr::Call(Function::Coalesce, values) => {
+                let values = self.comparable(&text, &values.iter().collect::<Vec<_>>())?;
+                Ok(functions::coalesce(functions::in_one_type(values), text))
+            }
+            Expr::Call(function, operands) => {
+                let operands = operands.iter().map(|x| self.bind(x)).collect::<Result<Vec<_>>>()?;
+                functions::bind(*function, operands, text)
+            }
+            _ => unreachable!("`bind` keeps all other expressions"),
         }
     }
 

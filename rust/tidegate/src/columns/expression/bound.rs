@@ -8,12 +8,13 @@ use arrow_array::{
 };
 use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
 use arrow_schema::{DataType, TimeUnit};
-use regex::Regex;
 
 use super::end::EndRule;
+use super::functions::{Rounding, TextFunction};
+use super::pattern::Pattern;
 use super::turn::Turn;
 use super::types::{is_text_or_binary, leaf, literal_type, nanoseconds_of};
-use super::{Arithmetic, Comparison, Literal, Origin};
+use super::{Arithmetic, Comparison, Literal, Origin, TimePart};
 use crate::{Error, Result};
 
 /// No cast may lose a value: a value that does not fit is an error.
@@ -57,7 +58,13 @@ pub(super) enum Operation {
     Between(Box<[Bound; 3]>),
     /// The value and its items.
     In(Box<Bound>, Vec<Bound>),
-    Match(Box<Bound>, Regex),
+    Match(Box<Bound>, Pattern),
+    /// Conditions with their values, and the value of all other rows.
+    Case(Vec<(Bound, Bound)>, Box<Bound>),
+    Coalesce(Vec<Bound>),
+    Extract(TimePart, Box<Bound>),
+    Round(Rounding, Box<Bound>),
+    Call(TextFunction, Vec<Bound>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +96,7 @@ pub(super) fn boolean(text: String, operation: Operation) -> Bound {
         }
         Operation::Between(operands) => any_can_fail(&**operands),
         Operation::In(value, items) => value.can_fail || any_can_fail(items),
+        Operation::Call(_, operands) => any_can_fail(operands),
         _ => false,
     };
     Bound { operation, data_type: DataType::Boolean, text, can_fail }

@@ -5,7 +5,10 @@ use std::fmt::{self, Display, Formatter, Write};
 
 use arrow_array::temporal_conversions::{date32_to_datetime, timestamp_s_to_datetime};
 
-use super::{Arithmetic, Binary, Comparison, Expr, Language, Literal, Origin, Unary};
+use super::{
+    Arithmetic, Binary, CastType, Comparison, Expr, Function, Language, Literal, Origin, TimePart,
+    Unary,
+};
 
 /// How tightly an expression binds: a part is put in parentheses where it binds less than its place
 /// asks for.
@@ -43,7 +46,13 @@ impl Expr {
             {
                 Level::Sign
             }
-            Expr::Column(..) | Expr::Literal(_) | Expr::Unary(Unary::Abs, _) => Level::Atom,
+            Expr::Column(..)
+            | Expr::Literal(_)
+            | Expr::Unary(Unary::Abs, _)
+            | Expr::Case { .. }
+            | Expr::Cast(..)
+            | Expr::Extract(..)
+            | Expr::Call(..) => Level::Atom,
         }
     }
 
@@ -67,6 +76,34 @@ struct Part<'a> {
 impl Display for Part<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.parentheses { write!(f, "({})", self.expr) } else { write!(f, "{}", self.expr) }
+    }
+}
+
+impl Expr {
+    /// The text of a function, `CASE` or `CAST`. Apart from `fmt`, whose frame is on the stack once
+    /// for each level of an expression.
+    #[inline(never)]
+    fn fmt_called(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Expr::Case { branches, otherwise } => {
+                f.write_str("CASE")?;
+                for (condition, value) in branches {
+                    write!(f, " WHEN {condition} THEN {value}")?;
+                }
+                if let Some(value) = otherwise {
+                    write!(f, " ELSE {value}")?;
+                }
+                f.write_str(" END")
+            }
+            Expr::Cast(value, to) => write!(f, "CAST({value} AS {to})"),
+            Expr::Extract(part, time) => write!(f, "EXTRACT({part} FROM {time})"),
+            Expr::Call(function, arguments) => {
+                write!(f, "{function}(")?;
+                listed(f, arguments)?;
+                f.write_char(')')
+            }
+            _ => unreachable!("`fmt` keeps all other expressions"),
+        }
     }
 }
 
@@ -101,13 +138,15 @@ impl Display for Expr {
             }
             Expr::In { value, items } => {
                 write!(f, "{} IN (", value.at_least(Level::Sum))?;
-                for (i, item) in items.iter().enumerate() {
-                    write!(f, "{}{item}", if i == 0 { "" } else { ", " })?;
-                }
+                listed(f, items)?;
                 f.write_char(')')
             }
             Expr::Match { value, language, pattern } => {
-                let word = if *language == Language::Like { "LIKE" } else { "REGEXP" };
+                let word = match language {
+                    Language::Like => "LIKE",
+                    Language::ILike => "ILIKE",
+                    Language::Regexp => "REGEXP",
+                };
                 write!(
                     f,
                     "{} {word} {}",
@@ -115,7 +154,61 @@ impl Display for Expr {
                     Literal::Text(pattern.clone())
                 )
             }
+            Expr::Case { .. } | Expr::Cast(..) | Expr::Extract(..) | Expr::Call(..) => {
+                self.fmt_called(f)
+            }
         }
+    }
+}
+
+fn listed(f: &mut Formatter<'_>, items: &[Expr]) -> fmt::Result {
+    for (i, item) in items.iter().enumerate() {
+        write!(f, "{}{item}", if i == 0 { "" } else { ", " })?;
+    }
+    Ok(())
+}
+
+impl Display for Function {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let named = Function::ALL.iter().find(|(function, ..)| function == self);
+        f.write_str(named.map_or("", |(_, name, ..)| name))
+    }
+}
+
+impl Display for CastType {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CastType::Boolean => "BOOLEAN",
+            CastType::TinyInt => "TINYINT",
+            CastType::SmallInt => "SMALLINT",
+            CastType::Integer => "INTEGER",
+            CastType::BigInt => "BIGINT",
+            CastType::Real => "REAL",
+            CastType::Double => "DOUBLE",
+            CastType::Decimal(precision, scale) => {
+                return write!(f, "DECIMAL({precision}, {scale})");
+            }
+            CastType::Text => "VARCHAR",
+            CastType::Date => "DATE",
+            CastType::Timestamp => "TIMESTAMP",
+        })
+    }
+}
+
+impl Display for TimePart {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TimePart::Year => "year",
+            TimePart::Quarter => "quarter",
+            TimePart::Month => "month",
+            TimePart::Week => "week",
+            TimePart::Day => "day",
+            TimePart::DayOfWeek => "dow",
+            TimePart::DayOfYear => "doy",
+            TimePart::Hour => "hour",
+            TimePart::Minute => "minute",
+            TimePart::Second => "second",
+        })
     }
 }
 

@@ -23,6 +23,7 @@ use arrow_select::take::take;
 
 use super::bound::{Bound, EXACT, Operation, ZeroDivisor};
 use super::compare::compare;
+use super::functions::{case_values, first_values, part_values};
 use super::pattern;
 use super::{Arithmetic, Comparison};
 use crate::{Error, Result};
@@ -31,7 +32,8 @@ use crate::{Error, Result};
 pub(super) enum Rows<'a> {
     /// A whole block.
     All { columns: &'a [ArrayRef], len: usize },
-    /// The rows of `rows` that a left side of `and` or `or` has not decided.
+    /// The rows of `rows` that a left side of `and` or `or`, a condition of `case` or a value of
+    /// `coalesce` has not decided.
     Some { rows: &'a Rows<'a>, undecided: &'a FilterPredicate },
 }
 
@@ -158,7 +160,41 @@ impl Bound {
             Operation::Or(operands) => connect(Connective::Or, operands, rows),
             Operation::Between(operands) => between(operands, rows),
             Operation::In(value, items) => any_equal(value, items, rows),
-            Operation::Match(x, regex) => self.map(x, rows, |array| pattern::matches(array, regex)),
+            Operation::Match(x, pattern) => {
+                self.map(x, rows, |array| pattern::matches(array, pattern))
+            }
+            Operation::Case(..)
+            | Operation::Coalesce(_)
+            | Operation::Extract(..)
+            | Operation::Round(..)
+            | Operation::Call(..) => self.evaluate_called(rows),
+        }
+    }
+
+    /// A function, or `CASE`. Apart from [`evaluate`](Self::evaluate), whose frame is on the stack
+    /// once for each level of an expression.
+    #[inline(never)]
+    fn evaluate_called(&self, rows: &Rows) -> Result<Value> {
+        match &self.operation {
+            Operation::Case(branches, otherwise) => {
+                case_values(branches, otherwise, rows).map(Value::Array)
+            }
+            Operation::Coalesce(operands) => first_values(operands, rows).map(Value::Array),
+            Operation::Extract(part, x) => self.map(x, rows, |array| part_values(*part, array)),
+            Operation::Round(rounding, x) => {
+                self.map(x, rows, |array| rounding.values(array, &self.data_type))
+            }
+            Operation::Call(function, operands) => {
+                let operands = operands.iter().map(|operand| match function.takes_scalars() {
+                    true => operand.evaluate(rows),
+                    false => operand.values(rows).map(Value::Array),
+                });
+                let operands = operands.collect::<Result<Vec<_>>>()?;
+                let values = function.values(&operands).map_err(|error| self.failed(&error))?;
+                let is_scalar = operands.iter().all(|x| matches!(x, Value::Scalar(_)));
+                Ok(if is_scalar { Value::Scalar(values) } else { Value::Array(values) })
+            }
+            _ => unreachable!("`evaluate` keeps all other operations"),
         }
     }
 

@@ -27,7 +27,14 @@
 //!   `decimal256`) with decimals or `uint64`. `/` is always a true division in `float64`, and `%`
 //!   has the sign of the dividend. Time minus time is a duration, time plus or minus a duration is
 //!   a time, a duration times an integer a duration, and the ratio of two durations a float.
-//! - `LIKE` and `REGEXP` match characters, not bytes, and heed upper and lower case.
+//! - `LIKE` and `REGEXP` match characters, not bytes, and heed upper and lower case, which `ILIKE`
+//!   does not. A backslash in a pattern of `LIKE` stands for itself.
+//! - `CASE` and `coalesce` evaluate a value only for the rows that take it. The values are of one
+//!   type, in which they would compare. `CAST` is exact: a value that the type does not hold is a
+//!   data error, but for digits after the point, which a cast to whole numbers cuts off and one to
+//!   a decimal rounds.
+//! - `substr` counts characters from 1; characters before the first are none. `round` rounds half
+//!   away from zero. `floor`, `ceil` and `round` of a decimal are decimals, of a float floats.
 //! - Overflow, and division of or by whole or decimal numbers by zero, is a data error that names
 //!   the expression. Floats follow IEEE 754. `and` and `or` look at their right side only where the
 //!   left has not decided, so that `right.size != 0 and left.amount / right.size > 2` is safe.
@@ -38,6 +45,7 @@
 //! | --- | --- |
 //! | `sql.rs`, `display.rs` | from text and to text |
 //! | `bind.rs`, `bound.rs`, `types.rs` | with the types of two schemas |
+//! | `functions.rs`, `casts.rs` | functions, `CASE` and `CAST`: their types and values |
 //! | `evaluate.rs`, `compare.rs`, `pattern.rs` | its values |
 //! | `value.rs`, `end.rs` | the value of an expression over the rows of one table; ends of intervals |
 //! | `split.rs`, `linear.rs`, `turn.rs`, `operands.rs` | the comparisons between the sides |
@@ -45,10 +53,12 @@
 
 mod bind;
 mod bound;
+mod casts;
 mod compare;
 mod display;
 mod end;
 mod evaluate;
+mod functions;
 mod linear;
 mod operands;
 mod overflow;
@@ -125,6 +135,19 @@ pub enum Expr {
         /// The pattern that the text has to match.
         pattern: String,
     },
+    /// `CASE WHEN condition THEN value ... ELSE otherwise END`.
+    Case {
+        /// At least one condition with its value. The first condition that holds decides.
+        branches: Vec<(Expr, Expr)>,
+        /// The value where no condition holds; without one, null.
+        otherwise: Option<Box<Expr>>,
+    },
+    /// `CAST(value AS type)`.
+    Cast(Box<Expr>, CastType),
+    /// `EXTRACT(part FROM time)`.
+    Extract(TimePart, Box<Expr>),
+    /// A function of values.
+    Call(Function, Vec<Expr>),
 }
 
 impl Expr {
@@ -144,7 +167,24 @@ impl Expr {
                 value.for_each_column(each);
                 items.iter().for_each(|x| x.for_each_column(each));
             }
-            Expr::Match { value, .. } => value.for_each_column(each),
+            Expr::Match { value, .. } | Expr::Cast(value, _) | Expr::Extract(_, value) => {
+                value.for_each_column(each);
+            }
+            Expr::Case { .. } | Expr::Call(..) => {
+                self.parts().into_iter().for_each(|x| x.for_each_column(each));
+            }
+        }
+    }
+
+    /// The parts of a `CASE` or a call.
+    fn parts(&self) -> Vec<&Expr> {
+        match self {
+            Expr::Case { branches, otherwise } => {
+                let branches = branches.iter().flat_map(|(condition, value)| [condition, value]);
+                branches.chain(otherwise.as_deref()).collect()
+            }
+            Expr::Call(_, arguments) => arguments.iter().collect(),
+            _ => Vec::new(),
         }
     }
 }
@@ -193,9 +233,107 @@ pub enum Language {
     /// `LIKE`: `%` is any text, `_` any character, and all else itself. The pattern is that of the
     /// whole text.
     Like,
+    /// `ILIKE`: as `LIKE`, whether letters are upper or lower case.
+    ILike,
     /// `REGEXP`: a regular expression, as the `regex` crate has them, that matches anywhere in the
     /// text.
     Regexp,
+}
+
+/// The type of a `CAST`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CastType {
+    /// `BOOLEAN`
+    Boolean,
+    /// `TINYINT`: `int8`
+    TinyInt,
+    /// `SMALLINT`: `int16`
+    SmallInt,
+    /// `INTEGER`: `int32`
+    Integer,
+    /// `BIGINT`: `int64`
+    BigInt,
+    /// `REAL`: `float32`
+    Real,
+    /// `DOUBLE`: `float64`
+    Double,
+    /// `DECIMAL(precision, scale)` of at most 38 digits
+    Decimal(u8, i8),
+    /// `VARCHAR`: text
+    Text,
+    /// `DATE`
+    Date,
+    /// `TIMESTAMP`, without a time zone: in nanoseconds if made of text
+    Timestamp,
+}
+
+/// A part of a date or a time that `EXTRACT` gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimePart {
+    /// `year`
+    Year,
+    /// `quarter`, from 1 to 4
+    Quarter,
+    /// `month`, from 1 to 12
+    Month,
+    /// `week` of the ISO year, from 1 to 53
+    Week,
+    /// `day` of the month
+    Day,
+    /// `dow`, the day of the week, 0 being Sunday
+    DayOfWeek,
+    /// `doy`, the day of the year
+    DayOfYear,
+    /// `hour`, from 0 to 23, in the time zone of the column
+    Hour,
+    /// `minute`, from 0 to 59
+    Minute,
+    /// `second`, from 0 to 59
+    Second,
+}
+
+/// A function of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// `coalesce(x, y, ...)`: the first value that is not null
+    Coalesce,
+    /// `lower(x)`
+    Lower,
+    /// `upper(x)`
+    Upper,
+    /// `length(x)`, in characters
+    Length,
+    /// `substr(x, start)` or `substr(x, start, length)`: characters, counted from 1
+    Substr,
+    /// `starts_with(x, y)`
+    StartsWith,
+    /// `ends_with(x, y)`
+    EndsWith,
+    /// `contains(x, y)`
+    Contains,
+    /// `floor(x)`
+    Floor,
+    /// `ceil(x)`
+    Ceil,
+    /// `round(x)` or `round(x, digits)`
+    Round,
+}
+
+impl Function {
+    /// Every function, with its name and the fewest and most values it takes.
+    const ALL: [(Function, &'static str, usize, usize); 11] = [
+        (Function::Coalesce, "coalesce", 1, 100),
+        (Function::Lower, "lower", 1, 1),
+        (Function::Upper, "upper", 1, 1),
+        (Function::Length, "length", 1, 1),
+        (Function::Substr, "substr", 2, 3),
+        (Function::StartsWith, "starts_with", 2, 2),
+        (Function::EndsWith, "ends_with", 2, 2),
+        (Function::Contains, "contains", 2, 2),
+        (Function::Floor, "floor", 1, 1),
+        (Function::Ceil, "ceil", 1, 1),
+        (Function::Round, "round", 1, 2),
+    ];
 }
 
 /// An operation on one value.

@@ -13,6 +13,8 @@ impl Bound {
             | Operation::Not(x)
             | Operation::IsNull(x)
             | Operation::IsNotNull(x)
+            | Operation::Extract(_, x)
+            | Operation::Round(_, x)
             | Operation::Match(x, _) => vec![x],
             Operation::Arithmetic(_, operands)
             | Operation::Divide(operands, _)
@@ -23,6 +25,11 @@ impl Bound {
             | Operation::Or(operands) => operands.iter().collect(),
             Operation::Between(operands) => operands.iter().collect(),
             Operation::In(value, items) => std::iter::once(&**value).chain(items).collect(),
+            Operation::Coalesce(values) | Operation::Call(_, values) => values.iter().collect(),
+            Operation::Case(branches, otherwise) => {
+                let branches = branches.iter().flat_map(|(condition, value)| [condition, value]);
+                branches.chain([&**otherwise]).collect()
+            }
         }
     }
 
@@ -35,6 +42,8 @@ impl Bound {
             | Operation::Not(x)
             | Operation::IsNull(x)
             | Operation::IsNotNull(x)
+            | Operation::Extract(_, x)
+            | Operation::Round(_, x)
             | Operation::Match(x, _) => vec![x],
             Operation::Arithmetic(_, operands)
             | Operation::Divide(operands, _)
@@ -45,6 +54,12 @@ impl Bound {
             | Operation::Or(operands) => operands.iter_mut().collect(),
             Operation::Between(operands) => operands.iter_mut().collect(),
             Operation::In(value, items) => std::iter::once(&mut **value).chain(items).collect(),
+            Operation::Coalesce(values) | Operation::Call(_, values) => values.iter_mut().collect(),
+            Operation::Case(branches, otherwise) => {
+                let branches =
+                    branches.iter_mut().flat_map(|(condition, value)| [condition, value]);
+                branches.chain([&mut **otherwise]).collect()
+            }
         }
     }
 

@@ -4,16 +4,20 @@ use arrow_array::timezone::Tz;
 use arrow_array::types::Date32Type;
 use arrow_cast::parse::{Parser as ParseValue, string_to_datetime};
 use sqlparser::ast::{
-    self, BinaryOperator, DataType, ExactNumberInfo, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, UnaryOperator, Value,
+    self, BinaryOperator, CastKind, CeilFloorKind, DataType, DateTimeField, ExactNumberInfo,
+    FunctionArg, FunctionArgExpr, FunctionArguments, Ident, UnaryOperator, Value,
 };
 use sqlparser::dialect::Dialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use super::{Arithmetic, Binary, Comparison, Expr, Language, Literal, Origin, Unary};
+use super::{
+    Arithmetic, Binary, CastType, Comparison, Expr, Function, Language, Literal, Origin, TimePart,
+    Unary,
+};
 use crate::columns::duration::parse_duration;
+use crate::columns::names::nearest;
 use crate::error::shown_up_to;
 use crate::{Error, Result, shown};
 
@@ -30,10 +34,11 @@ const MAX_NESTING: usize = 120;
 /// Reads a predicate over `left` and `right` columns.
 ///
 /// Columns are `left.price` or, with any other characters, `right."odd name"`. Supported are `+ - *
-/// / %`, `= != < <= > >=`, `AND`, `OR`, `NOT`, `abs(x)`, `IS [NOT] NULL`, `[NOT] BETWEEN`, `[NOT]
-/// IN (...)`, `[NOT] LIKE 'a%'`, `[NOT] REGEXP '^a+$'`, numbers, strings, `X'00ff'`, `TRUE`,
-/// `FALSE`, `NULL`, `DECIMAL '1.50'`, `DATE '2024-01-31'`, `TIMESTAMP '2024-01-31 12:00:00'` (with
-/// an offset for an instant) and `INTERVAL '1 hour 30 minutes'`.
+/// / %`, `= != < <= > >=`, `AND`, `OR`, `NOT`, `IS [NOT] NULL`, `[NOT] BETWEEN`, `[NOT] IN (...)`,
+/// `[NOT] LIKE 'a%'`, `ILIKE`, `[NOT] REGEXP '^a+$'`, `CASE`, `CAST(x AS type)`, `EXTRACT(hour FROM
+/// x)`, `abs(x)` and each [`Function`], numbers, strings, `X'00ff'`, `TRUE`, `FALSE`, `NULL`,
+/// `DECIMAL '1.50'`, `DATE '2024-01-31'`, `TIMESTAMP '2024-01-31 12:00:00'` (with an offset for an
+/// instant) and `INTERVAL '1 hour 30 minutes'`.
 ///
 /// # Errors
 ///
@@ -178,7 +183,13 @@ fn expression(tree: ast::Expr) -> Result<Expr, String> {
         ast::Expr::UnaryOp { op: UnaryOperator::Not, expr } => unary(Unary::Not, *expr),
         ast::Expr::IsNull(expr) => unary(Unary::IsNull, *expr),
         ast::Expr::IsNotNull(expr) => unary(Unary::IsNotNull, *expr),
-        ast::Expr::Function(function) => abs(function),
+        ast::Expr::Function(_)
+        | ast::Expr::Floor { .. }
+        | ast::Expr::Ceil { .. }
+        | ast::Expr::Substring { .. }
+        | ast::Expr::Case { .. }
+        | ast::Expr::Cast { .. }
+        | ast::Expr::Extract { .. } => called(tree),
         ast::Expr::BinaryOp { left, op, right } => {
             let operator = binary(&op)?;
             Ok(Expr::Binary(boxed(*left)?, operator, boxed(*right)?))
@@ -195,14 +206,69 @@ fn expression(tree: ast::Expr) -> Result<Expr, String> {
         ast::Expr::Like { negated, any: false, expr, pattern, escape_char: None } => {
             Ok(not_if(negated, matched(*expr, Language::Like, *pattern)?))
         }
+        ast::Expr::ILike { negated, any: false, expr, pattern, escape_char: None } => {
+            Ok(not_if(negated, matched(*expr, Language::ILike, *pattern)?))
+        }
         ast::Expr::RLike { negated, expr, pattern, .. } => {
             Ok(not_if(negated, matched(*expr, Language::Regexp, *pattern)?))
         }
-        other => Err(format!(
-            "`{}` is not supported; write comparisons, arithmetic, AND, OR, NOT, IS NULL, BETWEEN, \
-             IN, LIKE, REGEXP or abs(x)",
-            shown(&other.to_string())
-        )),
+        other => Err(unsupported(&other)),
+    }
+}
+
+#[cold]
+fn unsupported(tree: &ast::Expr) -> String {
+    format!(
+        "`{}` is not supported; write comparisons, arithmetic, AND, OR, NOT, IS NULL, BETWEEN, IN, \
+         LIKE, ILIKE, REGEXP, CASE, CAST, EXTRACT or functions: {}",
+        shown(&tree.to_string()),
+        functions().join(", ")
+    )
+}
+
+/// A function, `CASE` or `CAST`. Apart from [`expression`], whose frame is on the stack once for
+/// each level of the tree.
+#[inline(never)]
+fn called(tree: ast::Expr) -> Result<Expr, String> {
+    match tree {
+        ast::Expr::Function(function) => call(function),
+        ast::Expr::Floor {
+            expr,
+            field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime),
+        } => Ok(Expr::Call(Function::Floor, vec![expression(*expr)?])),
+        ast::Expr::Ceil {
+            expr,
+            field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime),
+        } => Ok(Expr::Call(Function::Ceil, vec![expression(*expr)?])),
+        ast::Expr::Substring { expr, substring_from: Some(start), substring_for, .. } => {
+            let parts = [Some(expr), Some(start), substring_for].into_iter().flatten();
+            let parts = parts.map(|part| expression(*part)).collect::<Result<_, _>>()?;
+            Ok(Expr::Call(Function::Substr, parts))
+        }
+        ast::Expr::Case { operand, conditions, else_result, .. } => {
+            let compared = operand.map(|operand| expression(*operand)).transpose()?;
+            let branches = conditions.into_iter().map(|branch| {
+                let condition = expression(branch.condition)?;
+                let condition = match &compared {
+                    Some(operand) => Expr::Binary(
+                        Box::new(operand.clone()),
+                        Binary::Compare(Comparison::Equal),
+                        Box::new(condition),
+                    ),
+                    None => condition,
+                };
+                Ok((condition, expression(branch.result)?))
+            });
+            Ok(Expr::Case {
+                branches: branches.collect::<Result<_, String>>()?,
+                otherwise: else_result.map(|value| boxed(*value)).transpose()?,
+            })
+        }
+        ast::Expr::Cast { kind: CastKind::Cast, expr, data_type, format: None } => {
+            Ok(Expr::Cast(boxed(*expr)?, cast_type(&data_type)?))
+        }
+        ast::Expr::Extract { field, expr, .. } => Ok(Expr::Extract(part(&field)?, boxed(*expr)?)),
+        other => Err(unsupported(&other)),
     }
 }
 
@@ -260,27 +326,113 @@ fn negated(operand: ast::Expr) -> Result<Expr, String> {
     unary(Unary::Negate, operand)
 }
 
-fn abs(function: Function) -> Result<Expr, String> {
-    let text = function.to_string();
-    let unsupported =
-        || format!("`{}` is not supported; the only function is abs(x)", shown(&text));
-    let FunctionArguments::List(mut list) = function.args else { return Err(unsupported()) };
-    let plain = list.duplicate_treatment.is_none()
-        && list.clauses.is_empty()
-        && function.over.is_none()
+/// The names of all functions.
+fn functions() -> Vec<&'static str> {
+    std::iter::once("abs").chain(Function::ALL.iter().map(|(_, name, ..)| *name)).collect()
+}
+
+fn call(function: ast::Function) -> Result<Expr, String> {
+    let name = function.name.to_string().to_ascii_lowercase();
+    let functions = functions();
+    if !functions.contains(&name.as_str()) {
+        let hint = nearest(&name, functions.iter().copied());
+        let hint = hint.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        let (name, functions) = (shown(&name), functions.join(", "));
+        return Err(format!("there is no function `{name}`; there are {functions}{hint}"));
+    }
+    let plain = function.over.is_none()
         && function.filter.is_none()
         && function.null_treatment.is_none()
         && function.within_group.is_empty();
-    match list.args.pop() {
-        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)))
-            if plain
-                && list.args.is_empty()
-                && function.name.to_string().eq_ignore_ascii_case("abs") =>
+    let not_plain = || format!("`{name}` takes values only; write {name}(left.x)");
+    let list = match function.args {
+        FunctionArguments::List(list)
+            if plain && list.duplicate_treatment.is_none() && list.clauses.is_empty() =>
         {
-            unary(Unary::Abs, argument)
+            list
         }
-        _ => Err(unsupported()),
+        _ => return Err(not_plain()),
+    };
+    let arguments = list.args.into_iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => expression(argument),
+        _ => Err(not_plain()),
+    });
+    let mut arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+    let found = Function::ALL.iter().find(|(_, known, ..)| *known == name);
+    let (least, most) = found.map_or((1, 1), |&(.., least, most)| (least, most));
+    if !(least..=most).contains(&arguments.len()) {
+        let takes = match (least, most) {
+            (1, 1) => "one value".to_owned(),
+            (least, most) if least == most => format!("{least} values"),
+            (least, most) if least + 1 == most => format!("{least} or {most} values"),
+            (least, most) => format!("{least} to {most} values"),
+        };
+        return Err(format!("`{name}` takes {takes}, got {}", arguments.len()));
     }
+    match found {
+        Some(&(function, ..)) => Ok(Expr::Call(function, arguments)),
+        None => Ok(Expr::Unary(Unary::Abs, Box::new(arguments.remove(0)))),
+    }
+}
+
+fn cast_type(data_type: &DataType) -> Result<CastType, String> {
+    Ok(match data_type {
+        DataType::Boolean | DataType::Bool => CastType::Boolean,
+        DataType::TinyInt(None) => CastType::TinyInt,
+        DataType::SmallInt(None) => CastType::SmallInt,
+        DataType::Int(None) | DataType::Integer(None) => CastType::Integer,
+        DataType::BigInt(None) => CastType::BigInt,
+        DataType::Real | DataType::Float(ExactNumberInfo::None) => CastType::Real,
+        DataType::Double(ExactNumberInfo::None) | DataType::DoublePrecision => CastType::Double,
+        DataType::Decimal(digits) | DataType::Numeric(digits) => match *digits {
+            ExactNumberInfo::PrecisionAndScale(precision @ 1..=38, scale)
+                if (0..=38).contains(&scale) && i128::from(scale) <= i128::from(precision) =>
+            {
+                CastType::Decimal(
+                    u8::try_from(precision).unwrap_or(38),
+                    i8::try_from(scale).unwrap_or(38),
+                )
+            }
+            ExactNumberInfo::Precision(precision @ 1..=38) => {
+                CastType::Decimal(u8::try_from(precision).unwrap_or(38), 0)
+            }
+            _ => {
+                return Err(format!(
+                    "`{data_type}` is not supported; write DECIMAL(18, 2), with at most 38 digits"
+                ));
+            }
+        },
+        DataType::Varchar(None) | DataType::Text | DataType::String(None) => CastType::Text,
+        DataType::Date => CastType::Date,
+        DataType::Timestamp(None, ast::TimezoneInfo::None) => CastType::Timestamp,
+        other => {
+            return Err(format!(
+                "a cast to `{other}` is not supported; write BOOLEAN, TINYINT, SMALLINT, INTEGER, \
+                 BIGINT, REAL, DOUBLE, DECIMAL(18, 2), VARCHAR, DATE or TIMESTAMP"
+            ));
+        }
+    })
+}
+
+fn part(field: &DateTimeField) -> Result<TimePart, String> {
+    Ok(match field {
+        DateTimeField::Year => TimePart::Year,
+        DateTimeField::Quarter => TimePart::Quarter,
+        DateTimeField::Month => TimePart::Month,
+        DateTimeField::Week(None) => TimePart::Week,
+        DateTimeField::Day => TimePart::Day,
+        DateTimeField::Dow => TimePart::DayOfWeek,
+        DateTimeField::Doy => TimePart::DayOfYear,
+        DateTimeField::Hour => TimePart::Hour,
+        DateTimeField::Minute => TimePart::Minute,
+        DateTimeField::Second => TimePart::Second,
+        other => {
+            return Err(format!(
+                "EXTRACT of `{other}` is not supported; write year, quarter, month, week, day, \
+                 dow, doy, hour, minute or second"
+            ));
+        }
+    })
 }
 
 fn binary(operator: &BinaryOperator) -> Result<Binary, String> {

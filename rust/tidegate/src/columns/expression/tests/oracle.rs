@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use proptest::prelude::*;
 
 use crate::columns::expression::{
-    Arithmetic, Binary, Comparison, Expr, Literal, Origin, Predicate, Unary,
+    Arithmetic, Binary, Comparison, Expr, Function, Literal, Origin, Predicate, Unary,
 };
 
 /// A value of one row. Times are in nanoseconds.
@@ -314,9 +314,22 @@ fn span(depth: u32) -> BoxedStrategy<Expr> {
     prop_oneof![leaf, between(&TIMES, false), between(&INSTANTS, true), sums, signed(inner)].boxed()
 }
 
+/// One of several values of one kind, by conditions that may fail, or the first that is there.
+fn chosen(value: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
+    let condition = (number(1), number(0))
+        .prop_map(|(l, r)| Expr::Binary(l.into(), Binary::Compare(Comparison::Less), r.into()));
+    let branches = proptest::collection::vec((condition, value.clone()), 1..3);
+    let case = (branches, proptest::option::of(value.clone())).prop_map(|(branches, otherwise)| {
+        Expr::Case { branches, otherwise: otherwise.map(Box::new) }
+    });
+    let values = proptest::collection::vec(value, 1..4);
+    prop_oneof![case, values.prop_map(|values| Expr::Call(Function::Coalesce, values))].boxed()
+}
+
 /// A comparison of values of one kind, or a ratio of spans.
-fn comparison(operand: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
+fn comparison(plain: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
     use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+    let operand = prop_oneof![5 => plain.clone(), 1 => chosen(plain)].boxed();
     let operator =
         proptest::sample::select(vec![Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual]);
     prop_oneof![
@@ -430,7 +443,26 @@ impl Row<'_> {
                     Some(false)
                 }))
             }
-            Expr::Match { .. } => unreachable!("not generated"),
+            Expr::Case { branches, otherwise } => {
+                for (condition, value) in branches {
+                    if self.truth(condition)? == Some(true) {
+                        return self.value(value);
+                    }
+                }
+                otherwise.as_ref().map_or(Ok(Null), |value| self.value(value))
+            }
+            Expr::Call(Function::Coalesce, values) => {
+                for value in values {
+                    match self.value(value)? {
+                        Null => {}
+                        found => return Ok(found),
+                    }
+                }
+                Ok(Null)
+            }
+            Expr::Match { .. } | Expr::Cast(..) | Expr::Extract(..) | Expr::Call(..) => {
+                unreachable!("not generated")
+            }
         }
     }
 
@@ -469,6 +501,10 @@ fn is_float(expr: &Expr) -> bool {
         Expr::Unary(Unary::Negate | Unary::Abs, x) => is_float(x),
         Expr::Binary(_, Binary::Arithmetic(Arithmetic::Divide), _) => true,
         Expr::Binary(l, Binary::Arithmetic(_), r) => is_float(l) || is_float(r),
+        Expr::Case { branches, otherwise } => {
+            branches.iter().map(|(_, value)| value).chain(otherwise.as_deref()).any(is_float)
+        }
+        Expr::Call(Function::Coalesce, values) => values.iter().any(is_float),
         _ => false,
     }
 }

@@ -423,6 +423,9 @@ fn longest_chains_fit_the_stack_of_a_thread() {
         format!("left.x = 1{}", " and left.x < 2".repeat(99)),
         format!("left.x + 1 = 2{}", " and left.x + 1 > 0".repeat(65)),
         format!("{} left.x = 1", "not ".repeat(100)),
+        format!("{}left.x{} = 1", "coalesce(".repeat(40), ", 2)".repeat(40)),
+        format!("coalesce(left.x{}) = 1", ", null".repeat(99)),
+        format!("case{} end = 1", " when left.x is null then left.x".repeat(40)),
     ];
     // Half of what Rust gives to its threads.
     let run = move || {
@@ -451,4 +454,263 @@ fn columns_are_those_that_are_read_each_once_in_schema_order() {
     assert!(other_type.is_bug(), "{other_type}");
     let other_length = predicate.evaluate(&[of(&[1]), of(&[1, 2])], &[of(&[1])], 1).unwrap_err();
     assert!(other_length.is_bug(), "{other_length}");
+}
+
+/// The values of `left.x` that are equal to `right.x` by a function of either, row by row.
+fn check_function(function: &str, given: ArrayRef, expected: ArrayRef) {
+    let (left, right) = (one_row(given), one_row(expected.clone()));
+    let text = format!("{function} = right.x or {function} is null and right.x is null");
+    let found = matches(&text, &left, &right);
+    assert_eq!(found, vec![true; expected.len()], "{function} of {:?}", left[0].1);
+}
+
+#[test]
+fn functions_of_text_see_characters_in_every_layout() {
+    let layouts = [
+        DataType::Utf8,
+        DataType::LargeUtf8,
+        DataType::Utf8View,
+        DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)),
+    ];
+    for layout in layouts {
+        let check = |function: &str, given: &[Option<&str>], expected: ArrayRef| {
+            check_function(function, cast(&text(given), &layout).unwrap(), expected);
+        };
+        let given = [Some("Épée"), Some(""), None, Some("aßc")];
+        check("lower(left.x)", &given, text(&[Some("épée"), Some(""), None, Some("aßc")]));
+        check("upper(left.x)", &given, text(&[Some("ÉPÉE"), Some(""), None, Some("ASSC")]));
+        check("length(left.x)", &given, int64(&[Some(4), Some(0), None, Some(3)]));
+        let parts = [
+            ("substr(left.x, 2)", ["pée", "", "ßc"]),
+            ("substr(left.x, 2, 2)", ["pé", "", "ßc"]),
+            ("substring(left.x from 2 for 1)", ["p", "", "ß"]),
+            ("substr(left.x, 0, 2)", ["É", "", "a"]),
+            ("substr(left.x, -5, 7)", ["É", "", "a"]),
+            ("substr(left.x, -5)", ["Épée", "", "aßc"]),
+            ("substr(left.x, 9)", ["", "", ""]),
+            ("substr(left.x, 1, 0)", ["", "", ""]),
+            ("substr(left.x, length(left.x))", ["e", "", "c"]),
+        ];
+        for (function, [first, second, last]) in parts {
+            check(function, &given, text(&[Some(first), Some(second), None, Some(last)]));
+        }
+        let left = one_row(cast(&text(&given), &layout).unwrap());
+        for (condition, expected) in [
+            ("starts_with(left.x, 'Ép')", [true, false, false, false]),
+            ("ends_with(left.x, '')", [true, true, false, true]),
+            ("contains(left.x, 'ß')", [false, false, false, true]),
+            ("starts_with(left.x, left.x)", [true, true, false, true]),
+            ("starts_with('aßcd', left.x)", [false, true, false, true]),
+            ("starts_with('ab', 'a')", [true, true, true, true]),
+            ("left.x ilike 'éP%'", [true, false, false, false]),
+            ("left.x not ilike '_SSC'", [true, true, false, true]),
+            ("lower(left.x) in ('épée', 'x')", [true, false, false, false]),
+            ("coalesce(left.x, 'none') = 'none'", [false, false, true, false]),
+            ("contains(left.x, null)", [false, false, false, false]),
+        ] {
+            assert_eq!(matches(condition, &left, &vec![]), expected, "{condition} of {layout}");
+        }
+    }
+}
+
+#[test]
+fn like_takes_lines_and_backslashes_as_characters() {
+    let left = one_row(text(&[Some("a\nb"), Some(r"a\b"), Some("a%b"), Some("a.b")]));
+    for (pattern, expected) in [
+        ("a%b", [true, true, true, true]),
+        ("a_b", [true, true, true, true]),
+        (r"a\b", [false, true, false, false]),
+        (r"a\%", [false, true, false, false]),
+        (r"a\_", [false, true, false, false]),
+        (r"%\", [false, false, false, false]),
+        ("a.b", [false, false, false, true]),
+        ("A.B", [false, false, false, false]),
+    ] {
+        assert_eq!(
+            matches(&format!("left.x like '{pattern}'"), &left, &vec![]),
+            expected,
+            "{pattern}"
+        );
+        let expected = expected.map(|like| like || pattern == "A.B");
+        let ilike = matches(&format!("left.x ilike '{pattern}'"), &left, &vec![]);
+        if pattern == "A.B" {
+            assert_eq!(ilike, [false, false, false, true], "{pattern}");
+        } else {
+            assert_eq!(ilike, expected, "{pattern}");
+        }
+    }
+}
+
+#[test]
+fn numbers_are_rounded_half_away_from_zero() {
+    let given = float64(&[2.5, -2.5, 0.125, -0.4, 1e300, f64::INFINITY]);
+    let cases = [
+        ("round(left.x)", [3.0, -3.0, 0.0, -0.0, 1e300, f64::INFINITY]),
+        ("round(left.x, 2)", [2.5, -2.5, 0.13, -0.4, 1e300, f64::INFINITY]),
+        ("floor(left.x)", [2.0, -3.0, 0.0, -1.0, 1e300, f64::INFINITY]),
+        ("ceil(left.x)", [3.0, -2.0, 1.0, -0.0, 1e300, f64::INFINITY]),
+    ];
+    for (function, expected) in cases {
+        check_function(function, given.clone(), float64(&expected));
+    }
+    let decimals = |values: &[Option<i128>], precision, scale| -> ArrayRef {
+        let values = Decimal128Array::from(values.to_vec());
+        Arc::new(values.with_precision_and_scale(precision, scale).unwrap())
+    };
+    let given = decimals(&[Some(995), Some(-995), Some(125), Some(-125), None], 3, 2);
+    for (function, expected) in [
+        ("round(left.x)", [10, -10, 1, -1]),
+        ("floor(left.x)", [9, -10, 1, -2]),
+        ("ceil(left.x)", [10, -9, 2, -1]),
+    ] {
+        let expected = expected.map(Some).into_iter().chain([None]).collect::<Vec<_>>();
+        check_function(function, given.clone(), decimals(&expected, 4, 0));
+    }
+    let expected = decimals(&[Some(100), Some(-100), Some(13), Some(-13), None], 4, 1);
+    check_function("round(left.x, 1)", given.clone(), expected);
+    check_function("round(left.x, 2)", given.clone(), given);
+    let largest = 10_i128.pow(38) - 1;
+    check_function(
+        "round(left.x)",
+        decimals(&[Some(largest), Some(-largest)], 38, 38),
+        decimals(&[Some(1), Some(-1)], 4, 0),
+    );
+    check_function("round(left.x)", int64(&[Some(i64::MAX)]), int64(&[Some(i64::MAX)]));
+}
+
+#[test]
+fn parts_of_times_are_those_of_the_zone_of_the_column() {
+    // 2024-12-30 is a Monday, in the first week of the ISO year 2025.
+    let time = timestamps(TimeUnit::Second, None, 1_735_599_296);
+    let parts = [
+        ("year", 2024),
+        ("quarter", 4),
+        ("month", 12),
+        ("week", 1),
+        ("day", 30),
+        ("dow", 1),
+        ("doy", 365),
+        ("hour", 22),
+        ("minute", 54),
+        ("second", 56),
+    ];
+    for (part, expected) in parts {
+        let function = format!("extract({part} from left.x)");
+        check_function(&function, time.clone(), int64(&[Some(expected)]));
+    }
+    let paris = timestamps(TimeUnit::Nanosecond, Some("Europe/Paris"), 1_735_599_296_000_000_000);
+    check_function("extract(hour from left.x)", paris, int64(&[Some(23)]));
+    let days: ArrayRef = Arc::new(Date32Array::from(vec![Some(20_087), None, Some(-1)]));
+    check_function("extract(dow from left.x)", days.clone(), int64(&[Some(1), None, Some(3)]));
+    check_function("extract(hour from left.x)", days, int64(&[Some(0), None, Some(0)]));
+    let noon: ArrayRef = Arc::new(Time32SecondArray::from(vec![43_261]));
+    check_function("extract(minute from left.x)", noon, int64(&[Some(1)]));
+}
+
+#[test]
+fn casts_are_exact_or_an_error() {
+    let cases: [(&str, ArrayRef, ArrayRef); 11] = [
+        ("cast(left.x as bigint)", text(&[Some("12"), None]), int64(&[Some(12), None])),
+        ("cast(left.x as double)", text(&[Some("1.5")]), float64(&[1.5])),
+        ("cast(left.x as integer)", float64(&[-1.9]), int64(&[Some(-1)])),
+        ("cast(left.x as varchar)", int64(&[Some(-7)]), text(&[Some("-7")])),
+        ("cast(left.x as double)", int64(&[Some(3)]), float64(&[3.0])),
+        ("cast(left.x as decimal(5, 1))", float64(&[2.25]), float64(&[2.3])),
+        (
+            "cast(left.x as boolean)",
+            text(&[Some("true")]),
+            Arc::new(BooleanArray::from(vec![true])),
+        ),
+        ("cast(left.x as date)", text(&[Some("1970-01-03")]), Arc::new(Date32Array::from(vec![2]))),
+        (
+            "cast(left.x as date)",
+            timestamps(TimeUnit::Second, None, -1),
+            Arc::new(Date32Array::from(vec![-1])),
+        ),
+        (
+            "cast(left.x as timestamp)",
+            text(&[Some("1970-01-01 00:00:01.5")]),
+            timestamps(TimeUnit::Millisecond, None, 1500),
+        ),
+        (
+            "cast(left.x as timestamp)",
+            Arc::new(Date32Array::from(vec![1])),
+            timestamps(TimeUnit::Second, None, 86_400),
+        ),
+    ];
+    for (function, given, expected) in cases {
+        check_function(function, given, expected);
+    }
+    for (condition, column) in [
+        ("CAST(left.x AS BIGINT) = 1", text(&[Some("one")])),
+        ("CAST(left.x AS TINYINT) = 1", int64(&[Some(128)])),
+        ("CAST(left.x AS BIGINT) = 1", float64(&[1e19])),
+        ("CAST(left.x AS DECIMAL(2, 1)) = 1", int64(&[Some(10)])),
+        ("CAST(left.x AS DATE) = DATE '2024-01-01'", text(&[Some("2024-02-30")])),
+        ("substr('abc', 1, left.x) = 'a'", int64(&[Some(-1)])),
+    ] {
+        let error = evaluate(condition, &one_row(column), &vec![]).unwrap_err();
+        assert!(error.is_data(), "{condition}: {error:?}");
+        let function = condition.split(" = ").next().unwrap();
+        assert!(error.message().contains(&format!("where `{function}`")), "{condition}: {error}");
+    }
+}
+
+#[test]
+fn values_of_case_and_coalesce_are_evaluated_where_they_are_taken() {
+    let left = one_row(int64(&[Some(0), Some(1), Some(2), None]));
+    for (condition, expected) in [
+        ("case when left.x = 0 then 7 else 14 % left.x end = 7", [true, false, false, false]),
+        ("case when left.x > 0 then 14 % left.x end = 0", [false, true, true, false]),
+        ("case left.x when 0 then 'a' when 1 then 'b' end is null", [false, false, true, true]),
+        ("case when null then 1 else 2 end = 2", [true, true, true, true]),
+        ("case when left.x is null then null end is null", [true, true, true, true]),
+        ("coalesce(left.x, 5) = 5", [false, false, false, true]),
+        ("coalesce(null, left.x, 14 % 0) is null", [false, false, false, false]),
+        ("case when left.x = 1 then left.x = 1 else false end", [false, true, false, false]),
+        (
+            "coalesce(case when left.x = 2 then null else 2.5 end, left.x) = 2",
+            [false, false, true, false],
+        ),
+    ] {
+        let found = evaluate(condition, &left, &vec![]);
+        // Only its last row takes the value that cannot be computed.
+        if condition.contains("14 % 0") {
+            assert!(found.is_err_and(|error| error.is_data()), "{condition}");
+        } else {
+            assert_eq!(found.unwrap(), expected, "{condition}");
+        }
+    }
+}
+
+#[test]
+fn functions_of_other_types_are_a_schema_error_that_says_what_was_expected() {
+    for (condition, column, reason) in [
+        ("lower(left.x) = 'a'", int64(&[None]), "expected text, but `left.x` is Int64"),
+        (
+            "substr(left.x, 1.5) = 'a'",
+            text(&[None]),
+            "expected a whole number, but `1.5` is Float64",
+        ),
+        ("floor(left.x) = 1", text(&[None]), "expected a number of at most 38 digits"),
+        ("round(left.x, left.x) = 1", float64(&[]), "expected a number of digits from 0 to 15"),
+        ("round(left.x, 16) = 1", float64(&[]), "expected a number of digits from 0 to 15"),
+        ("extract(hour from left.x) = 1", int64(&[None]), "a time that has the part hour"),
+        ("coalesce(left.x, 'a') = 'a'", int64(&[None]), "cannot compare"),
+        ("case when left.x then 1 end = 1", int64(&[None]), "expected a condition"),
+        (
+            "cast(left.x as bigint) = 1",
+            timestamps(TimeUnit::Second, None, 0),
+            "cannot be cast to BIGINT; subtract times",
+        ),
+        (
+            "cast(left.x as date) = null",
+            timestamps(TimeUnit::Second, Some("UTC"), 0),
+            "cannot be cast to DATE; its date depends on a time zone",
+        ),
+    ] {
+        let error = evaluate(condition, &one_row(column), &vec![]).expect_err(condition);
+        assert!(error.is_schema(), "{condition}: {error:?}");
+        assert!(error.message().contains(reason), "{condition}: {error}");
+    }
 }

@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use crate::columns::expression::{
-    Arithmetic, Binary, Comparison, Expr, Language, Literal, Origin, Unary, parse_row_sql,
-    parse_sql,
+    Arithmetic, Binary, CastType, Comparison, Expr, Function, Language, Literal, Origin, TimePart,
+    Unary, parse_row_sql, parse_sql,
 };
 
 fn literal() -> impl Strategy<Value = Literal> {
@@ -55,9 +55,55 @@ fn binary() -> impl Strategy<Value = Binary> {
     ]
 }
 
+/// A `CASE`.
+fn chosen(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Expr> {
+    let branches = proptest::collection::vec((inner.clone(), inner.clone()), 1..3);
+    (branches, proptest::option::of(inner)).prop_map(|(branches, otherwise)| Expr::Case {
+        branches,
+        otherwise: otherwise.map(Box::new),
+    })
+}
+
+/// A function, a cast or a part of a time.
+fn called(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Expr> {
+    use CastType::{
+        BigInt, Boolean, Date, Decimal, Double, Integer, Real, SmallInt, Text, Timestamp, TinyInt,
+    };
+    let types = vec![
+        Boolean,
+        TinyInt,
+        SmallInt,
+        Integer,
+        BigInt,
+        Real,
+        Double,
+        Decimal(38, 0),
+        Decimal(5, 5),
+        Text,
+        Date,
+        Timestamp,
+    ];
+    use TimePart::{Day, DayOfWeek, DayOfYear, Hour, Minute, Month, Quarter, Second, Week, Year};
+    let parts = vec![Year, Quarter, Month, Week, Day, DayOfWeek, DayOfYear, Hour, Minute, Second];
+    let arguments = proptest::collection::vec(inner.clone(), 3);
+    prop_oneof![
+        (proptest::sample::select(&Function::ALL[..]), arguments).prop_map(
+            |((function, _, least, most), mut arguments)| {
+                arguments.truncate(most.min(3).max(least));
+                Expr::Call(function, arguments)
+            }
+        ),
+        (inner.clone(), proptest::sample::select(types))
+            .prop_map(|(x, to)| Expr::Cast(x.into(), to)),
+        (proptest::sample::select(parts), inner)
+            .prop_map(|(part, x)| Expr::Extract(part, x.into())),
+    ]
+}
+
 fn expr() -> impl Strategy<Value = Expr> {
     let leaf = prop_oneof![column(), literal().prop_map(Expr::Literal)];
     leaf.prop_recursive(6, 40, 4, |inner| {
+        let inner = inner.boxed();
         use Unary::{Abs, IsNotNull, IsNull, Negate, Not};
         let unary = proptest::sample::select(vec![Negate, Not, Abs, IsNull, IsNotNull]);
         prop_oneof![
@@ -72,9 +118,11 @@ fn expr() -> impl Strategy<Value = Expr> {
             }),
             (inner.clone(), proptest::collection::vec(inner.clone(), 1..4))
                 .prop_map(|(value, items)| Expr::In { value: value.into(), items }),
+            chosen(inner.clone()),
+            called(inner.clone()),
             (
                 inner,
-                proptest::sample::select(vec![Language::Like, Language::Regexp]),
+                proptest::sample::select(vec![Language::Like, Language::ILike, Language::Regexp]),
                 "[a%_'.*]{0,4}"
             )
                 .prop_map(|(value, language, pattern)| Expr::Match {
@@ -183,11 +231,18 @@ fn text_that_is_not_understood_is_an_argument_error_that_says_why() {
         ("left.a LIKE left.b", "the pattern `left.b` is not supported; expected text in quotes"),
         ("left.a LIKE 'x%' ESCAPE '!'", "is not supported"),
         ("left.a IN (SELECT 1)", "is not supported"),
-        ("CASE WHEN left.a THEN 1 END = 1", "is not supported"),
-        ("CAST(left.a AS INT) = 1", "is not supported"),
-        ("sqrt(left.a) = 1", "the only function is abs(x)"),
-        ("abs(left.a, 2) = 1", "the only function is abs(x)"),
-        ("abs(DISTINCT left.a) = 1", "the only function is abs(x)"),
+        ("TRY_CAST(left.a AS INT) = 1", "is not supported"),
+        ("CAST(left.a AS JSON) = 1", "a cast to `JSON` is not supported; write BOOLEAN"),
+        ("CAST(left.a AS DECIMAL(39, 0)) = 1", "with at most 38 digits"),
+        ("CAST(left.a AS DECIMAL) = 1", "write DECIMAL(18, 2)"),
+        ("EXTRACT(century FROM left.a) = 1", "write year, quarter, month"),
+        ("sqrt(left.a) = 1", "there is no function `sqrt`; there are abs, coalesce, lower"),
+        ("lowr(left.a) = 'x'", "did you mean lower?"),
+        ("abs(left.a, 2) = 1", "`abs` takes one value, got 2"),
+        ("substr(left.a) = 'x'", "is not supported"),
+        ("round(left.a, 1, 2) = 1", "`round` takes 1 or 2 values, got 3"),
+        ("coalesce() = 1", "`coalesce` takes 1 to 100 values, got 0"),
+        ("abs(DISTINCT left.a) = 1", "`abs` takes values only; write abs(left.x)"),
         ("left.a IS TRUE", "is not supported"),
         ("left.a = ?", "is not supported"),
         ("left.a = 18446744073709551616", "fits neither int64 nor uint64; write DECIMAL"),
