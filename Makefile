@@ -24,7 +24,7 @@ DEVELOP := $(VENV)/.develop
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo quick test loom aarch64 stress fuzz campaign check audit format bench claims wheel clean
+.PHONY: help install demo quick test loom aarch64 stress fuzz campaign check audit format site bench claims wheel clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ format: $(VENV)/.tools ## Format all Rust and Python files.
 	cargo fmt --all
 	ruff format .
 
+site: $(VENV)/.tools ## Build the site in site/ from docs/; a link that leads nowhere is an error.
+	$(SCRIPTS)/site.sh
+
 bench: $(RELEASE) ## Run a workload against its peers: make bench W=1 ARGS="--rows 1000000 --keys 1000".
 	$(SCRIPTS)/bench.sh $(W) $(ARGS)
 
@@ -86,14 +89,14 @@ wheel: $(VENV)/.tools ## Build the wheel that is published, in dist/, and try it
 	$(SCRIPTS)/try_wheel.sh dist/*.whl
 
 clean: ## Remove everything that was built.
-	rm -rf $(VENV) target dist python/tidegate/_tidegate.*so
+	rm -rf $(VENV) target dist site .cache python/tidegate/_tidegate.*so
 
 $(VENV)/.pip:
 	$(SCRIPTS)/environment.sh $(PYTHON) $(VENV)
 	touch $@
 
 $(VENV)/.tools: $(VENV)/.pip pyproject.toml
-	pip install --group build --group check --group test
+	pip install --group build --group check --group docs --group test
 	touch $@
 
 $(RELEASE): $(VENV)/.pip $(SOURCES)

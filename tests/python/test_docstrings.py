@@ -37,7 +37,7 @@ def docstrings(path: Path) -> Iterator[tuple[str, str]]:
 
 def pages() -> dict[str, Path]:
     """README.md and the pages of the manual, by their paths in the repository."""
-    paths = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return {path.relative_to(ROOT).as_posix(): path for path in paths}
 
 
@@ -104,6 +104,7 @@ def names_in(file: str) -> dict[str, object]:
         "README.md:examples",
         "docs/joins.md:examples",
         "docs/live.md:examples",
+        "docs/papers/ppoij.md:examples",
     ],
 )
 def test_the_example_was_found(place):

@@ -74,7 +74,7 @@ def test_the_index_has_links_of_the_project(monkeypatch, tmp_path):
 
 def prose() -> list[Path]:
     """The pages of the repository, not of what was installed or built in it."""
-    beside = ["docs", "benches", "tests", "python/examples", ".github", "rust/*/src/**"]
+    beside = ["docs/**", "benches", "tests", "python/examples", ".github", "rust/*/src/**"]
     return [*ROOT.glob("*.md"), *(path for at in beside for path in ROOT.glob(f"{at}/*.md"))]
 
 
