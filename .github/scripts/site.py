@@ -8,30 +8,43 @@ no address of a repository, and every link of it can be followed without a netwo
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]*)?\)")
 BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-SHOWN = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
+PROMPTS = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
+# How a frame's table looks; on the site, it looks as others do.
+STYLE = re.compile(r"<style scoped>.*?</style>\n*|(?<=<table) [^>]*", re.DOTALL)
 COPIED = {".csv", ".png", ".svg"}
 DOCS = Path("docs")
 
 
+def shown(cell: dict[str, Any]) -> str:
+    """A cell of a notebook as Markdown: its text, or its code with the outputs."""
+    source = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        return source
+    parts = [f"```python\n{source}\n```"]
+    for output in cell["outputs"]:
+        data = output.get("data", {"text/plain": output.get("text")})
+        if "text/html" in data:
+            parts.append(STYLE.sub("", "".join(data["text/html"])))
+        else:
+            parts.append(f"```text\n{''.join(data['text/plain']).rstrip()}\n```")
+    return "\n\n".join(parts)
+
+
 def read(path: Path) -> str:
     """A page as Markdown; a notebook with its outputs, and code as a block."""
-    if path.suffix == ".ipynb":
-        from nbconvert import MarkdownExporter  # noqa: PLC0415 - only where a notebook is read
-
-        text, resources = MarkdownExporter().from_filename(path)
-        if resources["outputs"]:
-            message = f"{path} has outputs that are neither text nor HTML: print or display them"
-            raise ValueError(message)
-        return re.sub(r"<style scoped>.*?</style>\n*", "", text, flags=re.DOTALL)
     text = path.read_text("utf-8")
+    if path.suffix == ".ipynb":
+        return "\n\n".join(map(shown, json.loads(text)["cells"])) + "\n"
     if path.suffix == ".md":
         return text
     return f"# {path.as_posix()}\n\n```{path.suffix.lstrip('.')}\n{text.rstrip()}\n```\n"
@@ -96,7 +109,7 @@ def pages() -> dict[Path, str | None]:
         text = read(page)
         if page.suffix in {".md", ".ipynb"}:
             text = outside_of_blocks(text, LINK, link)
-        found[page] = SHOWN.sub("```pycon\n", text)
+        found[page] = PROMPTS.sub("```pycon\n", text)
     return found
 
 

@@ -19,7 +19,7 @@ import tidegate
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 CONFIG = (ROOT / "zensical.toml").read_text("utf-8")
-NEEDED = ("black", "mkdocstrings_handlers", "nbconvert", "zensical")
+NEEDED = ("black", "mkdocstrings_handlers", "zensical")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # What a browser fetches by itself; a reader follows other links, or does not.
 FETCHED = re.compile(r'<(?:script|img|iframe|source|link)\b[^>]*?\b(?:src|href)="?([^" >]+)')

@@ -1,0 +1,62 @@
+"""Each notebook runs, and its outputs are those that it was saved with."""
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NOTEBOOKS = Path(__file__).parents[2] / "docs" / "notebooks"
+# A process of its own: a kernel's client warns about much that is not ours.
+EXECUTE = """
+import sys
+import nbformat
+from nbclient import NotebookClient
+notebook = nbformat.read(sys.argv[1], as_version=4)
+NotebookClient(notebook, timeout=120).execute()
+print(nbformat.writes(notebook))
+"""
+
+
+def outputs(notebook: dict) -> list[tuple[str, list[str]]]:
+    """The source of each cell of code, with what it shows as text."""
+    found = []
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            shown = [out.get("text") or out["data"]["text/plain"] for out in cell["outputs"]]
+            found.append(("".join(cell["source"]), ["".join(text) for text in shown]))
+    return found
+
+
+def test_the_notebooks_are_these():
+    index = (NOTEBOOKS / "index.md").read_text("utf-8")
+    names = {path.name for path in NOTEBOOKS.glob("*.ipynb")}
+    assert names == {*re.findall(r"\]\((\w+\.ipynb)\)", index)}
+    assert len(names) == 4
+
+
+def test_data_of_the_notebooks_are_small_and_named():
+    told = (NOTEBOOKS / "data" / "README.md").read_text("utf-8")
+    files = {*(NOTEBOOKS / "data").iterdir()} - {NOTEBOOKS / "data" / "README.md"}
+    assert files
+    assert [file.name for file in files if f"| `{file.name}` |" not in told] == []
+    assert [file.name for file in files if file.stat().st_size > 300_000] == []
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_shows_what_it_was_saved_with(path):
+    missing = [name for name in ("ipykernel", "nbclient") if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"no {', '.join(missing)}: pip install --group docs")
+    if "duckdb" in path.read_text("utf-8"):
+        pytest.importorskip("duckdb")
+        pytest.importorskip("polars")
+    saved = outputs(json.loads(path.read_text("utf-8")))
+    assert sum(len(shown) for _, shown in saved) > 5
+    command = [sys.executable, "-c", EXECUTE, path.name]
+    done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert outputs(json.loads(done.stdout)) == saved
