@@ -39,9 +39,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 SLOW = re.compile(
     r"test_(spark.*|cli_(follow.*|killed|merge|state)|files|growing.*|interrupt.*|linear_time"
-    r"|memory_limit|out_of_memory|peers|real_data|.*_real_data|snapshot_damage|any_state_bytes)"
+    r"|memory_limit|out_of_memory|peers|real_data|.*_real_data|snapshot_damage|any_state_bytes"
+    r"|notebooks|site)"
 )
-"""The files that `make quick` leaves out: Spark, other processes, signals, limits, real data."""
+"""The files that `make quick` leaves out: Spark, other processes, signals, limits, real data, the site."""
 
 
 CLUSTER = "test_spark_cluster"
