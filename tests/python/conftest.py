@@ -42,7 +42,7 @@ SLOW = re.compile(
     r"|memory_limit|out_of_memory|peers|real_data|.*_real_data|snapshot_damage|any_state_bytes"
     r"|notebooks|site)"
 )
-"""The files that `make quick` leaves out: Spark, other processes, signals, limits, real data, the site."""
+"""The files that `make quick` leaves out: Spark, processes, signals, limits, real data, site."""
 
 
 CLUSTER = "test_spark_cluster"
