@@ -50,6 +50,7 @@ from tidegate import agg
 from tidegate._explain import explain
 from tidegate._functions import (
     aggregate,
+    aggregate_batches,
     asof_join,
     asof_join_batches,
     band_join,
@@ -111,6 +112,7 @@ __all__ = [
     "__version__",
     "agg",
     "aggregate",
+    "aggregate_batches",
     "asof_join",
     "asof_join_batches",
     "band_join",

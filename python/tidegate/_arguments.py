@@ -47,6 +47,8 @@ SAME = {
     "batch_size": "batch_rows",
     "chunk_size": "batch_rows",
     "limit": "max_rows",
+    "max_memory": "memory_limit",
+    "memory_budget": "memory_limit",
 }
 # How long a value may be in a message.
 SHOWN = 60

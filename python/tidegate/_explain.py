@@ -26,6 +26,7 @@ def _of_plan(
 
 _PLANNERS: dict[object, Callable[..., str]] = {
     _tidegate.aggregate: _of_plan(_tidegate.plan_aggregate),
+    _tidegate.aggregate_batches: _of_plan(_tidegate.plan_aggregate),
     _tidegate.asof_join: _of_plan(_tidegate.plan_asof_join),
     _tidegate.asof_join_batches: _of_plan(_tidegate.plan_asof_join),
     _tidegate.AsofJoin: _of_operator(_tidegate.AsofJoin),
@@ -55,7 +56,8 @@ def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object)
         function: `tidegate.interval_join`, `tidegate.asof_join`, `tidegate.band_join`,
             `tidegate.overlap_join`, `tidegate.window_join`, these with `_batches`,
             `tidegate.IntervalJoin`, `tidegate.AsofJoin`, `tidegate.BandJoin`,
-            `tidegate.WindowJoin`, `tidegate.aggregate`, `tidegate.Aggregate` or `tidegate.Merge`.
+            `tidegate.WindowJoin`, `tidegate.aggregate`, `tidegate.aggregate_batches`,
+            `tidegate.Aggregate` or `tidegate.Merge`.
         *inputs: The inputs of the function: the left and the right input of a join, or the streams
             of an aggregation. For a class, schemas or data that has them.
         **arguments: The other arguments of the function.

@@ -4,6 +4,7 @@ from tidegate import _tidegate
 from tidegate._arguments import told
 
 aggregate = told(_tidegate.aggregate)
+aggregate_batches = told(_tidegate.aggregate_batches)
 asof_join = told(_tidegate.asof_join)
 asof_join_batches = told(_tidegate.asof_join_batches)
 band_join = told(_tidegate.band_join)

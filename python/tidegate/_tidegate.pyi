@@ -39,6 +39,7 @@ from tidegate.types import (
     AsofHow,
     BandAlgorithm,
     Bound,
+    Bytes,
     Closed,
     ClosedEnds,
     End,
@@ -80,6 +81,7 @@ __all__ = [
     "WindowJoin",
     "__version__",
     "aggregate",
+    "aggregate_batches",
     "asof_join",
     "asof_join_batches",
     "band_join",
@@ -595,7 +597,7 @@ class Operator(Generic[_StatsT_co]):
         """
 
     @memory_limit.setter
-    def memory_limit(self, limit: int | None) -> None: ...
+    def memory_limit(self, limit: Bytes | None) -> None: ...
     def poll(self) -> pa.RecordBatch | None:
         """Hand out the next results that are final, if there are any.
 
@@ -925,7 +927,7 @@ class Merge(Operator[_OperatorStats]):
         on: str = "ts",
         sources: int | None = None,
         lateness: Bound = None,
-        memory_limit: int | None = None,
+        memory_limit: Bytes | None = None,
         threads: int | None = None,
     ) -> Self: ...
 
@@ -1103,7 +1105,7 @@ class AsofJoin(StreamJoin):
         sources: tuple[int, int] | None = None,
         lateness: Bound | tuple[Bound, Bound] = None,
         threads: int | None = None,
-        memory_limit: int | None = None,
+        memory_limit: Bytes | None = None,
         ordered: bool = True,
         pin: bool = True,
     ) -> Self: ...
@@ -1296,7 +1298,7 @@ class IntervalJoin(StreamJoin):
         lateness: Bound | tuple[Bound, Bound] = None,
         parallelism: Parallelism = "auto",
         threads: int | None = None,
-        memory_limit: int | None = None,
+        memory_limit: Bytes | None = None,
         ordered: bool = True,
         pin: bool = True,
     ) -> Self: ...
@@ -1435,7 +1437,7 @@ class Aggregate(Operator[_AggregateStats]):
         lateness: Bound = None,
         algorithm: Algorithm = "auto",
         threads: int | None = None,
-        memory_limit: int | None = None,
+        memory_limit: Bytes | None = None,
     ) -> Self: ...
 
 @final
@@ -1576,7 +1578,7 @@ class WindowJoin(StreamJoin):
         lateness: Bound | tuple[Bound, Bound] = None,
         algorithm: WindowAlgorithm = "auto",
         threads: int | None = None,
-        memory_limit: int | None = None,
+        memory_limit: Bytes | None = None,
         ordered: bool = True,
         pin: bool = True,
     ) -> Self: ...
@@ -1715,7 +1717,7 @@ class BandJoin(StreamJoin):
         lateness: Bound | tuple[Bound, Bound] = None,
         algorithm: BandAlgorithm = "auto",
         threads: int | None = None,
-        memory_limit: int | None = None,
+        memory_limit: Bytes | None = None,
         ordered: bool = True,
         pin: bool = True,
     ) -> Self: ...
@@ -1746,6 +1748,8 @@ def asof_join(
     columns: Sequence[str] | None = None,
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
     """Pair each left row with the right row of its key that is nearest in time.
 
@@ -1803,6 +1807,14 @@ def asof_join(
             all.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". The result may have half of it. Inputs may then be
+            larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
 
     Returns:
         The left columns, then the right ones; a key column of one name on both sides comes once.
@@ -1846,6 +1858,8 @@ def asof_join_batches(
     columns: Sequence[str] | None = None,
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
     """Pair each left row with the right row of its key that is nearest in time, batch by batch.
@@ -1893,6 +1907,13 @@ def asof_join_batches(
             all.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". Inputs may then be larger than memory, and are joined in
+            time order, as if they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
         batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
 
     Returns:
@@ -1934,6 +1955,8 @@ def band_join(
     algorithm: BandAlgorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
     """Pair the rows of two inputs whose values are close.
 
@@ -2016,6 +2039,14 @@ def band_join(
             thousand pairs to be checked.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". The result may have half of it. Inputs may then be
+            larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
 
     Returns:
         The left columns, then the right ones; a key column of one name on both sides comes once.
@@ -2066,6 +2097,8 @@ def band_join_batches(
     algorithm: BandAlgorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
     """Pair the rows of two inputs whose values are close, batch by batch.
@@ -2131,6 +2164,13 @@ def band_join_batches(
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". Inputs may then be larger than memory, and are joined in
+            time order, as if they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
         batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
 
     Returns:
@@ -2169,6 +2209,8 @@ def interval_join(
     columns: Sequence[str] | None = None,
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
     """Pair the rows of two inputs that share a key and are close in time.
 
@@ -2252,6 +2294,14 @@ def interval_join(
             columns are not made. None takes all.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". The result may have half of it. Inputs may then be
+            larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
 
     Returns:
         The left columns, then the right ones; a key column of one name on both sides comes once.
@@ -2299,6 +2349,8 @@ def interval_join_batches(
     columns: Sequence[str] | None = None,
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
     """Pair the rows of two inputs that share a key and are close in time, batch by batch.
@@ -2366,6 +2418,13 @@ def interval_join_batches(
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". Inputs may then be larger than memory, and are joined in
+            time order, as if they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
         batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
 
     Returns:
@@ -2408,6 +2467,8 @@ def overlap_join(
     columns: Sequence[str] | None = None,
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
     """Pair the rows of two inputs whose intervals overlap.
 
@@ -2489,6 +2550,14 @@ def overlap_join(
             columns are not made. None takes all.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". The result may have half of it. Inputs may then be
+            larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
 
     Returns:
         The left columns, then the right ones; a key column of one name on both sides comes once.
@@ -2529,6 +2598,8 @@ def overlap_join_batches(
     columns: Sequence[str] | None = None,
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
     """Pair the rows of two inputs whose intervals overlap, batch by batch.
@@ -2579,6 +2650,13 @@ def overlap_join_batches(
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". Inputs may then be larger than memory, and are joined in
+            time order, as if they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
         batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
 
     Returns:
@@ -2751,6 +2829,8 @@ def plan_asof_join(
     columns: Sequence[str] | None = None,
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> JoinPlan:
     """Plan `asof_join`, for `tidegate.explain` and the command."""
@@ -2772,6 +2852,8 @@ def plan_band_join(
     algorithm: BandAlgorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> JoinPlan:
     """Plan `band_join`, for `tidegate.explain`, the Spark form and the command."""
@@ -2793,6 +2875,8 @@ def plan_interval_join(
     columns: Sequence[str] | None = None,
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> JoinPlan:
     """Plan `interval_join`, for `tidegate.explain`, the Spark form and the command."""
@@ -2812,6 +2896,8 @@ def plan_overlap_join(
     columns: Sequence[str] | None = None,
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> JoinPlan:
     """Plan `overlap_join`, for `tidegate.explain` and the command."""
@@ -2831,6 +2917,8 @@ def window_join(
     algorithm: WindowAlgorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
     """Pair the rows of two inputs that are in each other's sliding windows.
 
@@ -2906,6 +2994,14 @@ def window_join(
             They hold eight bytes a pair, and compare keys like other numbers.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". The result may have half of it. Inputs may then be
+            larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
 
     Returns:
         The left columns, then the right ones; a key column of one name on both sides comes once.
@@ -2946,6 +3042,8 @@ def window_join_batches(
     algorithm: WindowAlgorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
     """Pair the rows of two inputs that are in each other's sliding windows, batch by batch.
@@ -3001,6 +3099,13 @@ def window_join_batches(
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". Inputs may then be larger than memory, and are joined in
+            time order, as if they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
         batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
 
     Returns:
@@ -3038,6 +3143,8 @@ def plan_window_join(
     algorithm: WindowAlgorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> JoinPlan:
     """Plan `window_join`, for `tidegate.explain`, the Spark form and the command."""
@@ -3056,6 +3163,8 @@ def aggregate(
     algorithm: Algorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound = None,
 ) -> pa.Table:
     """Aggregate the rows of one or many inputs by key over windows of time.
 
@@ -3110,6 +3219,12 @@ def aggregate(
             algorithm of their own.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the streams hold already:
+            bytes, or a text such as "2GB". The result may have half of it. Streams may then be
+            larger than memory. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of a stream may be out of time order, in the
+            forms of a duration. A row that is further out of order is an `OrderError`. With None, a
+            stream that is not known to be in order is sorted in temporary files.
 
     Returns:
         `window_start` and `window_end` (int64 for integers, date32 for dates, else a timestamp in
@@ -3141,6 +3256,100 @@ def aggregate(
         The work is proportional to rows and results, however many windows a row is in. Memory: the
         inputs, 8 bytes a row, and 4 to 24 bytes for each function, slice and key. Sessions take
         O(n log n) time and 56 bytes a row.
+    """
+
+def aggregate_batches(
+    streams: Streams,
+    *,
+    on: str,
+    size: Length | None = None,
+    advance: Length | None = None,
+    offset: Length | None = None,
+    session: Length | None = None,
+    by: str | Sequence[str] | None = None,
+    aggs: Mapping[str, agg.Aggregate],
+    where: Expr | str | None = None,
+    algorithm: Algorithm = "auto",
+    threads: int | None = None,
+    max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound = None,
+) -> BatchReader[dict[str, int]]:
+    """Aggregate the rows of one or many inputs by key over windows of time, batch by batch.
+
+    A row is in every window `[k * advance + offset, k * advance + offset + size)`, k being any
+    integer, that holds its time. With `session` instead of `size`, windows are those of a key: from
+    a row up to `session` after the last row that falls in the window. The result has a row for each
+    window and key that has rows.
+
+    With `memory_limit`, streams and result may be larger than memory: a window comes once no row
+    can come that falls in it, and its state goes. Without, the result is made before the call
+    returns.
+
+    Example:
+        >>> reader = tg.aggregate_batches(
+        ...     trades, on="ts", size=20, aggs={"n": tg.agg.count()}, memory_limit="64MB"
+        ... )
+        >>> [row for batch in reader for row in batch.to_pylist()]
+        [{'window_start': 0, 'window_end': 20, 'n': 1}, {'window_start': 20, ...}]
+
+    Args:
+        streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
+            record arrays or dicts of arrays. Columns of the same name are taken together. The
+            inputs are numbered from 0 in this order.
+        on: The time column. It has integers, dates or timestamps.
+        size: How long a window is: a timedelta, a numpy timedelta64, a string such as "1h30m" or
+            "250ms", or an integer. Integer times take an integer, in their unit. The size is a
+            whole number of these units, greater than 0.
+        advance: How much later the next window begins, in the same forms. None takes `size`. An
+            advance greater than the size leaves gaps.
+        offset: Where windows begin, counted from 1970-01-01T00:00 UTC (from 0 for integers), in the
+            same forms and with any sign. None takes 0.
+        session: How long a session lasts after its last row, in the same forms, in place of `size`,
+            `advance` and `offset`. A row at its very end is the first of the next session.
+        by: The key columns: a name or a list of names. Without keys, all rows are one group. Null
+            is a group, NaN equals NaN and 0.0 equals -0.0.
+        aggs: What is computed: a mapping from the names of the result's columns to functions of
+            `tidegate.agg`.
+        where: Which rows take part: a condition on `tidegate.row` columns, or its SQL text.
+        algorithm: How rows come into windows; the result is the same. `auto` is `slices`, the
+            fastest. It adds rows up by slice of time, which all windows share, with states of its
+            own for each stream, and combines slices to windows. The others are the designs of the
+            paper, section 5, to compare with. `mq` has queues with locks and `mq-lf` has queues
+            without, from which one thread merges and updates. A gate merges for one thread in
+            `tumlsc`, and for many in `tumlmc`. In `wiml` nothing is merged, and each stream updates
+            by itself. They go row by row, and take far more time and memory. Sessions have an
+            algorithm of their own.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the streams hold already:
+            bytes, or a text such as "2GB". Streams may then be larger than memory. None sets no
+            limit.
+        lateness: With `memory_limit`, how far the rows of a stream may be out of time order, in the
+            forms of a duration. A row that is further out of order is an `OrderError`. With None, a
+            stream that is not known to be in order is sorted in temporary files.
+
+    Returns:
+        A reader of the batches. Together they are what `aggregate` returns: `window_start`,
+        `window_end`, the key columns, then a column for each of `aggs`. Rows are in the order of
+        windows, then keys ascending, nulls last. With `memory_limit`, sessions are in the order of
+        their ends, then keys.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        OrderError: A row is further out of order than `lateness` allows.
+        MemoryLimitError: The result would have more than `max_rows` rows, the open windows do not
+            fit `memory_limit`, or the system has no memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: Another argument has no meaning, a time is null, or an input fails. An
+            integer sum does not fit 64 bits, or `where` overflows or divides by zero. A temporary
+            file cannot be written.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Temporary files are in the folder that `TMPDIR` names. They have no name there, so that
+        nothing is left of them however the process ends.
     """
 
 @final
@@ -3221,6 +3430,8 @@ def plan_aggregate(
     algorithm: Algorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound = None,
 ) -> AggregationPlan:
     """Plan `aggregate`, for `tidegate.explain` and the Spark form."""
 
@@ -3230,6 +3441,7 @@ def merge(
     on: str = "ts",
     lateness: Bound = None,
     threads: int | None = None,
+    memory_limit: Bytes | None = None,
 ) -> pa.Table:
     """Merge sorted streams into one.
 
@@ -3258,6 +3470,8 @@ def merge(
             timedelta64, a string such as "250ms", or an integer where times are integers. None, as
             0, means that they are in order.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        memory_limit: The most memory that the call takes beside what the streams hold already:
+            bytes, or a text such as "2GB". The result may have half of it. None sets no limit.
 
     Returns:
         The rows of all streams, with the columns of the first. Types, names and order of the
@@ -3283,6 +3497,7 @@ def merge_batches(
     on: str = "ts",
     lateness: Bound = None,
     threads: int | None = None,
+    memory_limit: Bytes | None = None,
 ) -> BatchReader[_OperatorStats]:
     """Merge sorted streams into one, batch by batch.
 
@@ -3306,6 +3521,8 @@ def merge_batches(
             timedelta64, a string such as "250ms", or an integer where times are integers. None, as
             0, means that they are in order.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        memory_limit: The most bytes of rows that are held, or a text such as "2GB". None sets no
+            limit.
 
     Returns:
         A reader of the batches. Together they have the rows of all streams, with the columns of the

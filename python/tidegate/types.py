@@ -28,6 +28,7 @@ __all__ = [
     "ArrowStreamExportable",
     "BatchWriter",
     "Bound",
+    "Bytes",
     "Closed",
     "ClosedEnds",
     "Distance",
@@ -105,6 +106,9 @@ KeyNames: TypeAlias = str | Sequence[Names] | Mapping[str, str]
 
 Bound: TypeAlias = timedelta | np.timedelta64 | str | int | None
 """An end of an interval: a duration, an integer of integer times, or None for no bound."""
+
+Bytes: TypeAlias = int | str
+"""A number of bytes, or a text such as "2GB" or "512MiB"."""
 
 End: TypeAlias = "Bound | Expr"
 """An end of an interval join: the same for all rows, or an expression over the columns of one side.

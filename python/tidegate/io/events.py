@@ -134,16 +134,20 @@ def whole(
         raise
 
 
-def few(found: Sequence[Piece], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of all pieces one after the other, such that few batches are in memory."""
+def few(found: Sequence[Piece], columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """Some columns of all pieces one after the other, such that few batches are in memory.
+
+    `rows` is the number of rows of a batch, about.
+    """
+    options: dict[str, Any] = FEW | {"batch_size": rows}
     for piece in found:
-        options = {"fragment_scan_options": FEW_OF_PARQUET}
-        more = options if piece.layout is Format.PARQUET else {}
+        if piece.layout is Format.PARQUET:
+            options["fragment_scan_options"] = FEW_OF_PARQUET
         with reading(piece.names[0], piece.layout):
             if isinstance(piece.rows, Iterator):
-                yield from (batch.select(schema.names) for batch in piece.rows)
+                yield from (batch.select(columns) for batch in piece.rows)
             else:
-                yield from piece.rows.scanner(columns=schema.names, **FEW, **more).to_batches()
+                yield from piece.rows.scanner(columns=columns, **options).to_batches()
 
 
 def row_count(found: Sequence[Piece]) -> int | None:

@@ -50,8 +50,10 @@ class OpenTable:
     whole: Callable[[list[str]], ArrowRows]
     """Gives all rows, with some columns."""
 
-    few: Callable[[], ArrowRows]
-    """Gives all rows and columns, such that few batches are in memory at a time."""
+    few: Callable[[list[str], int], Iterator[pa.RecordBatch]]
+    """Gives all rows, with some columns, such that few batches are in memory at a time.
+
+    The number is the rows of a batch, about."""
 
     name: str
     """The argument, with which messages begin."""
@@ -64,6 +66,9 @@ class OpenTable:
 
     rows_read: int = 0
     """How many rows have been read of files."""
+
+    is_kept: bool = False
+    """Whether the rows can be read more than once, at little cost for few columns."""
 
     failure: Exception | None = None
     """What ended the reading early. Through Arrow's C interface only its text is known."""
@@ -78,7 +83,7 @@ class OpenTable:
 
     def batches(self) -> ArrowRows:
         """All rows and columns, batch by batch."""
-        return self._noting(self.few(), [*self.schema])
+        return self._noting(self.few(self.schema.names, STREAM_BATCH_ROWS), [*self.schema])
 
     def _noting(self, rows: ArrowRows, fields: list[pa.Field]) -> ArrowRows:
         """The same rows, where they are read in Python; what then fails is kept."""
@@ -221,10 +226,11 @@ def _of_pieces(found: Sequence[Piece], name: str) -> OpenTable:
     return OpenTable(
         schema,
         read,
-        lambda: few(found, schema),
+        lambda columns, rows: few(found, columns, rows),
         name,
         found[0].names[0],
         lambda: row_count(found),
+        is_kept=not any(isinstance(piece.rows, Iterator) for piece in found),
     )
 
 
@@ -243,8 +249,11 @@ def _of_dataset(given: ds.Dataset, name: str, _how: Reading) -> OpenTable:
     return OpenTable(
         given.schema,
         lambda columns: iter(given.scanner(columns=columns).to_reader()),
-        lambda: given.scanner(**FEW).to_batches(),
+        lambda columns, rows: given.scanner(
+            columns=columns, **{**FEW, "batch_size": rows}
+        ).to_batches(),
         name,
+        is_kept=True,
     )
 
 
@@ -253,7 +262,7 @@ def _of_scanner(given: ds.Scanner, name: str, _how: Reading) -> OpenTable:
     return OpenTable(
         given.projected_schema,
         lambda columns: (batch.select(columns) for batch in given.to_reader()),
-        given.to_batches,
+        lambda columns, _rows: (batch.select(columns) for batch in given.to_batches()),
         name,
     )
 
@@ -262,8 +271,9 @@ def _of_parquet_file(given: pq.ParquetFile, name: str, _how: Reading) -> OpenTab
     return OpenTable(
         given.schema_arrow,
         lambda columns: given.iter_batches(STREAM_BATCH_ROWS, columns=columns),
-        lambda: given.iter_batches(STREAM_BATCH_ROWS),
+        lambda columns, rows: given.iter_batches(rows, columns=columns),
         name,
+        is_kept=True,
     )
 
 
@@ -275,9 +285,14 @@ def _of_lazy_frame(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: 
     return OpenTable(
         pa.table(empty).schema,
         lambda columns: given.select(columns).collect(),
-        given.collect,
+        lambda columns, rows: _of_frames(given.select(columns).collect_batches(chunk_size=rows)),
         name,
     )
+
+
+def _of_frames(frames: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    for frame in frames:
+        yield from pa.table(frame).to_batches()
 
 
 def _of_relation(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: ANN401 - may lack
@@ -285,7 +300,10 @@ def _of_relation(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: AN
         quoted = (column.replace('"', '""') for column in columns)
         return given.project(", ".join(f'"{column}"' for column in quoted))
 
-    return OpenTable(pa.table(given.limit(0)).schema, read, lambda: given, name)
+    def few(columns: list[str], _rows: int) -> Iterator[pa.RecordBatch]:
+        yield from pa.RecordBatchReader.from_stream(read(columns))
+
+    return OpenTable(pa.table(given.limit(0)).schema, read, few, name)
 
 
 # Arrays
@@ -305,7 +323,11 @@ def _of_arrays(given: Mapping[Any, Any], name: str, _how: Reading) -> OpenTable:
             message += f"{lengths[first]}; give columns of one length"
             raise SchemaError(message)
     table = pa.table(columns)
-    return OpenTable(table.schema, table.select, lambda: table, name)
+
+    def few(columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        return iter(table.select(columns).to_batches(rows))
+
+    return OpenTable(table.schema, table.select, few, name, is_kept=True)
 
 
 def _array(column: object, values: Any) -> pa.Array | pa.ChunkedArray:  # noqa: ANN401 - any array

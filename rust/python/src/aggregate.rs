@@ -4,20 +4,22 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyDict, PyString, PyTuple};
 use pyo3_arrow::PyTable;
 use tidegate::query::aggregate::{Aggregation, Design, Windows, stream_names};
 use tidegate::stream::{self, AggregateOptions};
 use tidegate::{Bound as Duration, Driver, Error, MAX_THREADS, Stop, Table, with_threads};
 
+use crate::bounded::{self, Call, Limits};
 use crate::error::raise;
 use crate::expression::extract_row;
 use crate::functions::aggregates;
-use crate::input::{bound, count, names, rows_of, word};
+use crate::input::{bound, bytes, count, names, rows_of, word};
 use crate::interrupt;
 use crate::merge::check_distinct;
 use crate::operator::Operator;
 use crate::plan::AggregationPlan;
+use crate::reader::BatchReader;
 use crate::source::{self, listed, schema};
 
 /// A function of an aggregation; `$run` makes its result of the streams and the query.
@@ -27,7 +29,8 @@ macro_rules! aggregate_function {
         #[pyfunction]
         #[pyo3(signature = (
             streams, *, on, size=None, advance=None, offset=None, session=None, by=None, aggs,
-            r#where=None, algorithm="auto", threads=None, max_rows=None
+            r#where=None, algorithm="auto", threads=None, max_rows=None, memory_limit=None,
+            lateness=None
         ))]
         #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
         pub(crate) fn $name<'py>(
@@ -44,17 +47,25 @@ macro_rules! aggregate_function {
             algorithm: &str,
             threads: Option<&Bound<'py, PyAny>>,
             max_rows: Option<&Bound<'py, PyAny>>,
+            memory_limit: Option<&Bound<'py, PyAny>>,
+            lateness: Option<&Bound<'py, PyAny>>,
         ) -> PyResult<$result> {
             let arguments = Arguments {
                 on, size, advance, offset, session, by, aggs, r#where, algorithm, threads, max_rows,
             };
+            let limits = Limits { memory_limit, lateness };
+            let limited = match limits.read()? {
+                None => None,
+                Some(limit) => Some(Limited { limit, lateness, arguments: arguments.by_name(py)? }),
+            };
             let query = arguments.read()?;
-            $run(py, listed(streams)?, query)
+            $run(py, listed(streams)?, query, limited)
         }
     };
 }
 
 aggregate_function! { aggregate -> Bound<'py, PyAny>: to_table }
+aggregate_function! { aggregate_batches -> BatchReader: to_reader }
 aggregate_function! { plan_aggregate -> AggregationPlan: to_plan }
 
 #[doc = manual!(Aggregate)]
@@ -103,8 +114,7 @@ impl Aggregate {
         let options = AggregateOptions {
             sources: count("sources", sources, 1, 1 << 16)?.unwrap_or(1) as usize,
             lateness: lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten(),
-            memory_limit: count("memory_limit", memory_limit, 0, i64::MAX)?
-                .map(|bytes| bytes as usize),
+            memory_limit: bytes("memory_limit", memory_limit)?,
         };
         let schema = self::schema("schema", schema)?;
         let aggregation = stream::aggregate(&query, schema, &options).map_err(raise)?;
@@ -117,8 +127,12 @@ fn to_table<'py>(
     py: Python<'py>,
     streams: Vec<Bound<'py, PyAny>>,
     query: Aggregation,
+    limited: Option<Limited<'_, 'py>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     check_distinct(&streams)?;
+    if let Some(limited) = limited {
+        return limited.call(py, &streams)?.table(py, "aggregated");
+    }
     let names = stream_names(streams.len());
     let stop = Stop::default();
     let inputs: Vec<_> = names.iter().map(String::as_str).zip(&streams).collect();
@@ -144,6 +158,7 @@ fn to_plan(
     _py: Python<'_>,
     streams: Vec<Bound<'_, PyAny>>,
     query: Aggregation,
+    limited: Option<Limited<'_, '_>>,
 ) -> PyResult<AggregationPlan> {
     let names = stream_names(streams.len());
     let schemas = names
@@ -152,7 +167,45 @@ fn to_plan(
         .map(|(name, stream)| schema(name, stream))
         .collect::<PyResult<Vec<_>>>()?;
     let plan = query.query_plan(&schemas).map_err(raise)?;
-    Ok(AggregationPlan::new(plan, schemas))
+    let plan = AggregationPlan::new(plan, schemas);
+    let Some(Limited { limit, .. }) = limited else { return Ok(plan) };
+    Ok(plan.with_line(&format!(
+        "  limit      {limit} bytes: rows by time, aggregates of windows that are over; a stream \
+         that is not known to be in order is sorted in temporary files"
+    )))
+}
+
+/// The batches of the aggregation of streams.
+fn to_reader<'py>(
+    py: Python<'py>,
+    streams: Vec<Bound<'py, PyAny>>,
+    query: Aggregation,
+    limited: Option<Limited<'_, 'py>>,
+) -> PyResult<BatchReader> {
+    check_distinct(&streams)?;
+    if let Some(limited) = limited {
+        return limited.call(py, &streams)?.open("aggregated", 1.0);
+    }
+    let table = to_table(py, streams, query, None)?;
+    let schema = schema("the result", &table)?;
+    let batches = table.call_method0("to_reader")?;
+    let rows = py.import(bounded::ROOM)?.call_method1("known", (batches,))?;
+    Ok(BatchReader::new(bounded::Made::new(rows.unbind()), schema, "aggregate_batches"))
+}
+
+/// The limits of a call, and its other arguments by their names.
+struct Limited<'a, 'py> {
+    limit: usize,
+    lateness: Option<&'a Bound<'py, PyAny>>,
+    arguments: Bound<'py, PyDict>,
+}
+
+impl<'a, 'py> Limited<'a, 'py> {
+    fn call(self, py: Python<'py>, streams: &[Bound<'py, PyAny>]) -> PyResult<Call<'a, 'py>> {
+        let Limited { limit, lateness, arguments } = self;
+        let inputs = PyTuple::new(py, streams)?;
+        Ok(Call { batches: "aggregate_batches", inputs, limit, lateness, arguments })
+    }
 }
 
 const ALGORITHMS: [(&str, Option<Design>); 7] = [
@@ -180,7 +233,24 @@ struct Arguments<'a, 'py> {
     max_rows: Option<&'a Bound<'py, PyAny>>,
 }
 
-impl Arguments<'_, '_> {
+impl<'py> Arguments<'_, 'py> {
+    /// The same, as Python's arguments.
+    fn by_name(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let arguments = PyDict::new(py);
+        arguments.set_item("on", self.on)?;
+        arguments.set_item("size", self.size)?;
+        arguments.set_item("advance", self.advance)?;
+        arguments.set_item("offset", self.offset)?;
+        arguments.set_item("session", self.session)?;
+        arguments.set_item("by", self.by)?;
+        arguments.set_item("aggs", self.aggs)?;
+        arguments.set_item("where", self.r#where)?;
+        arguments.set_item("algorithm", self.algorithm)?;
+        arguments.set_item("threads", self.threads)?;
+        arguments.set_item("max_rows", self.max_rows)?;
+        Ok(arguments)
+    }
+
     fn read(self) -> PyResult<Aggregation> {
         Ok(Aggregation {
             algorithm: word("algorithm", self.algorithm, &ALGORITHMS)?,

@@ -51,6 +51,29 @@ fn of_kind(error: &Error) -> PyErr {
     }
 }
 
+/// The error that an exception of Python code becomes: of its own kind if it is one of ours.
+pub(crate) fn of_python(py: Python<'_>, error: PyErr) -> Error {
+    let text = error.value(py).to_string();
+    let is = |kind: Bound<'_, pyo3::types::PyType>| error.matches(py, kind).unwrap_or(false);
+    if is(py.get_type::<PyKeyboardInterrupt>()) {
+        Error::stopped(text)
+    } else if is(py.get_type::<SchemaError>()) {
+        Error::schema(text)
+    } else if is(py.get_type::<OrderError>()) {
+        Error::order(text)
+    } else if is(py.get_type::<MemoryLimitError>()) {
+        Error::memory(text)
+    } else if is(py.get_type::<ClosedError>()) {
+        Error::closed(text)
+    } else if is(py.get_type::<TidegateError>()) {
+        let cause = error.cause(py);
+        let told = Error::data(text);
+        cause.map_or(told.clone(), |cause| told.caused_by(cause))
+    } else {
+        Error::data(text).caused_by(error)
+    }
+}
+
 /// Why the data of the argument `name` was not taken.
 pub(crate) fn error(name: &str, failure: tidegate_import::Error) -> Error {
     use tidegate_import::Error as Failure;

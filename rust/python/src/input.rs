@@ -448,6 +448,41 @@ pub(crate) fn count(
     }
 }
 
+/// A number of bytes: an integer, or a text such as "2GB" or "512 MiB".
+pub(crate) fn bytes(argument: &str, ob: Option<&Bound<'_, PyAny>>) -> PyResult<Option<usize>> {
+    let Some(ob) = ob else { return Ok(None) };
+    let Ok(text) = ob.extract::<String>() else {
+        return Ok(count(argument, Some(ob), 0, i64::MAX)?.map(|bytes| bytes as usize));
+    };
+    let written = text.trim();
+    let end = written.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(written.len());
+    let (number, unit) = written.split_at(end);
+    let unit = unit.trim().to_ascii_lowercase();
+    let scale = BYTES.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
+    let bytes = number.parse::<f64>().ok().zip(scale).map(|(number, scale)| number * scale);
+    match bytes {
+        Some(bytes) if bytes < i64::MAX as f64 => Ok(Some(bytes as usize)),
+        _ => Err(raise(Error::argument(format!(
+            "{argument}: `{}` is no number of bytes; write for instance \"2GB\", \"512MiB\" or \
+             2_000_000_000",
+            shown(&text)
+        )))),
+    }
+}
+
+/// Units of memory, in lower case, with their bytes.
+const BYTES: [(&str, f64); 9] = [
+    ("b", 1.0),
+    ("kb", 1e3),
+    ("mb", 1e6),
+    ("gb", 1e9),
+    ("tb", 1e12),
+    ("kib", 1024.0),
+    ("mib", 1_048_576.0),
+    ("gib", 1_073_741_824.0),
+    ("tib", 1_099_511_627_776.0),
+];
+
 /// The value that a word stands for.
 pub(crate) fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) -> PyResult<T> {
     words.iter().find(|(word, _)| *word == given).map(|(_, value)| *value).ok_or_else(|| {

@@ -80,6 +80,29 @@ const HOW: [(&str, How); 6] = [
     ("anti", How::Anti),
 ];
 
+/// The options that the functions of all joins have, as Python's arguments.
+#[expect(clippy::too_many_arguments, reason = "the arguments of the Python functions")]
+pub(crate) fn options_by_name<'py>(
+    py: Python<'py>,
+    by: Option<Given<'_, 'py>>,
+    r#where: Option<Given<'_, 'py>>,
+    suffix: &str,
+    columns: Option<Given<'_, 'py>>,
+    threads: Option<Given<'_, 'py>>,
+    max_rows: Option<Given<'_, 'py>>,
+    batch_rows: Option<Given<'_, 'py>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let arguments = PyDict::new(py);
+    arguments.set_item("by", by)?;
+    arguments.set_item("where", r#where)?;
+    arguments.set_item("suffix", suffix)?;
+    arguments.set_item("columns", columns)?;
+    arguments.set_item("threads", threads)?;
+    arguments.set_item("max_rows", max_rows)?;
+    arguments.set_item("batch_rows", batch_rows)?;
+    Ok(arguments)
+}
+
 /// A join of two tables, whose arguments have been read.
 pub(crate) trait Query: Send + 'static {
     /// The name of the function that returns batches.
@@ -170,11 +193,15 @@ macro_rules! join_functions {
             }
         }
 
-        $crate::join::join_function! { $table -> Bound<'py, PyAny>: to_table($ask); (); $($own)* }
         $crate::join::join_function! {
-            $batches -> $crate::reader::BatchReader: to_reader($ask); (batch_rows); $($own)*
+            $table -> Bound<'py, PyAny>: to_table($ask, $batches); (); $($own)*
         }
-        $crate::join::join_function! { $plan -> $crate::plan::JoinPlan: to_plan($ask); (batch_rows); $($own)* }
+        $crate::join::join_function! {
+            $batches -> $crate::reader::BatchReader: to_reader($ask, $batches); (batch_rows); $($own)*
+        }
+        $crate::join::join_function! {
+            $plan -> $crate::plan::JoinPlan: to_plan($ask, $batches); (batch_rows); $($own)*
+        }
     };
 }
 pub(crate) use join_functions;
@@ -182,7 +209,7 @@ pub(crate) use join_functions;
 /// One of [`join_functions`]; `$form` makes its result of the query.
 macro_rules! join_function {
     (
-        $name:ident -> $result:ty: $form:ident($ask:ident);
+        $name:ident -> $result:ty: $form:ident($ask:ident, $batches:ident);
         ($($batch_rows:ident)?);
         before_by($($pair:ident: $pair_type:ty $(= $pair_default:tt)?),*)
         before_suffix($($closed:ident: $closed_type:ty = $closed_default:tt),*)
@@ -193,7 +220,8 @@ macro_rules! join_function {
         #[pyo3(signature = (
             left, right, *, $($pair $(= $pair_default)?,)* by=None, r#where=None, how=None,
             aggs=None, $($closed=$closed_default,)* suffix="_right", columns=None,
-            $($algorithm=$algorithm_default,)? threads=None, max_rows=None $(, $batch_rows=None)?
+            $($algorithm=$algorithm_default,)? threads=None, max_rows=None, memory_limit=None,
+            lateness=None $(, $batch_rows=None)?
         ))]
         #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
         pub(crate) fn $name<'py>(
@@ -211,6 +239,8 @@ macro_rules! join_function {
             $($algorithm: $algorithm_type,)?
             threads: Option<&Bound<'py, PyAny>>,
             max_rows: Option<&Bound<'py, PyAny>>,
+            memory_limit: Option<&Bound<'py, PyAny>>,
+            lateness: Option<&Bound<'py, PyAny>>,
             $($batch_rows: Option<&Bound<'py, PyAny>>,)?
         ) -> PyResult<$result> {
             let batch_rows = None $(.or($batch_rows))?;
@@ -218,7 +248,23 @@ macro_rules! join_function {
                 by, r#where, how, aggs, suffix, columns, threads, max_rows, batch_rows,
             };
             let query = $ask($($pair,)* $($closed,)* $($algorithm,)? options)?;
-            $crate::join::$form(py, left, right, query)
+            let limits = $crate::bounded::Limits { memory_limit, lateness };
+            let Some(limit) = limits.read()? else {
+                return $crate::join::$form(py, left, right, query);
+            };
+            let arguments = $crate::join::options_by_name(
+                py, by, r#where, suffix, columns, threads, max_rows, batch_rows,
+            )?;
+            arguments.set_item("how", how)?;
+            arguments.set_item("aggs", aggs)?;
+            $(arguments.set_item(stringify!($pair), $pair)?;)*
+            $(arguments.set_item(stringify!($closed), $closed)?;)*
+            $(arguments.set_item(stringify!($algorithm), $algorithm)?;)?
+            $crate::input::check_distinct(left, right)?;
+            let inputs = ::pyo3::types::PyTuple::new(py, [left, right])?;
+            let batches = stringify!($batches);
+            let call = $crate::bounded::Call { batches, inputs, limit, lateness, arguments };
+            $crate::bounded::$form(py, call, query)
         }
     };
 }
@@ -229,12 +275,14 @@ pub(crate) use join_function;
 /// kind and the [`Options`], and makes the query.
 macro_rules! asof_functions {
     ($read:ident; $table:ident, $batches:ident, $plan:ident) => {
-        $crate::join::asof_function! { $table -> Bound<'py, PyAny>: to_table($read); }
         $crate::join::asof_function! {
-            $batches -> $crate::reader::BatchReader: to_reader($read); batch_rows
+            $table -> Bound<'py, PyAny>: to_table($read, $batches);
         }
         $crate::join::asof_function! {
-            $plan -> $crate::plan::JoinPlan: to_plan($read); batch_rows
+            $batches -> $crate::reader::BatchReader: to_reader($read, $batches); batch_rows
+        }
+        $crate::join::asof_function! {
+            $plan -> $crate::plan::JoinPlan: to_plan($read, $batches); batch_rows
         }
     };
 }
@@ -242,13 +290,16 @@ pub(crate) use asof_functions;
 
 /// One of [`asof_functions`]; `$form` makes its result of the query.
 macro_rules! asof_function {
-    ($name:ident -> $result:ty: $form:ident($read:ident); $($batch_rows:ident)?) => {
+    (
+        $name:ident -> $result:ty: $form:ident($read:ident, $batches:ident);
+        $($batch_rows:ident)?
+    ) => {
         #[doc = manual!($name)]
         #[pyfunction]
         #[pyo3(signature = (
             left, right, *, on, by=None, strategy="backward", tolerance=None,
             allow_exact_matches=true, r#where=None, how="left", suffix="_right", columns=None,
-            threads=None, max_rows=None $(, $batch_rows=None)?
+            threads=None, max_rows=None, memory_limit=None, lateness=None $(, $batch_rows=None)?
         ))]
         #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
         pub(crate) fn $name<'py>(
@@ -266,15 +317,33 @@ macro_rules! asof_function {
             columns: Option<&Bound<'py, PyAny>>,
             threads: Option<&Bound<'py, PyAny>>,
             max_rows: Option<&Bound<'py, PyAny>>,
+            memory_limit: Option<&Bound<'py, PyAny>>,
+            lateness: Option<&Bound<'py, PyAny>>,
             $($batch_rows: Option<&Bound<'py, PyAny>>,)?
         ) -> PyResult<$result> {
             let batch_rows = None $(.or($batch_rows))?;
-            let (how, aggs) = (Some(how), None);
             let options = $crate::join::Options {
-                by, r#where, how, aggs, suffix, columns, threads, max_rows, batch_rows,
+                by, r#where, how: Some(how), aggs: None, suffix, columns, threads, max_rows,
+                batch_rows,
             };
             let query = $read(on, strategy, tolerance, allow_exact_matches, options)?;
-            $crate::join::$form(py, left, right, query)
+            let limits = $crate::bounded::Limits { memory_limit, lateness };
+            let Some(limit) = limits.read()? else {
+                return $crate::join::$form(py, left, right, query);
+            };
+            let arguments = $crate::join::options_by_name(
+                py, by, r#where, suffix, columns, threads, max_rows, batch_rows,
+            )?;
+            arguments.set_item("how", how)?;
+            arguments.set_item("on", on)?;
+            arguments.set_item("strategy", strategy)?;
+            arguments.set_item("tolerance", tolerance)?;
+            arguments.set_item("allow_exact_matches", allow_exact_matches)?;
+            $crate::input::check_distinct(left, right)?;
+            let inputs = ::pyo3::types::PyTuple::new(py, [left, right])?;
+            let batches = stringify!($batches);
+            let call = $crate::bounded::Call { batches, inputs, limit, lateness, arguments };
+            $crate::bounded::$form(py, call, query)
         }
     };
 }

@@ -40,6 +40,7 @@
 //! | `operator.rs` | the other things that all classes of operators share |
 //! | `plan.rs` | the columns that a join reads, and the columns of its result |
 //! | `reader.rs` | a result as record batches |
+//! | `bounded.rs` | calls with a `memory_limit`, whose batches `tidegate.bounded` makes |
 //! | `interrupt.rs` | native work without the GIL, which Ctrl-C ends |
 //! | `error.rs` | errors as Python exceptions |
 
@@ -51,6 +52,7 @@ include!(concat!(env!("OUT_DIR"), "/manual.rs"));
 mod aggregate;
 mod asof_join;
 mod band_join;
+mod bounded;
 mod capsule;
 mod error;
 mod expression;
@@ -83,7 +85,7 @@ mod _tidegate {
     use super::*;
 
     #[pymodule_export]
-    use super::aggregate::{Aggregate, aggregate, plan_aggregate};
+    use super::aggregate::{Aggregate, aggregate, aggregate_batches, plan_aggregate};
 
     #[pymodule_export]
     use super::asof_join::{AsofJoin, asof_join, asof_join_batches, plan_asof_join};

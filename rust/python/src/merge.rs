@@ -11,8 +11,9 @@ use pyo3_arrow::PyTable;
 use tidegate::stream::{self, MergeOptions, MergeStreams, merge_tables};
 use tidegate::{Bound as Length, Driver, Error, MAX_THREADS, Next, Stop, Table, with_threads};
 
+use crate::bounded;
 use crate::error::raise;
-use crate::input::{Input, UserThread, bound, count, rows_of, take};
+use crate::input::{Input, UserThread, bound, bytes, count, rows_of, take};
 use crate::interrupt;
 use crate::operator::{self, Operator};
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
@@ -20,14 +21,20 @@ use crate::source::{self, STREAMED, WHOLE, listed_files, schema};
 
 #[doc = manual!(merge)]
 #[pyfunction]
-#[pyo3(signature = (streams, *, on="ts", lateness=None, threads=None))]
+#[pyo3(signature = (streams, *, on="ts", lateness=None, threads=None, memory_limit=None))]
 pub(crate) fn merge<'py>(
     py: Python<'py>,
     streams: &Bound<'py, PyAny>,
     on: &str,
     lateness: Option<&Bound<'py, PyAny>>,
     threads: Option<&Bound<'py, PyAny>>,
+    memory_limit: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    if let Some(limit) = bytes("memory_limit", memory_limit)? {
+        let half = (limit / 2).into_pyobject(py)?;
+        let reader = merge_batches(py, streams, on, lateness, threads, Some(half.as_any()))?;
+        return py.import(bounded::ROOM)?.call_method1("table", (reader, limit, "merge_batches"));
+    }
     let lateness = lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten();
     let threads = threads_of(threads)?;
     let streams = listed_files(streams, WHOLE)?;
@@ -56,15 +63,17 @@ pub(crate) fn merge<'py>(
 
 #[doc = manual!(merge_batches)]
 #[pyfunction]
-#[pyo3(signature = (streams, *, on="ts", lateness=None, threads=None))]
+#[pyo3(signature = (streams, *, on="ts", lateness=None, threads=None, memory_limit=None))]
 pub(crate) fn merge_batches(
     py: Python<'_>,
     streams: &Bound<'_, PyAny>,
     on: &str,
     lateness: Option<&Bound<'_, PyAny>>,
     threads: Option<&Bound<'_, PyAny>>,
+    memory_limit: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<BatchReader> {
-    let opening = Opening::read(streams, on, lateness, threads)?;
+    let mut opening = Opening::read(streams, on, lateness, threads)?;
+    opening.memory_limit = bytes("memory_limit", memory_limit)?;
     let user_thread = UserThread::default();
     let told = user_thread.clone();
     let merge = interrupt::run(py, &Stop::default(), move || opening.open(&told))?;
@@ -78,6 +87,7 @@ struct Opening {
     on: String,
     lateness: Option<Length>,
     threads: usize,
+    memory_limit: Option<usize>,
 }
 
 impl Opening {
@@ -96,7 +106,7 @@ impl Opening {
             take(&name, &source::stream(&name, stream)?)
         };
         let streams = streams.iter().enumerate().map(take).collect::<PyResult<_>>()?;
-        Ok(Opening { streams, on: on.to_owned(), lateness, threads })
+        Ok(Opening { streams, on: on.to_owned(), lateness, threads, memory_limit: None })
     }
 
     /// Asks the streams for their schemas. A stream that may wait is read by another thread, and
@@ -111,7 +121,7 @@ impl Opening {
             Ok(stream::MergeInput { batches: Box::new(batches), waits })
         };
         let streams = self.streams.into_iter().map(open).collect::<tidegate::Result<_>>()?;
-        MergeStreams::new(streams, &self.on, self.lateness, self.threads)
+        MergeStreams::new(streams, &self.on, self.lateness, self.threads, self.memory_limit)
     }
 }
 
@@ -199,8 +209,7 @@ impl Merge {
             on: on.to_owned(),
             sources: count("sources", sources, 1, 1 << 16)?.unwrap_or(1) as usize,
             lateness: lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten(),
-            memory_limit: count("memory_limit", memory_limit, 0, i64::MAX)?
-                .map(|bytes| bytes as usize),
+            memory_limit: bytes("memory_limit", memory_limit)?,
             threads: threads_of(threads)?,
         };
         let schema = self::schema("schema", schema)?;

@@ -17,7 +17,7 @@ use tidegate::{Error, Extra, Stop};
 
 use crate::error::raise;
 use crate::handle::{Handle, briefly, check_process, hold};
-use crate::input::count;
+use crate::input::bytes;
 use crate::interrupt::detached;
 use crate::{input, interrupt};
 
@@ -315,9 +315,8 @@ impl Operator {
     #[setter]
     fn set_memory_limit(&self, limit: &Bound<'_, PyAny>) -> PyResult<()> {
         self.handle.check()?;
-        let limit =
-            if limit.is_none() { None } else { count("memory_limit", Some(limit), 0, i64::MAX)? };
-        self.memory.set_limit(limit.map(|bytes| bytes as usize));
+        let limit = if limit.is_none() { None } else { bytes("memory_limit", Some(limit))? };
+        self.memory.set_limit(limit);
         Ok(())
     }
 

@@ -28,6 +28,12 @@ impl JoinPlan {
         JoinPlan { plan, schemas: [left, right] }
     }
 
+    /// The same plan, whose explanation has another line.
+    pub(crate) fn with_line(mut self, line: &str) -> Self {
+        add_line(&mut self.plan.explanation, line);
+        self
+    }
+
     fn name(&self, side: usize, at: usize) -> String {
         name(&self.schemas[side], at)
     }
@@ -129,6 +135,12 @@ impl AggregationPlan {
     pub(crate) fn new(plan: tidegate::AggregationPlan, schemas: Vec<SchemaRef>) -> Self {
         AggregationPlan { plan, schemas }
     }
+
+    /// The same plan, whose explanation has another line.
+    pub(crate) fn with_line(mut self, line: &str) -> Self {
+        add_line(&mut self.plan.explanation, line);
+        self
+    }
 }
 
 #[pymethods]
@@ -159,6 +171,13 @@ impl AggregationPlan {
     fn windows(&self) -> Option<(i64, i64, i64)> {
         self.plan.windows
     }
+}
+
+fn add_line(explanation: &mut String, line: &str) {
+    if !explanation.ends_with('\n') {
+        explanation.push('\n');
+    }
+    explanation.push_str(line);
 }
 
 fn name(schema: &SchemaRef, at: usize) -> String {

@@ -168,7 +168,7 @@ pub(crate) const WHOLE: &str = "WHOLE";
 pub(crate) const STREAMED: &str = "STREAMED";
 
 /// Runs Python code on another thread, such that Ctrl-C ends the wait for it.
-fn elsewhere(
+pub(crate) fn elsewhere(
     py: Python<'_>,
     stop: &Stop,
     work: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send + 'static,

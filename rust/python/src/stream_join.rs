@@ -6,7 +6,7 @@ use pyo3::types::PyTuple;
 use tidegate::Bound as Duration;
 use tidegate::stream::{self, StreamOptions};
 
-use crate::input::{bound, count};
+use crate::input::{bound, bytes, count};
 use crate::operator::{Operator, Source};
 
 #[doc = manual!(StreamJoin)]
@@ -36,7 +36,7 @@ pub(crate) fn options(
     Ok(StreamOptions {
         sources: sources_of(sources)?,
         lateness: lateness_of(lateness)?,
-        memory_limit: count("memory_limit", memory_limit, 0, i64::MAX)?.map(|bytes| bytes as usize),
+        memory_limit: bytes("memory_limit", memory_limit)?,
         ordered,
         pin,
     })

@@ -58,7 +58,7 @@ impl std::fmt::Debug for MergeInput {
 ///     Ok::<_, tidegate::Error>(MergeInput { batches: Box::new(batches), waits: false })
 /// };
 /// let streams = vec![stream(vec![1, 3])?, stream(vec![2])?];
-/// let merge = MergeStreams::new(streams, "ts", None, 1)?;
+/// let merge = MergeStreams::new(streams, "ts", None, 1, None)?;
 /// let mut rows = 0;
 /// while let Next::Batch(batch) = merge.next_within(Duration::from_secs(60))? {
 ///     rows += batch.num_rows();
@@ -116,11 +116,13 @@ type Given = (usize, MergeInput, Option<Result<Option<RecordBatch>>>);
 
 impl MergeStreams {
     /// A merge of `streams` by the column `on`. The rows of each may be out of order by `lateness`.
+    /// The rows that are held have at most `memory_limit` bytes.
     pub fn new(
         streams: Vec<MergeInput>,
         on: &str,
         lateness: Option<Bound>,
         threads: usize,
+        memory_limit: Option<usize>,
     ) -> Result<Self> {
         let Some(first) = streams.first() else {
             return Err(at_least_one());
@@ -136,7 +138,7 @@ impl MergeStreams {
             on: on.to_owned(),
             sources: streams.len(),
             lateness,
-            memory_limit: None,
+            memory_limit,
             threads,
         };
         let merge = merge_of(schema, &options, |number| format!("streams[{number}]"))?;

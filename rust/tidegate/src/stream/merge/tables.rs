@@ -119,7 +119,7 @@ fn as_streams(
         MergeInput { batches: Box::new(batches), waits: false }
     };
     let streams = tables.iter().map(input).collect();
-    let merge = MergeStreams::new(streams, on, lateness, driver.threads())?;
+    let merge = MergeStreams::new(streams, on, lateness, driver.threads(), None)?;
     let mut batches = Vec::new();
     loop {
         match merge.next_within(PATIENCE)? {

@@ -1,0 +1,20 @@
+"""Calls with a `memory_limit`: joins and aggregations of inputs that are larger than memory.
+
+Rows are taken in time order. A join takes a slice of left rows at a time, with the right rows in
+their reach, and calls the native join of tables on both. An input that is not known to be in order
+is sorted in temporary files first. The native functions call `joined` and `aggregated`, and read
+what these return on a thread of their own.
+
+- `joins.py`: joins, slice by slice.
+- `aggregates.py`: aggregations, of windows that are over.
+- `ordered.py`: the rows of an input in time order, and what is known of their order before.
+- `sorting.py`: sorts rows by way of temporary files.
+- `shares.py`: what the parts of the work may take of the limit.
+- `results.py`: the batches of a result, and a table of them.
+"""
+
+from tidegate.bounded.aggregates import aggregated
+from tidegate.bounded.joins import joined
+from tidegate.bounded.results import known, table
+
+__all__ = ["aggregated", "joined", "known", "table"]

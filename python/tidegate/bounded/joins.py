@@ -1,0 +1,533 @@
+"""Joins of inputs in time order, slice by slice.
+
+A slice of left rows is joined with the right rows in its reach, by the native join of tables. So
+the rows, their values and their order are those of one call on both inputs, sorted by time:
+
+    left    │ slice 1 │ slice 2 │ slice 3 │
+    right  ─┴──window 1──┴──┐
+                  └──window 2──┴──┐
+
+A window holds right rows that may match, and is read as far as the slice reaches. Where it would
+outgrow its share, the slice is cut. Right rows that have left all windows without a partner go to
+a temporary file, and come last.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import tidegate
+from tidegate import _tidegate
+from tidegate.bounded.ordered import HIGHEST, LOWEST, PLACE, Given, Ordered, given, places, step_of
+from tidegate.bounded.results import Result
+from tidegate.bounded.shares import Shares
+from tidegate.bounded.sorting import Run, sort
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from tidegate.bounded.sorting import Steps
+
+    Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+# Names that no column of a user has.
+LEFT = "\x1fleft"
+ROW = "\x1frow"
+ROW_NUMBER = pa.field(ROW, pa.int64())
+
+Arguments: TypeAlias = dict[str, Any]
+
+
+def joined(
+    batches: str, inputs: tuple[object, object], limit: int, lateness: object, arguments: Arguments
+) -> Result:
+    """Begin a join within a memory limit.
+
+    Args:
+        batches: The native function that makes batches.
+        inputs: The left and the right input.
+        limit: The bytes that may be taken.
+        lateness: How far rows may be out of time order, or a pair of these; None if not known.
+        arguments: The other arguments of the function.
+
+    Raises:
+        TidegateError: The join has no time by which it could be cut, or an argument is wrong.
+    """
+    shares = Shares(limit)
+    name = batches.removesuffix("_batches")
+    # An end that is None is no bound.
+    given_ends = ("lower", "upper")
+    arguments = {
+        key: value for key, value in arguments.items() if value is not None or key in given_ends
+    }
+    max_rows = arguments.pop("max_rows", None)
+    left, right = given(inputs[0], "left"), given(inputs[1], "right")
+    plan = getattr(_tidegate, f"plan_{name}")(left.table.schema, right.table.schema, **arguments)
+    reach = _reach(name, plan, left, right, arguments)
+    late = lateness if isinstance(lateness, tuple) else (lateness, lateness)
+    join = _Join(name, batches, arguments, plan, reach, shares)
+    join.open(left, right, late)
+    return Result(plan.schema, join.result(), join.stats, max_rows)
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """By which columns rows are in order, and which rows may pair."""
+
+    starts: tuple[str, str]
+    ends: tuple[str, str] | None
+    """The ends of rows that have ends of their own."""
+
+    lower: int | None
+    """The least right place less the left one."""
+
+    upper: int | None
+    factors: tuple[int, int]
+    looks_back: bool = False
+    """Whether the last right row of a key may match from however long before."""
+
+    advice: str = ""
+    """What to write where the right rows in reach are too many."""
+
+
+def _reach(
+    name: str, plan: _tidegate.JoinPlan, left: Given, right: Given, arguments: Arguments
+) -> _Reach:
+    schemas = left.table.schema, right.table.schema
+    if name == "overlap_join":
+        on = arguments["on"]
+        sides = on if isinstance(on[0], tuple) else (on, on)
+        starts = (sides[0][0], sides[1][0])
+        ends = (sides[0][1], sides[1][1])
+        kinds = [schemas[side].field(column).type for side in (0, 1) for column in sides[side]]
+        least = min(map(step_of, kinds))
+        if any(
+            step_of(schemas[side].field(starts[side]).type)
+            != step_of(schemas[side].field(ends[side]).type)
+            for side in (0, 1)
+        ):
+            message = "memory_limit: the start and the end column of a side have different units; "
+            message += "cast them to one, or leave memory_limit out"
+            raise tidegate.SchemaError(message)
+        factors = (step_of(kinds[0]) // least, step_of(kinds[2]) // least)
+        return _Reach(starts, ends, 0, 0, factors, advice="shorter rows")
+    if plan.time is None:
+        message = f"memory_limit: {name} joins by values that have no order in time; leave it out, "
+        message += 'or write tidegate.window_join(..., window=..., where="abs(left.x - right.x) <= '
+        message += '1"), which joins rows that are close in time'
+        raise tidegate.TidegateError(message)
+    starts, (lower, upper) = plan.time
+    steps = [step_of(schemas[side].field(starts[side]).type) for side in (0, 1)]
+    factors = (steps[0] // min(steps), steps[1] // min(steps))
+    back = arguments.get("prevailing", False) or (
+        name == "asof_join"
+        and arguments.get("strategy") == "backward"
+        and lower is None
+        and "where" not in arguments
+    )
+    advice = {"asof_join": "a tolerance", "window_join": "a shorter window"}
+    if back and lower is None:
+        lower = 0
+    return _Reach(
+        starts,
+        None,
+        _whole(lower),
+        _whole(upper),
+        factors,
+        back,
+        advice.get(name, "a lower and an upper that are closer, and the same for all rows"),
+    )
+
+
+def _whole(end: float | None) -> int | None:
+    return None if end is None else int(end)
+
+
+@dataclass
+class _Part:
+    """Rows of a side, in order."""
+
+    batch: pa.RecordBatch
+    starts: Integers
+    until: Integers
+    """The last place at which a row may match; it ascends or it is the row's own end."""
+
+    rows: Integers | None = None
+    """The numbers of right rows, where it matters which have a partner."""
+
+    matched: Any = None
+    """Which of these have a partner."""
+
+    @property
+    def size(self) -> int:
+        return int(self.batch.nbytes)
+
+    def cut(self, start: int, stop: int) -> _Part:
+        some = slice(start, stop)
+        return _Part(
+            self.batch.slice(start, stop - start),
+            self.starts[some],
+            self.until[some],
+            None if self.rows is None else self.rows[some],
+            None if self.matched is None else self.matched[some],
+        )
+
+    def only(self, mask: Any) -> _Part:  # noqa: ANN401 - booleans
+        return _Part(
+            self.batch.filter(pa.array(mask)),
+            self.starts[mask],
+            self.until[mask],
+            None if self.rows is None else self.rows[mask],
+            None if self.matched is None else self.matched[mask],
+        )
+
+
+@dataclass
+class _Join:
+    name: str
+    batches: str
+    arguments: Arguments
+    plan: _tidegate.JoinPlan
+    reach: _Reach
+    shares: Shares
+    files: ExitStack = field(default_factory=ExitStack)
+    window: deque[_Part] = field(default_factory=deque)
+    window_bytes: int = 0
+    read_to: int = LOWEST
+    """The place of the last right row that was read."""
+
+    right_ended: bool = False
+    kept_back: int = 0
+    """The bytes of the last rows of keys, when these were last looked for."""
+
+    before: int = 0
+    """The bytes of right rows before all intervals, which are there for the last of each key."""
+
+    told: dict[str, Any] = field(default_factory=dict)
+    left_done: int = 0
+    unmatched: Run | None = None
+
+    def open(self, left: Given, right: Given, lateness: tuple[Any, Any]) -> None:
+        how = self.arguments.get("how")
+        self.keeps_right = how in ("right", "full")
+        needed = self.plan.needed
+        sides = []
+        for side, given_side in enumerate((left, right)):
+            columns = list(needed[side])
+            ends = self.reach.ends
+            sides.append(
+                Ordered(
+                    given_side,
+                    columns,
+                    self.reach.starts[side],
+                    self.reach.factors[side],
+                    lateness[side],
+                    self.shares,
+                    self.files,
+                    nullable=ends is not None,
+                )
+            )
+        self.left, self.right = sides
+
+    def stats(self) -> dict[str, Any]:
+        """The numbers that readers of joins tell."""
+        first = {"threads": self.arguments.get("threads", _tidegate.default_threads())}
+        return {
+            "left_rows": self.left.rows,
+            "right_rows": self.right.rows,
+            "left_rows_done": self.left_done,
+            "keys": "none",
+            "where": "none",
+            **first,
+            **self.told,
+        }
+
+    # The rows of both sides
+
+    def result(self) -> Steps:
+        """The batches of the result, and None from time to time."""
+        lefts, rights = self._parts(self.left, 0), self._parts(self.right, 1)
+        with self.files, closing(lefts), closing(rights):
+            held: deque[_Part] = deque()
+            size = 0
+            for part in lefts:
+                if part is None:
+                    yield None
+                    continue
+                held.append(part)
+                size += part.size
+                while size >= self.shares.slice:
+                    yield from self._slice(held, rights)
+                    size = sum(one.size for one in held)
+            while held:
+                yield from self._slice(held, rights)
+            if self.keeps_right:
+                yield from self._rest(rights)
+
+    def _parts(self, side: Ordered, number: int) -> Generator[_Part | None, None, None]:
+        numbers = 0
+        for batch in side.batches():
+            if batch is None or batch.num_rows == 0:
+                yield None
+                continue
+            starts = batch.column(PLACE).to_numpy()
+            until = starts
+            if self.reach.ends is not None:
+                column = batch.column(self.reach.ends[number])
+                until = places(column, self.reach.factors[number], nulls=LOWEST)
+                self._check_ends(side, batch, starts, until, number)
+            rows = matched = None
+            if number == 1 and self.keeps_right:
+                rows, matched = numbers + np.arange(len(starts)), np.zeros(len(starts), bool)
+                numbers += len(starts)
+            most = max(1, self.shares.slice // 4)
+            pieces = -(-batch.nbytes // most)
+            step = -(-batch.num_rows // pieces)
+            whole = _Part(batch, starts, until, rows, matched)
+            for start in range(0, batch.num_rows, step):
+                yield whole.cut(start, min(start + step, batch.num_rows))
+
+    def _check_ends(
+        self, side: Ordered, batch: pa.RecordBatch, starts: Integers, until: Integers, number: int
+    ) -> None:
+        wrong = (starts > until) & (until != LOWEST)
+        if self.reach.ends is not None and wrong.any():
+            at = int(np.argmax(wrong))
+            start, end = self.reach.starts[number], self.reach.ends[number]
+            message = (
+                f"{side.given.name}: a row has {batch.column(start)[at]} in column `{start}`, "
+            )
+            message += f"after {batch.column(end)[at]} in column `{end}`, expected a start that is "
+            message += "not after its end; swap the two, or filter such rows out first"
+            raise tidegate.TidegateError(message)
+
+    def _slice(self, held: deque[_Part], rights: Iterator[_Part | None]) -> Steps:
+        """Join left rows, as many as the share allows."""
+        parts: list[_Part] = []
+        size = 0
+        while held and (not parts or size + held[0].size <= self.shares.slice):
+            size += held[0].size
+            parts.append(held.popleft())
+        lowest = parts[0].starts[0]
+        if self.reach.ends is not None and lowest == LOWEST:
+            # Null starts come first, and match nothing.
+            firsts = [part.starts[part.starts > LOWEST] for part in parts]
+            lowest = next((found[0] for found in firsts if len(found)), LOWEST)
+        self._drop(_plus(int(lowest), self.reach.lower))
+        ends = [self._to(part) for part in parts]
+        wanted = max(int(end[-1]) for end in ends)
+        while not self.right_ended and self.read_to <= wanted and self._has_room():
+            try:
+                part = next(rights)
+            except StopIteration:
+                self.right_ended = True
+                continue
+            if part is None:
+                yield None
+            else:
+                self._add(part)
+        if not self.right_ended and self.read_to <= wanted:
+            # Only the left rows whose right rows have all been read.
+            parts = self._cut(parts, ends, held)
+        yield from self._join(parts)
+
+    def _to(self, part: _Part) -> Integers:
+        """Up to which place the right rows of left rows go; ascends."""
+        if self.reach.ends is not None:
+            return np.maximum.accumulate(part.until)
+        upper = self.reach.upper
+        if upper is None:
+            return np.full(len(part.starts), HIGHEST)
+        if upper >= 0:
+            return np.where(
+                part.starts > HIGHEST - upper, HIGHEST, part.starts + min(upper, HIGHEST)
+            )
+        return np.where(part.starts < LOWEST - upper, LOWEST, part.starts + max(upper, LOWEST))
+
+    def _has_room(self) -> bool:
+        return self.window_bytes - self.before < self.shares.window
+
+    def _add(self, part: _Part) -> None:
+        self.window.append(part)
+        self.window_bytes += part.size
+        self.read_to = int(part.starts[-1])
+
+    def _cut(self, parts: list[_Part], ends: list[Integers], held: deque[_Part]) -> list[_Part]:
+        kept: list[_Part] = []
+        for at, (part, to) in enumerate(zip(parts, ends, strict=True)):
+            rows = int(np.searchsorted(to, self.read_to, "left"))
+            if rows:
+                kept.append(part.cut(0, rows))
+            if rows < len(to):
+                held.extendleft(reversed(parts[at + 1 :]))
+                held.appendleft(part.cut(rows, len(to)))
+                break
+        if not kept:
+            message = f"{self.name}: the right rows that one left row may pair with take more than "
+            message += f"{self.shares.window} bytes, the share of memory_limit that they may have; "
+            message += f"raise it, read fewer columns, or give {self.reach.advice}"
+            raise tidegate.MemoryLimitError(message)
+        return kept
+
+    def _drop(self, lowest: int) -> None:
+        """Let go of right rows that no later left row may pair with."""
+        if lowest == LOWEST and not self.reach.looks_back:
+            return
+        back: list[_Part] = []
+        kept: deque[_Part] = deque()
+        for part in self.window:
+            alive = part.until >= lowest
+            if alive.all():
+                kept.append(part)
+                continue
+            dead = ~alive
+            if self.reach.looks_back:
+                back.append(part.only(dead))
+            elif part.matched is not None:
+                self._keep_unmatched(part.only(dead & ~part.matched))
+            if alive.any():
+                kept.append(
+                    part.only(alive)
+                    if self.reach.ends is not None
+                    else part.cut(int(np.argmax(alive)), len(alive))
+                )
+        if back:
+            back = self._last_of_keys(back)
+            kept.extendleft(reversed(back))
+        self.before = sum(part.size for part in back)
+        self.window = kept
+        self.window_bytes = sum(part.size for part in kept)
+
+    # One slice
+
+    def _table(self, parts: list[_Part] | deque[_Part], side: Ordered) -> pa.Table:
+        batches = [part.batch.select(side.plain.names) for part in parts]
+        return pa.Table.from_batches(batches, side.plain)
+
+    def _call(self, left: pa.Table, right: pa.Table, **more: Any) -> Any:  # noqa: ANN401 - of Rust
+        call: Callable[..., Any] = getattr(_tidegate, self.batches)
+        arguments = {**self.arguments, **more}
+        threads = arguments.get("threads") or _tidegate.default_threads()
+        arguments.setdefault("batch_rows", self.shares.rows_made(self.plan.schema, threads))
+        return call(left, right, **arguments)
+
+    def _join(self, parts: list[_Part]) -> Steps:
+        left, right = self._table(parts, self.left), self._table(self.window, self.right)
+        rows = left.num_rows
+        if self.keeps_right:
+            yield from self._join_marked(left, right)
+        else:
+            with self._call(left, right) as reader:
+                yield from reader
+                self._note(reader)
+        self.left_done += rows
+
+    def _note(self, reader: Any) -> None:  # noqa: ANN401 - of Rust
+        stats = reader.stats()
+        self.told = {name: stats[name] for name in ("keys", "where", "threads")}
+
+    def _join_marked(self, left: pa.Table, right: pa.Table) -> Steps:
+        """Join all left rows, and note which right rows have a partner."""
+        names = self.plan.schema.names
+        left = left.append_column(LEFT, pa.array(np.ones(left.num_rows, bool)))
+        right = right.append_column(ROW, pa.array(np.arange(right.num_rows)))
+        matched = np.ones(right.num_rows, bool)
+        with self._call(left, right, columns=[*names, LEFT, ROW]) as reader:
+            for batch in reader:
+                is_pair = batch.column(LEFT).is_valid()
+                alone = batch.filter(pc.invert(is_pair)).column(ROW)
+                matched[alone.to_numpy()] = False
+                pairs = batch.filter(is_pair) if len(alone) else batch
+                columns = [pairs.column(name) for name in names]
+                yield pa.RecordBatch.from_arrays(columns, schema=self.plan.schema)
+            self._note(reader)
+        start = 0
+        for part in self.window:
+            assert part.matched is not None  # noqa: S101 - for mypy
+            part.matched |= matched[start : start + len(part.starts)]
+            start += len(part.starts)
+
+    # Right rows without a partner
+
+    def _keep_unmatched(self, part: _Part) -> None:
+        if part.batch.num_rows == 0:
+            return
+        if self.unmatched is None:
+            self.unmatched = Run(self.right.plain.append(ROW_NUMBER))
+            self.files.callback(self.unmatched.close)
+        columns = [*part.batch.select(self.right.plain.names).columns, pa.array(part.rows)]
+        self.unmatched.write(pa.RecordBatch.from_arrays(columns, schema=self.unmatched.schema))
+
+    def _rest(self, rights: Iterator[_Part | None]) -> Steps:
+        """The right rows that have no partner, in their order."""
+        for part in self.window:
+            self._keep_unmatched(part.only(~part.matched))
+        self.window.clear()
+        for later in rights:
+            if later is not None:
+                self._keep_unmatched(later)
+            yield None
+        if self.unmatched is None:
+            return
+        self.unmatched.end()
+        nothing = pa.Table.from_batches([], self.left.plain)
+        rows: Steps = (batch for batch in self.unmatched.read())
+        if self.reach.ends is not None:
+            # Rows with long intervals have left the windows after later ones.
+            rows = sort(rows, self.unmatched.schema, ROW, self.shares, self.files)
+        for batch in rows:
+            if batch is None:
+                yield None
+                continue
+            alone = pa.Table.from_batches([batch.select(self.right.plain.names)])
+            with self._call(nothing, alone) as reader:
+                yield from reader
+
+    # Right rows that stay the last of their key
+
+    def _last_of_keys(self, parts: list[_Part]) -> list[_Part]:
+        """Of right rows before all windows, the last of each key."""
+        size = sum(part.size for part in parts)
+        if size < 2 * self.kept_back + self.shares.window // 8:
+            return parts
+        batches = [part.batch for part in parts]
+        # A null key has no partner.
+        keys = [(right, right) for _, right in self.plan.keys]
+        rows = pa.Table.from_batches(batches)
+        if keys:
+            valid = (pc.is_valid(rows.column(right)) for right, _ in keys)
+            rows = rows.filter(functools.reduce(pc.and_, valid))
+        last = _tidegate.interval_join(
+            rows,
+            rows,
+            on=PLACE,
+            lower=0,
+            upper=None,
+            by=keys or None,
+            closed="neither",
+            how="anti",
+            suffix="\x1f",
+        )
+        found = []
+        for batch in last.combine_chunks().to_batches():
+            starts = batch.column(PLACE).to_numpy()
+            found.append(_Part(batch, starts, starts))
+        self.kept_back = sum(part.size for part in found)
+        if self.kept_back > self.shares.window // 3:
+            message = f"{self.name}: the last right rows of all keys take {self.kept_back} bytes, "
+            message += f"more than {self.shares.window // 3}, a tenth of memory_limit; "
+            message += f"raise it, read fewer columns, or give {self.reach.advice}"
+            raise tidegate.MemoryLimitError(message)
+        return found
+
+
+def _plus(place: int, offset: int | None) -> int:
+    return LOWEST if offset is None else min(max(place + offset, LOWEST), HIGHEST)

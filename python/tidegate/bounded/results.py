@@ -1,0 +1,88 @@
+"""The batches of a result as the native reader asks for them, and a table of them."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+import tidegate
+
+
+class Result:
+    """Batches that are made while they are read.
+
+    Args:
+        schema: The schema of every batch.
+        batches: Gives the batches, and None from time to time, so that a closed reader is noticed.
+        stats: Tells numbers that describe the work so far.
+        max_rows: The most rows that there may be.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        batches: Iterator[pa.RecordBatch | None],
+        stats: Callable[[], dict[str, Any]],
+        max_rows: int | None = None,
+    ) -> None:
+        self.schema = schema
+        self._batches = batches
+        self._stats = stats
+        self._max_rows = max_rows
+        self._rows = 0
+
+    def __iter__(self) -> "Result":
+        return self
+
+    def __next__(self) -> pa.RecordBatch | None:
+        batch = next(self._batches)
+        if batch is None:
+            return None
+        rows = self._rows + batch.num_rows
+        if self._max_rows is not None and rows > self._max_rows:
+            message = (
+                f"the result has at least {rows} rows, more than max_rows = {self._max_rows}; "
+            )
+            message += "raise it, or ask for fewer rows"
+            raise tidegate.MemoryLimitError(message)
+        self._rows = rows
+        return batch if batch.num_rows else None
+
+    def close(self) -> None:
+        """End the work, and let go of its temporary files."""
+        if callable(close := getattr(self._batches, "close", None)):
+            close()
+
+    def stats(self) -> dict[str, Any]:
+        """Tell numbers that describe the work so far."""
+        return {**self._stats(), "rows": self._rows}
+
+
+def known(reader: pa.RecordBatchReader) -> Result:
+    """The batches of a result that has been made."""
+    return Result(reader.schema, iter(reader), dict)
+
+
+def table(reader: Any, limit: int, batches: str) -> pa.Table:  # noqa: ANN401 - of Rust
+    """All batches of a reader as one table.
+
+    Args:
+        reader: The reader.
+        limit: The memory limit of the call; the table may have half of it.
+        batches: The function that gives batches instead, for the message.
+
+    Raises:
+        MemoryLimitError: The table would have more.
+    """
+    found = []
+    size = 0
+    with reader:
+        for batch in reader:
+            size += batch.nbytes
+            if size > limit // 2:
+                message = f"the result takes more than {limit // 2} bytes, half of memory_limit; "
+                message += f"raise memory_limit, or write tidegate.{batches}(...), whose result "
+                message += "may be larger than memory"
+                raise tidegate.MemoryLimitError(message)
+            found.append(batch)
+        return pa.Table.from_batches(found, reader.schema)

@@ -1,0 +1,98 @@
+"""What the parts of the work may take of a memory limit."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate import TidegateError
+
+LEAST = 16_000_000
+"""Below it, there is no room for the few batches that are read and made at a time."""
+
+# Runs that are merged at once, and the streams that are merged at a time: those of two sides.
+RUNS = 64
+STREAMS = 2 * RUNS
+
+# The least rows of a batch: fewer take longer to hand over than to work on.
+LEAST_ROWS = 256
+
+# What an operator counts for a row and the state that the row may add, about, and how many pushes
+# of rows it has room for.
+PUSHED_BYTES = 400
+PUSHES = 8
+
+# What is assumed of a value whose type does not tell its size.
+VALUE_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The bytes of each part. What they leave is for what the native calls take beside their rows.
+
+    Example:
+        >>> Shares(64_000_000).sorted
+        12800000
+    """
+
+    limit: int
+
+    def __post_init__(self) -> None:
+        if self.limit < LEAST:
+            message = (
+                f"memory_limit: {self.limit} bytes leave no room for the few batches that are "
+            )
+            message += f"in work at a time; give {LEAST} or more, or leave it out"
+            raise TidegateError(message)
+
+    def of_one(self, streams: int) -> "Shares":
+        """The shares of one of several streams that are sorted and merged side by side."""
+        return Shares(max(self.limit // streams, LEAST))
+
+    @property
+    def slice(self) -> int:
+        """The left rows that are joined at a time."""
+        return self.limit // 10
+
+    @property
+    def window(self) -> int:
+        """The right rows that these may reach."""
+        return self.limit * 3 // 10
+
+    @property
+    def sorted(self) -> int:
+        """The rows that are sorted at a time; sorting takes as much again."""
+        return self.limit // 5
+
+    @property
+    def state(self) -> int:
+        """What an operator may hold."""
+        return self.limit * 2 // 5
+
+    def rows_read(self, schema: pa.Schema) -> int:
+        """The rows of a batch that is read."""
+        return rows_in(self.limit // 64, schema, 1 << 16)
+
+    @property
+    def rows_pushed(self) -> int:
+        """The rows that an operator takes at once; it counts some hundred bytes for each."""
+        return max(1, self.state // (PUSHES * PUSHED_BYTES))
+
+    def rows_merged(self, schema: pa.Schema) -> int:
+        """The rows of a batch of a sorted run; of each run, some three batches are in memory."""
+        return rows_in(self.limit // (8 * 3 * STREAMS), schema, 1 << 16)
+
+    def rows_made(self, schema: pa.Schema, threads: int) -> int:
+        """The rows of a batch of a result; each thread has some four in work."""
+        return rows_in(self.limit // (8 * 4 * threads), schema, 1 << 16)
+
+
+def rows_in(size: int, schema: pa.Schema, most: int) -> int:
+    """The number of rows that about fill some bytes."""
+    return max(LEAST_ROWS, min(most, size // sum(_width(field.type) for field in schema)))
+
+
+def _width(kind: pa.DataType) -> int:
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return VALUE_BYTES

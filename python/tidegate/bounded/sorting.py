@@ -1,0 +1,198 @@
+"""Sorts rows by way of temporary files.
+
+Rows are sorted in memory, a share of the limit at a time. Each sorted run goes to a file, and the
+runs are merged. The files have no name in their folder, so that nothing is left of them however the
+process ends.
+"""
+
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import IO, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate import TidegateError, _tidegate
+from tidegate.bounded.shares import RUNS, Shares
+from tidegate.io.files import naming
+
+COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+BUFFER_BYTES = 1 << 18
+
+Batches: TypeAlias = Iterator[pa.RecordBatch]
+
+Steps: TypeAlias = Generator[pa.RecordBatch | None, None, None]
+"""Batches, and None from time to time, so that a closed reader is noticed."""
+
+
+class Run:
+    """Batches in a temporary file, written once, then read once.
+
+    Raises:
+        TidegateError: The file cannot be written, as on a full disk; the text names the folder.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._folder = tempfile.gettempdir()
+        with self._told():
+            self._file: IO[bytes] = tempfile.TemporaryFile(buffering=BUFFER_BYTES)  # noqa: SIM115 - it outlives this
+            self._writer = pa.ipc.new_stream(self._file, schema, options=COMPRESSED)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        failure = "a temporary file cannot be written there"
+        try:
+            with naming(self._folder, failure):
+                yield
+        except TidegateError as error:
+            message = f"{error}; make room, or let TMPDIR name a folder of a larger disk"
+            raise TidegateError(message) from error.__cause__
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+        with self._told():
+            self._writer.write_batch(batch)
+
+    def end(self) -> None:
+        """Write what is held back."""
+        with self._told():
+            self._writer.close()
+            self._file.flush()
+
+    def read(self) -> pa.RecordBatchReader:
+        """The rows."""
+        self._file.seek(0)
+        return pa.ipc.open_stream(pa.PythonFile(self._file, "r"))
+
+    def close(self) -> None:
+        """Remove the file, whatever it still holds back."""
+        with suppress(OSError):
+            self._file.close()
+
+
+class Runs:
+    """Sorted runs, in the order of the rows that they were made of.
+
+    As soon as there are many of one size, they are merged into one, so that few files are open.
+    """
+
+    def __init__(self, schema: pa.Schema, key: str, shares: Shares, files: ExitStack) -> None:
+        self._schema = schema
+        self._key = key
+        self._rows = shares.rows_merged(schema)
+        self._files = files
+        self._levels: list[list[Run]] = []
+
+    def add(self, run: Run, level: int = 0) -> Steps:
+        """Add a run behind the others."""
+        if level == len(self._levels):
+            self._levels.append([])
+        self._levels[level].append(run)
+        if len(self._levels[level]) == RUNS:
+            runs, self._levels[level] = self._levels[level], []
+            merged = self.new()
+            for batch in self._merged(runs):
+                merged.write(batch)
+                yield None
+            merged.end()
+            yield from self.add(merged, level + 1)
+
+    def new(self) -> Run:
+        """A run that is closed in the end."""
+        run = Run(self._schema)
+        self._files.callback(run.close)
+        return run
+
+    def sort(self, batches: list[pa.RecordBatch]) -> Steps:
+        """Sort rows into a run."""
+        run = self.new()
+        table = pa.Table.from_batches(batches)
+        batches.clear()
+        keys = table.column(self._key)
+        if is_sorted(keys):
+            for batch in table.to_batches(self._rows):
+                run.write(batch)
+        else:
+            table = table.combine_chunks()
+            order = pc.sort_indices(table.column(self._key))
+            for start in range(0, len(order), self._rows):
+                for batch in table.take(order[start : start + self._rows]).to_batches():
+                    run.write(batch)
+                yield None
+        run.end()
+        yield from self.add(run)
+
+    def rows(self) -> Batches:
+        """All rows in order; equal keys in the order in which they came."""
+        while sum(map(len, self._levels)) > RUNS:
+            low = next(level for level, runs in enumerate(self._levels) if runs)
+            merged = self.new()
+            for batch in self._merged(self._levels[low]):
+                merged.write(batch)
+            merged.end()
+            self._levels[low] = []
+            if low + 1 == len(self._levels):
+                self._levels.append([])
+            self._levels[low + 1].append(merged)
+        # Runs of a higher level are of earlier rows.
+        return self._merged([run for level in reversed(self._levels) for run in level])
+
+    def _merged(self, runs: list[Run]) -> Batches:
+        if len(runs) == 1:
+            yield from runs[0].read()
+        elif runs:
+            with _tidegate.merge_batches([run.read() for run in runs], on=self._key) as merged:
+                yield from merged
+        for run in runs:
+            run.close()
+
+
+def is_sorted(keys: pa.ChunkedArray) -> bool:
+    """Whether integers ascend.
+
+    Example:
+        >>> is_sorted(pa.chunked_array([[1, 2], [2, 3]]))
+        True
+    """
+    last = None
+    for chunk in keys.chunks:
+        values = chunk.to_numpy(zero_copy_only=False)
+        if len(values) == 0:
+            continue
+        if (last is not None and values[0] < last) or bool(np.any(values[1:] < values[:-1])):
+            return False
+        last = values[-1]
+    return True
+
+
+def sort(batches: Steps, schema: pa.Schema, key: str, shares: Shares, files: ExitStack) -> Steps:
+    """Rows in the order of a column, equal ones as they came.
+
+    Args:
+        batches: The rows, and None from time to time.
+        schema: Of the rows.
+        key: A column of 64-bit integers without nulls.
+        shares: What may be taken.
+        files: Closes the temporary files.
+
+    Yields:
+        The sorted batches, and None from time to time.
+    """
+    runs = Runs(schema, key, shares, files)
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        yield None
+        if batch is None or batch.num_rows == 0:
+            continue
+        held.append(batch)
+        size += batch.nbytes
+        if size >= shares.sorted:
+            yield from runs.sort(held)
+            size = 0
+    if held:
+        yield from runs.sort(held)
+    yield from runs.rows()

@@ -1,0 +1,226 @@
+"""Calls with a `memory_limit`: the rows of one call on both inputs, sorted by time."""
+
+import random
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import tidegate as tg
+from tidegate.bounded import shares
+
+SEEDS = range(16)
+TOO_LITTLE = re.compile("one left row may pair with|the last right rows of all keys")
+
+HOWS = ["inner", "left", "right", "full", "semi", "anti"]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Let limits be so small that few rows have many slices and runs."""
+    monkeypatch.setattr(shares, "LEAST", 1)
+    monkeypatch.setattr(shares, "LEAST_ROWS", 3)
+    monkeypatch.setattr("tidegate.bounded.sorting.RUNS", 4)
+
+
+def rows(chance: random.Random, count: int, *, name: str, kind: pa.DataType) -> pa.Table:
+    """Rows out of order, with a few keys, of which some are null."""
+    span = chance.choice([count // 4 + 1, count * 3])
+    times = [chance.randrange(span) for _ in range(count)]
+    disorder = chance.choice([0, 3, span])
+    times.sort(key=lambda time: time + chance.uniform(0, disorder))
+    return pa.table(
+        {
+            "ts": pa.array(times, pa.int32() if kind == pa.date32() else pa.int64()).cast(kind),
+            "k": pa.array(
+                [chance.choice(["a", "b", "c", None]) for _ in range(count)], pa.string()
+            ),
+            name: np.arange(count),
+        }
+    )
+
+
+def in_order(table: pa.Table, by: str = "ts") -> pa.Table:
+    """Sort by time, equal times as they were; nulls come first."""
+    order = pc.sort_indices(table, [(by, "ascending", "at_start")])
+    return table.take(order)
+
+
+def inputs(chance: random.Random, table: pa.Table, folder, name: str):
+    """The same rows in another shape: a table, a reader, or Parquet files."""
+    pieces = sorted(chance.randrange(table.num_rows + 1) for _ in range(3))
+    parts = [
+        table.slice(start, stop - start)
+        for start, stop in zip([0, *pieces], [*pieces, table.num_rows], strict=True)
+    ]
+    match chance.choice(["table", "reader", "files", "generator"]):
+        case "table":
+            return pa.concat_tables(parts)
+        case "reader":
+            return pa.concat_tables(parts).to_reader(max_chunksize=7)
+        case "generator":
+            batches = (batch for part in parts for batch in part.to_batches(max_chunksize=5))
+            return pa.RecordBatchReader.from_batches(table.schema, batches)
+    (folder / name).mkdir()
+    for number, part in enumerate(parts):
+        pq.write_table(part, folder / name / f"{number}.parquet", row_group_size=5)
+    return folder / name
+
+
+def check(function, chance, folder, left, right, expected, **query):
+    """The batches with some limit are the expected rows, in their order."""
+    limit = chance.choice([3_000, 8_000, 30_000, 10**9])
+    given = inputs(chance, left, folder, "left"), inputs(chance, right, folder, "right")
+    try:
+        with function(*given, **query, memory_limit=limit) as reader:
+            found = pa.Table.from_batches([*reader], reader.schema)
+    except tg.MemoryLimitError as error:
+        if limit < 30_000 and TOO_LITTLE.search(str(error)):
+            return False
+        raise
+    assert found.schema == expected.schema
+    assert found.to_pylist() == expected.to_pylist()
+    return True
+
+
+def two_sides(chance: random.Random, kind: pa.DataType) -> tuple[pa.Table, pa.Table]:
+    """A left and a right table; either may be empty."""
+    counts = [chance.choice([0, 1, 30, 200]) for _ in range(2)]
+    left, right = counts
+    return rows(chance, left, name="x", kind=kind), rows(chance, right, name="y", kind=kind)
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.usefixtures("small")
+def test_an_interval_join_is_that_of_the_sorted_inputs(seed, how, tmp_path):
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    left, right = two_sides(chance, pa.timestamp("ms"))
+    ends = sorted(chance.choice([-9, -2, 0, 1, 5]) for _ in range(2))
+    query = {
+        "on": "ts",
+        "by": chance.choice([None, "k"]),
+        "lower": f"{ends[0]}ms",
+        "upper": f"{ends[1]}ms",
+        "closed": chance.choice(["both", "left", "neither"]),
+        "how": how,
+        "where": chance.choice([None, "left.x + right.y > 50"]),
+        "columns": chance.choice([None, ["x"] if how in ("semi", "anti") else ["y", "ts"]]),
+        "threads": chance.choice([1, 2]),
+    }
+    expected = tg.interval_join(in_order(left), in_order(right), **query)
+    check(tg.interval_join_batches, chance, tmp_path, left, right, expected, **query)
+
+
+def test_most_limits_of_the_tests_above_are_kept(tmp_path, small):
+    kept = 0
+    for seed in SEEDS:
+        chance = random.Random(seed)  # noqa: S311 - not for secrets
+        left, right = two_sides(chance, pa.timestamp("ms"))
+        query = {"on": "ts", "by": "k", "lower": "-2ms", "upper": "1ms", "how": "full"}
+        expected = tg.interval_join(in_order(left), in_order(right), **query)
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        kept += check(tg.interval_join_batches, chance, folder, left, right, expected, **query)
+    assert kept > len(SEEDS) * 3 // 4
+
+
+@pytest.mark.parametrize("prevailing", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.usefixtures("small")
+def test_functions_of_partners_are_those_of_the_sorted_inputs(seed, prevailing, tmp_path):
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    left, right = two_sides(chance, pa.int64())
+    right = right.append_column("z", pa.array(np.random.default_rng(seed).random(right.num_rows)))
+    query = {
+        "on": "ts",
+        "by": chance.choice([None, "k"]),
+        "lower": chance.choice([-9, -1]),
+        "upper": chance.choice([0, 4]),
+        "closed": chance.choice(["both", "right"]),
+        "how": chance.choice(["left", "inner"]),
+        "prevailing": prevailing,
+        "aggs": {"n": tg.agg.count(), "sum": tg.agg.sum("z"), "last": tg.agg.last("y")},
+    }
+    expected = tg.interval_join(in_order(left), in_order(right), **query)
+    check(tg.interval_join_batches, chance, tmp_path, left, right, expected, **query)
+
+
+@pytest.mark.parametrize("strategy", ["backward", "forward", "nearest"])
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.usefixtures("small")
+def test_an_asof_join_is_that_of_the_sorted_inputs(seed, strategy, tmp_path):
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    left, right = two_sides(chance, pa.date32())
+    query = {
+        "on": "ts",
+        "by": chance.choice([None, "k"]),
+        "strategy": strategy,
+        "tolerance": chance.choice([None, "6d"]),
+        "allow_exact_matches": chance.choice([True, False]),
+        "how": chance.choice(["left", "inner", "semi", "anti"]),
+        "where": chance.choice([None, None, "right.y > left.x / 2"]),
+    }
+    expected = tg.asof_join(in_order(left), in_order(right), **query)
+    check(tg.asof_join_batches, chance, tmp_path, left, right, expected, **query)
+
+
+def with_ends(chance: random.Random, table: pa.Table) -> pa.Table:
+    """Rows with an end of their own; some starts and ends are null."""
+    starts = table.column("ts").to_pylist()
+    ends = [start + chance.choice([0, 1, 5, 60]) for start in starts]
+    ends = [None if chance.random() < 0.05 else end for end in ends]
+    starts = [None if chance.random() < 0.05 else start for start in starts]
+    table = table.set_column(0, "ts", pa.array(starts, pa.int64()))
+    return table.append_column("end", pa.array(ends, pa.int64()))
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.usefixtures("small")
+def test_an_overlap_join_is_that_of_the_sorted_inputs(seed, how, tmp_path):
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    left, right = (with_ends(chance, side) for side in two_sides(chance, pa.int64()))
+    query = {
+        "on": ("ts", "end"),
+        "by": chance.choice([None, "k"]),
+        "closed": chance.choice(["both", "left"]),
+        "min_overlap": chance.choice([None, 2]),
+        "how": how,
+    }
+    expected = tg.overlap_join(in_order(left), in_order(right), **query)
+    check(tg.overlap_join_batches, chance, tmp_path, left, right, expected, **query)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.usefixtures("small")
+def test_a_window_join_is_that_of_the_sorted_inputs(seed, tmp_path):
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    left, right = two_sides(chance, pa.int64())
+    query = {"on": "ts", "by": "k", "window": (3, 1), "how": chance.choice(HOWS)}
+    expected = tg.window_join(in_order(left), in_order(right), **query)
+    check(tg.window_join_batches, chance, tmp_path, left, right, expected, **query)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.usefixtures("small")
+def test_an_aggregation_is_that_of_the_sorted_streams(seed, tmp_path):
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    streams = [rows(chance, 150, name="x", kind=pa.int64()) for _ in range(chance.choice([1, 2]))]
+    query = {
+        "on": "ts",
+        "by": chance.choice([None, "k"]),
+        "size": 10,
+        "advance": chance.choice([None, 4]),
+        "aggs": {"n": tg.agg.count(), "mean": tg.agg.mean("x"), "first": tg.agg.first("x")},
+        "where": chance.choice([None, "x > 20"]),
+    }
+    expected = tg.aggregate([in_order(stream) for stream in streams], **query)
+    given = [inputs(chance, one, tmp_path, f"{at}") for at, one in enumerate(streams)]
+    with tg.aggregate_batches(given, **query, memory_limit=100_000) as reader:
+        found = pa.Table.from_batches([*reader], reader.schema)
+    assert found.schema == expected.schema
+    assert found.to_pylist() == expected.to_pylist()
