@@ -16,16 +16,20 @@ def waits_for(thread: int, other: int) -> bool:
     executor, and `Future.result`. Threads are given by their `threading.get_ident()`.
     """
     frames = sys._current_frames()  # noqa: SLF001 - there is no other way to see them
-    seen: set[int] = set()
-    found = [thread]
-    while found:
-        one = found.pop()
-        if one == other:
-            return True
-        if one not in seen and one in frames:
-            seen.add(one)
-            found += _awaited(frames, frames[one])
-    return False
+    try:
+        seen: set[int] = set()
+        found = [thread]
+        while found:
+            one = found.pop()
+            if one == other:
+                return True
+            if one not in seen and one in frames:
+                seen.add(one)
+                found += _awaited(frames, frames[one])
+        return False
+    finally:
+        # This frame is among them: a circle, which would keep what all frames hold for a while.
+        frames.clear()
 
 
 def _stack(frame: FrameType | None) -> Iterator[FrameType]:

@@ -26,10 +26,6 @@ Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 LOWEST = np.iinfo(np.int64).min
 HIGHEST = np.iinfo(np.int64).max
 
-# Nanoseconds.
-UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-DAY = 86_400 * 10**9
-
 
 @dataclass
 class Given:
@@ -90,11 +86,11 @@ def step_of(kind: pa.DataType) -> int:
         >>> step_of(pa.timestamp("ms"))
         1000000
     """
-    if pa.types.is_timestamp(kind):
-        return UNITS[kind.unit]
-    if pa.types.is_date32(kind):
-        return DAY
-    return UNITS["ms"] if pa.types.is_date64(kind) else 1
+    if pa.types.is_integer(kind):
+        return 1
+    step = pa.array([1], pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
+    zone = kind.tz if pa.types.is_timestamp(kind) else None
+    return int(step.cast(pa.timestamp("ns", zone)).cast(pa.int64())[0].as_py())
 
 
 def places(times: pa.Array, factor: int, *, nulls: int) -> Integers:

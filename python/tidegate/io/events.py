@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from tidegate import SchemaError, TidegateError
 from tidegate.io.addresses import Files, find
@@ -44,9 +45,8 @@ FEW: dict[str, Any] = {
     "fragment_readahead": 1,
     "use_threads": False,
 }
-FEW_OF_PARQUET = ds.ParquetFragmentScanOptions(
-    use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False
-)
+# What is read of a column of a Parquet file at once.
+PAGE_BYTES = 1 << 20
 
 ARROW_FILE = b"ARROW1"
 GZIP = b"\x1f\x8b"
@@ -139,15 +139,39 @@ def few(found: Sequence[Piece], columns: list[str], rows: int) -> Iterator[pa.Re
 
     `rows` is the number of rows of a batch, about.
     """
-    options: dict[str, Any] = FEW | {"batch_size": rows}
     for piece in found:
-        if piece.layout is Format.PARQUET:
-            options["fragment_scan_options"] = FEW_OF_PARQUET
         with reading(piece.names[0], piece.layout):
             if isinstance(piece.rows, Iterator):
                 yield from (batch.select(columns) for batch in piece.rows)
+            elif piece.layout is Format.PARQUET:
+                yield from _few_of_parquet(piece.rows, columns, rows)
             else:
+                options = FEW | {"batch_size": rows}
                 yield from piece.rows.scanner(columns=columns, **options).to_batches()
+
+
+def _few_of_parquet(dataset: ds.Dataset, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of Parquet files, page by page. A scanner would have some row groups in memory."""
+    schema = pa.schema([dataset.schema.field(column) for column in columns])
+    for fragment in dataset.get_fragments():
+        # Columns that stand in the names of folders.
+        values = ds.get_partition_keys(fragment.partition_expression)
+        stored = [column for column in columns if column not in values]
+        constants = {
+            column: pa.scalar(values[column], schema.field(column).type)
+            for column in columns
+            if column in values
+        }
+        with fragment.open() as opened:
+            file = pq.ParquetFile(opened, buffer_size=PAGE_BYTES, pre_buffer=False)
+            for batch in file.iter_batches(rows, columns=stored, use_threads=False):
+                arrays = [
+                    pa.repeat(constants[column], batch.num_rows)
+                    if column in constants
+                    else batch.column(column)
+                    for column in columns
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def row_count(found: Sequence[Piece]) -> int | None:
