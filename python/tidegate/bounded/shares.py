@@ -10,7 +10,7 @@ LEAST = 16_000_000
 """Below it, there is no room for the few batches that are read and made at a time."""
 
 # Runs that are merged at once, and the streams that are merged at a time: those of two sides.
-RUNS = 64
+RUNS = 32
 STREAMS = 2 * RUNS
 
 # The least rows of a batch: fewer take longer to hand over than to work on.
@@ -31,7 +31,7 @@ class Shares:
 
     Example:
         >>> Shares(64_000_000).sorted
-        12800000
+        16000000
     """
 
     limit: int
@@ -61,7 +61,7 @@ class Shares:
     @property
     def sorted(self) -> int:
         """The rows that are sorted at a time; sorting takes as much again."""
-        return self.limit // 5
+        return self.limit // 4
 
     @property
     def state(self) -> int:
@@ -79,7 +79,7 @@ class Shares:
 
     def rows_merged(self, schema: pa.Schema) -> int:
         """The rows of a batch of a sorted run; of each run, some three batches are in memory."""
-        return rows_in(self.limit // (8 * 3 * STREAMS), schema, 1 << 16)
+        return rows_in(self.limit // (4 * 3 * STREAMS), schema, 1 << 16)
 
     def rows_made(self, schema: pa.Schema, threads: int) -> int:
         """The rows of a batch of a result; each thread has some four in work."""

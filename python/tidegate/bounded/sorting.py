@@ -19,7 +19,7 @@ from tidegate.bounded.shares import RUNS, Shares
 from tidegate.io.files import naming
 
 COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
-BUFFER_BYTES = 1 << 18
+BUFFER_BYTES = 1 << 16
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 

@@ -2,15 +2,15 @@
 
 import re
 import time
-from dataclasses import dataclass
-from typing import TypedDict, cast, get_args
+from dataclasses import asdict, dataclass
+from typing import Any, TypedDict, cast, get_args
 
 import pyarrow as pa
 
 import tidegate
 from tidegate import _tidegate
 from tidegate.agg import Aggregate, Function, Interpolation, quantile
-from tidegate.cli.tables import Input, Output
+from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output
 from tidegate.io.files import batch_writer
 
 # The command line has every function but `udf`, which needs Python code.
@@ -41,6 +41,7 @@ class Job:
 
     streams: list[Input]
     arguments: Arguments
+    limits: Limits = NO_LIMITS
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,9 @@ def _quantile(text: str, inside: str, where: str | None) -> Aggregate:
 
 def plan(job: Job) -> str:
     """Tell how the rows would be aggregated; of files that say so, only the types are read."""
-    tables = [stream.open() for stream in job.streams]
-    return _tidegate.plan_aggregate(tables, **job.arguments).explanation
+    tables = [stream.open(streamed=job.limits.streamed) for stream in job.streams]
+    within: dict[str, Any] = asdict(job.limits)
+    return _tidegate.plan_aggregate(tables, **job.arguments, **within).explanation
 
 
 def run(job: Job, output: Output) -> Counts:
@@ -114,10 +116,14 @@ def run(job: Job, output: Output) -> Counts:
     output.check(job.streams)
     if job.arguments["threads"] is not None:
         pa.set_cpu_count(job.arguments["threads"])
-    tables = [stream.open() for stream in job.streams]
-    found = tidegate.aggregate(tables, **job.arguments)
-    with batch_writer(output.name, output.layout, found.schema) as writer:
-        for batch in found.to_batches():
-            writer.write_batch(batch)
-    rows = sum(table.rows_read for table in tables)
-    return Counts(len(tables), rows, found.num_rows, time.perf_counter() - start)
+    tables = [stream.open(streamed=job.limits.streamed) for stream in job.streams]
+    within: dict[str, Any] = asdict(job.limits)
+    with tidegate.aggregate_batches(tables, **job.arguments, **within) as batches:
+        out = 0
+        with batch_writer(output.name, output.layout, batches.schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+                out += batch.num_rows
+        read = batches.stats().get("rows_in")
+    rows = sum(table.rows_read for table in tables) if read is None else read
+    return Counts(len(tables), rows, out, time.perf_counter() - start)

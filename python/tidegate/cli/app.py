@@ -29,6 +29,7 @@ from tidegate.cli.options import (
     Left,
     LeftFormat,
     MaxRows,
+    MemoryLimit,
     Out,
     OutFormat,
     Progress,
@@ -41,7 +42,7 @@ from tidegate.cli.options import (
     Traceback,
     Where,
 )
-from tidegate.cli.tables import Input, Output
+from tidegate.cli.tables import Input, Limits, Output
 from tidegate.cli.texts import (
     AGGREGATE_HELP,
     ASOF_HELP,
@@ -132,6 +133,7 @@ def join(  # noqa: PLR0913 - a parameter for each option
     csv_null: CsvNull = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
+    memory_limit: MemoryLimit = None,
     follow: Follow = False,
     lateness: Lateness = None,
     max_width: Annotated[
@@ -149,8 +151,10 @@ def join(  # noqa: PLR0913 - a parameter for each option
     traceback: Traceback = False,
 ) -> None:
     """Parse the options into a job and run it."""
+    within = _lateness(max_rows, memory_limit, lateness, state, follow=follow)
     job = joining.Job(
         *_inputs(left, right, left_format, right_format, csv_null),
+        limits=Limits(memory_limit, within),
         arguments=joining.Arguments(
             on=_pair(on, "--on"),
             by=_keys(by or []) or None,
@@ -167,7 +171,6 @@ def join(  # noqa: PLR0913 - a parameter for each option
             max_rows=max_rows,
         ),
     )
-    within = _within_following(max_rows, lateness, state, follow=follow)
     if max_width is not None and not follow:
         _misused("--max-width", NEEDS_FOLLOW)
     keeping = _keeping(state, checkpoint)
@@ -224,6 +227,7 @@ def asof(  # noqa: PLR0913 - a parameter for each option
     csv_null: CsvNull = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
+    memory_limit: MemoryLimit = None,
     follow: Follow = False,
     lateness: Lateness = None,
     state: State = None,
@@ -234,8 +238,10 @@ def asof(  # noqa: PLR0913 - a parameter for each option
     traceback: Traceback = False,
 ) -> None:
     """Parse the options into a job and run it."""
+    within = _lateness(max_rows, memory_limit, lateness, state, follow=follow)
     job = joining.Job(
         *_inputs(left, right, left_format, right_format, csv_null),
+        limits=Limits(memory_limit, within),
         arguments=joining.AsofArguments(
             on=_pair(on, "--on"),
             by=_keys(by or []) or None,
@@ -250,7 +256,6 @@ def asof(  # noqa: PLR0913 - a parameter for each option
             max_rows=max_rows,
         ),
     )
-    within = _within_following(max_rows, lateness, state, follow=follow)
     keeping = _keeping(state, checkpoint)
     if follow:
         _follow(
@@ -379,14 +384,18 @@ def overlap(  # noqa: PLR0913 - a parameter for each option
     csv_null: CsvNull = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
+    memory_limit: MemoryLimit = None,
+    lateness: Lateness = None,
     explain: Explain = False,
     progress: Progress = None,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
     """Parse the options into a job and run it."""
+    within = _lateness(max_rows, memory_limit, lateness, None, follow=False)
     job = joining.Job(
         *_inputs(left, right, left_format, right_format, csv_null),
+        limits=Limits(memory_limit, within),
         arguments=joining.OverlapArguments(
             on=_intervals(on),
             closed=closed,
@@ -480,16 +489,25 @@ def _inputs(
     )
 
 
-def _within_following(
-    max_rows: int | None, lateness: str | None, state: str | None, *, follow: bool
+def _lateness(
+    max_rows: int | None,
+    memory_limit: str | None,
+    lateness: str | None,
+    state: str | None,
+    *,
+    follow: bool,
 ) -> str | int | None:
-    """Check the options of --follow, and read --lateness."""
-    if not follow:
-        if lateness is not None or state is not None:
-            _misused("--lateness" if state is None else "--state", NEEDS_FOLLOW)
-        return None
-    if max_rows is not None:
+    """Check the options that depend on --follow and --memory-limit, and read --lateness."""
+    if not follow and state is not None:
+        _misused("--state", NEEDS_FOLLOW)
+    if not follow and memory_limit is None and lateness is not None:
+        message = "needs --follow, or --memory-limit; add one of them, or leave this option out"
+        _misused("--lateness", message)
+    if follow and max_rows is not None:
         _misused("--max-rows", "cannot be combined with --follow, whose result has no end")
+    if follow and memory_limit is not None:
+        message = "cannot be combined with --follow, which holds the rows that may still match"
+        _misused("--memory-limit", message)
     return None if lateness is None else _bound(lateness)
 
 
@@ -609,6 +627,7 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
     csv_null: CsvNull = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
+    memory_limit: MemoryLimit = None,
     follow: Follow = False,
     lateness: Lateness = None,
     state: State = None,
@@ -624,8 +643,10 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
         _misused("STREAMS", "only one of the files can be -; give file names for the others")
     if (size is None) == (session is None):
         _misused("--size", "expected --size or --session, and not both")
+    within = _lateness(max_rows, memory_limit, lateness, state, follow=follow)
     job = aggregating.Job(
         streams=_listed(streams, in_format, csv_null),
+        limits=Limits(memory_limit, within),
         arguments=aggregating.Arguments(
             on=on,
             size=None if size is None else _duration(size),
@@ -639,7 +660,6 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
             max_rows=max_rows,
         ),
     )
-    within = _within_following(max_rows, lateness, state, follow=follow)
     keeping = _keeping(state, checkpoint)
     if follow:
         _follow(

@@ -1,8 +1,8 @@
 """The work of the commands that join two files: read, join, write, count."""
 
 import time
-from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypedDict, TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, Generic, TypeAlias, TypedDict, TypeVar
 
 import pyarrow as pa
 from tqdm import tqdm
@@ -10,7 +10,7 @@ from tqdm import tqdm
 import tidegate
 from tidegate import _tidegate
 from tidegate.agg import Aggregate
-from tidegate.cli.tables import Input, Output
+from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output
 from tidegate.io.files import batch_writer
 from tidegate.io.given import OpenTable
 from tidegate.types import (
@@ -86,6 +86,7 @@ class Job(Generic[ArgumentsT_co]):
     left: Input
     right: Input
     arguments: ArgumentsT_co
+    limits: Limits = NO_LIMITS
 
 
 AnyArguments: TypeAlias = Arguments | AsofArguments | BandArguments | OverlapArguments
@@ -112,29 +113,36 @@ class Counts:
 
 def plan(job: AnyJob) -> str:
     """Tell how the join would be done; of files that say so, only the columns' types are read."""
-    return plan_of(job.left.open().schema, job.right.open().schema, job.arguments).explanation
+    left, right = (side.open(streamed=job.limits.streamed).schema for side in (job.left, job.right))
+    return plan_of(left, right, job.arguments, job.limits).explanation
 
 
-def plan_of(left: pa.Schema, right: pa.Schema, arguments: AnyArguments) -> _tidegate.JoinPlan:
+def plan_of(
+    left: pa.Schema, right: pa.Schema, arguments: AnyArguments, limits: Limits = NO_LIMITS
+) -> _tidegate.JoinPlan:
     """The plan of a join of tables with these columns."""
+    within: dict[str, Any] = asdict(limits)
     if "strategy" in arguments:
-        return _tidegate.plan_asof_join(left, right, **arguments)
+        return _tidegate.plan_asof_join(left, right, **arguments, **within)
     if "within" in arguments:
-        return _tidegate.plan_band_join(left, right, **arguments)
+        return _tidegate.plan_band_join(left, right, **arguments, **within)
     if "min_overlap" in arguments:
-        return _tidegate.plan_overlap_join(left, right, **arguments)
-    return _tidegate.plan_interval_join(left, right, **arguments)
+        return _tidegate.plan_overlap_join(left, right, **arguments, **within)
+    return _tidegate.plan_interval_join(left, right, **arguments, **within)
 
 
-def _start(left: OpenTable, right: OpenTable, arguments: AnyArguments) -> tidegate.BatchReader:
+def _start(
+    left: OpenTable, right: OpenTable, arguments: AnyArguments, limits: Limits
+) -> tidegate.BatchReader:
     """Read the columns that the join needs, and begin to join."""
+    within: dict[str, Any] = asdict(limits)
     if "strategy" in arguments:
-        return tidegate.asof_join_batches(left, right, **arguments)
+        return tidegate.asof_join_batches(left, right, **arguments, **within)
     if "within" in arguments:
-        return tidegate.band_join_batches(left, right, **arguments)
+        return tidegate.band_join_batches(left, right, **arguments, **within)
     if "min_overlap" in arguments:
-        return tidegate.overlap_join_batches(left, right, **arguments)
-    return tidegate.interval_join_batches(left, right, **arguments)
+        return tidegate.overlap_join_batches(left, right, **arguments, **within)
+    return tidegate.interval_join_batches(left, right, **arguments, **within)
 
 
 def run(job: AnyJob, output: Output, *, show_progress: bool) -> Counts:
@@ -143,11 +151,11 @@ def run(job: AnyJob, output: Output, *, show_progress: bool) -> Counts:
     output.check([job.left, job.right])
     if job.arguments["threads"] is not None:
         pa.set_cpu_count(job.arguments["threads"])
-    left, right = job.left.open(), job.right.open()
+    left, right = (side.open(streamed=job.limits.streamed) for side in (job.left, job.right))
     rows = 0
     with (
         tqdm(desc="join", unit=" rows", unit_scale=True, disable=not show_progress) as bar,
-        _start(left, right, job.arguments) as batches,
+        _start(left, right, job.arguments, job.limits) as batches,
         batch_writer(output.name, output.layout, batches.schema) as writer,
     ):
         for batch in batches:

@@ -71,6 +71,14 @@ MaxRows: TypeAlias = Annotated[
     int | None,
     typer.Option(min=0, help="Fail if the result has more rows.", show_default="no limit"),
 ]
+MemoryLimit: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="BYTES",
+        help="Join files larger than memory in time order, within BYTES, such as 2GB.",
+        show_default="no limit",
+    ),
+]
 Follow: TypeAlias = Annotated[
     bool, typer.Option("--follow", help="Read the files as they grow, until Ctrl-C.")
 ]
@@ -78,7 +86,7 @@ Lateness: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
-        help="With --follow: how far the rows of a file may be out of order.",
+        help="With --follow or --memory-limit: how far the rows of a file may be out of order.",
         show_default="not at all",
     ),
 ]

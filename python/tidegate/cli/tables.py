@@ -35,9 +35,9 @@ class Input:
             raise tidegate.TidegateError(message)
         return self.layout
 
-    def open(self) -> OpenTable:
-        """Open the files, one after the other; their rows are read later."""
-        return open_table(self.name, how=Reading(self.layout, self.csv_nulls))
+    def open(self, *, streamed: bool = False) -> OpenTable:
+        """Open the files, one after the other; their rows are read later, or batch by batch."""
+        return open_table(self.name, how=Reading(self.layout, self.csv_nulls, streamed=streamed))
 
     def streams(self) -> list[OpenTable]:
         """Open the files, each to be read batch by batch."""
@@ -46,6 +46,22 @@ class Input:
     def local_files(self) -> list[str]:
         """The files of this machine that are read."""
         return [self.name] if self.name == STANDARD_STREAM else local_files(self.name)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the work may take, and how far rows may be out of order."""
+
+    memory_limit: str | int | None = None
+    lateness: str | int | None = None
+
+    @property
+    def streamed(self) -> bool:
+        """Whether inputs are read batch by batch."""
+        return self.memory_limit is not None
+
+
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
