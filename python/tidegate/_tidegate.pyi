@@ -1808,8 +1808,8 @@ def asof_join(
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". The result may have half of it. Inputs may then be
-            larger than memory, and are joined in time order, as if they had been sorted by time
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
             first. None sets no limit.
         lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
             forms of a duration; a pair of these is for the left and the right input. A row that is
@@ -1908,8 +1908,9 @@ def asof_join_batches(
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". Inputs may then be larger than memory, and are joined in
-            time order, as if they had been sorted by time first. None sets no limit.
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
         lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
             forms of a duration; a pair of these is for the left and the right input. A row that is
             further out of order is an `OrderError`. With None, an input that is not known to be in
@@ -2040,8 +2041,8 @@ def band_join(
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". The result may have half of it. Inputs may then be
-            larger than memory, and are joined in time order, as if they had been sorted by time
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
             first. None sets no limit.
         lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
             forms of a duration; a pair of these is for the left and the right input. A row that is
@@ -2165,8 +2166,9 @@ def band_join_batches(
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". Inputs may then be larger than memory, and are joined in
-            time order, as if they had been sorted by time first. None sets no limit.
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
         lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
             forms of a duration; a pair of these is for the left and the right input. A row that is
             further out of order is an `OrderError`. With None, an input that is not known to be in
@@ -2295,8 +2297,8 @@ def interval_join(
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". The result may have half of it. Inputs may then be
-            larger than memory, and are joined in time order, as if they had been sorted by time
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
             first. None sets no limit.
         lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
             forms of a duration; a pair of these is for the left and the right input. A row that is
@@ -2419,8 +2421,9 @@ def interval_join_batches(
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". Inputs may then be larger than memory, and are joined in
-            time order, as if they had been sorted by time first. None sets no limit.
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
         lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
             forms of a duration; a pair of these is for the left and the right input. A row that is
             further out of order is an `OrderError`. With None, an input that is not known to be in
@@ -2551,8 +2554,8 @@ def overlap_join(
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". The result may have half of it. Inputs may then be
-            larger than memory, and are joined in time order, as if they had been sorted by time
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
             first. None sets no limit.
         lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
             forms of a duration; a pair of these is for the left and the right input. A row that is
@@ -2651,8 +2654,9 @@ def overlap_join_batches(
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". Inputs may then be larger than memory, and are joined in
-            time order, as if they had been sorted by time first. None sets no limit.
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
         lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
             forms of a duration; a pair of these is for the left and the right input. A row that is
             further out of order is an `OrderError`. With None, an input that is not known to be in
@@ -2995,8 +2999,8 @@ def window_join(
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". The result may have half of it. Inputs may then be
-            larger than memory, and are joined in time order, as if they had been sorted by time
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
             first. None sets no limit.
         lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
             forms of a duration; a pair of these is for the left and the right input. A row that is
@@ -3100,8 +3104,9 @@ def window_join_batches(
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". Inputs may then be larger than memory, and are joined in
-            time order, as if they had been sorted by time first. None sets no limit.
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
         lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
             forms of a duration; a pair of these is for the left and the right input. A row that is
             further out of order is an `OrderError`. With None, an input that is not known to be in
@@ -3220,8 +3225,8 @@ def aggregate(
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the streams hold already:
-            bytes, or a text such as "2GB". The result may have half of it. Streams may then be
-            larger than memory. None sets no limit.
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Streams may
+            then be larger than memory. None sets no limit.
         lateness: With `memory_limit`, how far the rows of a stream may be out of time order, in the
             forms of a duration. A row that is further out of order is an `OrderError`. With None, a
             stream that is not known to be in order is sorted in temporary files.
@@ -3234,11 +3239,13 @@ def aggregate(
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
             is malformed.
-        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
-            memory left.
+        OrderError: A row is further out of order than `lateness` allows.
+        MemoryLimitError: The result would have more than `max_rows` rows, the open windows do not
+            fit `memory_limit`, or the system has no memory left.
         ClosedError: An input is a stream that was read before, or that is given twice.
         TidegateError: Another argument has no meaning, a time is null, or an input fails. An
-            integer sum does not fit 64 bits, or `where` overflows or divides by zero.
+            integer sum does not fit 64 bits, or `where` overflows or divides by zero. A temporary
+            file cannot be written.
         TypeError: An argument is of the wrong type.
 
     Note:
@@ -3288,7 +3295,7 @@ def aggregate_batches(
 
     Example:
         >>> reader = tg.aggregate_batches(
-        ...     trades, on="ts", size=20, aggs={"n": tg.agg.count()}, memory_limit="64MB"
+        ...     trades, on="ts", size=20, aggs={"n": tg.agg.count()}, memory_limit="256MB"
         ... )
         >>> [row for batch in reader for row in batch.to_pylist()]
         [{'window_start': 0, 'window_end': 20, 'n': 1}, {'window_start': 20, ...}]
@@ -3323,8 +3330,8 @@ def aggregate_batches(
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the streams hold already:
-            bytes, or a text such as "2GB". Streams may then be larger than memory. None sets no
-            limit.
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Streams may
+            then be larger than memory. None sets no limit.
         lateness: With `memory_limit`, how far the rows of a stream may be out of time order, in the
             forms of a duration. A row that is further out of order is an `OrderError`. With None, a
             stream that is not known to be in order is sorted in temporary files.
@@ -3470,8 +3477,8 @@ def merge(
             timedelta64, a string such as "250ms", or an integer where times are integers. None, as
             0, means that they are in order.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        memory_limit: The most memory that the call takes beside what the streams hold already:
-            bytes, or a text such as "2GB". The result may have half of it. None sets no limit.
+        memory_limit: The most bytes of rows that are held beside what the streams hold already, or
+            a text such as "2GB". A table of all rows may have half of it. None sets no limit.
 
     Returns:
         The rows of all streams, with the columns of the first. Types, names and order of the
@@ -3521,8 +3528,8 @@ def merge_batches(
             timedelta64, a string such as "250ms", or an integer where times are integers. None, as
             0, means that they are in order.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        memory_limit: The most bytes of rows that are held, or a text such as "2GB". None sets no
-            limit.
+        memory_limit: The most bytes of rows that are held beside what the streams hold already, or
+            a text such as "2GB". A table of all rows may have half of it. None sets no limit.
 
     Returns:
         A reader of the batches. Together they have the rows of all streams, with the columns of the

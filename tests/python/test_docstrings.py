@@ -139,10 +139,16 @@ SEVERAL_TEXTS = {
         "closed": (2, "which ends of an interval of times, and the ends of rows that have one"),
         "columns": (2, "of pairs, and of left rows beside functions of their partners"),
         "how": (2, "an as-of join keeps left rows only"),
-        "lateness": (3, "of streams, of sources, and of the sources of two sides"),
+        "lateness": (
+            5,
+            "of sources and of streams, of one side and of two, with a limit and without",
+        ),
         "left": (2, "rows, and the schema of rows to come"),
         "max_rows": (2, "batches may come before the error"),
-        "memory_limit": (3, "each operator holds rows of its own kinds"),
+        "memory_limit": (
+            6,
+            "each operator holds rows of its own kinds; joins, aggregations, merges",
+        ),
         "on": (4, "times of two inputs, values of a band, starts and ends, and the time of rows"),
         "ordered": (3, "rows of as-of joins always come in order; windows and algorithms differ"),
         "right": (2, "rows, and the schema of rows to come"),

@@ -1,7 +1,12 @@
 """Calls with a `memory_limit`: the rows of one call on both inputs, sorted by time."""
 
+import os
 import random
 import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -72,13 +77,13 @@ def inputs(chance: random.Random, table: pa.Table, folder, name: str):
 
 def check(function, chance, folder, left, right, expected, **query):
     """The batches with some limit are the expected rows, in their order."""
-    limit = chance.choice([3_000, 8_000, 30_000, 10**9])
+    limit = chance.choice([3_000, 8_000, 40_000, 10**9])
     given = inputs(chance, left, folder, "left"), inputs(chance, right, folder, "right")
     try:
         with function(*given, **query, memory_limit=limit) as reader:
             found = pa.Table.from_batches([*reader], reader.schema)
     except tg.MemoryLimitError as error:
-        if limit < 30_000 and TOO_LITTLE.search(str(error)):
+        if limit < 40_000 and TOO_LITTLE.search(str(error)):
             return False
         raise
     assert found.schema == expected.schema
@@ -224,3 +229,137 @@ def test_an_aggregation_is_that_of_the_sorted_streams(seed, tmp_path):
         found = pa.Table.from_batches([*reader], reader.schema)
     assert found.schema == expected.schema
     assert found.to_pylist() == expected.to_pylist()
+
+
+# In processes of their own: the most memory that one has held, and what it leaves behind.
+
+WORK = """
+    import sys
+    from pathlib import Path
+    import tidegate as tg
+    left, right = (Path(sys.argv[1], name) for name in ("x.parquet", "y.parquet"))
+    query = dict(on="ts", by="k", lower=-5, upper=0, memory_limit=sys.argv[2])
+    rows = 0
+    with tg.interval_join_batches(left, right, **query) as reader:
+        for batch in reader:
+            rows += batch.num_rows
+    # Not by `resource`, which tells the most of the process that this one was forked from, too.
+    status = Path("/proc/self/status").read_text()
+    print(rows, int(status.partition("VmHWM:")[2].split()[0]) * 1024)
+"""
+
+
+def write_sides(folder: Path, count: int) -> None:
+    """Two files of rows in no order."""
+    for seed, name in enumerate("xy"):
+        random_ = np.random.default_rng(seed)
+        table = {
+            "ts": random_.integers(0, count, count),
+            "k": random_.integers(0, 4, count),
+            name: random_.random(count),
+        }
+        pq.write_table(pa.table(table), folder / f"{name}.parquet", row_group_size=1 << 18)
+
+
+def command(script: str, folder: Path, limit: str) -> list[str]:
+    return [sys.executable, "-c", textwrap.dedent(script), str(folder), limit]
+
+
+@pytest.mark.skipif(
+    not Path("/proc").exists(), reason="Linux tells the peak of memory there"
+)
+def test_memory_stays_within_the_limit(tmp_path):
+    held = []
+    for count in (1_000, 5_000_000):
+        write_sides(tmp_path, count)
+        done = subprocess.run(
+            command(WORK, tmp_path, "128MB"), capture_output=True, text=True, check=True
+        )
+        rows, most = map(int, done.stdout.split())
+        assert rows > count
+        held.append(most)
+    # What the modules take is in the first; the rows of the second take 240 MB.
+    assert held[1] - held[0] < 128_000_000
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of a file's size are POSIX")
+def test_a_full_disk_is_told_with_its_folder(tmp_path):
+    full = """
+        import resource, signal
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+    """
+    write_sides(tmp_path, 300_000)
+    done = subprocess.run(
+        command(textwrap.dedent(full) + textwrap.dedent(WORK), tmp_path, "128MB"),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    told = done.stderr.splitlines()[-1]
+    assert told.startswith(f"tidegate.TidegateError: {tmp_path}: ")
+    assert told.endswith("make room, or let TMPDIR name a folder of a larger disk")
+    assert {path.name for path in tmp_path.iterdir()} == {"x.parquet", "y.parquet"}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows kills without a signal")
+def test_a_killed_process_leaves_no_file(tmp_path):
+    write_sides(tmp_path, 1_000_000)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    endless = WORK.replace(
+        "rows += batch.num_rows", "print('begun', flush=True); __import__('time').sleep(99)"
+    )
+    with subprocess.Popen(
+        command(endless, tmp_path, "128MB"),
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    ) as process:
+        assert process.stdout.readline() == b"begun\n"
+        process.kill()
+    assert [*temporary.iterdir()] == []
+
+
+def small_table() -> pa.Table:
+    return pa.table({"ts": [3, 1, 2], "x": [1, 2, 3]})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda t: tg.interval_join(t, t, on="ts", lower=0, upper=0, memory_limit=1000),
+            "leave no room for the few batches that are in work at a time; give 128000000",
+        ),
+        (
+            lambda t: tg.interval_join(t, t, on="ts", lower=0, upper=0, memory_limit="much"),
+            "memory_limit",
+        ),
+        (
+            lambda t: tg.band_join(t, t, on="x", within=1, memory_limit="1GB"),
+            "band_join joins by values that have no order in time; leave it out, or write",
+        ),
+        (
+            lambda t: tg.interval_join(t, t, on="ts", lower=0, upper=0, lateness=5),
+            "lateness",
+        ),
+        (
+            lambda t: tg.interval_join(
+                t, t, on="ts", lower=0, upper=0, memory_limit="1GB", lateness=1
+            ),
+            "raise lateness, or leave it out, so that the input is sorted",
+        ),
+    ],
+)
+def test_a_limit_that_has_no_meaning_is_told(call, message):
+    with pytest.raises((tg.TidegateError, TypeError)) as error:
+        call(small_table())
+    assert message in str(error.value)
+
+
+def test_a_table_of_all_rows_has_half_of_the_limit(monkeypatch):
+    monkeypatch.setattr(shares, "LEAST", 1)
+    table = pa.table({"ts": np.zeros(2_000, np.int64), "x": np.arange(2_000)})
+    with pytest.raises(tg.MemoryLimitError, match="half of memory_limit; raise memory_limit, or"):
+        tg.interval_join(table, table, on="ts", lower=0, upper=0, memory_limit=2_000_000)

@@ -49,7 +49,7 @@ def aggregated(
     operator = _tidegate.Aggregate(
         reads[0], **arguments, sources=len(streams), memory_limit=shares.state
     )
-    share = shares.of_one(len(streams))
+    share = Shares(limit, len(streams))
     ordered = [Ordered(stream, reads[0].names, on, 1, lateness, share, files) for stream in streams]
     threads = arguments.get("threads") or _tidegate.default_threads()
     most = shares.rows_made(plan.schema, threads)

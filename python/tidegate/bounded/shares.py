@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from tidegate import TidegateError
 
-LEAST = 16_000_000
+LEAST = 128_000_000
 """Below it, there is no room for the few batches that are read and made at a time."""
 
 # Runs that are merged at once, and the streams that are merged at a time: those of two sides.
@@ -25,16 +25,23 @@ PUSHES = 8
 VALUE_BYTES = 32
 
 
+# What allocators, threads and the readers of files take beside rows: measured with Parquet files, on
+# two threads.
+BESIDE = 64_000_000
+
+
 @dataclass(frozen=True)
 class Shares:
     """The bytes of each part. What they leave is for what the native calls take beside their rows.
 
     Example:
-        >>> Shares(64_000_000).sorted
-        16000000
+        >>> Shares(264_000_000).sorted
+        50000000
     """
 
     limit: int
+    streams: int = 1
+    """Of one of several streams that are sorted and merged side by side."""
 
     def __post_init__(self) -> None:
         if self.limit < LEAST:
@@ -44,33 +51,34 @@ class Shares:
             message += f"in work at a time; give {LEAST} or more, or leave it out"
             raise TidegateError(message)
 
-    def of_one(self, streams: int) -> "Shares":
-        """The shares of one of several streams that are sorted and merged side by side."""
-        return Shares(max(self.limit // streams, LEAST))
+    @property
+    def _rows(self) -> int:
+        """What is for rows."""
+        return max(self.limit // 2, self.limit - BESIDE) // self.streams
 
     @property
     def slice(self) -> int:
         """The left rows that are joined at a time."""
-        return self.limit // 10
+        return self._rows // 10
 
     @property
     def window(self) -> int:
         """The right rows that these may reach."""
-        return self.limit * 3 // 10
+        return self._rows * 3 // 10
 
     @property
     def sorted(self) -> int:
         """The rows that are sorted at a time; sorting takes as much again."""
-        return self.limit // 4
+        return self._rows // 4
 
     @property
     def state(self) -> int:
         """What an operator may hold."""
-        return self.limit * 2 // 5
+        return self._rows * 2 // 5
 
     def rows_read(self, schema: pa.Schema) -> int:
         """The rows of a batch that is read."""
-        return rows_in(self.limit // 64, schema, 1 << 16)
+        return rows_in(self._rows // 64, schema, 1 << 16)
 
     @property
     def rows_pushed(self) -> int:
@@ -79,11 +87,11 @@ class Shares:
 
     def rows_merged(self, schema: pa.Schema) -> int:
         """The rows of a batch of a sorted run; of each run, some three batches are in memory."""
-        return rows_in(self.limit // (4 * 3 * STREAMS), schema, 1 << 16)
+        return rows_in(self._rows // (4 * 3 * STREAMS), schema, 1 << 16)
 
     def rows_made(self, schema: pa.Schema, threads: int) -> int:
         """The rows of a batch of a result; each thread has some four in work."""
-        return rows_in(self.limit // (8 * 4 * threads), schema, 1 << 16)
+        return rows_in(self._rows // (8 * 4 * threads), schema, 1 << 16)
 
 
 def rows_in(size: int, schema: pa.Schema, most: int) -> int:
