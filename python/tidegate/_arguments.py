@@ -71,6 +71,10 @@ def told(function: Function) -> Function:
         except TypeError:
             known = inspect.signature(function).parameters
             unknown = [name for name in named if name not in known]
+            if not unknown and len(given) > 1 and "streams" in known:
+                message = f"{function.__name__}() takes its streams as one list; write "
+                message += f"{function.__name__}([first, second, ...])"
+                raise TypeError(message) from None
             if not unknown:
                 raise
             message = f"{function.__name__}() has no argument {' or '.join(unknown)}; "

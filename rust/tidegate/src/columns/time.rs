@@ -29,6 +29,20 @@ pub(crate) enum Unit {
 
 pub(crate) const DAY: i64 = 86_400_000_000_000;
 
+/// How to make a time of another column.
+fn mend(given: &DataType) -> &'static str {
+    match given {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+            "; parse the text first, for instance by pandas.to_datetime or pyarrow.compute.strptime"
+        }
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => {
+            "; cast it to int64 or to a timestamp first"
+        }
+        given if given.is_integer() => "; cast it to int64 first",
+        _ => "",
+    }
+}
+
 impl Unit {
     pub(crate) fn of(table: &str, field: &Field) -> Result<Unit> {
         match field.data_type() {
@@ -40,8 +54,9 @@ impl Unit {
             DataType::Timestamp(unit, _) => Ok(Unit::Nanoseconds(nanoseconds(*unit))),
             other => Err(Error::schema(format!(
                 "{table}: column `{}` is {other}, expected a time: int32, int64, uint32, uint64, \
-                 date32, date64 or timestamp",
-                field.name()
+                 date32, date64 or timestamp{}",
+                field.name(),
+                mend(other)
             ))),
         }
     }

@@ -74,22 +74,34 @@ impl KeyColumn {
         right: usize,
         right_field: &Field,
     ) -> Result<Self> {
-        let common = common_type(left_field.data_type(), right_field.data_type()).ok_or_else(|| {
-            Error::schema(format!(
-                "keys of these types cannot be compared: left `{}` is {}, right `{}` is {}; cast \
-                 one of them",
-                left_field.name(),
-                left_field.data_type(),
-                right_field.name(),
-                right_field.data_type()
-            ))
-        })?;
+        let common =
+            common_type(left_field.data_type(), right_field.data_type()).ok_or_else(|| {
+                Error::schema(format!(
+                    "keys of these types cannot be compared: left `{}` is {}, right `{}` is {}; {}",
+                    left_field.name(),
+                    left_field.data_type(),
+                    right_field.name(),
+                    right_field.data_type(),
+                    mend(left_field.data_type(), right_field.data_type())
+                ))
+            })?;
         Ok(KeyColumn { left, right, common })
     }
 
     /// The type that holds the values of both sides.
     pub(crate) fn common_type(&self) -> &DataType {
         &self.common
+    }
+}
+
+/// How to compare keys that cannot be.
+fn mend(left: &DataType, right: &DataType) -> &'static str {
+    let never = |given: &DataType| given.is_nested() || matches!(given, DataType::Duration(_));
+    match never(left) || never(right) {
+        true => {
+            "a key is of integers, floats, booleans, text, bytes, decimals, dates or timestamps"
+        }
+        false => "cast one of them",
     }
 }
 
