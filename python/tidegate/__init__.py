@@ -75,6 +75,7 @@ from tidegate._tidegate import (
     IntervalJoin,
     MemoryLimitError,
     Merge,
+    MergeReader,
     Operator,
     OrderError,
     SchemaError,
@@ -85,6 +86,7 @@ from tidegate._tidegate import (
     WindowJoin,
     __version__,
     default_threads,
+    release_memory,
 )
 from tidegate.expressions import Expr, case, left, right, row
 from tidegate.windows import Rows, rows
@@ -99,6 +101,7 @@ __all__ = [
     "IntervalJoin",
     "MemoryLimitError",
     "Merge",
+    "MergeReader",
     "Operator",
     "OrderError",
     "Rows",
@@ -128,6 +131,7 @@ __all__ = [
     "metrics",
     "overlap_join",
     "overlap_join_batches",
+    "release_memory",
     "right",
     "row",
     "rows",

@@ -1,10 +1,12 @@
-"""The batches of an operator for asyncio."""
+"""Operators and sources in asyncio."""
 
 from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
+
+from tidegate._tidegate import MemoryLimitError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
 
 # Seconds that a thread waits for results: Python waits for its threads where it ends.
 _PATIENCE = 0.5
+
+# Seconds after which a source that had no room is tried again.
+_ROOM = 0.001
 
 
 async def batches(operator: Any) -> AsyncIterator[pa.RecordBatch]:  # noqa: ANN401 - of Rust
@@ -33,3 +38,20 @@ async def batches(operator: Any) -> AsyncIterator[pa.RecordBatch]:  # noqa: ANN4
                 yield batch
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
+
+
+async def push(source: Any, data: Any, extra: str) -> None:  # noqa: ANN401 - of Rust, any rows
+    """Push rows, and wait while the memory limit has no room for them.
+
+    The rows are pushed between two waits, so that a caller who is cancelled has pushed all of them,
+    or none.
+    """
+    while True:
+        try:
+            source.push(data, extra=extra, block=False)
+        except MemoryLimitError:
+            if not source._is_full():  # noqa: SLF001 - of Rust
+                raise
+        else:
+            return
+        await asyncio.sleep(_ROOM)

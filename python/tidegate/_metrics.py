@@ -32,6 +32,7 @@ _OF_SOURCES = {
     "watermark": ("gauge", "No later row of the source is below it."),
     "memory": ("gauge", "Bytes held of the source's rows."),
     "closed": ("gauge", "Whether the source has ended."),
+    "idle": ("gauge", "Whether the others go on without the source."),
     "abandoned": ("gauge", "Whether rows of the source are missing that will not come."),
 }
 _OWN_LABELS = ("operator", "source", "quantile")

@@ -11,7 +11,7 @@ Names are taken from `tidegate`, not from here. Examples use `tg` for `tidegate`
 
 # ruff: noqa: PYI021 - the stub is the manual: docstrings of native functions are written here.
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from types import GenericAlias, TracebackType
 from typing import (
@@ -71,6 +71,7 @@ __all__ = [
     "JoinPlan",
     "MemoryLimitError",
     "Merge",
+    "MergeReader",
     "Operator",
     "OrderError",
     "SchemaError",
@@ -99,6 +100,7 @@ __all__ = [
     "plan_interval_join",
     "plan_overlap_join",
     "plan_window_join",
+    "release_memory",
     "window_join",
     "window_join_batches",
 ]
@@ -187,6 +189,7 @@ class _SourceStats(TypedDict):
     rows_late: int
     watermark: int | None
     closed: bool
+    idle: bool
     abandoned: str | None
     memory: int
 
@@ -436,6 +439,78 @@ class Source:
             TypeError: The argument is no time.
         """
 
+    def push_async(
+        self,
+        data: ArrowSource | Sequence[Mapping[str, Any]] | Sequence[tuple[Any, ...]],
+        *,
+        extra: Literal["error", "ignore"] = "error",
+    ) -> Coroutine[Any, Any, None]:
+        """Add rows in asyncio, and wait while `memory_limit` has no room for them.
+
+        The event loop goes on meanwhile. A task that is cancelled while it waits has pushed no
+        row.
+
+        Example:
+            >>> import asyncio
+            >>> merge = tg.Merge(trades.schema, memory_limit=400)
+            >>> async def feed() -> None:
+            ...     with merge.sources[0] as source:
+            ...         for row in trades.to_pylist() * 2:
+            ...             await source.push_async([{**row, "ts": 30}])
+            >>> async def count() -> int:
+            ...     return sum([batch.num_rows async for batch in merge])
+            >>> async def both() -> int:
+            ...     return (await asyncio.gather(feed(), count()))[1]
+            >>> asyncio.run(both())
+            6
+
+        Args:
+            data: Rows with the columns of the operator's schema, in any order: Arrow data, a pandas
+                or polars frame, or a list of dicts or of tuples. Tuples are in the order of the
+                schema. Types may differ where each value stays as it is: strings of another layout,
+                integers of another width, integers for floats, times in another unit. A Python
+                float for a narrower column is rounded to it.
+            extra: What happens to columns that the schema does not have. `error`: there is an
+                error. `ignore`: they are left out.
+
+        Raises:
+            SchemaError: A column is missing, or of another kind, or there is one more.
+            MemoryLimitError: The rows would never fit `memory_limit`.
+            ClosedError: The source or its operator is closed, or of a parent process.
+            TidegateError: A time is null, the Arrow data is malformed, or a value is none of its
+                column's type.
+            TypeError: The argument is neither Arrow data nor rows.
+        """
+
+    def idle(self) -> None:
+        """Say that nothing is promised to come until the next push.
+
+        The others go on without the source: the operator's watermark is the least one of the
+        sources that are not idle. With the next push of rows the source goes on. Its watermark is
+        then that of the operator at least, or of its side of a join if that is greater, and rows
+        below it are late. So the rows of the result are those of a source that has promised this
+        watermark by `advance`. Where all open sources are idle, the operator's watermark stands
+        still.
+
+        A second call does nothing. `advance` and `close` can be called for an idle source, too.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema, sources=2)
+            >>> first, second = merge.sources
+            >>> first.push(trades[:2])
+            >>> merge.poll() is None  # the second source may bring a row before 10
+            True
+            >>> second.idle()
+            >>> merge.poll()["ts"].to_pylist()
+            [10, 20]
+            >>> second.push(trades)  # the others have come to 20
+            >>> merge.late()["ts"].to_pylist()
+            [10]
+
+        Raises:
+            ClosedError: The source or its operator is closed, or of a parent process.
+        """
+
     def close(self) -> None:
         """Promise that there are no more rows.
 
@@ -560,6 +635,57 @@ class Operator(Generic[_StatsT_co]):
             ... )
             >>> [source.number for source in join.sources]
             [0, 1, 2]
+        """
+
+    def add_source(
+        self,
+        *,
+        side: Literal["left", "right"] | None = None,
+        since: int | date | datetime | np.datetime64 | pa.Scalar | None = None,
+        lateness: Bound = None,
+    ) -> Source:
+        """Add a source while the operator runs.
+
+        The new source counts as one that was there from the beginning and has promised the
+        watermark `since`: the rows of the result are the same. It is the last of `sources`, so its
+        rows come after those of other sources of the same time. `Source.close` removes a source.
+
+        Without `since`, the source begins at the operator's watermark, which is the least one of
+        its open sources that are not idle; in a join, at the watermark of its side if that is
+        greater. Where sources are fed from several threads, that depends on how far they have come:
+        give `since` if the feeder knows the time from which it has rows. A snapshot has the added
+        sources, and `restore` makes them again.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema)
+            >>> merge.sources[0].push(trades[:2])
+            >>> late_comer = merge.add_source()
+            >>> late_comer.number, merge.stats()["sources"][1]["watermark"]
+            (1, 20)
+            >>> late_comer.push(trades[1:])
+            >>> for source in merge.sources:
+            ...     source.close()
+            >>> [ts for batch in merge for ts in batch["ts"].to_pylist()]
+            [10, 20, 20, 30]
+
+        Args:
+            side: The side of a join that gets the source.
+            since: The watermark of the new source, as a time for `Source.advance`. None takes the
+                least that is possible.
+            lateness: How far its rows may be out of time order. None takes that of the other
+                sources, of its side in a join.
+
+        Returns:
+            The source.
+
+        Raises:
+            OrderError: Rows of the time `since` may have been handed out already.
+            ClosedError: The operator, all of its sources, or all of its side are closed.
+            TidegateError: The operator is an aggregation, which keeps the sources that it was made
+                with. The side is missing, or the operator has no sides. The sources differ in
+                their lateness, so that the new one needs its own. The operator has had 65536
+                sources.
+            TypeError: An argument is of the wrong type.
         """
 
     @property
@@ -907,8 +1033,8 @@ class Merge(Operator[_OperatorStats]):
         on: The time column. It has integers, dates or timestamps.
         sources: The number of sources, from 1 to 65536. None makes one.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer where times are integers. None, as
-            0, means that they are in order.
+            timedelta64, a string such as "250ms", or an integer where times are integers. A list
+            has one for each source. None, as 0, means that they are in order.
         memory_limit: The most bytes that may be held for pushed rows, late rows included, until a
             poll takes them. Each row takes 40 bytes more. None sets no limit. The few batches that
             a poll makes ahead do not count. The property `memory_limit` says how sources share it.
@@ -926,12 +1052,115 @@ class Merge(Operator[_OperatorStats]):
         *,
         on: str = "ts",
         sources: int | None = None,
-        lateness: Bound = None,
+        lateness: Bound | list[Bound] = None,
         memory_limit: Bytes | None = None,
         threads: int | None = None,
     ) -> Self: ...
+    def reader(self) -> MergeReader:
+        """Make one more reader of the rows.
 
-@disjoint_base
+        Each reader gets every row, in order, from its own thread, as the readers of T-Gate do. It
+        begins with the rows that no reader and no poll has got yet, so readers that are made before
+        the first row get all. While there are readers, the merge itself cannot be polled. A batch
+        is made once, by the reader that comes first, and is kept until the slowest reader has it.
+        Its rows count towards `memory_limit` until then. Feeders that are to wait for slow readers
+        push with `block=True`.
+
+        A snapshot needs readers that have all come to the same row.
+
+        Example:
+            >>> import threading
+            >>> merge = tg.Merge(trades.schema)
+            >>> sums = []
+            >>> def read(reader):
+            ...     sums.append(sum(sum(batch["ts"].to_pylist()) for batch in reader))
+            >>> readers = [merge.reader(), merge.reader()]
+            >>> threads = [threading.Thread(target=read, args=(one,)) for one in readers]
+            >>> for thread in threads:
+            ...     thread.start()
+            >>> with merge.sources[0] as source:
+            ...     source.push(trades)
+            >>> for thread in threads:
+            ...     thread.join()
+            >>> sums
+            [60, 60]
+
+        Raises:
+            ClosedError: The merge is closed, or was made before this process was forked.
+        """
+
+@final
+class MergeReader:
+    """Read all rows of a merge, beside other readers; `Merge.reader` makes one.
+
+    It is an iterator of record batches, which waits for sources until all of them are closed;
+    `poll` does not wait. `async for` takes the batches in asyncio. A reader that is closed or
+    dropped lets go of the rows that it has not read. As a context manager it closes at the end of
+    the block. `MergeReader` itself cannot be called.
+
+    Example:
+        >>> merge = tg.Merge(trades.schema)
+        >>> first, second = merge.reader(), merge.reader()
+        >>> merge.sources[0].push(trades)
+        >>> first.poll()["ts"].to_pylist(), second.poll()["ts"].to_pylist()
+        ([10, 20, 30], [10, 20, 30])
+    """
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows.
+
+        Example:
+            >>> tg.Merge(trades.schema).reader().schema.names
+            ['ts', 'sym', 'price']
+        """
+
+    def poll(self) -> pa.RecordBatch | None:
+        """Hand out the next rows that are final, if this reader has not read them.
+
+        It does not wait. None means that nothing is final now, or that all sources have closed and
+        this reader has read all.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema, sources=2)
+            >>> reader = merge.reader()
+            >>> merge.sources[0].push(trades)
+            >>> reader.poll() is None
+            True
+
+        Raises:
+            ClosedError: The reader or its merge is closed, or was made before this process was
+                forked.
+            TidegateError: A source was abandoned.
+        """
+
+    def close(self) -> None:
+        """Let go of what this reader has not read.
+
+        A second call does nothing.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema)
+            >>> with merge.reader() as reader:
+            ...     merge.sources[0].push(trades)
+            >>> merge.poll()["ts"].to_pylist()  # nobody else reads
+            [10, 20, 30]
+
+        Raises:
+            ClosedError: The merge was made before this process was forked.
+        """
+
+    def __aiter__(self) -> AsyncIterator[pa.RecordBatch]: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> pa.RecordBatch: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _value: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None: ...
+
 class StreamJoin(Operator[_StreamJoinStats]):
     """Join the rows of a left and a right side while sources push.
 
@@ -1056,7 +1285,8 @@ class AsofJoin(StreamJoin):
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
             timedelta64, a string such as "250ms", or an integer where times are integers. A pair of
-            these is for the left and the right sources. None, as 0, means that they are in order.
+            these is for the left and the right sources, and may have lists, with one for each
+            source of the side. None, as 0, means that they are in order.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
             rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
@@ -1103,7 +1333,7 @@ class AsofJoin(StreamJoin):
         suffix: str = "_right",
         columns: Sequence[str] | None = None,
         sources: tuple[int, int] | None = None,
-        lateness: Bound | tuple[Bound, Bound] = None,
+        lateness: Bound | tuple[Bound | list[Bound], Bound | list[Bound]] = None,
         threads: int | None = None,
         memory_limit: Bytes | None = None,
         ordered: bool = True,
@@ -1235,7 +1465,8 @@ class IntervalJoin(StreamJoin):
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
             timedelta64, a string such as "250ms", or an integer where times are integers. A pair of
-            these is for the left and the right sources. None, as 0, means that they are in order.
+            these is for the left and the right sources, and may have lists, with one for each
+            source of the side. None, as 0, means that they are in order.
         parallelism: Which threads have the rows of a key. `key`: one thread. `data`: all threads,
             each a part. `hybrid`: as many threads as the key's share of the rows asks for, measured
             again and again. `auto`: `key` without a `where`; with one, `key` until one thread has
@@ -1295,7 +1526,7 @@ class IntervalJoin(StreamJoin):
         suffix: str = "_right",
         columns: Sequence[str] | None = None,
         sources: tuple[int, int] | None = None,
-        lateness: Bound | tuple[Bound, Bound] = None,
+        lateness: Bound | tuple[Bound | list[Bound], Bound | list[Bound]] = None,
         parallelism: Parallelism = "auto",
         threads: int | None = None,
         memory_limit: Bytes | None = None,
@@ -1382,8 +1613,8 @@ class Aggregate(Operator[_AggregateStats]):
         where: Which rows take part: a condition on `tidegate.row` columns, or its SQL text.
         sources: The number of sources, from 1 to 65536. None makes one.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer where times are integers. None, as
-            0, means that they are in order.
+            timedelta64, a string such as "250ms", or an integer where times are integers. A list
+            has one for each source. None, as 0, means that they are in order.
         algorithm: How rows come into windows; the result is the same. `auto` is `slices`, the
             fastest. It adds rows up by slice of time, which all windows share, with states of its
             own for each stream, and combines slices to windows. The others are the designs of the
@@ -1434,7 +1665,7 @@ class Aggregate(Operator[_AggregateStats]):
         aggs: Mapping[str, agg.Aggregate],
         where: Expr | str | None = None,
         sources: int | None = None,
-        lateness: Bound = None,
+        lateness: Bound | list[Bound] = None,
         algorithm: Algorithm = "auto",
         threads: int | None = None,
         memory_limit: Bytes | None = None,
@@ -1509,7 +1740,8 @@ class WindowJoin(StreamJoin):
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
             timedelta64, a string such as "250ms", or an integer where times are integers. A pair of
-            these is for the left and the right sources. None, as 0, means that they are in order.
+            these is for the left and the right sources, and may have lists, with one for each
+            source of the side. None, as 0, means that they are in order.
         algorithm: How threads share the comparisons. `scalejoin`: each thread has a share of the
             rows in its windows, round robin (ScaleJoin, Algorithm 1). `auto`: the same; rows are
             looked up in a share by value if a sample of pairs says that a lookup takes less time.
@@ -1575,7 +1807,7 @@ class WindowJoin(StreamJoin):
         suffix: str = "_right",
         columns: Sequence[str] | None = None,
         sources: tuple[int, int] | None = None,
-        lateness: Bound | tuple[Bound, Bound] = None,
+        lateness: Bound | tuple[Bound | list[Bound], Bound | list[Bound]] = None,
         algorithm: WindowAlgorithm = "auto",
         threads: int | None = None,
         memory_limit: Bytes | None = None,
@@ -1650,7 +1882,8 @@ class BandJoin(StreamJoin):
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
             timedelta64, a string such as "250ms", or an integer where times are integers. A pair of
-            these is for the left and the right sources. None, as 0, means that they are in order.
+            these is for the left and the right sources, and may have lists, with one for each
+            source of the side. None, as 0, means that they are in order.
         algorithm: Which index of a side's window finds the pairs; the rows are the same, in the
             same order: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or
             `round-robin`. With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees
@@ -1714,7 +1947,7 @@ class BandJoin(StreamJoin):
         suffix: str = "_right",
         columns: Sequence[str] | None = None,
         sources: tuple[int, int] | None = None,
-        lateness: Bound | tuple[Bound, Bound] = None,
+        lateness: Bound | tuple[Bound | list[Bound], Bound | list[Bound]] = None,
         algorithm: BandAlgorithm = "auto",
         threads: int | None = None,
         memory_limit: Bytes | None = None,
@@ -1731,6 +1964,22 @@ def default_threads() -> int:
     Example:
         >>> tg.default_threads() >= 1
         True
+    """
+
+def release_memory() -> bool:
+    """Give the memory that is kept for later calls back to the system.
+
+    Large arrays lie in memory that is kept when they are dropped, so that the next call finds it
+    warm: up to 320 MiB, and up to 4 GiB more that Linux takes as soon as anybody needs memory.
+    Memory that results still use stays. The environment variable `TIDEGATE_POOL_BYTES`, read at the
+    import, is the most bytes that are kept. With 0, all goes back at once, and calls are slower.
+
+    Example:
+        >>> tg.release_memory() in (True, False)
+        True
+
+    Returns:
+        Whether any memory was kept.
     """
 
 def asof_join(

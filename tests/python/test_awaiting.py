@@ -44,6 +44,45 @@ def test_batches_come_while_a_coroutine_feeds():
     assert asyncio.run(both()) == [ts + one for ts in range(0, 50, 10) for one in (0, 1)]
 
 
+def test_a_push_is_awaited_while_there_is_no_room():
+    async def feed(merge: tg.Merge) -> None:
+        with merge.sources[0] as source:
+            for ts in range(0, 500, 10):
+                await source.push_async(rows(*range(ts, ts + 10)))
+
+    async def both() -> list[int]:
+        merge = tg.Merge(SCHEMA, memory_limit=1_000)
+        found, _ = await asyncio.gather(taken(merge), feed(merge))
+        return found
+
+    assert asyncio.run(both()) == list(range(500))
+
+
+def test_a_push_that_never_fits_is_not_awaited():
+    merge = tg.Merge(SCHEMA, memory_limit=100)
+    with pytest.raises(tg.MemoryLimitError, match="set memory_limit to"):
+        asyncio.run(merge.sources[0].push_async(rows(*range(100))))
+    with pytest.raises(tg.SchemaError, match="row 0 of the list has no value for column `ts`"):
+        asyncio.run(merge.sources[0].push_async([{"no": 1}]))
+
+
+def test_a_push_that_is_cancelled_while_it_waits_has_pushed_nothing():
+    async def run() -> None:
+        merge = tg.Merge(SCHEMA, memory_limit=1_000)
+        source = merge.sources[0]
+        for ts in range(15):
+            source.push(rows(ts))
+        before = merge.stats()["rows_in"]
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(source.push_async(rows(*range(15, 30))), 0.05)
+        assert merge.stats()["rows_in"] == before
+        assert merge.poll().num_rows == 15
+        await source.push_async(rows(*range(15, 30)))
+        assert merge.poll().num_rows == 15
+
+    asyncio.run(run())
+
+
 def test_a_cancelled_wait_loses_no_batch():
     async def run() -> list[int]:
         merge = tg.Merge(SCHEMA)

@@ -1,5 +1,7 @@
 """What cannot be joined is refused, in words that name the place, what was given and what to do."""
 
+import pickle
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -8,10 +10,13 @@ import pytest
 from tidegate import (
     ClosedError,
     MemoryLimitError,
+    Merge,
     SchemaError,
     TidegateError,
+    aggregate,
     interval_join,
     interval_join_batches,
+    merge,
 )
 
 TABLE = pa.table({"ts": [1, 2, 3], "k": ["x", "y", "x"], "v": [1.5, 2.5, 3.5]})
@@ -66,6 +71,9 @@ def test_doubled_columns_of_the_result():
     ("type_", "text"),
     [
         (pa.string(), "left: column `ts` is Utf8, expected a time: int32, int64"),
+        (pa.large_string(), "timestamp; parse the text first, for instance by pandas.to_datetime"),
+        (pa.float32(), "timestamp; cast it to int64 or to a timestamp first"),
+        (pa.uint8(), "timestamp; cast it to int64 first"),
         (pa.float64(), "left: column `ts` is Float64, expected a time"),
         (pa.int16(), "left: column `ts` is Int16, expected a time"),
         (pa.duration("s"), "left: column `ts` is Duration(s), expected a time"),
@@ -111,6 +119,34 @@ def test_keys_that_cannot_be_compared(one, other):
         refuses(
             SchemaError, "keys of these types cannot be compared: left `k`", left, right, by="k"
         )
+
+
+@pytest.mark.parametrize(
+    ("type_", "text"),
+    [
+        (pa.list_(pa.int8()), "a key is of integers, floats, booleans, text, bytes, decimals"),
+        (pa.duration("s"), "a key is of integers"),
+        (pa.decimal256(76, 0), "cast one of them"),
+    ],
+    ids=str,
+)
+def test_keys_that_cannot_be_compared_say_what_can(type_, text):
+    one = pa.table({"ts": pa.array([], pa.int64()), "k": pa.nulls(0, type_)})
+    other = pa.table({"ts": pa.array([], pa.int64()), "k": pa.nulls(0, pa.string())})
+    refuses(SchemaError, text, one, other, by="k")
+
+
+def test_streams_that_are_no_list():
+    rows = pa.table({"ts": [1]})
+    with pytest.raises(TypeError, match=r"one list; write merge\(\[first, second"):
+        merge(rows, rows)
+    with pytest.raises(TypeError, match=r"write aggregate\(\[first, second, \.\.\.\]\)"):
+        aggregate(rows, rows, on="ts", size=1, aggs={})
+
+
+def test_an_operator_cannot_be_pickled():
+    with pytest.raises(TypeError, match=r"cannot pickle a Merge, .*; write snapshot\(\), and"):
+        pickle.dumps(Merge(pa.schema({"ts": pa.int64()})))
 
 
 # Times

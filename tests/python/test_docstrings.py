@@ -140,7 +140,7 @@ SEVERAL_TEXTS = {
         "columns": (2, "of pairs, and of left rows beside functions of their partners"),
         "how": (2, "an as-of join keeps left rows only"),
         "lateness": (
-            5,
+            6,
             "of sources and of streams, of one side and of two, with a limit and without",
         ),
         "left": (2, "rows, and the schema of rows to come"),

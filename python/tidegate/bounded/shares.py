@@ -48,7 +48,8 @@ class Shares:
             message = (
                 f"memory_limit: {self.limit} bytes leave no room for the few batches that are "
             )
-            message += f"in work at a time; give {LEAST} or more, or leave it out"
+            message += f"in work at a time; give {LEAST} or more ({2 * LEAST} for a table, which "
+            message += "may have half of it), or leave it out"
             raise TidegateError(message)
 
     @property

@@ -14,7 +14,7 @@ use crate::bounded::{self, Call, Limits};
 use crate::error::raise;
 use crate::expression::extract_row;
 use crate::functions::aggregates;
-use crate::input::{bound, bytes, count, names, rows_of, word};
+use crate::input::{self, bound, bytes, count, names, rows_of, word};
 use crate::interrupt;
 use crate::merge::check_distinct;
 use crate::operator::Operator;
@@ -113,7 +113,7 @@ impl Aggregate {
         .read()?;
         let options = AggregateOptions {
             sources: count("sources", sources, 1, 1 << 16)?.unwrap_or(1) as usize,
-            lateness: lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten(),
+            lateness: input::lateness(lateness)?,
             memory_limit: bytes("memory_limit", memory_limit)?,
         };
         let schema = self::schema("schema", schema)?;

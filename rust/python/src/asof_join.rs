@@ -74,5 +74,5 @@ fn open(
     let query = read(on, strategy, tolerance, allow_exact_matches, options)?;
     let (left, right, options) = sides.read()?;
     let join = stream::asof_join(&query, left, right, &options).map_err(raise)?;
-    Ok(StreamJoin::of(join, &options))
+    Ok(StreamJoin::of(join))
 }

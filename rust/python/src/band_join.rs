@@ -96,7 +96,7 @@ fn open(
         Asked::Pairs(query) => stream::band_join(&query, left, right, &options),
         Asked::Aggregates(query) => stream::partner_aggregates(&query, None, left, right, &options),
     };
-    Ok(StreamJoin::of(join.map_err(raise)?, &options))
+    Ok(StreamJoin::of(join.map_err(raise)?))
 }
 
 /// An algorithm by name; `threads` may use it.

@@ -14,11 +14,15 @@ use arrow_array::RecordBatch;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use pyo3::prelude::*;
 use pyo3_arrow::{PyRecordBatch, PyTable};
-use tidegate::stream::{Driven, News, Operator, Polled};
+use tidegate::stream::{Driven, News, Operator, Polled, ResultReader};
 use tidegate::{Driver, Error, Result, Stop};
 
 use crate::error::raise;
 use crate::interrupt::{PATIENCE, run_on};
+use crate::notice;
+
+/// A source that says nothing for so long while rows wait for it is told of.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// Something that one call at a time may use.
 pub(crate) type Guard<T> = ArcMutexGuard<RawMutex, T>;
@@ -67,6 +71,10 @@ pub(crate) struct Handle {
     process: u32,
     /// What the operator is called.
     name: &'static str,
+    /// When silent sources were looked for last.
+    looked: Mutex<Instant>,
+    /// The reader whose handle this is, if it is one's.
+    reader: Option<Arc<ResultReader>>,
 }
 
 impl Handle {
@@ -78,7 +86,31 @@ impl Handle {
             process: std::process::id(),
             name: operator.name(),
             operator: Arc::new(Mutex::new(operator)),
+            looked: Mutex::new(Instant::now()),
+            reader: None,
         }
+    }
+
+    /// The handle of one more reader of the operator.
+    pub(crate) fn reader(&self, py: Python<'_>) -> PyResult<Handle> {
+        let reader = self.briefly(py, Operator::reader)?;
+        Ok(Handle {
+            operator: self.operator.clone(),
+            driver: self.driver.clone(),
+            news: self.news.clone(),
+            polling: Mutex::default(),
+            process: self.process,
+            name: self.name,
+            looked: Mutex::new(Instant::now()),
+            reader: Some(Arc::new(reader)),
+        })
+    }
+
+    /// Closes the reader whose handle this is.
+    pub(crate) fn close_reader(&self) -> PyResult<()> {
+        self.check()?;
+        self.reader.iter().for_each(|reader| reader.close());
+        Ok(())
     }
 
     /// What is lost if the operator is dropped now, for people; `None` if nothing is, or if another
@@ -102,6 +134,34 @@ impl Handle {
                  end, or call close() of the {name}"
             )
         })
+    }
+
+    /// Tells of a source that holds others back, once a while.
+    fn look_for_silence(&self, py: Python<'_>) {
+        let mut looked = self.looked.lock();
+        if looked.elapsed() < SILENCE {
+            return;
+        }
+        *looked = Instant::now();
+        drop(looked);
+        let waiting = py.detach(|| self.operator.try_lock().and_then(|held| held.stats().waiting));
+        if let Some(waiting) = waiting.filter(|waiting| waiting.seconds >= SILENCE.as_secs_f64()) {
+            let text = format!(
+                "{} rows of a {} wait for {}, which has been silent for {:.0} s; call its advance() \
+                 or idle()",
+                waiting.rows, self.name, waiting.source, waiting.seconds
+            );
+            notice::tell(py, &self.operator, "silent", &text);
+        }
+    }
+
+    /// Tells that the operator goes on from a snapshot.
+    pub(crate) fn tell_restored(&self, py: Python<'_>) -> PyResult<()> {
+        let stats = self.briefly(py, |operator| Ok(operator.stats()))?;
+        let rows: u64 = stats.sources.iter().map(|source| source.rows_in).sum();
+        let text = format!("a {} was restored, {rows} rows of its sources have come", self.name);
+        notice::tell(py, &self.operator, "restored", &text);
+        Ok(())
     }
 
     /// Refuses an operator of a process that has forked: the child has neither its threads nor its
@@ -141,12 +201,16 @@ impl Handle {
             // A signal that has come is told before a batch is taken, and not while it is handed
             // out.
             py.check_signals()?;
-            if let Some(polled) = self.briefly(py, Operator::poll_shortly)? {
+            let by = self.reader.as_deref();
+            if let Some(polled) = self.briefly(py, |operator| operator.poll_shortly(by))? {
                 return Ok(polled);
             }
             let pause = Stop::default();
             *self.polling.lock() = pause.clone();
-            if let Some(polled) = self.at_length(py, &pause, Operator::work)? {
+            let by = self.reader.clone();
+            let work =
+                move |operator: &mut Operator, stop: &Stop| operator.work(stop, by.as_deref());
+            if let Some(polled) = self.at_length(py, &pause, work)? {
                 return Ok(polled);
             }
         }
@@ -163,7 +227,7 @@ impl Handle {
         let handed_out = PyRecordBatch::new(batch.clone()).into_pyarrow(py);
         let handed_out = handed_out.and_then(|handed_out| py.check_signals().map(|()| handed_out));
         if handed_out.is_err() {
-            py.detach(|| self.operator.lock().take_back(batch));
+            py.detach(|| self.operator.lock().take_back(batch, self.reader.as_deref()));
         }
         handed_out.map(Some)
     }
@@ -176,7 +240,7 @@ impl Handle {
     /// Takes a batch back that was handed out last.
     pub(crate) fn take_back(&self, py: Python<'_>, batch: RecordBatch) -> PyResult<()> {
         self.briefly(py, move |operator| {
-            operator.take_back(batch);
+            operator.take_back(batch, self.reader.as_deref());
             Ok(())
         })
     }
@@ -198,6 +262,7 @@ impl Handle {
                 Polled::End => return Ok(None),
                 Polled::NotYet => py.detach(|| self.news.wait(seen, PATIENCE)),
             }
+            self.look_for_silence(py);
             py.check_signals()?;
         }
     }
@@ -212,8 +277,10 @@ impl Handle {
         let until = Instant::now() + patience;
         loop {
             let seen = self.news.count();
-            let work = |operator: &mut Operator, stop: &Stop| {
-                Ok((operator.work(stop)?, operator.has_ready()))
+            let by = self.reader.clone();
+            let work = move |operator: &mut Operator, stop: &Stop| {
+                let by = by.as_deref();
+                Ok((operator.work(stop, by)?, operator.has_ready(by)))
             };
             let pause = Stop::default();
             *self.polling.lock() = pause.clone();
@@ -227,6 +294,7 @@ impl Handle {
                 return Ok(None);
             }
             py.detach(|| self.news.wait(seen, rest.min(PATIENCE)));
+            self.look_for_silence(py);
             py.check_signals()?;
         }
     }

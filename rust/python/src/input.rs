@@ -7,7 +7,8 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDelta, PyDeltaAccess, PyDict, PyInt, PyString, PyTuple};
+use pyo3::types::{PyDelta, PyDeltaAccess, PyDict, PyInt, PyList, PyString, PyTuple};
+use tidegate::stream::Lateness;
 use tidegate::{Bound as Duration, End, Error, Stop, parse_duration, shown};
 use tidegate_import::{Stream, Unopened};
 
@@ -298,6 +299,19 @@ pub(crate) fn end(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<End>
 /// The same error, with more text.
 fn with_hint(py: Python<'_>, error: &PyErr, hint: &str) -> PyErr {
     PyErr::from_type(error.get_type(py), format!("{}{hint}", error.value(py)))
+}
+
+/// How far rows of each source may be out of order: one duration, or a list with one for each.
+pub(crate) fn lateness(ob: Option<&Bound<'_, PyAny>>) -> PyResult<Lateness> {
+    let Some(ob) = ob else { return Ok(Lateness::All(None)) };
+    match ob.cast::<PyList>() {
+        Ok(each) => {
+            let one =
+                |(at, one): (usize, Bound<'_, PyAny>)| bound(&format!("lateness[{at}]"), &one);
+            each.iter().enumerate().map(one).collect::<PyResult<_>>().map(Lateness::Each)
+        }
+        Err(_) => bound("lateness", ob).map(Lateness::All),
+    }
 }
 
 /// An end of an interval: a duration, an integer of integer times, or `None` for no bound.

@@ -85,7 +85,7 @@ fn open(
              final are joined as tables are; leave it out",
         )),
     };
-    Ok(StreamJoin::of(join.map_err(raise)?, &options))
+    Ok(StreamJoin::of(join.map_err(raise)?))
 }
 
 const PARALLELISM: [(&str, Parallelism); 4] = [

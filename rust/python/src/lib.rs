@@ -38,6 +38,8 @@
 //! | `merge.rs` | the function `merge`, and the class `Merge` |
 //! | `handle.rs` | who may use an operator when, and how Ctrl-C ends a call to it |
 //! | `operator.rs` | the other things that all classes of operators share |
+//! | `notice.rs` | what the logger `tidegate` is told |
+//! | `memory.rs` | memory that is kept for later calls |
 //! | `plan.rs` | the columns that a join reads, and the columns of its result |
 //! | `reader.rs` | a result as record batches |
 //! | `bounded.rs` | calls with a `memory_limit`, whose batches `tidegate.bounded` makes |
@@ -62,7 +64,9 @@ mod input;
 mod interrupt;
 mod interval_join;
 mod join;
+mod memory;
 mod merge;
+mod notice;
 mod operator;
 mod overlap_join;
 mod plan;
@@ -102,7 +106,10 @@ mod _tidegate {
     use super::join::default_threads;
 
     #[pymodule_export]
-    use super::merge::{Merge, merge, merge_batches};
+    use super::memory::release_memory;
+
+    #[pymodule_export]
+    use super::merge::{Merge, MergeReader, merge, merge_batches};
 
     #[pymodule_export]
     use super::operator::{Operator, Source};
@@ -129,6 +136,7 @@ mod _tidegate {
         let simd = tidegate::chosen_instructions()
             .map_err(|refused| PyImportError::new_err(refused.to_string()))?;
         module.add("SIMD", simd.name())?;
+        memory::keep_as_told()?;
         let end_readers = wrap_pyfunction!(reader::end_readers, module)?;
         module.py().import("atexit")?.call_method1("register", (end_readers,))?;
         error::register(module)

@@ -7,13 +7,15 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
-use pyo3_arrow::PyTable;
+use pyo3::types::PyType;
+use pyo3_arrow::{PySchema, PyTable};
 use tidegate::stream::{self, MergeOptions, MergeStreams, merge_tables};
 use tidegate::{Bound as Length, Driver, Error, MAX_THREADS, Next, Stop, Table, with_threads};
 
 use crate::bounded;
 use crate::error::raise;
-use crate::input::{Input, UserThread, bound, bytes, count, rows_of, take};
+use crate::handle::Handle;
+use crate::input::{self, Input, UserThread, bound, bytes, count, rows_of, take};
 use crate::interrupt;
 use crate::operator::{self, Operator};
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
@@ -208,12 +210,74 @@ impl Merge {
         let options = MergeOptions {
             on: on.to_owned(),
             sources: count("sources", sources, 1, 1 << 16)?.unwrap_or(1) as usize,
-            lateness: lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten(),
+            lateness: input::lateness(lateness)?,
             memory_limit: bytes("memory_limit", memory_limit)?,
             threads: threads_of(threads)?,
         };
         let schema = self::schema("schema", schema)?;
         let merge = stream::merge(schema, &options).map_err(raise)?;
         Ok(PyClassInitializer::from(Operator::new(merge)).add_subclass(Merge))
+    }
+
+    #[doc = manual!(Merge.reader)]
+    fn reader(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<MergeReader> {
+        let merge = slf.as_super();
+        Ok(MergeReader { handle: merge.handle.reader(py)?, schema: merge.schema.clone() })
+    }
+}
+
+#[doc = manual!(MergeReader)]
+#[pyclass(frozen, module = "tidegate")]
+pub(crate) struct MergeReader {
+    handle: Handle,
+    schema: SchemaRef,
+}
+
+#[pymethods]
+impl MergeReader {
+    #[doc = manual!(MergeReader.schema)]
+    #[getter]
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        PySchema::new(self.schema.clone()).into_pyarrow(py)
+    }
+
+    #[doc = manual!(MergeReader.poll)]
+    fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.handle.poll(py)
+    }
+
+    #[doc = manual!(MergeReader.close)]
+    fn close(&self) -> PyResult<()> {
+        self.handle.close_reader()
+    }
+
+    /// As that of an operator, for asyncio.
+    fn _is_ready_within(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<bool>> {
+        self.handle.is_ready_within(py, Duration::from_secs_f64(seconds.clamp(0.0, 60.0)))
+    }
+
+    fn __aiter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("tidegate._awaiting")?.call_method1("batches", (slf,))
+    }
+
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.handle.next(py)
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        _type: Option<&Bound<'_, PyType>>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.close()
     }
 }

@@ -12,14 +12,14 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyList, PyTuple, PyType};
 use pyo3_arrow::{PyField, PyRecordBatch, PySchema};
-use tidegate::stream::{self, Driven, Figure, Memory, SourceStats, Stats, lock};
+use tidegate::stream::{self, Driven, Figure, Memory, Side, SourceStats, Stats, lock};
 use tidegate::{Error, Extra, Stop};
 
 use crate::error::raise;
 use crate::handle::{Handle, briefly, check_process, hold};
 use crate::input::bytes;
 use crate::interrupt::detached;
-use crate::{input, interrupt};
+use crate::{input, interrupt, notice};
 
 /// The time between two looks for room within the memory limit.
 const ROOM: Duration = Duration::from_millis(1);
@@ -32,18 +32,19 @@ const FEW_ROWS: usize = 1 << 17;
 #[derive(Clone)]
 pub(crate) struct Source {
     source: Arc<Mutex<stream::Source>>,
+    side: Option<Side>,
     number: u16,
     time_field: Field,
     process: u32,
 }
 
 impl Source {
-    pub(crate) fn new(source: &Arc<Mutex<stream::Source>>) -> Self {
+    pub(crate) fn new(source: &Arc<Mutex<stream::Source>>, side: Option<Side>) -> Self {
         let (number, time_field) = {
             let source = lock(source);
             (source.number(), source.time_field().clone())
         };
-        Source { source: source.clone(), number, time_field, process: std::process::id() }
+        Source { source: source.clone(), side, number, time_field, process: std::process::id() }
     }
 
     /// Rows that are dicts or tuples, as a table.
@@ -58,12 +59,12 @@ impl Source {
 
     /// Calls `work` with the source, once it is its turn: in the background if it puts many rows in
     /// order, those that the source holds back and so many more.
-    fn feed(
+    fn feed<R: Send + 'static>(
         &self,
         py: Python<'_>,
         rows: usize,
-        work: impl FnOnce(&mut stream::Source, &Stop) -> tidegate::Result<()> + Send + 'static,
-    ) -> PyResult<()> {
+        work: impl FnOnce(&mut stream::Source, &Stop) -> tidegate::Result<R> + Send + 'static,
+    ) -> PyResult<R> {
         let mut source = hold(py, &self.source)?;
         let stop = Stop::default();
         if source.rows_held() + rows < FEW_ROWS {
@@ -106,15 +107,32 @@ impl Source {
             Ok(rows) => input::read("data", &self.table(rows, extra)?, &Stop::default())?,
         };
         let count = batches.iter().map(RecordBatch::num_rows).sum();
+        let mut waits = false;
         loop {
             let (schema, batches) = (schema.clone(), batches.clone());
             let push = move |source: &mut stream::Source, stop: &Stop| {
-                source.push_fitting(&schema, batches, extra, stop)
+                let before = source.rows_late();
+                source.push_fitting(&schema, batches, extra, stop)?;
+                Ok((source.rows_late() - before, source.stats()))
             };
-            let Err(error) = self.feed(py, count, push) else { return Ok(()) };
+            let error = match self.feed(py, count, push) {
+                Ok((0, _)) => return Ok(()),
+                Ok((late, SourceStats { name, rows_late, rows_in, .. })) => {
+                    let text = format!(
+                        "{name}: {late} of {count} rows are set aside, as late or too wide; so far \
+                         {rows_late} of {rows_in}; late() returns them"
+                    );
+                    notice::tell(py, &self.source, "late", &text);
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
             let (is_full, is_driven) = briefly(py, &self.source, |source| {
                 Ok((source.is_full(), source.news().driven().is_some()))
             })?;
+            if is_full && !std::mem::replace(&mut waits, true) {
+                notice::tell(py, &self.source, "full", &error.value(py).to_string());
+            }
             if !is_full || !block.unwrap_or(is_driven) {
                 return Err(error);
             }
@@ -122,6 +140,16 @@ impl Source {
             py.detach(|| std::thread::sleep(ROOM));
             py.check_signals()?;
         }
+    }
+
+    #[doc = manual!(Source.push_async)]
+    #[pyo3(signature = (data, *, extra = "error"))]
+    fn push_async<'py>(
+        slf: &Bound<'py, Self>,
+        data: &Bound<'py, PyAny>,
+        extra: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("tidegate._awaiting")?.call_method1("push", (slf, data, extra))
     }
 
     /// Whether the last push was refused by the memory limit, and would fit if less were held.
@@ -132,8 +160,14 @@ impl Source {
     #[doc = manual!(Source.advance)]
     fn advance(&self, py: Python<'_>, ts: &Bound<'_, PyAny>) -> PyResult<()> {
         check_process(self.process, "source")?;
-        let ts = time(ts, &self.time_field)?;
+        let ts = time("ts", ts, &self.time_field)?;
         self.feed(py, 0, move |source, _| source.advance(ts))
+    }
+
+    #[doc = manual!(Source.idle)]
+    fn idle(&self, py: Python<'_>) -> PyResult<()> {
+        check_process(self.process, "source")?;
+        self.feed(py, 0, |source, _| source.idle())
     }
 
     #[doc = manual!(Source.close)]
@@ -172,15 +206,17 @@ impl Source {
     }
 }
 
+const SIDE: [(&str, Side); 2] = [("left", Side::Left), ("right", Side::Right)];
+
 const EXTRA: [(&str, Extra); 2] = [("error", Extra::Refuse), ("ignore", Extra::Ignore)];
 
 /// A time in steps of the unit of a column: an integer, or a date or time of the column's kind,
 /// without loss.
-fn time(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
+fn time(argument: &str, ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let wrong = |why: &str| {
         let (name, data_type) = (field.name(), field.data_type());
         Error::argument(format!(
-            "ts: expected a time of column `{name}`, which is {data_type}, or an integer in its \
+            "{argument}: expected a time of column `{name}`, which is {data_type}, or an integer in its \
              unit, got {ob:?}{why}"
         ))
     };
@@ -253,9 +289,8 @@ fn steps(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
 #[doc = manual!(Operator)]
 #[pyclass(frozen, subclass, generic, module = "tidegate")]
 pub(crate) struct Operator {
-    handle: Handle,
-    schema: SchemaRef,
-    sources: Vec<Source>,
+    pub(crate) handle: Handle,
+    pub(crate) schema: SchemaRef,
     memory: Memory,
 }
 
@@ -263,16 +298,26 @@ impl Operator {
     pub(crate) fn new(operator: stream::Operator) -> Self {
         Operator {
             schema: operator.schema().clone(),
-            sources: operator.sources().iter().map(Source::new).collect(),
             memory: operator.memory(),
             handle: Handle::new(operator),
         }
     }
 
     /// The sources, by number; left ones first.
-    pub(crate) fn all_sources(&self) -> PyResult<&[Source]> {
-        self.handle.check()?;
-        Ok(&self.sources)
+    fn all_sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
+        let with_sides = |operator: &mut stream::Operator| {
+            let sources = operator.sources().iter().cloned();
+            Ok(sources.zip(operator.sides()).collect::<Vec<_>>())
+        };
+        let sources = self.handle.briefly(py, with_sides)?;
+        Ok(sources.iter().map(|(source, side)| Source::new(source, *side)).collect())
+    }
+
+    /// The sources of a side, by number.
+    pub(crate) fn sources_of(&self, py: Python<'_>, side: Side) -> PyResult<Vec<Source>> {
+        let mut sources = self.all_sources(py)?;
+        sources.retain(|source| source.side == Some(side));
+        Ok(sources)
     }
 }
 
@@ -302,8 +347,29 @@ impl Operator {
 
     #[doc = manual!(Operator.sources)]
     #[getter]
-    fn sources(&self) -> PyResult<Vec<Source>> {
-        self.all_sources().map(<[Source]>::to_vec)
+    fn sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
+        self.all_sources(py)
+    }
+
+    #[doc = manual!(Operator.add_source)]
+    #[pyo3(signature = (*, side = None, since = None, lateness = None))]
+    fn add_source(
+        &self,
+        py: Python<'_>,
+        side: Option<&str>,
+        since: Option<&Bound<'_, PyAny>>,
+        lateness: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Source> {
+        let side = side.map(|side| input::word("side", side, &SIDE)).transpose()?;
+        let lateness = lateness.map(|one| input::bound("lateness", one)).transpose()?.flatten();
+        let sources = self.all_sources(py)?;
+        let like = sources.iter().find(|source| source.side == side).or(sources.first());
+        let time_field = like.map(|source| source.time_field.clone());
+        let since = since.zip(time_field).map(|(since, field)| time("since", since, &field));
+        let since = since.transpose()?;
+        let add = |operator: &mut stream::Operator| operator.add_source(side, since, lateness);
+        let source = self.handle.briefly(py, add)?;
+        Ok(Source::new(&source, side))
     }
 
     #[doc = manual!(Operator.memory_limit)]
@@ -354,7 +420,8 @@ impl Operator {
     fn restore(&self, py: Python<'_>, snapshot: PyBackedBytes) -> PyResult<()> {
         let restore =
             move |operator: &mut stream::Operator, stop: &Stop| operator.restore(&snapshot, stop);
-        self.handle.at_length(py, &Stop::default(), restore)
+        self.handle.at_length(py, &Stop::default(), restore)?;
+        self.handle.tell_restored(py)
     }
 
     #[doc = manual!(Operator.close)]
@@ -368,6 +435,15 @@ impl Operator {
 
     fn __aiter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("tidegate._awaiting")?.call_method1("batches", (slf,))
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let kind = slf.get_type();
+        Err(PyTypeError::new_err(format!(
+            "cannot pickle a {}, which has threads and open sources; write snapshot(), and restore() \
+             its bytes into an operator of the same arguments",
+            kind.name()?
+        )))
     }
 
     fn __repr__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -492,6 +568,7 @@ fn source_stats<'py>(
         dict.set_item("rows_late", source.rows_late)?;
         dict.set_item("watermark", source.watermark)?;
         dict.set_item("closed", source.closed)?;
+        dict.set_item("idle", source.idle)?;
         dict.set_item("abandoned", source.abandoned.as_deref())?;
         dict.set_item("memory", source.memory)?;
         Ok(dict)

@@ -2,26 +2,19 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
-use tidegate::Bound as Duration;
-use tidegate::stream::{self, StreamOptions};
+use pyo3::types::{PyList, PyTuple};
+use tidegate::stream::{self, Lateness, Side, StreamOptions};
 
-use crate::input::{bound, bytes, count};
+use crate::input::{bytes, count, lateness as lateness_of_each};
 use crate::operator::{Operator, Source};
 
 #[doc = manual!(StreamJoin)]
 #[pyclass(frozen, extends = Operator, subclass, module = "tidegate")]
-pub(crate) struct StreamJoin {
-    left_sources: usize,
-}
+pub(crate) struct StreamJoin;
 
 impl StreamJoin {
-    pub(crate) fn of(
-        join: stream::Operator,
-        options: &StreamOptions,
-    ) -> PyClassInitializer<StreamJoin> {
-        let left_sources = options.sources.0;
-        PyClassInitializer::from(Operator::new(join)).add_subclass(StreamJoin { left_sources })
+    pub(crate) fn of(join: stream::Operator) -> PyClassInitializer<StreamJoin> {
+        PyClassInitializer::from(Operator::new(join)).add_subclass(StreamJoin)
     }
 }
 
@@ -61,18 +54,19 @@ fn sources_of(sources: Option<&Bound<'_, PyAny>>) -> PyResult<(usize, usize)> {
     Ok((number(0)?, number(1)?))
 }
 
-/// How late rows of each side may be: one duration, or a pair.
-fn lateness_of(
-    lateness: Option<&Bound<'_, PyAny>>,
-) -> PyResult<(Option<Duration>, Option<Duration>)> {
-    let Some(lateness) = lateness else { return Ok((None, None)) };
-    match lateness.cast::<PyTuple>() {
-        Ok(pair) if pair.len() == 2 => {
-            Ok((bound("lateness", &pair.get_item(0)?)?, bound("lateness", &pair.get_item(1)?)?))
-        }
+/// How late rows of each side may be: one duration, or a pair, of which each may be a list.
+fn lateness_of(lateness: Option<&Bound<'_, PyAny>>) -> PyResult<(Lateness, Lateness)> {
+    let of = |lateness: &Bound<'_, PyAny>| lateness_of_each(Some(lateness));
+    let Some(given) = lateness else { return Ok((None.into(), None.into())) };
+    match given.cast::<PyTuple>() {
+        Ok(pair) if pair.len() == 2 => Ok((of(&pair.get_item(0)?)?, of(&pair.get_item(1)?)?)),
+        _ if given.is_instance_of::<PyList>() => Err(PyTypeError::new_err(
+            "lateness: the sources of a join are of two sides, so a list has no meaning; write a \
+             pair of lists, lateness=([left, ...], [right, ...])",
+        )),
         _ => {
-            let both = bound("lateness", lateness)?;
-            Ok((both, both))
+            let both = of(given)?;
+            Ok((both.clone(), both))
         }
     }
 }
@@ -81,13 +75,13 @@ fn lateness_of(
 impl StreamJoin {
     #[doc = manual!(StreamJoin.left_sources)]
     #[getter]
-    fn left_sources(slf: PyRef<'_, Self>) -> PyResult<Vec<Source>> {
-        Ok(slf.as_super().all_sources()?[..slf.left_sources].to_vec())
+    fn left_sources(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Vec<Source>> {
+        slf.as_super().sources_of(py, Side::Left)
     }
 
     #[doc = manual!(StreamJoin.right_sources)]
     #[getter]
-    fn right_sources(slf: PyRef<'_, Self>) -> PyResult<Vec<Source>> {
-        Ok(slf.as_super().all_sources()?[slf.left_sources..].to_vec())
+    fn right_sources(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Vec<Source>> {
+        slf.as_super().sources_of(py, Side::Right)
     }
 }

@@ -64,7 +64,7 @@ fn open(
         Asked::Pairs(query) => stream::window_join(&query, left, right, &options),
         Asked::Aggregates(query) => stream::partner_aggregates(&query, None, left, right, &options),
     };
-    Ok(StreamJoin::of(join.map_err(raise)?, &options))
+    Ok(StreamJoin::of(join.map_err(raise)?))
 }
 
 /// A window for both sides, or a pair.

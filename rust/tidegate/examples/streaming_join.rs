@@ -34,7 +34,7 @@ fn operator() -> Result<Operator> {
     };
     let options = StreamOptions {
         sources: (1, 1),
-        lateness: (None, None),
+        lateness: (None.into(), None.into()),
         memory_limit: None,
         ordered: true,
         pin: false,

@@ -14,6 +14,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::{take, take_record_batch};
 use tidegate::Bound;
+use tidegate::stream::Lateness;
 
 use crate::draw::Draw;
 
@@ -107,8 +108,8 @@ impl Layout {
     }
 
     /// How far rows may be out of order, as a caller says it.
-    pub(crate) fn lateness(&self, lateness: i128) -> Option<Bound> {
-        (lateness > 0).then(|| self.bound(lateness))
+    pub(crate) fn lateness(&self, lateness: i128) -> Lateness {
+        (lateness > 0).then(|| self.bound(lateness)).into()
     }
 
     /// Nanoseconds of a step of each side's time, or 1.

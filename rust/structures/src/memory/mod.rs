@@ -109,6 +109,16 @@ pub fn addresses_left() -> Option<usize> {
     limit::room()
 }
 
+/// Gives the memory that is kept for later arrays back to the system; whether that was any.
+pub fn release() -> bool {
+    pool::empty_pool()
+}
+
+/// Sets the most bytes that are kept for later arrays; whether that could be done now.
+pub fn keep_at_most(bytes: usize) -> bool {
+    pool::set_most(bytes)
+}
+
 /// Whether there is memory for a number of bytes now. Small requests are not checked.
 pub fn room(bytes: usize) -> Result<(), OutOfMemory> {
     if bytes < LARGE { Ok(()) } else { look(bytes) }

@@ -84,11 +84,25 @@ fn insert(extent: Extent) {
 /// Gives what the pool keeps back to the system; whether that was anything.
 pub(super) fn empty_pool() -> bool {
     // An allocator that waits for memory may wait for the pool: nothing is freed while it is locked.
-    let Some(pool) = lock_pool().map(|mut pool| std::mem::replace(&mut *pool, Pool::new())) else {
+    let Some(pool) = lock_pool().map(take_all) else {
         return false;
     };
     pool.free.into_values().filter_map(Extent::clear).for_each(insert);
     pool.bytes[State::Used as usize] + pool.bytes[State::Lent as usize] > 0
+}
+
+fn take_all(mut pool: MutexGuard<'_, Pool>) -> Pool {
+    let emptied = pool.emptied();
+    std::mem::replace(&mut *pool, emptied)
+}
+
+/// From now on the pool keeps at most `bytes`, of which it lends those beyond [`POOL_BYTES`]. What it
+/// has already stays until it is used. Returns whether the pool was free to be told.
+pub(super) fn set_most(bytes: usize) -> bool {
+    let Some(mut pool) = lock_pool() else { return false };
+    let used = bytes.min(POOL_BYTES);
+    pool.most = [used, (bytes - used).min(LENT_BYTES)];
+    true
 }
 
 /// Whether a free extent of at least `bytes` has its pages.
@@ -336,11 +350,19 @@ struct Pool {
     by_len: BTreeSet<(State, usize, usize)>,
     /// The bytes of the extents of each state.
     bytes: [usize; 3],
+    /// The most bytes that are used, and that are lent.
+    most: [usize; 2],
 }
 
 impl Pool {
     const fn new() -> Self {
-        Pool { free: BTreeMap::new(), by_len: BTreeSet::new(), bytes: [0; 3] }
+        let most = [POOL_BYTES, LENT_BYTES];
+        Pool { free: BTreeMap::new(), by_len: BTreeSet::new(), bytes: [0; 3], most }
+    }
+
+    /// An empty pool of the same size.
+    fn emptied(&self) -> Self {
+        Pool { most: self.most, ..Pool::new() }
     }
 
     /// The address of the smallest free extent of a state that has at least `len` bytes.
@@ -375,13 +397,10 @@ impl Pool {
 
     /// As what the pool has room for an extent that was used.
     fn room(&self, len: usize) -> State {
-        let fits = |state, most| self.bytes[state as usize] + len <= most;
-        if fits(State::Used, POOL_BYTES) {
-            State::Used
-        } else if fits(State::Lent, LENT_BYTES) {
-            State::Lent
-        } else {
-            State::Fresh
+        let fits = |state| self.bytes[state as usize] + len <= self.most[state as usize];
+        match [State::Used, State::Lent].into_iter().find(|&state| fits(state)) {
+            Some(state) => state,
+            None => State::Fresh,
         }
     }
 
@@ -492,6 +511,8 @@ mod tests {
         );
         pool.bytes = [POOL_BYTES - 1, LENT_BYTES, 0];
         assert_eq!((pool.room(1), pool.room(2)), (State::Used, State::Fresh));
+        let none = Pool { most: [0, 0], ..Pool::new() }.emptied();
+        assert_eq!(none.room(1), State::Fresh);
     }
 
     #[test]

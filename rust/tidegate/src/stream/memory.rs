@@ -160,6 +160,24 @@ impl Memory {
         Charge { memory: self.clone(), holder, bytes }
     }
 
+    /// One more source, which has its share of the limit as soon as others have let go of it.
+    pub(super) fn add_source(&self) {
+        let mut accounts = self.lock();
+        accounts.sources.push((0, true));
+        accounts.open += 1;
+        let limit = accounts.limit;
+        accounts.set_limit(limit);
+    }
+
+    /// Takes the last sources back, of which nothing is held.
+    pub(super) fn keep_sources(&self, sources: usize) {
+        let mut accounts = self.lock();
+        let gone = accounts.sources.drain(sources..).filter(|(_, is_open)| *is_open).count();
+        accounts.open -= gone;
+        let limit = accounts.limit;
+        accounts.set_limit(limit);
+    }
+
     /// Leaves the share of a source, which asks for no more, to all others.
     pub(super) fn close(&self, source: u16) {
         let mut accounts = self.lock();
@@ -354,6 +372,19 @@ mod tests {
         assert!(memory.charge(0, 1).is_err() && memory.is_short());
         drop((held, more));
         assert!(memory.charge(0, 10).is_ok());
+    }
+
+    #[test]
+    fn an_added_source_has_a_share_once_others_have_let_go() {
+        let memory = Memory::new(Some(400), 1, false);
+        let mut ahead = memory.charge(0, 400).unwrap();
+        memory.add_source();
+        assert!(memory.charge(1, 40).is_err());
+        drop(ahead.split(40));
+        assert!(memory.charge(0, 1).is_err());
+        drop(memory.charge(1, 40).unwrap());
+        memory.keep_sources(1);
+        assert!(memory.charge(0, 40).is_ok());
     }
 
     proptest! {

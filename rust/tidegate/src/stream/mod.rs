@@ -15,6 +15,8 @@
 //! | `operator.rs` | the operator: its loop of steps, polls, snapshots |
 //! | `tactic.rs`, `explanation.rs` | the step of one kind of operator; its explanation |
 //! | `memory.rs` | the limit, and whose memory it is |
+//! | `readers.rs` | several readers of the results, each of which gets all |
+//! | `lateness.rs`, `sides.rs` | the lateness and the side of each source |
 //! | `intake/` | from a source's rows to the rows that the gate gives |
 //! | `join/`, `partners/`, `aggregate/`, `merge/` | the operators |
 //! | `state/` | rows and keys that are kept, and all of an operator as bytes |
@@ -23,10 +25,13 @@ mod aggregate;
 mod explanation;
 mod intake;
 mod join;
+mod lateness;
 mod memory;
 mod merge;
 mod operator;
 mod partners;
+mod readers;
+mod sides;
 mod state;
 mod tactic;
 
@@ -34,15 +39,18 @@ pub use aggregate::{AggregateOptions, aggregate};
 pub use intake::news::{Driven, News};
 pub use intake::source::{Source, SourceStats};
 pub use join::{StreamOptions, band_join, interval_join, window_join};
+pub use lateness::Lateness;
 pub use memory::Memory;
 pub use merge::streams::{MergeInput, MergeStreams};
 pub use merge::tables::merge_tables;
 pub use merge::{MergeOptions, merge};
 pub use operator::{Figure, Operator, Polled, Stats, Step, Waiting};
 pub use partners::{asof_join, partner_aggregates};
+pub use readers::ResultReader;
 
 use parking_lot::{Mutex, MutexGuard};
 pub use tidegate_operators::interval::streaming::Parallelism;
+pub use tidegate_operators::rows::Side;
 
 /// A source, which stays whole if a call panics.
 pub fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {

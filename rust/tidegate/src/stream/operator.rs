@@ -12,14 +12,17 @@ use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use parking_lot::Mutex;
 use tidegate_operators::driver::{Driver, Stopped};
+use tidegate_operators::rows::Side;
 use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
 use super::intake::news::News;
 use super::intake::source::{Source, SourceStats};
 use super::memory::Memory;
+use super::readers::{Made, Readers, ResultReader};
 use super::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use super::tactic::{Common, Tactic};
+use crate::columns::time::Bound;
 use crate::{Error, Result};
 
 /// The outcome of a poll.
@@ -94,8 +97,10 @@ impl Waiting {
     fn of(sources: &[SourceStats], begun: u64) -> Option<Self> {
         let used = sources.iter().map(|source| source.rows_in - source.rows_late).sum::<u64>();
         let rows = used.checked_sub(begun).filter(|&rows| rows > 0)?;
-        let open = sources.iter().filter(|source| !source.closed);
-        let least = open.min_by_key(|source| source.watermark)?;
+        let open =
+            |idle: bool| sources.iter().filter(move |source| !source.closed && source.idle == idle);
+        let least = open(false).min_by_key(|source| source.watermark);
+        let least = least.or_else(|| open(true).max_by_key(|source| source.watermark))?;
         Some(Waiting { source: least.name.clone(), seconds: least.silent, rows })
     }
 
@@ -129,13 +134,16 @@ pub struct Operator {
     common: Common,
     tactic: Box<dyn Tactic>,
     rows_out: u64,
+    /// Those who get the results, if polls do not.
+    readers: Readers,
     /// Why the operator cannot go on.
     failed: Option<Error>,
 }
 
 impl Operator {
     pub(super) fn new(common: Common, tactic: Box<dyn Tactic>) -> Self {
-        Operator { common, tactic, rows_out: 0, failed: None }
+        let readers = Readers::default();
+        Operator { common, tactic, rows_out: 0, readers, failed: None }
     }
 
     /// The operator's name in messages: `join`, `aggregation` or `merge`.
@@ -151,6 +159,64 @@ impl Operator {
     /// The sources, by number; left ones first.
     pub fn sources(&self) -> &[Arc<Mutex<Source>>] {
         &self.common.intake.sources
+    }
+
+    /// One more source, of the given side if it is a join's. It counts as a source that was there
+    /// from the beginning and has promised the watermark `since`, in the unit of its time column.
+    /// Without `since` that is the watermark of the operator, or of its side if that is greater.
+    pub fn add_source(
+        &mut self,
+        side: Option<Side>,
+        since: Option<i64>,
+        lateness: Option<Bound>,
+    ) -> Result<Arc<Mutex<Source>>> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        if !self.tactic.takes_sources() {
+            return Err(Error::argument(format!(
+                "add_source: an {} keeps the sources that it was made with; add sources to a \
+                 tidegate.Merge, and run it with a source of this as its sink",
+                self.name()
+            )));
+        }
+        match (&self.common.intake.sides, side) {
+            (None, Some(_)) => Err(Error::argument(format!(
+                "side: a {} has no sides; write add_source()",
+                self.name()
+            ))),
+            (Some(_), None) => Err(Error::argument(
+                "side: expected 'left' or 'right'; write add_source(side=\"left\")",
+            )),
+            _ => self.common.intake.add(side, since, lateness),
+        }
+    }
+
+    /// The side of each source; none where there are no sides.
+    pub fn sides(&self) -> Vec<Option<Side>> {
+        let sides = self.common.intake.sides.as_ref();
+        let numbers = (0..=u16::MAX).take(self.sources().len());
+        numbers.map(|number| sides.map(|sides| sides.of(number))).collect()
+    }
+
+    /// A reader that gets all results from now on. For as long as there is one, polls of the operator
+    /// itself are errors.
+    pub fn reader(&mut self) -> Result<ResultReader> {
+        match &self.failed {
+            Some(error) => Err(error.clone()),
+            None => Ok(self.readers.add()),
+        }
+    }
+
+    /// Refuses to give one the results that go to readers.
+    fn check(&self, by: Option<&ResultReader>) -> Result<()> {
+        if by.is_none() && self.failed.is_none() && !self.readers.is_empty() {
+            return Err(Error::argument(format!(
+                "the rows of this {} go to its readers; poll them, or close all of them first",
+                self.name()
+            )));
+        }
+        Ok(())
     }
 
     /// The signal that wakes a caller who waits for a source.
@@ -207,27 +273,29 @@ impl Operator {
     /// Hands out the next results that are final.
     pub fn poll(&mut self) -> Result<Polled> {
         loop {
-            if let Some(polled) = self.poll_shortly()? {
+            if let Some(polled) = self.poll_shortly(None)? {
                 return Ok(polled);
             }
-            if let Some(polled) = self.work(&Stop::default())? {
+            if let Some(polled) = self.work(&Stop::default(), None)? {
                 return Ok(polled);
             }
         }
     }
 
-    /// As [`poll`](Self::poll), where that is a matter of milliseconds; `None` if there is
-    /// [work](Self::work) to be done first.
-    pub fn poll_shortly(&mut self) -> Result<Option<Polled>> {
+    /// As [`poll`](Self::poll), or by a reader, where that is a matter of milliseconds; `None` if
+    /// there is [work](Self::work) to be done first.
+    pub fn poll_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Polled>> {
+        self.check(by)?;
         self.pause_by(&Stop::default());
-        if let Some(polled) = self.take() {
+        if let Some(polled) = self.take(by)? {
             return Ok(Some(polled));
         }
+        self.common.intake.carry_idle();
         if self.failed.is_none() && self.tactic.is_long(&mut self.common) {
             return Ok(None);
         }
         let step = self.step()?;
-        match self.take() {
+        match self.take(by)? {
             Some(polled) => Ok(Some(polled)),
             None => self.found(step),
         }
@@ -235,20 +303,21 @@ impl Operator {
 
     /// Does what is to be done before the next batch, or rests when `pause` is requested. Returns
     /// what a poll would find, unless there is a batch, which a poll hands out, or more work.
-    pub fn work(&mut self, pause: &Stop) -> Result<Option<Polled>> {
+    pub fn work(&mut self, pause: &Stop, by: Option<&ResultReader>) -> Result<Option<Polled>> {
+        self.check(by)?;
         self.pause_by(pause);
-        while self.common.ready.is_empty() && !pause.is_requested() {
+        while !self.has_ready(by) && !pause.is_requested() {
             let step = self.step()?;
-            if self.common.ready.is_empty() && step != Step::Went {
+            if !self.has_ready(by) && step != Step::Went {
                 return self.found(step);
             }
         }
         Ok(None)
     }
 
-    /// Whether a batch is there that a poll would hand out at once.
-    pub fn has_ready(&self) -> bool {
-        !self.common.ready.is_empty()
+    /// Whether a batch is there that a poll, or a reader, would hand out at once.
+    pub fn has_ready(&self, by: Option<&ResultReader>) -> bool {
+        !self.common.ready.is_empty() || by.is_some_and(ResultReader::has_next)
     }
 
     /// The outcome of a poll after a step that made no batch.
@@ -274,19 +343,27 @@ impl Operator {
 
     /// Takes a batch back that was handed out last, and did not arrive, unless the operator was
     /// closed meanwhile.
-    pub fn take_back(&mut self, batch: RecordBatch) {
+    pub fn take_back(&mut self, batch: RecordBatch, by: Option<&ResultReader>) {
         if self.failed.as_ref().is_some_and(Error::is_closed) {
             return;
         }
+        if let Some(reader) = by {
+            return reader.take_back(batch);
+        }
         self.rows_out -= batch.num_rows() as u64;
-        self.common.ready.push_front(batch);
+        self.common.ready.push_front(batch.into());
     }
 
     /// The next of the finished batches.
-    fn take(&mut self) -> Option<Polled> {
-        let batch = self.common.ready.pop_front()?;
-        self.rows_out += batch.num_rows() as u64;
-        Some(Polled::Batch(batch))
+    fn take(&mut self, by: Option<&ResultReader>) -> Result<Option<Polled>> {
+        if let Some(batch) = by.map_or(Ok(None), ResultReader::take)? {
+            return Ok(Some(Polled::Batch(batch)));
+        }
+        let Some(made) = self.common.ready.pop_front() else { return Ok(None) };
+        self.rows_out += made.batch.num_rows() as u64;
+        let Some(reader) = by else { return Ok(Some(Polled::Batch(made.batch))) };
+        self.readers.give(made);
+        Ok(reader.take()?.map(Polled::Batch))
     }
 
     /// Lets the steps that follow rest where they can, once `pause` is requested.
@@ -301,6 +378,8 @@ impl Operator {
         }
         // Nothing has been begun yet, so a poll that finds no memory here may be tried again.
         memory::ready()?;
+        self.common.intake.carry_idle();
+        self.common.charges_results = !self.readers.is_empty();
         let (tactic, common) = (&mut self.tactic, &mut self.common);
         match Error::catch_unwound(|| tactic.step(common)) {
             Ok(Err(error)) if !self.tactic.survives(&error) => {
@@ -327,6 +406,12 @@ impl Operator {
             }
             self.step()?;
         }
+        if self.readers.are_apart() {
+            return Err(Error::state(
+                "a reader has not read all that another one has, and a snapshot has one place for \
+                 all; read on with the readers that are behind, or close them",
+            ));
+        }
         let mut writer = Writer::new(&self.common.query);
         self.common.intake.write(&mut writer)?;
         self.common.intake.shared.late.write(&mut writer)?;
@@ -336,7 +421,7 @@ impl Operator {
             self.common.ready = recut(&self.common.ready, &self.common.schema, rows)?;
         }
         writer.number(self.common.ready.len() as u64);
-        self.common.ready.iter().try_for_each(|batch| writer.table(batch))?;
+        self.common.ready.iter().try_for_each(|made| writer.table(&made.batch))?;
         Ok(writer.finish())
     }
 
@@ -363,9 +448,10 @@ impl Operator {
         let mut admitted = None;
         let mut admit = |reader: &mut Reader<'_>, bytes: usize| {
             let handed_out = reader.rows()?;
-            let ready = (0..reader.count(TABLE_BYTES)?).map(|_| reader.table(&common.schema));
+            let ready = (0..reader.count(TABLE_BYTES)?)
+                .map(|_| reader.table(&common.schema).map(Made::from));
             let ready = ready.collect::<Result<VecDeque<_>>>()?;
-            if ready.iter().any(|batch| batch.num_rows() > most) {
+            if ready.iter().any(|made| made.batch.num_rows() > most) {
                 return Err(damaged("results are longer than they are made"));
             }
             reader.finish()?;
@@ -392,11 +478,12 @@ impl Operator {
 
     fn is_used(&self) -> bool {
         let is_fed = |source: &SourceStats| {
-            source.rows_in > 0 || source.watermark.is_some() || source.closed
+            source.rows_in > 0 || source.watermark.is_some() || source.closed || source.idle
         };
         self.rows_out > 0
             || !self.common.ready.is_empty()
             || self.tactic.has_rows()
+            || self.common.intake.has_added()
             || self.common.intake.stats().iter().any(is_fed)
     }
 
@@ -406,28 +493,32 @@ impl Operator {
         self.common.pending.clear();
         self.common.intake.close();
         self.common.ready.clear();
+        self.readers.clear();
         self.tactic.close();
     }
 }
 
 /// Results that were not handed out, cut such that it depends on nothing but their number: threads
 /// show in where long results are cut. Polls hand them out so, here and where they are restored.
-fn recut(
-    ready: &VecDeque<RecordBatch>,
-    schema: &SchemaRef,
-    batch_rows: usize,
-) -> Result<VecDeque<RecordBatch>> {
-    let rows = ready.iter().map(RecordBatch::num_rows).sum::<usize>();
+fn recut(ready: &VecDeque<Made>, schema: &SchemaRef, batch_rows: usize) -> Result<VecDeque<Made>> {
+    let rows = ready.iter().map(|made| made.batch.num_rows()).sum::<usize>();
     let cut = |from: usize| {
         let to = rows.min(from + batch_rows);
         let mut start = 0;
-        let parts = ready.iter().filter_map(|batch| {
+        let parts = ready.iter().filter_map(|Made { batch, .. }| {
             let (first, end) = (start, start + batch.num_rows());
             start = end;
             let part = from.max(first)..to.min(end);
             (part.start < part.end).then(|| batch.slice(part.start - first, part.len()))
         });
-        Ok(concat_batches(schema, &parts.collect::<Vec<_>>())?)
+        Ok(concat_batches(schema, &parts.collect::<Vec<_>>())?.into())
     };
-    (0..rows).step_by(batch_rows).map(cut).collect()
+    let cut = (0..rows).step_by(batch_rows).map(cut).collect::<Result<VecDeque<Made>>>();
+    cut.map(|mut cut| {
+        // What is held for any of them is held until the last one is read.
+        if let Some(last) = cut.back_mut() {
+            last.charges = ready.iter().flat_map(|made| made.charges.clone()).collect();
+        }
+        cut
+    })
 }

@@ -16,6 +16,7 @@ use super::intake::source::SourceRun;
 use super::intake::{Intake, RestoredIntake};
 use super::memory::Charge;
 use super::operator::{Figure, Step};
+use super::readers::Made;
 use super::state::snapshot::{Reader, Writer};
 use crate::{Error, Result};
 
@@ -31,6 +32,11 @@ pub(super) trait Tactic: Debug + Send {
     /// Whether the operator can go on after a step has failed so.
     fn survives(&self, _: &Error) -> bool {
         false
+    }
+
+    /// Whether sources can be added.
+    fn takes_sources(&self) -> bool {
+        true
     }
 
     /// The late rows that are kept, by source and position, a batch for each push that had any.
@@ -90,7 +96,9 @@ pub(super) struct Common {
     pub(super) pending: Vec<Planned<SourceRun>>,
     pub(super) rest: Rest,
     /// The batches that are made.
-    pub(super) ready: VecDeque<RecordBatch>,
+    pub(super) ready: VecDeque<Made>,
+    /// Whether results are charged until they are read.
+    pub(super) charges_results: bool,
     pub(super) driver: Driver,
     pub(super) latency: Latency,
 }
@@ -114,7 +122,7 @@ impl Common {
         made: impl IntoIterator<Item = Result<RecordBatch>>,
     ) -> Result<()> {
         made.into_iter().try_for_each(|batch| {
-            self.ready.push_back(batch?);
+            self.ready.push_back(Made::from(batch?));
             Ok(())
         })
     }

@@ -269,7 +269,7 @@ mod tests {
 
     /// The same of rows as they come, going on from a snapshot in between.
     fn of_sources(query: &Aggregation) -> Result<Vec<RecordBatch>> {
-        let options = AggregateOptions { sources: 2, lateness: None, memory_limit: None };
+        let options = AggregateOptions { sources: 2, lateness: None.into(), memory_limit: None };
         let made = || aggregate(query, sources()[0].schema(), &options);
         let mut found = Vec::new();
         let mut poll = |operator: &mut Operator| -> Result<()> {

@@ -34,6 +34,7 @@ use super::intake::latency::Latency;
 use super::intake::ready::Rest;
 use super::intake::source::{ROW_BYTES, Stream};
 use super::intake::{Intake, Order, RestoredIntake};
+use super::lateness::Lateness;
 use super::memory::{Charge, Memory};
 use super::operator::{Figure, Operator, Step};
 use super::state::snapshot::{Reader, Writer};
@@ -44,7 +45,7 @@ use crate::aggregate::streams::Streams;
 use crate::aggregate::values::FunctionValues;
 use crate::background::lasting;
 use crate::columns::table::Table;
-use crate::columns::time::{self, Bound, Int64s};
+use crate::columns::time::Int64s;
 use crate::query::aggregate::plan::{AggregatePlan, Span, design};
 use crate::query::aggregate::{Aggregation, Design};
 use crate::query::published::{multiway_design, streaming_aggregate_by};
@@ -74,7 +75,7 @@ pub struct AggregateOptions {
     /// The number of sources.
     pub sources: usize,
     /// How far the rows of a source may be out of order.
-    pub lateness: Option<Bound>,
+    pub lateness: Lateness,
     /// Bytes that may be held; `None` for no limit.
     pub memory_limit: Option<usize>,
 }
@@ -102,6 +103,15 @@ struct AggregateTactic {
     charge: Option<Charge>,
     /// For what is done once.
     alone: Driver,
+}
+
+/// The names of the sources, and their streams.
+fn streams(stream: &Stream, options: &AggregateOptions) -> Result<Vec<(String, Stream)>> {
+    let lateness = options.lateness.steps("sources", options.sources, stream.unit)?;
+    let of_source = |(number, lateness): (usize, i64)| {
+        (format!("source {number}"), Stream { lateness, ..stream.clone() })
+    };
+    Ok(lateness.into_iter().enumerate().map(of_source).collect())
 }
 
 /// The windows of sources of this schema, before any row has come.
@@ -151,7 +161,7 @@ fn empty(
 ///     threads: 1,
 ///     max_rows: None,
 /// };
-/// let options = AggregateOptions { sources: 1, lateness: None, memory_limit: None };
+/// let options = AggregateOptions { sources: 1, lateness: None.into(), memory_limit: None };
 /// let mut operator = aggregate(&query, rows.schema(), &options)?;
 /// lock(&operator.sources()[0]).push(&rows.schema(), vec![rows], &Stop::default())?;
 /// // The row at 12 ends the window that begins at 0.
@@ -170,7 +180,7 @@ pub fn aggregate(
     let stream = Stream {
         on: whole.tables[0].time,
         unit: whole.unit,
-        lateness: time::lateness(options.lateness, whole.unit)?,
+        lateness: 0,
         schema: schema.clone(),
         width: None,
     };
@@ -179,8 +189,7 @@ pub fn aggregate(
     if keeps_rows {
         return whole::operator(query, plan, stream, read, options);
     }
-    let streams =
-        (0..options.sources).map(|number| (format!("source {number}"), stream.clone())).collect();
+    let streams = streams(&stream, options)?;
     let algorithm = query.algorithm.unwrap_or_default();
     let windows = empty(&plan, &schema.project(&read)?, options.sources, algorithm)?;
     let ordered = OrderedColumns::new(&plan)?;
@@ -193,12 +202,13 @@ pub fn aggregate(
     let common = Common {
         name: "aggregation",
         schema: plan.schema.clone(),
-        query: query.identity(&schema).sources(options.sources, options.lateness),
+        query: query.identity(&schema).sources(options.sources, &options.lateness),
         explanation: explain(query, &plan, options, row_bytes),
-        intake: Intake::new(streams, memory, row_bytes, Order::Merged)?,
+        intake: Intake::new(streams, memory, row_bytes, Order::Merged, None)?,
         pending: Vec::new(),
         rest: Rest::NotYet,
         ready: Default::default(),
+        charges_results: false,
         driver: lasting(query.threads, false)?,
         latency: Latency::default(),
     };
@@ -251,6 +261,10 @@ impl Tactic for AggregateTactic {
             self.compact(common)?;
         }
         Ok(if rest == Rest::End { Step::End } else { Step::NotYet })
+    }
+
+    fn takes_sources(&self) -> bool {
+        false
     }
 
     fn is_long(&self, common: &mut Common) -> bool {

@@ -30,7 +30,7 @@ use super::super::operator::{Figure, Operator, Step};
 use super::super::state::snapshot::{Reader, Writer, damaged};
 use super::super::state::timed_rows::TimedRows;
 use super::super::tactic::{Admit, Common, Tactic};
-use super::{AggregateOptions, EPOCH_ROWS, MANY_ROWS};
+use super::{AggregateOptions, EPOCH_ROWS, MANY_ROWS, streams};
 use crate::aggregate::streams::mask;
 use crate::background::lasting;
 use crate::batch::aggregate::Ends;
@@ -50,18 +50,18 @@ pub(super) fn operator(
     read: Vec<usize>,
     options: &AggregateOptions,
 ) -> Result<Operator> {
-    let streams: Vec<_> =
-        (0..options.sources).map(|at| (format!("source {at}"), stream.clone())).collect();
+    let streams = streams(&stream, options)?;
     let memory = Memory::new(options.memory_limit, options.sources, false);
     let common = Common {
         name: "aggregation",
         schema: plan.schema.clone(),
-        query: query.identity(&stream.schema).sources(options.sources, options.lateness),
+        query: query.identity(&stream.schema).sources(options.sources, &options.lateness),
         explanation: explain(query, &plan, options),
-        intake: Intake::new(streams, memory, ROW_BYTES, Order::Merged)?,
+        intake: Intake::new(streams, memory, ROW_BYTES, Order::Merged, None)?,
         pending: Vec::new(),
         rest: Rest::NotYet,
         ready: Default::default(),
+        charges_results: false,
         driver: lasting(query.threads, false)?,
         latency: Latency::default(),
     };
@@ -163,6 +163,10 @@ impl Tactic for WholeTactic {
             self.sources.iter_mut().try_for_each(TimedRows::shrink)?;
         }
         Ok(if common.rest == Rest::End { Step::End } else { Step::NotYet })
+    }
+
+    fn takes_sources(&self) -> bool {
+        false
     }
 
     fn is_long(&self, common: &mut Common) -> bool {

@@ -26,6 +26,11 @@ impl Arrivals {
         Arrivals(Arc::new(Mutex::new(Arrived { runs: Vec::new(), promises })))
     }
 
+    /// One more source, of which no row is before `since`.
+    pub(crate) fn add_source(&self, since: i64) {
+        self.0.lock().promises.push(Some(since));
+    }
+
     /// Adds rows of a source.
     pub(crate) fn push(&self, source: u16, run: SourceRun) {
         self.0.lock().runs.push((source, run));

@@ -5,6 +5,7 @@
 //! | `source.rs` | a source's rows into the gate |
 //! | `ready.rs` | the rows that the gate gives |
 //! | `arrivals.rs` | rows that pass by the gate, for operators that wait for no merged order |
+//! | `watermarks.rs` | the watermarks of all sources, of which some may be idle |
 //! | `late.rs` | late rows |
 //! | `news.rs`, `latency.rs` | whether there is anything to poll; how long rows took |
 
@@ -14,21 +15,26 @@ pub(crate) mod latency;
 pub(crate) mod news;
 pub(crate) mod ready;
 pub(crate) mod source;
+pub(crate) mod watermarks;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tidegate_structures::gate::{BlockGate, BlockReader};
+use tidegate_operators::rows::Side;
+use tidegate_structures::gate::{BlockGate, BlockReader, MAX_SOURCES};
 
 use super::lock;
 use super::memory::{Charge, Holder, Memory};
+use super::sides::SourceSides;
 use super::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
+use crate::columns::time::{self, Bound};
 use crate::{Error, Result};
 use arrivals::Arrivals;
 use late::{LateRows, RestoredLate};
 use news::News;
 use source::{Restored, Shared, Source, SourceRun, SourceStats, Stream};
+use watermarks::Watermarks;
 
 /// The order in which an operator takes rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +50,32 @@ pub(super) enum Order {
 pub(super) struct Intake {
     pub(super) sources: Vec<Arc<Mutex<Source>>>,
     pub(super) shared: Shared,
+    /// The side of each source, if there are sides.
+    pub(super) sides: Option<SourceSides>,
+    /// What a source that is added may be.
+    kinds: Vec<Kind>,
+    /// The sources of the beginning.
+    first: usize,
     /// Until the operator is closed.
     reader: Option<BlockReader<SourceRun>>,
+}
+
+/// What all sources of a side have in common.
+#[derive(Debug)]
+struct Kind {
+    side: Option<Side>,
+    stream: Stream,
+    /// Whether they have one lateness, which is that of the stream.
+    is_alike: bool,
 }
 
 /// The part of a snapshot that has the sources and late rows.
 #[derive(Debug)]
 pub(super) struct RestoredIntake {
+    /// The sources that are not of the beginning.
+    added: Vec<(Option<Side>, Stream)>,
+    /// How far sources have come, where some were idle or added.
+    reached: Option<[(i64, u16); 3]>,
     sources: Vec<Restored>,
     late: Vec<RestoredLate>,
 }
@@ -89,20 +114,27 @@ impl Charges {
 }
 
 impl Intake {
-    /// Sources of these names and streams. Each of their rows is charged `row_bytes` bytes beside
+    /// Sources of these names and streams, the first ones on the left if there are sides. Each of their rows is charged `row_bytes` bytes beside
     /// its own. Rows pass by the gate unless they are to be in merged order.
     pub(super) fn new(
         streams: Vec<(String, Stream)>,
         memory: Memory,
         row_bytes: usize,
         order: Order,
+        left: Option<usize>,
     ) -> Result<Self> {
+        let first = streams.len();
+        let sides = left.map(|left| SourceSides::new(left, first));
+        let side_of = |number: u16| sides.as_ref().map(|sides| sides.of(number));
+        let kinds = kinds((0..).zip(&streams).map(|(at, (_, stream))| (side_of(at), stream)));
+        let numbers = (0..=u16::MAX).take(first);
         let shared = Shared {
             row_bytes,
             late: LateRows::new(streams.iter().any(|(_, stream)| stream.width.is_some())),
             news: Arc::new(News::default()),
             memory,
             abandoned: Arc::default(),
+            watermarks: Watermarks::new(numbers.map(side_of)),
             arrivals: match order {
                 Order::Merged => None,
                 Order::Arrival => Some(Arrivals::new(streams.len())),
@@ -114,7 +146,120 @@ impl Intake {
             Arc::new(Mutex::new(Source::new(name, stream, shared.clone(), gate)))
         };
         let sources = streams.into_iter().zip(gates).map(source).collect();
-        Ok(Intake { sources, reader: readers.pop(), shared })
+        Ok(Intake { sources, reader: readers.pop(), shared, sides, kinds, first })
+    }
+
+    /// One more source. Its watermark is `since`, in the unit of its time column, or the least that
+    /// it can have; its lateness that of the others, if they have one.
+    pub(super) fn add(
+        &mut self,
+        side: Option<Side>,
+        since: Option<i64>,
+        lateness: Option<Bound>,
+    ) -> Result<Arc<Mutex<Source>>> {
+        let kind = self.kinds.iter().find(|kind| kind.side == side);
+        let kind = kind.expect("an operator's sides are those of its sources");
+        let mut stream = kind.stream.clone();
+        match lateness {
+            Some(_) => stream.lateness = time::lateness(lateness, stream.unit)?,
+            None if kind.is_alike => {}
+            None => {
+                return Err(Error::argument(
+                    "lateness: the sources have different ones, so the new source needs its own; \
+                     write add_source(lateness=...)",
+                ));
+            }
+        }
+        if self.sources.len() >= MAX_SOURCES {
+            return Err(Error::argument(format!(
+                "add_source: an operator has at most {MAX_SOURCES} sources, closed ones included; \
+                 restart it from new sources"
+            )));
+        }
+        let scale = time::scale(stream.schema.field(stream.on), stream.unit);
+        let source = self.begin(side, stream, since.map(|since| since.saturating_mul(scale)))?;
+        self.shared.memory.add_source();
+        Ok(source)
+    }
+
+    /// A source of this stream begins; its account with the memory is the caller's affair.
+    fn begin(
+        &mut self,
+        side: Option<Side>,
+        stream: Stream,
+        since: Option<i64>,
+    ) -> Result<Arc<Mutex<Source>>> {
+        let watermarks = &self.shared.watermarks;
+        let ended = || {
+            let whose = match side {
+                None => "all sources are",
+                Some(Side::Left) => "all left sources are",
+                Some(Side::Right) => "all right sources are",
+            };
+            Error::closed(format!(
+                "add_source: {whose} closed, and rows cannot follow their end; add a source before \
+                 the last one is closed"
+            ))
+        };
+        // 1. Beside the slowest source, which has promised the least, in the gate.
+        let mut parent = loop {
+            let slowest = watermarks.slowest().filter(|_| watermarks.is_open(side));
+            let slowest = slowest.ok_or_else(ended)?;
+            let parent = lock(&self.sources[usize::from(slowest)]);
+            if watermarks.slowest() == Some(slowest) {
+                break parent;
+            }
+        };
+        let unit = stream.unit.name();
+        let since = watermarks.add(side, since).map_err(|floor| {
+            Error::order(format!(
+                "since: rows before {floor} ({unit}) may have been handed out already, got {}; \
+                 leave `since` out, or add the source earlier",
+                since.unwrap_or(floor)
+            ))
+        })?;
+        let gate = parent.fork().ok_or_else(|| Error::bug("the parent of a source is open"))?;
+        drop(parent);
+        // 2. From here on nothing fails.
+        self.shared.arrivals.iter().for_each(|arrivals| arrivals.add_source(since));
+        let name = self.name_of_next(side);
+        if let (Some(sides), Some(side)) = (&mut self.sides, side) {
+            sides.add(side);
+        }
+        let mut source = Source::new(name, stream, self.shared.clone(), gate);
+        source.promise(since);
+        let source = Arc::new(Mutex::new(source));
+        self.sources.push(source.clone());
+        Ok(source)
+    }
+
+    fn name_of_next(&self, side: Option<Side>) -> String {
+        let within = |side| self.sides.as_ref().map_or(0, |sides| sides.count(side));
+        match side {
+            None => format!("source {}", self.sources.len()),
+            Some(Side::Left) => format!("left source {}", within(Side::Left)),
+            Some(Side::Right) => format!("right source {}", within(Side::Right)),
+        }
+    }
+
+    /// The side of each source of a join.
+    pub(super) fn sides(&self) -> &SourceSides {
+        self.sides.as_ref().expect("a join's sources have sides")
+    }
+
+    /// Whether there are sources that were added.
+    pub(super) fn has_added(&self) -> bool {
+        self.sources.len() > self.first
+    }
+
+    /// Lets the idle sources promise what the others have come to. One that is in use goes on
+    /// itself.
+    pub(super) fn carry_idle(&self) {
+        for (source, floor) in self.shared.watermarks.idle_sources() {
+            if let Some(mut source) = self.sources[usize::from(source)].try_lock() {
+                source.follow(floor);
+            }
+        }
     }
 
     /// Whoever reads the gate; nobody once the operator is closed.
@@ -135,6 +280,20 @@ impl Intake {
     pub(super) fn write(&mut self, writer: &mut Writer) -> Result<()> {
         // Held together, so that the sources are written as they were at one moment.
         let sources: Vec<_> = self.sources.iter().map(|source| lock(source)).collect();
+        let watermarks = &self.shared.watermarks;
+        if self.sources.len() > self.first || sources.iter().any(|source| source.stats().idle) {
+            writer.extend();
+            writer.number((sources.len() - self.first) as u64);
+            for source in &sources[self.first..] {
+                let side = self.sides.as_ref().map(|sides| sides.of(source.number()));
+                writer.flag(side == Some(Side::Right));
+                writer.time(source.lateness());
+            }
+            for (ts, source) in watermarks.reached() {
+                writer.time(ts);
+                writer.number(u64::from(source));
+            }
+        }
         let mut unread = vec![Vec::new(); sources.len()];
         let reader = self
             .reader
@@ -155,14 +314,29 @@ impl Intake {
 
     /// Reads what [`write`](Self::write) wrote, and the late rows behind it.
     pub(super) fn read(&self, reader: &mut Reader<'_>) -> Result<RestoredIntake> {
-        let sources = self
-            .sources
-            .iter()
-            .map(|source| lock(source).read(reader))
-            .collect::<Result<Vec<_>>>()?;
+        let mut added = Vec::new();
+        let mut reached = None;
+        if reader.is_extended() {
+            // A flag and a time.
+            for _ in 0..reader.count(size_of::<u8>() + size_of::<u64>())? {
+                added.push(self.read_added(reader)?);
+            }
+            let mut one = || Ok::<_, Error>((reader.time()?, reader.number()? as u16));
+            reached = Some([one()?, one()?, one()?]);
+        }
+        let name: Arc<str> = "an added source".into();
+        let row_bytes = self.shared.row_bytes;
+        let first = self.sources.iter().map(|source| lock(source).read(reader));
+        let mut sources = first.collect::<Result<Vec<_>>>()?;
+        for (_, stream) in &added {
+            sources.push(stream.read(&name, row_bytes, reader)?);
+        }
         let schema = |source: u64| {
-            let source = self.sources.get(usize::try_from(source).ok()?)?;
-            Some(lock(source).schema().clone())
+            let number = usize::try_from(source).ok()?;
+            match number.checked_sub(self.sources.len()) {
+                None => Some(lock(&self.sources[number]).schema().clone()),
+                Some(number) => Some(added.get(number)?.1.schema.clone()),
+            }
         };
         // A source, and a table.
         let late = (0..reader.count(size_of::<u64>() + TABLE_BYTES)?)
@@ -173,11 +347,38 @@ impl Intake {
         if sources.iter().zip(&kept).any(|(source, &kept)| kept > source.rows().1) {
             return Err(damaged("it has more late rows than have come"));
         }
-        Ok(RestoredIntake { sources, late })
+        Ok(RestoredIntake { added, reached, sources, late })
+    }
+
+    /// Reads the stream of a source that was added.
+    fn read_added(&self, reader: &mut Reader<'_>) -> Result<(Option<Side>, Stream)> {
+        let (is_right, lateness) = (reader.flag()?, reader.time()?);
+        let side = match (&self.sides, is_right) {
+            (None, _) => None,
+            (Some(_), false) => Some(Side::Left),
+            (Some(_), true) => Some(Side::Right),
+        };
+        let kind = self.kinds.iter().find(|kind| kind.side == side);
+        let stream = kind.expect("an operator's sides are those of its sources").stream.clone();
+        if lateness < 0 {
+            return Err(damaged("the lateness of a source is negative"));
+        }
+        Ok((side, Stream { lateness, ..stream }))
     }
 
     /// Takes memory for what was read, and for `kept` bytes of an operator beside it.
     pub(super) fn charge(&self, restored: &RestoredIntake, kept: usize) -> Result<Charges> {
+        let memory = &self.shared.memory;
+        restored.added.iter().for_each(|_| memory.add_source());
+        let charges = self.charge_all(restored, kept);
+        // The sources that are added bring their accounts themselves, with what they hold.
+        if charges.is_err() {
+            memory.keep_sources(self.sources.len());
+        }
+        charges
+    }
+
+    fn charge_all(&self, restored: &RestoredIntake, kept: usize) -> Result<Charges> {
         let charge = |holder: Holder, bytes: usize| {
             let charge = self.shared.memory.charge_restored(holder, bytes);
             charge.map_err(|refused| Error::memory(refused.say("the snapshot's rows and state")))
@@ -196,6 +397,10 @@ impl Intake {
 
     /// Goes on from what was read; the sources must not have been used.
     pub(super) fn restore(&mut self, restored: RestoredIntake, charges: Charges) {
+        for (side, stream) in restored.added {
+            let added = self.begin(side, stream, None);
+            added.expect("no source has closed or promised anything");
+        }
         for (late, charge) in restored.late.into_iter().zip(charges.late) {
             self.shared.late.add(late.late(charge));
         }
@@ -203,6 +408,9 @@ impl Intake {
             self.sources.iter().zip(restored.sources).zip(charges.sources)
         {
             lock(source).restore(restored, charge);
+        }
+        if let Some(reached) = restored.reached {
+            self.shared.watermarks.restore(reached);
         }
     }
 
@@ -214,4 +422,16 @@ impl Intake {
         self.shared.arrivals.iter().for_each(Arrivals::clear);
         self.shared.late.clear();
     }
+}
+
+/// What the sources of each side have in common.
+fn kinds<'a>(streams: impl Iterator<Item = (Option<Side>, &'a Stream)>) -> Vec<Kind> {
+    let mut kinds: Vec<Kind> = Vec::new();
+    for (side, stream) in streams {
+        match kinds.iter_mut().find(|kind| kind.side == side) {
+            Some(kind) => kind.is_alike &= kind.stream.lateness == stream.lateness,
+            None => kinds.push(Kind { side, stream: stream.clone(), is_alike: true }),
+        }
+    }
+    kinds
 }

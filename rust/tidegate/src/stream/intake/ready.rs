@@ -48,6 +48,11 @@ impl ReadyRun {
         self.push.pushed
     }
 
+    /// What is held for the rows of the push.
+    pub(crate) fn held(&self) -> Arc<Charge> {
+        self.push.charge.clone()
+    }
+
     /// The charge of the rows of the push, and how much of it these rows take.
     pub(crate) fn charge(&self) -> (usize, Arc<Charge>) {
         let charge = &self.push.charge;

@@ -19,6 +19,7 @@ use tidegate_sync::Stop;
 use super::arrivals::Arrivals;
 use super::late::{Late, LateRows, TOO_WIDE};
 use super::news::News;
+use super::watermarks::Watermarks;
 use crate::columns::fit::{Extra, fit};
 use crate::columns::row_ends::Width;
 use crate::columns::table::Table;
@@ -108,6 +109,8 @@ pub(crate) struct Shared {
     pub(crate) row_bytes: usize,
     /// The error of polls once a source was abandoned: of the first one.
     pub(crate) abandoned: Arc<OnceLock<Error>>,
+    /// The watermarks of all sources.
+    pub(crate) watermarks: Watermarks,
     /// The way of rows that are wanted as they are pushed; others go through the gate.
     pub(crate) arrivals: Option<Arrivals>,
 }
@@ -130,6 +133,8 @@ pub struct Source {
     abandoned: Option<String>,
     /// Whether the last push was refused for lack of room that there may be later.
     is_full: bool,
+    /// Whether the others go on without it until rows come.
+    is_idle: bool,
     /// When rows or a promise came last.
     told: Instant,
 }
@@ -139,6 +144,8 @@ pub struct Source {
 pub(crate) struct Restored {
     watermark: i64,
     closed: bool,
+    /// The watermark that an idle source has promised itself.
+    idle: Option<i64>,
     rows_in: u64,
     rows_late: u64,
     /// Rows that no reader had taken.
@@ -179,6 +186,8 @@ pub struct SourceStats {
     pub watermark: Option<i64>,
     /// Whether there are no more rows.
     pub closed: bool,
+    /// Whether the others go on without it until rows come.
+    pub idle: bool,
     /// Why no more rows come, though the source was not closed.
     pub abandoned: Option<String>,
     /// Bytes that are held of its rows.
@@ -206,6 +215,7 @@ impl Source {
             rows_late: 0,
             abandoned: None,
             is_full: false,
+            is_idle: false,
             told: Instant::now(),
         }
     }
@@ -223,6 +233,11 @@ impl Source {
     /// The number of the source, which sorts rows of equal time.
     pub fn number(&self) -> u16 {
         self.number
+    }
+
+    /// How far rows may be out of order, in steps of the stream's unit.
+    pub(crate) fn lateness(&self) -> i64 {
+        self.stream.lateness
     }
 
     /// The signal that wakes a caller who waits for the operator's sources.
@@ -243,6 +258,7 @@ impl Source {
             rows_late: self.rows_late,
             watermark: Some(self.reorder.watermark()).filter(|&watermark| watermark > i64::MIN),
             closed: self.gate.is_none(),
+            idle: self.is_idle && self.gate.is_some(),
             abandoned: self.abandoned.clone(),
             memory: self.shared.memory.held_by(self.number),
             silent: self.told.elapsed().as_secs_f64(),
@@ -287,6 +303,11 @@ impl Source {
         });
         self.abandoned = Some(reason);
         self.shared.news.tell();
+    }
+
+    /// Rows that were set aside so far.
+    pub fn rows_late(&self) -> u64 {
+        self.rows_late
     }
 
     /// Rows that wait until their source can bring none before them.
@@ -342,6 +363,9 @@ impl Source {
             + table.rows() * self.shared.row_bytes;
         let charge = self.charge(table.rows(), bytes)?;
         // 3. From here on nothing fails.
+        if self.is_idle && table.rows() > 0 {
+            self.resume();
+        }
         let row_bytes = bytes / table.rows().max(1);
         self.hold(charge);
         let pushed = Instant::now();
@@ -451,8 +475,16 @@ impl Source {
         SourceRun { charge: Arc::new(self.let_go(bytes)), ts, batch, pushed }
     }
 
-    /// Gives the gate the rows that no later row can precede.
+    /// Gives the gate the rows that no later row can precede, and tells the promise.
     fn release(&mut self) {
+        self.told = Instant::now();
+        if !self.is_idle {
+            self.shared.watermarks.rise(self.number, self.reorder.watermark());
+        }
+        self.pass_promise();
+    }
+
+    fn pass_promise(&mut self) {
         if let Some(released) = self.reorder.release() {
             self.feed(released);
         }
@@ -460,7 +492,6 @@ impl Source {
             self.held = None;
         }
         let watermark = self.reorder.watermark();
-        self.told = Instant::now();
         if let Some(arrivals) = &self.shared.arrivals {
             arrivals.promise(self.number, Some(watermark));
         }
@@ -520,6 +551,11 @@ impl Source {
         );
         writer.time(self.reorder.watermark());
         writer.flag(self.gate.is_none());
+        if writer.is_extended() {
+            let own = self.shared.watermarks.own_of_idle(self.number);
+            writer.flag(own.is_some());
+            own.into_iter().for_each(|own| writer.time(own));
+        }
         writer.number(self.rows_in);
         writer.number(self.rows_late);
         memory::demand(rows.iter().map(batch_bytes).sum());
@@ -528,27 +564,43 @@ impl Source {
 
     /// Reads what [`write`](Self::write) wrote.
     pub(crate) fn read(&self, reader: &mut Reader<'_>) -> Result<Restored> {
+        self.stream.read(&self.name, self.shared.row_bytes, reader)
+    }
+}
+
+impl Stream {
+    /// Reads what a source of the stream [has written](Source::write).
+    pub(crate) fn read(
+        &self,
+        name: &Arc<str>,
+        row_bytes: usize,
+        reader: &mut Reader<'_>,
+    ) -> Result<Restored> {
         let (watermark, closed) = (reader.time()?, reader.flag()?);
+        let is_idle = reader.is_extended() && reader.flag()?;
+        let idle = is_idle.then(|| reader.time()).transpose()?;
         let (rows_in, rows_late) = (reader.rows()?, reader.rows()?);
-        let batch = reader.table(&self.stream.schema)?;
+        let batch = reader.table(&self.schema)?;
         let rows = batch.num_rows();
-        let table = Table::trusted(self.name.clone(), batch.clone());
-        let ts = time::times(&table, self.stream.on, self.stream.unit)
+        let table = Table::trusted(name.clone(), batch.clone());
+        let ts = time::times(&table, self.on, self.unit)
             .map_err(|error| damaged(error.message()))?
             .into_buffer();
         if !ts.is_sorted() || rows_late > rows_in || rows as u64 > rows_in - rows_late {
             return Err(damaged("rows of a source are out of order, or more than have come"));
         }
-        if ts.last().is_some_and(|last| last.saturating_sub(self.stream.lateness) > watermark) {
+        if ts.last().is_some_and(|last| last.saturating_sub(self.lateness) > watermark) {
             return Err(damaged("a source has promised less than its rows do"));
         }
-        let bytes = batch_bytes(&batch) + rows * self.shared.row_bytes;
-        Ok(Restored { watermark, closed, rows_in, rows_late, ts, batch, bytes })
+        let bytes = batch_bytes(&batch) + rows * row_bytes;
+        Ok(Restored { watermark, closed, idle, rows_in, rows_late, ts, batch, bytes })
     }
+}
 
+impl Source {
     /// Goes on from what was read; this source must not have been used. The charge is for its rows.
     pub(crate) fn restore(&mut self, restored: Restored, charge: Charge) {
-        let Restored { watermark, closed, rows_in, rows_late, ts, batch, .. } = restored;
+        let Restored { watermark, closed, idle, rows_in, rows_late, ts, batch, .. } = restored;
         (self.rows_in, self.rows_late) = (rows_in, rows_late);
         self.hold(charge);
         let push = (batch.num_rows() > 0).then_some(Push { ts, batch, pushed: Instant::now() });
@@ -559,6 +611,11 @@ impl Source {
         self.reorder = Reorder::restore(self.stream.lateness, watermark, held);
         if let (Some(arrivals), Some(push)) = (self.shared.arrivals.clone(), arrived) {
             arrivals.push(self.number, self.charged(push));
+        }
+        if let Some(own) = idle {
+            self.shared.watermarks.rise(self.number, own);
+            self.shared.watermarks.idle(self.number);
+            self.is_idle = true;
         }
         self.release();
         if closed {
@@ -582,10 +639,51 @@ impl Source {
     pub fn advance(&mut self, ts: i64) -> Result<()> {
         self.check_open()?;
         let scale = time::scale(self.time_field(), self.stream.unit);
-        self.reorder.advance(ts.saturating_mul(scale));
+        self.promise(ts.saturating_mul(scale));
+        Ok(())
+    }
+
+    /// As [`advance`](Self::advance), in steps of the stream's unit.
+    pub(crate) fn promise(&mut self, ts: i64) {
+        self.reorder.advance(ts);
+        if self.is_idle {
+            self.shared.watermarks.rise(self.number, ts);
+        }
         self.release();
         self.shared.news.tell();
+    }
+
+    /// Says that nothing is promised to come until the next push of rows: the others go on without
+    /// the source. Rows that come later and are before what they have come to are late.
+    pub fn idle(&mut self) -> Result<()> {
+        self.check_open()?;
+        if !self.is_idle {
+            self.is_idle = true;
+            self.shared.watermarks.idle(self.number);
+            self.shared.news.tell();
+        }
         Ok(())
+    }
+
+    /// Goes on from where the others are.
+    fn resume(&mut self) {
+        let floor = self.shared.watermarks.resume(self.number);
+        self.is_idle = false;
+        self.reorder.advance(floor);
+        self.release();
+    }
+
+    /// Goes with the others as far as `ts`, unless the source has gone on itself.
+    pub(crate) fn follow(&mut self, ts: i64) {
+        if self.is_idle && self.gate.is_some() && ts > self.reorder.watermark() {
+            self.reorder.advance(ts);
+            self.pass_promise();
+        }
+    }
+
+    /// One more source of the gate, beside this one, while this one is open.
+    pub(crate) fn fork(&mut self) -> Option<BlockSource<SourceRun>> {
+        self.gate.as_mut()?.fork().ok()
     }
 
     /// Promises that there are no more rows. A second call does nothing, nor does a call for a source
@@ -608,6 +706,7 @@ impl Source {
         if let Some(arrivals) = &self.shared.arrivals {
             arrivals.promise(self.number, None);
         }
+        self.shared.watermarks.close(self.number);
         self.shared.memory.close(self.number);
         self.shared.news.tell();
     }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt16Array, UInt64Array, new_null_array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
-use tidegate_operators::rows::How;
+use tidegate_operators::rows::{How, Side};
 
 use crate::Result;
 use crate::columns::keys::KeyColumn;
 use crate::columns::time::Unit;
 use crate::query::output::{OutputColumn, Shape};
 use crate::stream::intake::late::{Late, LateRows};
+use crate::stream::sides::SourceSides;
 
 /// The sides of a join, as far as its late rows depend on them.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub(in crate::stream) struct LateSides<'a> {
     pub(in crate::stream) times: (usize, usize),
     pub(in crate::stream) unit: Unit,
     pub(in crate::stream) keys: &'a [KeyColumn],
-    pub(in crate::stream) left_sources: usize,
+    pub(in crate::stream) of_sources: &'a Option<SourceSides>,
 }
 
 impl LateSides<'_> {
@@ -68,15 +69,15 @@ impl LateSides<'_> {
         late: &LateRows,
     ) -> Result<(Vec<RecordBatch>, SchemaRef)> {
         let (columns, schema) = self.late_columns(late.has_reasons())?;
+        let sides = self.of_sources.as_ref().expect("a join's sources have sides");
         let of_rows = schema.fields().len() - columns.len();
         let batch = |late: &Arc<Late>| {
             let rows = late.rows.num_rows();
-            let is_left = usize::from(late.source) < self.left_sources;
-            let (side, before) =
-                if is_left { ("left", 0) } else { ("right", self.left_sources as u16) };
+            let is_left = sides.of(late.source) == Side::Left;
+            let side = if is_left { "left" } else { "right" };
             let mut arrays: Vec<ArrayRef> = vec![
                 Arc::new(StringArray::from(vec![side; rows])),
-                Arc::new(UInt16Array::from(vec![late.source - before; rows])),
+                Arc::new(UInt16Array::from(vec![sides.within(late.source); rows])),
                 Arc::new(UInt64Array::from(late.positions.clone())),
                 cast(&late.missed(), schema.field(3).data_type())?,
             ];

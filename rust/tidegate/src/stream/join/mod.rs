@@ -35,14 +35,16 @@ use super::intake::latency::Latency;
 use super::intake::ready::{ReadyRun, ReadyRuns, Rest};
 use super::intake::source::{ROW_BYTES, Stream, gather_batch};
 use super::intake::{Intake, Order, RestoredIntake};
+use super::lateness::Lateness;
 use super::memory::Memory;
 use super::operator::{Figure, Operator, Step};
+use super::sides::SourceSides;
 use super::state::snapshot::{Reader, Writer};
 use super::state::store::Store;
 use super::tactic::{Admit, Common, Tactic};
 use crate::background::lasting;
 use crate::columns::row_ends::Width;
-use crate::columns::time::{self, Bound, Unit};
+use crate::columns::time::Unit;
 use crate::query::identity::Identity;
 use crate::query::options::{JoinOptions, JoinPlan};
 use crate::results::gather::concat_rows;
@@ -71,7 +73,7 @@ pub struct StreamOptions {
     /// The number of left and of right sources.
     pub sources: (usize, usize),
     /// How far the rows of a left and of a right source may be out of order.
-    pub lateness: (Option<Bound>, Option<Bound>),
+    pub lateness: (Lateness, Lateness),
     /// Bytes that may be held; no limit if none is said.
     pub memory_limit: Option<usize>,
     /// Whether results come in the contract's order, or in any.
@@ -126,7 +128,6 @@ pub(super) fn operator<P: Prepare>(
         unit,
         plan,
         how: query.how,
-        left_sources: options.sources.0,
         stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
         engine,
         epoch: None,
@@ -167,29 +168,34 @@ impl Sides<'_> {
         options: &StreamOptions,
         row_bytes: usize,
     ) -> Result<Common> {
-        let stream = |schema: &SchemaRef, on, lateness, width: Option<Width>| {
-            let lateness = time::lateness(lateness, self.unit)?;
+        let stream = |schema: &SchemaRef, on, width: Option<Width>| {
             let width = width.map(Arc::new);
-            Ok::<_, Error>(Stream { schema: schema.clone(), on, unit: self.unit, lateness, width })
+            Stream { schema: schema.clone(), on, unit: self.unit, lateness: 0, width }
+        };
+        let of_side = |side: &str, sources: usize, lateness: &Lateness, stream: Stream| {
+            let steps = lateness.steps(&format!("{side} sources"), sources, self.unit)?;
+            let named = (0..).zip(steps).map(|(number, lateness): (usize, i64)| {
+                (format!("{side} source {number}"), Stream { lateness, ..stream.clone() })
+            });
+            Ok::<Vec<_>, Error>(named.collect())
         };
         let [of_left, of_right] = asked.widths;
-        let left_stream = stream(self.left, self.times.0, options.lateness.0, of_left)?;
-        let right_stream = stream(self.right, self.times.1, options.lateness.1, of_right)?;
-        let of_side = |side: &str, sources: usize, stream: Stream| -> Vec<(String, Stream)> {
-            (0..sources).map(|number| (format!("{side} source {number}"), stream.clone())).collect()
-        };
-        let mut streams = of_side("left", options.sources.0, left_stream);
-        streams.extend(of_side("right", options.sources.1, right_stream));
+        let (lefts, rights) = options.sources;
+        let left_stream = stream(self.left, self.times.0, of_left);
+        let right_stream = stream(self.right, self.times.1, of_right);
+        let mut streams = of_side("left", lefts, &options.lateness.0, left_stream)?;
+        streams.extend(of_side("right", rights, &options.lateness.1, right_stream)?);
         let memory = Memory::new(options.memory_limit, streams.len(), false);
         Ok(Common {
             name: "join",
             schema: asked.schema,
-            query: asked.identity.sources(options.sources, options.lateness),
+            query: asked.identity.sources(options.sources, &options.lateness),
             explanation: asked.explanation,
-            intake: Intake::new(streams, memory, ROW_BYTES + row_bytes, asked.order)?,
+            intake: Intake::new(streams, memory, ROW_BYTES + row_bytes, asked.order, Some(lefts))?,
             pending: Vec::new(),
             rest: Rest::NotYet,
             ready: Default::default(),
+            charges_results: false,
             driver: lasting(asked.threads, options.pin)?,
             latency: Latency::default(),
         })
@@ -203,7 +209,6 @@ pub(super) struct JoinTactic<P: Prepare> {
     unit: Unit,
     plan: JoinPlan,
     how: How,
-    left_sources: usize,
     stores: [Store; 2],
     engine: Engine<P>,
     /// The last time of the epoch that is being joined, until its rows are let go of.
@@ -287,7 +292,7 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             times: self.times,
             unit: self.unit,
             keys: &self.plan.keys,
-            left_sources: self.left_sources,
+            of_sources: &common.intake.sides,
         };
         sides.batches(&common.intake.shared.late)
     }
@@ -352,15 +357,17 @@ impl<P: Prepare> JoinTactic<P> {
     fn begin(&mut self, common: &mut Common, ready: ReadyRuns) -> Result<()> {
         common.latency.begin(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
         self.epoch = ready.ts.last().copied();
-        let ReadyRuns { ts, sources, runs } = ready;
-        let left_sources = self.left_sources;
-        let side_of =
-            |source: u16| if usize::from(source) < left_sources { Side::Left } else { Side::Right };
+        let ReadyRuns { ts, sources, mut runs } = ready;
+        let of_sources = common.intake.sides();
+        let side_of = |source: u16| of_sources.of(source);
         let [left, right] = &self.stores;
-        let (left_runs, right_runs) =
-            runs.split_at(runs.partition_point(|run| side_of(run.source) == Side::Left));
-        let left_rows = || side_rows(left.schema(), left_runs, &sources);
-        let right_rows = || side_rows(right.schema(), right_runs, &sources);
+        let lefts = left_first(&mut runs, of_sources);
+        let (left_runs, right_runs) = runs.split_at(lefts);
+        let rows_of = |side: Side, schema: &SchemaRef, runs: &[ReadyRun]| {
+            side_rows(schema, runs, &sources, |source| side_of(source) == side)
+        };
+        let left_rows = || rows_of(Side::Left, left.schema(), left_runs);
+        let right_rows = || rows_of(Side::Right, right.schema(), right_runs);
         let driver = common.driver.fit(ts.len());
         let is_little = left_runs.len() <= 1 && right_runs.len() <= 1;
         let (left_rows, right_rows) = if is_little {
@@ -442,12 +449,19 @@ impl<P: Prepare> JoinTactic<P> {
     }
 }
 
+/// Puts the runs of left sources first, each side's by source; how many they are.
+pub(super) fn left_first(runs: &mut [ReadyRun], of_sources: &SourceSides) -> usize {
+    runs.sort_by_key(|run| of_sources.of(run.source) as usize);
+    runs.partition_point(|run| of_sources.of(run.source) == Side::Left)
+}
+
 /// The rows of a side in merged order, from the runs of its sources. `sources` has the source of
-/// each row of both sides.
+/// each row of both sides, of which `is_own` tells this side's.
 pub(super) fn side_rows(
     schema: &SchemaRef,
     runs: &[ReadyRun],
     sources: &[u16],
+    is_own: impl Fn(u16) -> bool,
 ) -> Result<RecordBatch> {
     let batches: Vec<RecordBatch> = runs.iter().map(ReadyRun::rows).collect();
     let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
@@ -464,7 +478,7 @@ pub(super) fn side_rows(
     for (number, run) in runs.iter().enumerate().rev() {
         next[usize::from(run.source - first.source)] = (number as u32, 0);
     }
-    let of_side = sources.iter().filter(|&source| (first.source..=last.source).contains(source));
+    let of_side = sources.iter().filter(|&&source| is_own(source));
     let places = of_side.map(|source| {
         let next = &mut next[usize::from(source - first.source)];
         let place = *next;

@@ -112,7 +112,7 @@ fn join() -> Operator {
     };
     let streams = StreamOptions {
         sources: (1, 1),
-        lateness: (None, None),
+        lateness: (None.into(), None.into()),
         memory_limit: None,
         ordered: true,
         pin: false,

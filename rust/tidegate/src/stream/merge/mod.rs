@@ -15,11 +15,13 @@ use tidegate_structures::gate::{BlockReader, Filler, Planned};
 use super::explanation::Explanation;
 use super::intake::late::late_schema;
 use super::intake::latency::Latency;
-use super::intake::ready::{ReadyRuns, Rest, plan};
+use super::intake::ready::{ReadyRun, ReadyRuns, Rest, plan};
 use super::intake::source::{ROW_BYTES, SourceRun, Stream};
 use super::intake::{Intake, Order, RestoredIntake};
+use super::lateness::{Lateness, describe};
 use super::memory::Memory;
 use super::operator::{Figure, Operator, Step};
+use super::readers::Made;
 use super::state::snapshot::{Reader, Writer};
 use super::tactic::{Admit, Common, Tactic};
 use crate::background::lasting;
@@ -43,7 +45,7 @@ pub struct MergeOptions {
     /// The number of sources.
     pub sources: usize,
     /// How far the rows of a source may be out of order.
-    pub lateness: Option<Bound>,
+    pub lateness: Lateness,
     /// Bytes that may be held; `None` for no limit.
     pub memory_limit: Option<usize>,
     /// The number of threads.
@@ -69,7 +71,7 @@ pub struct MergeOptions {
 /// let options = MergeOptions {
 ///     on: "ts".to_owned(),
 ///     sources: 2,
-///     lateness: None,
+///     lateness: None.into(),
 ///     memory_limit: None,
 ///     threads: 1,
 /// };
@@ -92,8 +94,11 @@ fn merge_of(
     options: &MergeOptions,
     name: impl Fn(usize) -> String,
 ) -> Result<Operator> {
-    let stream = stream_of(schema, &options.on, options.lateness)?;
-    let streams = (0..options.sources).map(|number| (name(number), stream.clone())).collect();
+    let stream = stream_of(schema, &options.on, None)?;
+    let lateness = options.lateness.steps("sources", options.sources, stream.unit)?;
+    let explanation = explain(&stream, &lateness, options);
+    let of_source = |(number, lateness)| (name(number), Stream { lateness, ..stream.clone() });
+    let streams = lateness.into_iter().enumerate().map(of_source).collect();
     let memory = Memory::new(options.memory_limit, options.sources, false);
     let common = Common {
         name: "merge",
@@ -101,12 +106,13 @@ fn merge_of(
         query: Identity::of("merge")
             .columns("stream", &stream.schema)
             .line("on", format_args!("{:?}", options.on))
-            .sources(options.sources, options.lateness),
-        explanation: explain(&stream, options),
-        intake: Intake::new(streams, memory, ROW_BYTES, Order::Merged)?,
+            .sources(options.sources, &options.lateness),
+        explanation,
+        intake: Intake::new(streams, memory, ROW_BYTES, Order::Merged, None)?,
         pending: Vec::new(),
         rest: Rest::NotYet,
         ready: Default::default(),
+        charges_results: false,
         driver: lasting(options.threads, false)?,
         latency: Latency::default(),
     };
@@ -121,11 +127,8 @@ pub(crate) fn stream_of(schema: SchemaRef, on: &str, lateness: Option<Bound>) ->
     Ok(Stream { schema, on, unit, lateness, width: None })
 }
 
-fn explain(stream: &Stream, options: &MergeOptions) -> Explanation {
-    let lateness = match stream.lateness {
-        0 => "none: a source is in time order, or its row is late".to_owned(),
-        steps => format!("{steps} ({})", stream.unit.name()),
-    };
+fn explain(stream: &Stream, lateness: &[i64], options: &MergeOptions) -> Explanation {
+    let lateness = describe(lateness, stream.unit);
     let lines = vec![
         "merge".to_owned(),
         format!("  time       {}", options.on),
@@ -156,11 +159,12 @@ impl Tactic for MergeTactic {
             return Ok(if planning.rest == Rest::End { Step::End } else { Step::NotYet });
         }
         // The rows have left the gate: what fails now would be missing in what follows.
+        let holds = common.charges_results;
         let (made, pushed) =
-            make(&self.stream, planning, &common.driver).map_err(Error::of_operator)?;
+            make(&self.stream, planning, &common.driver, holds).map_err(Error::of_operator)?;
         common.latency.begin(pushed.into_iter());
         common.latency.settle();
-        common.keep(made.into_iter().map(Ok))?;
+        common.ready.extend(made);
         Ok(Step::Went)
     }
 
@@ -235,7 +239,8 @@ fn make(
     stream: &Stream,
     planning: Planning<'_>,
     driver: &Driver,
-) -> Result<(Vec<RecordBatch>, Pushed)> {
+    holds: bool,
+) -> Result<(Vec<Made>, Pushed)> {
     let threads = if planning.rest == Rest::More { driver.threads().min(POLL_BATCHES) } else { 1 };
     let planning = Mutex::new(planning);
     let next = || planning.lock().next();
@@ -243,7 +248,7 @@ fn make(
         let pieces = blocks.iter().flat_map(Planned::pieces);
         let pushed: Pushed =
             pieces.map(|(pushed, rows)| (pushed.run.pushed, rows.len() as u64)).collect();
-        batch(stream, &blocks, filler).map(|batch| (batch, pushed))
+        batch(stream, &blocks, filler, holds).map(|made| (made, pushed))
     };
     let made = driver.map_with(vec![(); threads], Filler::default, |filler, ()| {
         std::iter::from_fn(next)
@@ -261,16 +266,21 @@ fn make(
     Ok(all)
 }
 
-/// A batch of the rows of blocks.
+/// A batch of the rows of blocks; it may hold what is held for them.
 fn batch(
     stream: &Stream,
     blocks: &[Planned<SourceRun>],
     filler: &mut Filler,
-) -> Result<RecordBatch> {
+    holds: bool,
+) -> Result<Made> {
     let ReadyRuns { ts, sources, runs } = ReadyRuns::merged(blocks, filler);
     let batches: Vec<_> = runs.iter().map(|run| (run.source, run.rows())).collect();
-    weave(&stream.schema, (stream.on, stream.unit), &batches, sources.len(), |weave| {
+    let time = (stream.on, stream.unit);
+    let batch = weave(&stream.schema, time, &batches, sources.len(), |weave| {
         weave.extend(&sources);
         ts
-    })
+    })?;
+    let charges =
+        if holds { runs.iter().map(ReadyRun::held).collect() } else { Default::default() };
+    Ok(Made { batch, charges })
 }

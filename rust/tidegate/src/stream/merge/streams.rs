@@ -137,7 +137,7 @@ impl MergeStreams {
         let options = MergeOptions {
             on: on.to_owned(),
             sources: streams.len(),
-            lateness,
+            lateness: lateness.into(),
             memory_limit,
             threads,
         };

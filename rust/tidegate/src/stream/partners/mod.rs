@@ -36,13 +36,15 @@ mod state;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use tidegate_operators::rows::Side;
 
 use super::explanation::Explanation;
 use super::intake::RestoredIntake;
 use super::intake::ready::{ReadyRun, ReadyRuns, Rest};
 use super::intake::source::ROW_BYTES;
-use super::join::{Asked, BATCH_ROWS, LateSides, Sides, StreamOptions, side_rows};
+use super::join::{Asked, BATCH_ROWS, LateSides, Sides, StreamOptions, left_first, side_rows};
 use super::operator::{Figure, Operator, Step};
+use super::readers::Made;
 use super::state::snapshot::{Reader, Writer};
 use super::state::timed_rows::TimedRows;
 use super::tactic::{Admit, Common, Tactic};
@@ -85,7 +87,6 @@ fn operator(query: Query<'_>, options: &StreamOptions) -> Result<Operator> {
         times: sides.times,
         unit: sides.unit,
         keys,
-        left_sources: options.sources.0,
         left: TimedRows::new(sides.left.clone()),
         right: TimedRows::new(sides.right.clone()),
         gone: 0,
@@ -104,7 +105,6 @@ struct PartnerTactic {
     times: (usize, usize),
     unit: Unit,
     keys: Vec<KeyColumn>,
-    left_sources: usize,
     /// Left rows that are not final.
     left: TimedRows,
     /// Right rows that a left row may need.
@@ -178,7 +178,7 @@ impl Tactic for PartnerTactic {
             times: self.times,
             unit: self.unit,
             keys: &self.keys,
-            left_sources: self.left_sources,
+            of_sources: &common.intake.sides,
         };
         sides.batches(&common.intake.shared.late)
     }
@@ -239,13 +239,14 @@ impl PartnerTactic {
     /// Keeps ready rows.
     fn take_in(&mut self, common: &mut Common, ready: ReadyRuns) -> Result<()> {
         common.latency.begin(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
-        let ReadyRuns { ts, sources, runs } = ready;
-        let is_left = |source: u16| usize::from(source) < self.left_sources;
-        let of_left = runs.partition_point(|run| is_left(run.source));
+        let ReadyRuns { ts, sources, mut runs } = ready;
+        let of_sources = common.intake.sides();
+        let is_left = |source: u16| of_sources.of(source) == Side::Left;
+        let of_left = left_first(&mut runs, of_sources);
         let sides = [(&mut self.left, &runs[..of_left]), (&mut self.right, &runs[of_left..])];
         for (at, (side, runs)) in sides.into_iter().enumerate() {
-            let rows = side_rows(side.schema(), runs, &sources)?;
             let of_side = |source: u16| is_left(source) == (at == 0);
+            let rows = side_rows(side.schema(), runs, &sources, of_side)?;
             let times = ts.iter().zip(&sources).filter(|&(_, &source)| of_side(source));
             let charges = runs.iter().map(ReadyRun::charge).collect();
             side.push(times.map(|(&ts, _)| ts), rows, charges)?;
@@ -269,7 +270,7 @@ impl PartnerTactic {
         let settled =
             self.kind.settle(&self.left, &self.right, self.gone, now, &driver.resting())?;
         self.is_half_done = true;
-        common.ready.extend(settled.batches);
+        common.ready.extend(settled.batches.into_iter().map(Made::from));
         let before = self.left.len();
         match settled.leaving {
             Leaving::First(rows) => self.left.drop_first(rows),

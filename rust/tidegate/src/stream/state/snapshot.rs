@@ -26,6 +26,10 @@ pub(crate) const TABLE_BYTES: usize = 64;
 /// Rises when older versions cannot read what is written.
 const VERSION: u16 = 1;
 
+/// Has more on sources, where some are idle or were added: versions that have no such sources cannot
+/// read it. It is written only where it is needed.
+const EXTENDED: u16 = 2;
+
 /// Writes a snapshot.
 pub(crate) struct Writer(Vec<u8>);
 
@@ -36,6 +40,16 @@ impl Writer {
         writer.0.extend(VERSION.to_le_bytes());
         writer.bytes(query.as_bytes());
         writer
+    }
+
+    /// Has more on sources from here on.
+    pub(crate) fn extend(&mut self) {
+        self.0[MAGIC.len()..][..size_of::<u16>()].copy_from_slice(&EXTENDED.to_le_bytes());
+    }
+
+    /// Whether it has more on sources.
+    pub(crate) fn is_extended(&self) -> bool {
+        self.0[MAGIC.len()..].starts_with(&EXTENDED.to_le_bytes())
     }
 
     pub(crate) fn flag(&mut self, value: bool) {
@@ -77,7 +91,10 @@ impl Writer {
 }
 
 /// Reads a snapshot.
-pub(crate) struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+    is_extended: bool,
+}
 
 /// The advice for a snapshot of another query.
 const SAME: &str = "restore it into an operator with the same columns and arguments";
@@ -95,10 +112,10 @@ impl<'a> Reader<'a> {
             return Err(damaged("it ends early"));
         };
         let version = u16::from_le_bytes(*version);
-        if version != VERSION {
+        if version != VERSION && version != EXTENDED {
             return Err(Error::state(format!(
-                "the snapshot has version {version}, but this tidegate reads version {VERSION}; \
-                 use the tidegate that wrote it"
+                "the snapshot has version {version}, but this tidegate reads versions {VERSION} to \
+                 {EXTENDED}; use the tidegate that wrote it"
             )));
         }
         let Some((content, checksum)) = snapshot.split_last_chunk::<4>() else {
@@ -107,7 +124,8 @@ impl<'a> Reader<'a> {
         if crc32fast::hash(content) != u32::from_le_bytes(*checksum) {
             return Err(damaged("its checksum does not fit its bytes"));
         }
-        let mut reader = Reader(&content[MAGIC.len() + size_of::<u16>()..]);
+        let rest = &content[MAGIC.len() + size_of::<u16>()..];
+        let mut reader = Reader { rest, is_extended: version == EXTENDED };
         let written = String::from_utf8_lossy(reader.bytes()?).into_owned();
         let differs =
             written.lines().zip(query.lines()).find(|(written, wanted)| written != wanted);
@@ -126,12 +144,17 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Whether it has more on sources.
+    pub(crate) fn is_extended(&self) -> bool {
+        self.is_extended
+    }
+
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self
-            .0
+            .rest
             .split_at_checked(len)
             .ok_or_else(|| damaged("a part of it is longer than the whole"))?;
-        self.0 = rest;
+        self.rest = rest;
         Ok(taken)
     }
 
@@ -160,7 +183,7 @@ impl<'a> Reader<'a> {
     /// The number of things that follow, each of `least` bytes or more.
     pub(crate) fn count(&mut self, least: usize) -> Result<usize> {
         let count = usize::try_from(self.number()?).unwrap_or(usize::MAX);
-        if count > self.0.len() / least {
+        if count > self.rest.len() / least {
             return Err(damaged("a part of it has more entries than there are bytes"));
         }
         Ok(count)
@@ -197,7 +220,7 @@ impl<'a> Reader<'a> {
 
     /// Checks that all has been read.
     pub(crate) fn finish(&self) -> Result<()> {
-        if self.0.is_empty() { Ok(()) } else { Err(damaged("bytes follow its end")) }
+        if self.rest.is_empty() { Ok(()) } else { Err(damaged("bytes follow its end")) }
     }
 }
 

@@ -82,7 +82,6 @@ pub(super) fn operator<F: Finder>(
         unit,
         plan,
         how: asked.how,
-        left_sources: options.sources.0,
         stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
         log: Log::new(interval, asked.how),
         finder,
@@ -140,7 +139,6 @@ struct EagerTactic<F> {
     unit: Unit,
     plan: JoinPlan,
     how: How,
-    left_sources: usize,
     stores: [Store; 2],
     log: Log,
     finder: F,
@@ -203,7 +201,7 @@ impl<F: Finder> Tactic for EagerTactic<F> {
             times: self.times,
             unit: self.unit,
             keys: &self.plan.keys,
-            left_sources: self.left_sources,
+            of_sources: &common.intake.sides,
         };
         sides.batches(&common.intake.shared.late)
     }
@@ -256,15 +254,16 @@ impl<F: Finder> EagerTactic<F> {
     fn look(&mut self, common: &Common) {
         let Some(arrivals) = &common.intake.shared.arrivals else { return };
         let arrived = arrivals.take();
-        let side_of = |source: u16| match usize::from(source) < self.left_sources {
-            true => Side::Left,
-            false => Side::Right,
-        };
-        let pieces = arrived.runs.into_iter().map(|(source, run)| Piece::new(side_of(source), run));
+        let sides = common.intake.sides();
+        let pieces = arrived.runs.into_iter();
+        let pieces = pieces.map(|(source, run)| Piece::new(sides.of(source), run));
         self.pending.extend(pieces);
-        let least = |promises: &[Option<i64>]| promises.iter().flatten().min().copied();
-        let (left, right) = arrived.promises.split_at(self.left_sources);
-        self.promised = [least(left), least(right)];
+        let least = |side: Side| {
+            let of_all = (0..).zip(&arrived.promises);
+            let own = of_all.filter(|&(source, _)| sides.of(source) == side);
+            own.filter_map(|(_, promise)| *promise).min()
+        };
+        self.promised = [least(Side::Left), least(Side::Right)];
     }
 
     /// The rows of the next epoch.

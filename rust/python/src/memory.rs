@@ -1,0 +1,28 @@
+//! The memory that is kept for later calls.
+
+use pyo3::exceptions::PyImportError;
+use pyo3::prelude::*;
+
+/// The variable that names the most bytes that are kept.
+const VARIABLE: &str = "TIDEGATE_POOL_BYTES";
+
+#[doc = manual!(release_memory)]
+#[pyfunction]
+pub(crate) fn release_memory(py: Python<'_>) -> bool {
+    py.detach(tidegate::release_memory)
+}
+
+/// Keeps as much as the environment says.
+pub(crate) fn keep_as_told() -> PyResult<()> {
+    let Some(told) = std::env::var_os(VARIABLE).filter(|told| !told.is_empty()) else {
+        return Ok(());
+    };
+    let told = told.to_string_lossy();
+    let bytes: usize = told.trim().parse().map_err(|_| {
+        PyImportError::new_err(format!(
+            "{VARIABLE}: expected a number of bytes, such as 0 or 335544320, got {told:?}"
+        ))
+    })?;
+    tidegate::keep_memory_at_most(bytes);
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! The watermarks of all sources of an operator, and the watermark from which a source counts that
+//! begins, or goes on, while the others run.
+//!
+//! The operator's watermark is the least one of its sources, idle ones left out. Where all open
+//! sources are idle, it stands at the greatest one of theirs. It never falls: a source that begins or
+//! goes on has that watermark at least. So its rows are those of a source that was there from the
+//! beginning, and has promised this watermark.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tidegate_operators::rows::Side;
+
+/// A time and a source: rows up to the source's at that time may have been handed out.
+type Reached = (i64, u16);
+
+/// The watermarks. Clones belong to one operator.
+#[derive(Clone, Debug)]
+pub(crate) struct Watermarks(Arc<Mutex<Standing>>);
+
+#[derive(Debug)]
+struct Standing {
+    sources: Vec<One>,
+    idle: usize,
+    /// Of all sources, of left ones, and of right ones; exact only where a source is idle.
+    reached: [Reached; 3],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct One {
+    watermark: i64,
+    state: State,
+    side: Option<Side>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Active,
+    Idle,
+    Closed,
+}
+
+/// Some of the sources.
+#[derive(Clone, Copy, Debug)]
+enum Scope {
+    All,
+    Of(Side),
+}
+
+impl Scope {
+    const ALL: [Scope; 3] = [Scope::All, Scope::Of(Side::Left), Scope::Of(Side::Right)];
+
+    fn has(self, one: &One) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Of(side) => one.side == Some(side),
+        }
+    }
+}
+
+impl Watermarks {
+    /// Of sources of these sides, which have promised nothing.
+    pub(crate) fn new(sides: impl Iterator<Item = Option<Side>>) -> Self {
+        let one = |side| One { watermark: i64::MIN, state: State::Active, side };
+        let sources = sides.map(one).collect();
+        Watermarks(Arc::new(Mutex::new(Standing { sources, idle: 0, reached: [NOTHING; 3] })))
+    }
+
+    /// A source has promised something.
+    pub(crate) fn rise(&self, source: u16, watermark: i64) {
+        let mut all = self.0.lock();
+        let one = &mut all.sources[usize::from(source)];
+        one.watermark = one.watermark.max(watermark);
+        if one.state == State::Idle {
+            all.settle();
+        }
+    }
+
+    /// The others go on without this source.
+    pub(crate) fn idle(&self, source: u16) {
+        self.0.lock().change(source, State::Idle);
+    }
+
+    /// An idle source goes on. Returns the watermark that it has at least from now on.
+    pub(crate) fn resume(&self, source: u16) -> i64 {
+        let mut all = self.0.lock();
+        all.settle();
+        let floor = all.floor(source);
+        all.sources[usize::from(source)].watermark = floor;
+        all.change(source, State::Active);
+        floor
+    }
+
+    /// A source has ended.
+    pub(crate) fn close(&self, source: u16) {
+        self.0.lock().change(source, State::Closed);
+    }
+
+    /// One more source. It has the watermark `since`, or the least that it can have, which is the
+    /// error if that is greater.
+    pub(crate) fn add(&self, side: Option<Side>, since: Option<i64>) -> Result<i64, i64> {
+        let mut all = self.0.lock();
+        all.settle();
+        all.sources.push(One { watermark: i64::MIN, state: State::Active, side });
+        let number = all.sources.len() - 1;
+        let floor = all.floor(number as u16);
+        let since = since.unwrap_or(floor);
+        if since < floor {
+            all.sources.pop();
+            return Err(floor);
+        }
+        all.sources[number].watermark = since;
+        Ok(since)
+    }
+
+    /// The open source that stands at the operator's watermark; none where all have closed.
+    pub(crate) fn slowest(&self) -> Option<u16> {
+        self.0.lock().standing(Scope::All).map(|(_, source)| source)
+    }
+
+    /// Whether a source of this side is open.
+    pub(crate) fn is_open(&self, side: Option<Side>) -> bool {
+        let open = |one: &One| one.side == side && one.state != State::Closed;
+        self.0.lock().sources.iter().any(open)
+    }
+
+    /// The idle sources, and how far the others have gone on without each.
+    pub(crate) fn idle_sources(&self) -> Vec<(u16, i64)> {
+        let mut all = self.0.lock();
+        if all.idle == 0 {
+            return Vec::new();
+        }
+        all.settle();
+        let idle = |&number: &u16| all.sources[usize::from(number)].state == State::Idle;
+        let numbers = (0..=u16::MAX).take(all.sources.len()).filter(idle);
+        numbers.map(|number| (number, all.floor(number))).collect()
+    }
+
+    /// The watermark that an idle source has promised itself; none of another source.
+    pub(crate) fn own_of_idle(&self, source: u16) -> Option<i64> {
+        let one = self.0.lock().sources[usize::from(source)];
+        (one.state == State::Idle).then_some(one.watermark)
+    }
+
+    /// How far all sources, left ones, and right ones have come.
+    pub(crate) fn reached(&self) -> [Reached; 3] {
+        let mut all = self.0.lock();
+        all.settle();
+        all.reached
+    }
+
+    /// Goes on from [`reached`](Self::reached).
+    pub(crate) fn restore(&self, reached: [Reached; 3]) {
+        self.0.lock().reached = reached;
+    }
+}
+
+/// Before any promise.
+const NOTHING: Reached = (i64::MIN, 0);
+
+impl Standing {
+    fn change(&mut self, source: u16, state: State) {
+        let before = self.sources[usize::from(source)].state;
+        // Where no source is idle, what was reached is not asked for.
+        let matters = self.idle > 0 || state == State::Idle;
+        if matters {
+            self.settle();
+        }
+        self.idle += usize::from(state == State::Idle);
+        self.idle -= usize::from(before == State::Idle);
+        self.sources[usize::from(source)].state = state;
+        if matters {
+            self.settle();
+        }
+    }
+
+    /// Keeps how far sources have come.
+    fn settle(&mut self) {
+        for scope in Scope::ALL {
+            if let Some(standing) = self.standing(scope) {
+                let reached = &mut self.reached[scope.number()];
+                *reached = standing.max(*reached);
+            }
+        }
+    }
+
+    /// Where the slowest of the sources stands that are not idle, or the fastest where all are.
+    fn standing(&self, scope: Scope) -> Option<Reached> {
+        let of = |state: State| {
+            let sources = (0..=u16::MAX).zip(&self.sources);
+            let own = sources.filter(move |(_, one)| scope.has(one) && one.state == state);
+            own.map(|(number, one)| (one.watermark, number))
+        };
+        of(State::Active).min().or_else(|| of(State::Idle).max())
+    }
+
+    /// The least watermark that a source can have which begins or goes on now.
+    fn floor(&self, source: u16) -> i64 {
+        let (ts, last) = self.reached[Scope::All.number()];
+        // Rows of that time may have been handed out that sort after this source's.
+        let is_behind = source < last && ts > i64::MIN;
+        let of_all = if is_behind { ts.saturating_add(1) } else { ts };
+        let one = &self.sources[usize::from(source)];
+        let of_side = one.side.map_or(i64::MIN, |side| self.reached[Scope::Of(side).number()].0);
+        one.watermark.max(of_all).max(of_side)
+    }
+}
+
+impl Scope {
+    fn number(self) -> usize {
+        match self {
+            Scope::All => 0,
+            Scope::Of(side) => 1 + side as usize,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(sources: usize) -> Watermarks {
+        Watermarks::new((0..sources).map(|_| None))
+    }
+
+    #[test]
+    fn an_idle_source_is_left_behind_and_goes_on_where_the_others_are() {
+        let all = of(2);
+        all.rise(0, 5);
+        all.rise(1, 10);
+        assert_eq!((all.slowest(), all.idle_sources()), (Some(0), vec![]));
+        all.idle(0);
+        // Rows of source 1 at 10 sort after rows of source 0 at 10, and may have come.
+        assert_eq!((all.slowest(), all.idle_sources()), (Some(1), vec![(0, 11)]));
+        all.rise(1, 20);
+        assert_eq!(all.own_of_idle(0), Some(5));
+        assert_eq!(all.resume(0), 21);
+        assert_eq!((all.slowest(), all.own_of_idle(0)), (Some(1), None));
+    }
+
+    #[test]
+    fn the_watermark_stands_where_all_are_idle_and_never_falls() {
+        let all = of(3);
+        all.rise(0, 5);
+        all.rise(1, 10);
+        all.rise(2, 7);
+        all.idle(0);
+        all.idle(2);
+        // Source 1 ends at 10; the idle ones had promised less.
+        all.close(1);
+        assert_eq!(all.idle_sources(), [(0, 11), (2, 10)]);
+        all.rise(2, 12);
+        assert_eq!(all.idle_sources(), [(0, 13), (2, 12)]);
+        // However often it is asked.
+        assert_eq!(all.idle_sources(), [(0, 13), (2, 12)]);
+        assert_eq!(all.add(None, Some(11)), Err(12));
+        assert_eq!(all.add(None, None), Ok(12));
+        all.close(0);
+        all.close(2);
+        all.close(3);
+        assert!(!all.is_open(None) && all.slowest().is_none());
+    }
+
+    #[test]
+    fn a_source_of_a_side_counts_from_the_watermark_of_its_side() {
+        let all = Watermarks::new([Some(Side::Left), Some(Side::Right)].into_iter());
+        all.rise(0, 100);
+        all.rise(1, 5);
+        assert_eq!(all.add(Some(Side::Right), None), Ok(5));
+        assert_eq!(all.add(Some(Side::Left), None), Ok(100));
+        all.idle(0);
+        all.idle(3);
+        all.rise(1, 300);
+        all.rise(2, 200);
+        // The side is idle as a whole, and the other one has gone on.
+        assert_eq!(all.resume(0), 201);
+    }
+}

@@ -1,0 +1,193 @@
+//! Several readers of an operator's results, each of which gets every batch, in order, on a thread of
+//! its own.
+//!
+//! ```text
+//! operator ──▶ batch 7 ─ batch 8 ─ batch 9            made once, by the reader that comes first
+//!                 ▲                   ▲
+//!              reader 0            reader 1           kept until the slowest reader has read them
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use parking_lot::Mutex;
+
+use super::memory::Charge;
+use crate::{Error, Result};
+
+/// A batch of results, and what is held for it.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) batch: RecordBatch,
+    /// Of the pushes that it has rows of, if results are charged until they are read.
+    pub(super) charges: Vec<Arc<Charge>>,
+}
+
+impl From<RecordBatch> for Made {
+    fn from(batch: RecordBatch) -> Self {
+        Made { batch, charges: Vec::new() }
+    }
+}
+
+/// The readers of an operator.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Readers(Arc<Mutex<Log>>);
+
+#[derive(Debug, Default)]
+struct Log {
+    /// The batches that a reader has not read yet, and others may have.
+    batches: VecDeque<Made>,
+    /// The number of the first of them.
+    first: u64,
+    /// The number of the next batch of each reader.
+    next: BTreeMap<u64, u64>,
+    /// How many readers there were.
+    made: u64,
+}
+
+impl Log {
+    /// Lets go of what all have read.
+    fn trim(&mut self) {
+        let least = self.next.values().min().copied().unwrap_or(u64::MAX);
+        while self.first < least && self.batches.pop_front().is_some() {
+            self.first += 1;
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.first + self.batches.len() as u64
+    }
+}
+
+/// A reader of an operator's results. It gets what no reader had been given when it was made, and
+/// what follows. Dropping it closes it.
+#[derive(Debug)]
+pub struct ResultReader {
+    log: Arc<Mutex<Log>>,
+    number: u64,
+}
+
+impl Readers {
+    /// One more reader.
+    pub(super) fn add(&self) -> ResultReader {
+        let mut log = self.0.lock();
+        let (number, end) = (log.made, log.end());
+        log.made += 1;
+        log.next.insert(number, end);
+        ResultReader { log: self.0.clone(), number }
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().next.is_empty()
+    }
+
+    /// Whether a reader has not read what another one has.
+    pub(super) fn are_apart(&self) -> bool {
+        !self.0.lock().batches.is_empty()
+    }
+
+    /// Adds a batch for all readers.
+    pub(super) fn give(&self, made: Made) {
+        self.0.lock().batches.push_back(made);
+    }
+
+    /// Drops what was not read.
+    pub(super) fn clear(&self) {
+        let mut log = self.0.lock();
+        let end = log.end();
+        log.batches.clear();
+        log.first = end;
+        log.next.values_mut().for_each(|next| *next = end);
+    }
+}
+
+impl ResultReader {
+    /// The next batch, if it is there.
+    pub(super) fn take(&self) -> Result<Option<RecordBatch>> {
+        let mut log = self.log.lock();
+        // Not before now: what was handed out last may have been taken back.
+        log.trim();
+        let next = log.next.get(&self.number).copied().ok_or_else(|| {
+            Error::closed("the reader is closed; make a new one with merge.reader()")
+        })?;
+        let Some(made) = log.batches.get((next - log.first) as usize) else { return Ok(None) };
+        let batch = made.batch.clone();
+        log.next.insert(self.number, next + 1);
+        Ok(Some(batch))
+    }
+
+    /// Whether the next batch is there.
+    pub(super) fn has_next(&self) -> bool {
+        let log = self.log.lock();
+        log.next.get(&self.number).is_some_and(|&next| next < log.end())
+    }
+
+    /// Takes a batch back that was handed out last, and did not arrive.
+    pub(super) fn take_back(&self, batch: RecordBatch) {
+        let mut log = self.log.lock();
+        let Some(next) = log.next.get(&self.number).copied().filter(|&next| next > 0) else {
+            return;
+        };
+        if next == log.first {
+            log.batches.push_front(batch.into());
+            log.first -= 1;
+        }
+        log.next.insert(self.number, next - 1);
+    }
+
+    /// Lets go of what this reader has not read. A second call does nothing.
+    pub fn close(&self) {
+        let mut log = self.log.lock();
+        log.next.remove(&self.number);
+        log.trim();
+    }
+}
+
+impl Drop for ResultReader {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::Int64Array;
+
+    use super::*;
+
+    fn batch(value: i64) -> RecordBatch {
+        let column = Arc::new(Int64Array::from(vec![value])) as _;
+        RecordBatch::try_from_iter([("ts", column)]).unwrap()
+    }
+
+    #[test]
+    fn each_reader_gets_each_batch_and_the_slowest_decides_what_is_kept() {
+        let readers = Readers::default();
+        let (fast, slow) = (readers.add(), readers.add());
+        (0..3).for_each(|value| readers.give(batch(value).into()));
+        for value in 0..3 {
+            assert_eq!(fast.take().unwrap(), Some(batch(value)));
+        }
+        assert_eq!(fast.take().unwrap(), None);
+        assert_eq!(slow.take().unwrap(), Some(batch(0)));
+        // One that comes later gets what no reader has been given.
+        let late = readers.add();
+        assert!(!late.has_next() && slow.has_next() && readers.are_apart());
+        slow.take_back(batch(0));
+        assert_eq!(slow.take().unwrap(), Some(batch(0)));
+        assert_eq!(slow.take().unwrap(), Some(batch(1)));
+        assert_eq!(readers.0.lock().batches.len(), 2);
+        drop(slow);
+        assert!(!readers.are_apart());
+        fast.take_back(batch(2));
+        assert_eq!(fast.take().unwrap(), Some(batch(2)));
+        fast.close();
+        assert!(fast.take().unwrap_err().is_closed());
+        drop(late);
+        assert!(readers.is_empty());
+    }
+}

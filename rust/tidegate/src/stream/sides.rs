@@ -1,0 +1,63 @@
+//! The side of each source of a join.
+
+use tidegate_operators::rows::Side;
+
+/// Which sources are left ones. The sources of the beginning are: the first ones. Sources that were
+/// added follow, in any order.
+#[derive(Clone, Debug)]
+pub(super) struct SourceSides {
+    left: usize,
+    first: usize,
+    added: Vec<Side>,
+}
+
+impl SourceSides {
+    /// The first `left` of `sources` sources.
+    pub(super) fn new(left: usize, sources: usize) -> Self {
+        SourceSides { left, first: sources, added: Vec::new() }
+    }
+
+    /// The side of a source.
+    #[inline]
+    pub(super) fn of(&self, source: u16) -> Side {
+        let number = usize::from(source);
+        match number.checked_sub(self.first) {
+            None if number < self.left => Side::Left,
+            None => Side::Right,
+            Some(added) => self.added[added],
+        }
+    }
+
+    /// The number of a source, among those of its side.
+    pub(super) fn within(&self, source: u16) -> u16 {
+        let side = self.of(source);
+        (0..source).filter(|&other| self.of(other) == side).count() as u16
+    }
+
+    /// One more source follows.
+    pub(super) fn add(&mut self, side: Side) {
+        self.added.push(side);
+    }
+
+    /// How many sources a side has.
+    pub(super) fn count(&self, side: Side) -> usize {
+        let first = if side == Side::Left { self.left } else { self.first - self.left };
+        first + self.added.iter().filter(|&&added| added == side).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn added_sources_are_numbered_among_those_of_their_side() {
+        let mut sides = SourceSides::new(1, 3);
+        sides.add(Side::Left);
+        sides.add(Side::Right);
+        let told: Vec<_> = (0..5).map(|source| (sides.of(source), sides.within(source))).collect();
+        use Side::{Left, Right};
+        assert_eq!(told, [(Left, 0), (Right, 0), (Right, 1), (Left, 1), (Right, 2)]);
+        assert_eq!((sides.count(Left), sides.count(Right)), (2, 3));
+    }
+}

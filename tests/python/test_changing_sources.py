@@ -1,0 +1,527 @@
+"""Sources that are added, go idle, go on and close while the operator runs; lateness of each.
+
+A model in Python says from which watermark a source counts, which rows are late, and which rows
+come. It knows nothing of polls, threads and snapshots, so the rows depend on none of them.
+"""
+
+import datetime as dt
+import random
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tidegate import (
+    Aggregate,
+    AsofJoin,
+    ClosedError,
+    IntervalJoin,
+    Merge,
+    Operator,
+    OrderError,
+    Source,
+    StateError,
+    TidegateError,
+    agg,
+    interval_join,
+)
+
+SCHEMA = pa.schema([("ts", pa.int64()), ("n", pa.int64())])
+LEFT = pa.schema([("ts", pa.int64()), ("l", pa.int64())])
+RIGHT = pa.schema([("ts", pa.int64()), ("r", pa.int64())])
+LEAST = -(1 << 63)
+
+
+def taken(operator: Operator) -> list[dict[str, Any]]:
+    return [row for batch in iter(operator.poll, None) for row in batch.to_pylist()]
+
+
+def times(operator: Operator) -> list[int]:
+    return [row["ts"] for row in taken(operator)]
+
+
+@dataclass
+class Modelled:
+    """A source of the model."""
+
+    number: int
+    side: str | None
+    lateness: int
+    watermark: int = LEAST
+    state: str = "active"
+    taken: list[tuple[int, int]] = field(default_factory=list)
+    late: list[int] = field(default_factory=list)
+    # What it does in an operator that has all sources from the beginning.
+    deeds: list[tuple[str, Any]] = field(default_factory=list)
+
+
+class Model:
+    """What a naive reader of the docs expects of sources that come and go."""
+
+    def __init__(self, sides: list[str | None], lateness: list[int]) -> None:
+        of_both = zip(sides, lateness, strict=True)
+        self.sources = [Modelled(number, *both) for number, both in enumerate(of_both)]
+        self.reached: dict[str | None, tuple[int, int]] = {}
+
+    def look(self) -> None:
+        """Note how far all sources, and those of each side, have come."""
+        for side in (None, "left", "right"):
+            own = [source for source in self.sources if side in (None, source.side)]
+            active = [(one.watermark, one.number) for one in own if one.state == "active"]
+            idle = [(one.watermark, one.number) for one in own if one.state == "idle"]
+            if active or idle:
+                now = min(active) if active else max(idle)
+                self.reached[side] = max(self.reached.get(side, (LEAST, 0)), now)
+
+    def floor(self, number: int, side: str | None) -> int:
+        ts, last = self.reached[None]
+        of_all = ts + 1 if number < last and ts > LEAST else ts
+        return max(of_all, self.reached.get(side, (LEAST, 0))[0] if side else LEAST)
+
+    def push(self, number: int, rows: list[tuple[int, int]]) -> None:
+        source = self.sources[number]
+        if source.state == "idle":
+            self.look()
+            source.watermark = max(source.watermark, self.floor(number, source.side))
+            source.state = "active"
+            source.deeds.append(("advance", source.watermark))
+        for ts, n in rows:
+            if ts < source.watermark:
+                source.late.append(n)
+                continue
+            source.taken.append((ts, n))
+            source.watermark = max(source.watermark, ts - source.lateness)
+        source.deeds.append(("push", rows))
+        self.look()
+
+    def advance(self, number: int, ts: int) -> None:
+        source = self.sources[number]
+        source.watermark = max(source.watermark, ts)
+        source.deeds.append(("advance", ts))
+        self.look()
+
+    def turn(self, number: int, state: str) -> None:
+        self.look()
+        self.sources[number].state = state
+        if state == "closed":
+            self.sources[number].deeds.append(("close", None))
+        self.look()
+
+    def add(self, side: str | None, since: int | None, lateness: int) -> None:
+        self.look()
+        number = len(self.sources)
+        source = Modelled(number, side, lateness)
+        source.watermark = self.floor(number, side) if since is None else since
+        if source.watermark > LEAST:
+            source.deeds.append(("advance", source.watermark))
+        self.sources.append(source)
+
+    def rows(self) -> list[tuple[int, int]]:
+        """All rows that were not late, in merged order."""
+        keyed = [
+            (ts, source.number, at, n)
+            for source in self.sources
+            for at, (ts, n) in enumerate(sorted(source.taken, key=lambda row: row[0]))
+        ]
+        return [(ts, n) for ts, _, _, n in sorted(keyed)]
+
+
+def push(source: Source, rows: list[tuple[int, int]]) -> None:
+    source.push(rows)
+
+
+class Play:
+    """Random things that are done with an operator and its model."""
+
+    def __init__(self, operator: Operator, model: Model, draw: random.Random) -> None:
+        self.operator, self.model, self.draw = operator, model, draw
+        self.found: list[dict[str, Any]] = []
+        self.clock, self.count = 0, 0
+
+    def go_on(self, steps: int) -> None:
+        deeds = [self.push, self.advance, self.idle, self.add, self.close, self.poll]
+        for _ in range(steps):
+            is_open = [one for one in self.model.sources if one.state != "closed"]
+            (deed,) = self.draw.choices(deeds, [50, 8, 14, 8, 6, 30])
+            deed(self.draw.choice(is_open))
+
+    def push(self, source: Modelled) -> None:
+        self.clock += self.draw.randrange(4)
+        times = [self.clock - self.draw.randrange(8) for _ in range(self.draw.randrange(1, 5))]
+        rows = [(ts, self.count + at) for at, ts in enumerate(times)]
+        self.count += len(rows)
+        self.operator.sources[source.number].push(rows)
+        self.model.push(source.number, rows)
+
+    def advance(self, source: Modelled) -> None:
+        ts = self.clock - self.draw.randrange(8)
+        self.operator.sources[source.number].advance(ts)
+        self.model.advance(source.number, ts)
+
+    def idle(self, source: Modelled) -> None:
+        self.operator.sources[source.number].idle()
+        if source.state == "active":
+            self.model.turn(source.number, "idle")
+
+    def add(self, beside: Modelled) -> None:
+        """Add a source to a side, on which at least one is open."""
+        number, side = len(self.model.sources), beside.side
+        if number == 9:
+            return
+        self.model.look()
+        later = max(self.model.floor(number, side), self.clock - 3)
+        since, lateness = self.draw.choice([None, later]), self.draw.randrange(4)
+        added = self.operator.add_source(side=side, since=since, lateness=lateness)
+        assert added.number == number
+        self.model.add(side, since, lateness)
+
+    def close(self, source: Modelled) -> None:
+        """Close a source that is not the last one of its side."""
+        others = [one for one in self.model.sources if one.side == source.side]
+        if sum(one.state != "closed" for one in others) > 1:
+            self.operator.sources[source.number].close()
+            self.model.turn(source.number, "closed")
+
+    def poll(self, _: Modelled) -> None:
+        self.found += taken(self.operator)
+
+
+def end(operator: Operator, model: Model) -> list[dict[str, Any]]:
+    for source in model.sources:
+        operator.sources[source.number].close()
+    return taken(operator)
+
+
+def from_the_beginning(operator: Operator, model: Model) -> list[dict[str, Any]]:
+    """What an operator gives whose sources are all there at once, one after the other."""
+    for source, mine in zip(model.sources, operator.sources, strict=True):
+        for deed, what in source.deeds:
+            getattr(mine, deed)(*(() if what is None else (what,)))
+    for mine in operator.sources:
+        mine.close()
+    return taken(operator)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("seed", range(60))
+def test_the_rows_of_a_merge_are_those_of_sources_that_were_always_there(seed: int, threads: int):
+    draw = random.Random(seed)  # noqa: S311 - no secret
+    lateness = [draw.randrange(5) for _ in range(draw.randrange(1, 4))]
+    merge = Merge(SCHEMA, sources=len(lateness), lateness=lateness, threads=threads)
+    model = Model([None] * len(lateness), list(lateness))
+    play = Play(merge, model, draw)
+    play.go_on(80)
+    found = play.found + end(merge, model)
+    assert [(row["ts"], row["n"]) for row in found] == model.rows(), seed
+    late = merge.late()
+    assert late["n"].to_pylist() == [n for source in model.sources for n in source.late]
+    all_lateness = [source.lateness for source in model.sources]
+    whole = Merge(SCHEMA, sources=len(all_lateness), lateness=all_lateness)
+    assert from_the_beginning(whole, model) == found, seed
+    columns = ["late_source", "late_position", "n"]
+    assert whole.late().select(columns).equals(late.select(columns))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_snapshot_has_sources_that_were_added_and_idle_ones(seed: int):
+    draw = random.Random(seed)  # noqa: S311 - no secret
+    lateness = [draw.randrange(5) for _ in range(draw.randrange(1, 4))]
+
+    def made() -> Merge:
+        return Merge(SCHEMA, sources=len(lateness), lateness=lateness)
+
+    merge, model = made(), Model([None] * len(lateness), list(lateness))
+    play = Play(merge, model, draw)
+    for _ in range(6):
+        play.go_on(15)
+        saved = merge.snapshot()
+        assert merge.snapshot() == saved
+        play.operator = merge = made()
+        merge.restore(saved)
+        assert merge.snapshot() == saved, seed
+        told = [(one["closed"], one["idle"]) for one in merge.stats()["sources"]]
+        expected = [(one.state == "closed", one.state == "idle") for one in model.sources]
+        assert told == expected
+    found = play.found + end(merge, model)
+    assert [(row["ts"], row["n"]) for row in found] == model.rows(), seed
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("how", ["inner", "left", "full", "anti"])
+@pytest.mark.parametrize("seed", range(12))
+def test_joins_give_what_the_tables_of_the_rows_in_time_give(seed: int, how: Any, *, ordered: bool):
+    draw = random.Random(seed)  # noqa: S311 - no secret
+    args: dict[str, Any] = {"on": "ts", "lower": -3, "upper": 2, "how": how}
+    join = IntervalJoin(
+        LEFT, RIGHT, **args, sources=(2, 1), lateness=([0, 2], [1]), ordered=ordered
+    )
+    model = Model(["left", "left", "right"], [0, 2, 1])
+    play = Play(join, model, draw)
+    play.go_on(80)
+    found = play.found + end(join, model)
+
+    def table(side: str, name: str, schema: pa.Schema) -> pa.Table:
+        rows = [row for one in model.sources if one.side == side for row in one.taken]
+        return pa.Table.from_pylist([{"ts": ts, name: n} for ts, n in rows], schema)
+
+    tables = table("left", "l", LEFT), table("right", "r", RIGHT)
+    expected = interval_join(*tables, **args).to_pylist()
+    assert sorted(map(repr, found)) == sorted(map(repr, expected)), seed
+    late = sorted(n for source in model.sources for n in source.late)
+    told = [row.get("l") if row["late_side"] == "left" else row["r"] for row in late_rows(join)]
+    assert sorted(told) == late
+
+
+def late_rows(operator: Operator) -> list[dict[str, Any]]:
+    return operator.late().to_pylist()
+
+
+def test_late_rows_of_an_added_source_are_numbered_on_their_side():
+    join = IntervalJoin(LEFT, RIGHT, on="ts", lower=0, upper=0)
+    join.sources[0].push([(10, 0)])
+    added = join.add_source(side="left")
+    assert [source.number for source in join.left_sources] == [0, 2]
+    assert [source.number for source in join.right_sources] == [1]
+    added.push([(9, 1)])
+    (late,) = late_rows(join)
+    assert (late["late_side"], late["late_source"], late["late_watermark"]) == ("left", 1, 10)
+    assert join.stats()["sources"][2]["name"] == "left source 1"
+
+
+def test_an_asof_join_takes_sources():
+    join = AsofJoin(LEFT, RIGHT, on="ts")
+    join.sources[1].push([(1, 1)])
+    added = join.add_source(side="right")
+    added.push([(2, 2)])
+    join.sources[0].push([(3, 0)])
+    for source in join.sources:
+        source.close()
+    assert [row["r"] for row in taken(join)] == [2]
+
+
+# Idle sources
+
+
+def test_others_go_on_without_an_idle_source_at_once():
+    merge = Merge(SCHEMA, sources=3)
+    push(merge.sources[1], [(5, 0), (6, 1)])
+    merge.sources[2].close()
+    assert times(merge) == []
+    merge.sources[0].idle()
+    assert times(merge) == [5, 6]
+    # The idle source would sort before a row at 6.
+    push(merge.sources[0], [(6, 2), (7, 3)])
+    assert merge.late()["n"].to_pylist() == [2]
+    push(merge.sources[1], [(8, 4)])
+    assert times(merge) == [7]
+
+
+def test_rows_that_lateness_holds_back_come_with_the_watermark_of_the_others():
+    merge = Merge(SCHEMA, sources=2, lateness=[10, 0])
+    push(merge.sources[0], [(20, 0)])
+    merge.sources[0].idle()
+    push(merge.sources[1], [(5, 1)])
+    assert times(merge) == [5]
+    push(merge.sources[1], [(30, 2)])
+    assert times(merge) == [20, 30]
+
+
+def test_the_watermark_stands_still_where_all_sources_are_idle():
+    merge = Merge(SCHEMA, sources=2, lateness=3)
+    push(merge.sources[0], [(10, 0)])
+    push(merge.sources[1], [(20, 1)])
+    for source in merge.sources:
+        source.idle()
+        source.idle()
+    assert times(merge) == [10]
+    assert merge.stats()["waiting"]["rows"] == 1
+    merge.sources[0].advance(21)
+    assert times(merge) == [20]
+
+
+def test_an_idle_source_is_not_the_one_that_others_wait_for():
+    merge = Merge(SCHEMA, sources=3)
+    push(merge.sources[2], [(5, 0)])
+    assert merge.stats()["waiting"]["source"] == "source 0"
+    merge.sources[0].idle()
+    assert merge.stats()["waiting"]["source"] == "source 1"
+    assert "1 rows, for source 1, which has been silent" in merge.explain()
+    assert [one["idle"] for one in merge.stats()["sources"]] == [True, False, False]
+
+
+def test_a_push_that_is_refused_leaves_a_source_idle():
+    merge = Merge(SCHEMA, sources=2, memory_limit=500)
+    merge.sources[0].idle()
+    with pytest.raises(TidegateError, match="memory_limit"):
+        push(merge.sources[0], [(1, n) for n in range(100)])
+    push(merge.sources[0], [])
+    assert merge.stats()["sources"][0]["idle"]
+    push(merge.sources[0], [(1, 0)])
+    assert not merge.stats()["sources"][0]["idle"]
+
+
+def test_a_closed_source_cannot_be_idle():
+    merge = Merge(SCHEMA)
+    merge.sources[0].close()
+    with pytest.raises(ClosedError, match="source 0 is closed: rows cannot follow its end"):
+        merge.sources[0].idle()
+
+
+def test_feeders_on_threads_take_turns_in_being_idle():
+    merge = Merge(SCHEMA, sources=4)
+
+    def feed(source: Source) -> None:
+        for n in range(200):
+            source.push([(n, n)])
+            if n % 3 == 0:
+                source.idle()
+        source.close()
+
+    threads = [threading.Thread(target=feed, args=(source,)) for source in merge.sources]
+    for thread in threads:
+        thread.start()
+    found = [row for batch in merge for row in batch["ts"].to_pylist()]
+    for thread in threads:
+        thread.join()
+    assert found == sorted(found)
+    stats = merge.stats()
+    assert stats["rows_in"] == 800
+    assert len(found) + stats["rows_late"] == 800
+
+
+# Adding sources
+
+
+def test_a_source_begins_no_earlier_than_the_operator_has_come():
+    merge = Merge(SCHEMA, sources=2)
+    push(merge.sources[0], [(10, 0)])
+    push(merge.sources[1], [(7, 1)])
+    with pytest.raises(OrderError, match=r"since: rows before 7 \(integer\) may .*, got 6"):
+        merge.add_source(since=6)
+    assert merge.add_source(since=7).number == 2
+    assert merge.add_source(since=12).number == 3
+    watermarks = [one["watermark"] for one in merge.stats()["sources"]]
+    assert watermarks == [10, 7, 7, 12]
+
+
+def test_a_source_begins_at_a_time():
+    schema = pa.schema({"ts": pa.timestamp("s")})
+    merge = Merge(schema)
+    merge.add_source(since=dt.datetime(2024, 1, 1))  # noqa: DTZ001 - the column has no zone
+    assert merge.stats()["sources"][1]["watermark"] == 1704067200
+    with pytest.raises(TypeError, match="since: expected a time of column `ts`"):
+        merge.add_source(since="2024-01-01")  # type: ignore[arg-type]
+
+
+def test_no_source_is_added_behind_the_end():
+    merge = Merge(SCHEMA)
+    merge.sources[0].close()
+    with pytest.raises(ClosedError, match=r"all sources are closed.*before the last one is closed"):
+        merge.add_source()
+    join = IntervalJoin(LEFT, RIGHT, on="ts", lower=0, upper=0)
+    join.sources[1].close()
+    with pytest.raises(ClosedError, match="all right sources are closed"):
+        join.add_source(side="right")
+    assert join.add_source(side="left").number == 2
+    join.close()
+    with pytest.raises(ClosedError, match="the join is closed"):
+        join.add_source(side="left")
+
+
+def test_a_source_needs_a_side_where_there_are_sides():
+    join = IntervalJoin(LEFT, RIGHT, on="ts", lower=0, upper=0)
+    with pytest.raises(TidegateError, match=r'write add_source\(side="left"\)'):
+        join.add_source()
+    with pytest.raises(TidegateError, match=r"side: a merge has no sides; write add_source\(\)"):
+        Merge(SCHEMA).add_source(side="left")
+    with pytest.raises(TidegateError, match="side"):
+        join.add_source(side="both")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("function", [agg.count(), agg.median("n")])
+def test_an_aggregation_keeps_its_sources_and_says_what_to_do(function: Any):
+    windows = Aggregate(SCHEMA, on="ts", size=10, aggs={"a": function})
+    with pytest.raises(TidegateError, match=r"add sources to a tidegate.Merge, and run it"):
+        windows.add_source()
+    # As it says.
+    merge = Merge(SCHEMA)
+    with merge.running(windows.sources[0]):
+        added = merge.add_source()
+        push(merge.sources[0], [(1, 1)])
+        push(added, [(2, 3)])
+    assert [row["a"] for row in taken(windows)] == [2]
+
+
+def test_a_snapshot_is_restored_before_sources_are_added():
+    merge = Merge(SCHEMA)
+    merge.add_source()
+    saved = merge.snapshot()
+    used = Merge(SCHEMA)
+    used.add_source()
+    with pytest.raises(StateError, match="unused"):
+        used.restore(saved)
+    again = Merge(SCHEMA)
+    again.restore(saved)
+    assert len(again.sources) == 2
+
+
+def test_a_snapshot_of_plain_sources_is_of_the_first_version():
+    merge = Merge(SCHEMA, sources=2)
+    assert merge.snapshot()[8:10] == b"\x01\x00"
+    merge.sources[0].idle()
+    assert merge.snapshot()[8:10] == b"\x02\x00"
+
+
+def test_a_source_that_is_added_shares_the_memory_limit():
+    merge = Merge(SCHEMA, memory_limit=1000)
+    added = merge.add_source()
+    push(added, [(1, 0)])
+    assert merge.stats()["sources"][1]["memory"] > 0
+    merge.sources[0].close()
+    added.close()
+    assert times(merge) == [1]
+    assert merge.stats()["memory"] == 0
+
+
+# Lateness
+
+
+def test_each_source_has_its_lateness():
+    merge = Merge(SCHEMA, sources=2, lateness=[0, 5])
+    assert "0, 5 (integer), a value for each source" in merge.explain()
+    for source in merge.sources:
+        push(source, [(10, 0), (6, 1)])
+        source.close()
+    assert times(merge) == [6, 10, 10]
+    with pytest.raises(TidegateError, match=r"its own; write add_source\(lateness=...\)"):
+        Merge(SCHEMA, sources=2, lateness=[0, 5]).add_source()
+
+
+def test_a_list_of_lateness_has_a_value_for_each_source():
+    with pytest.raises(TidegateError, match="each of the 2 sources, got a list of 3"):
+        Merge(SCHEMA, sources=2, lateness=[1, 2, 3])
+    with pytest.raises(TypeError, match=r"lateness\[1\]"):
+        Merge(SCHEMA, sources=2, lateness=[1, object()])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"write a pair of lists, lateness=\(\[left"):
+        IntervalJoin(LEFT, RIGHT, on="ts", lower=0, upper=0, lateness=[1, 2])  # type: ignore[arg-type]
+    with pytest.raises(TidegateError, match="each of the 1 right sources, got a list of 2"):
+        IntervalJoin(LEFT, RIGHT, on="ts", lower=0, upper=0, lateness=(0, [1, 2]))
+
+
+def test_an_aggregation_has_a_lateness_for_each_source():
+    windows = Aggregate(
+        SCHEMA, on="ts", size=10, aggs={"n": agg.count()}, sources=2, lateness=[0, 5]
+    )
+    for source in windows.sources:
+        push(source, [(12, 0), (8, 1)])
+        source.close()
+    assert [(row["window_start"], row["n"]) for row in taken(windows)] == [(0, 1), (10, 2)]
+
+
+def test_one_lateness_for_all_is_the_same_query_as_before():
+    one, other = Merge(SCHEMA, lateness=3), Merge(SCHEMA, lateness=[3])
+    other_saved = other.snapshot()
+    with pytest.raises(StateError, match="lateness"):
+        one.restore(other_saved)

@@ -1,0 +1,124 @@
+"""The logger `tidegate`: late rows, the memory limit, silent sources and restored operators."""
+
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidegate as tg
+from tidegate import _logger
+
+SCHEMA = pa.schema({"ts": pa.int64()})
+
+
+@pytest.fixture(autouse=True)
+def _nothing_told(caplog: pytest.LogCaptureFixture) -> None:
+    _logger._TOLD.clear()
+    caplog.set_level(logging.INFO, logger="tidegate")
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    return [(record.levelname, record.getMessage()) for record in caplog.records]
+
+
+def test_late_rows_are_told_once_a_while(caplog: pytest.LogCaptureFixture):
+    merge = tg.Merge(SCHEMA, sources=2)
+    merge.sources[0].push([(10,)])
+    assert told(caplog) == []
+    for _ in range(3):
+        merge.sources[0].push([(5,), (11,)])
+    text = "source 0: 1 of 2 rows are set aside, as late or too wide; so far 1 of 3; late() returns"
+    assert told(caplog) == [("WARNING", f"{text} them")]
+    merge.sources[1].push([(10,), (5,)])
+    assert len(told(caplog)) == 2
+
+
+def test_a_push_that_the_memory_limit_refuses_is_told(caplog: pytest.LogCaptureFixture):
+    merge = tg.Merge(SCHEMA, memory_limit=400)
+    merge.sources[0].push([(1,)] * 6)
+    for _ in range(2):
+        with pytest.raises(tg.MemoryLimitError) as refused:
+            merge.sources[0].push([(1,)] * 6)
+    assert told(caplog) == [("WARNING", str(refused.value))]
+
+
+def test_a_restored_operator_is_told(caplog: pytest.LogCaptureFixture):
+    merge = tg.Merge(SCHEMA)
+    merge.sources[0].push([(1,), (2,)])
+    again = tg.Merge(SCHEMA)
+    again.restore(merge.snapshot())
+    text = "a merge was restored, 2 rows of its sources have come"
+    assert told(caplog) == [("INFO", text)]
+
+
+def test_nothing_is_kept_of_what_nobody_listens_to(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.ERROR, logger="tidegate")
+    merge = tg.Merge(SCHEMA)
+    merge.sources[0].push([(2,), (1,)])
+    assert told(caplog) == []
+    caplog.set_level(logging.INFO, logger="tidegate")
+    merge.sources[0].push([(1,)])
+    assert len(told(caplog)) == 1
+
+
+def test_what_is_told_is_bounded():
+    for number in range(2 * _logger._MOST):
+        _logger.tell("late", number, "")
+    assert len(_logger._TOLD) <= _logger._MOST
+
+
+def test_a_handler_that_raises_loses_no_push(monkeypatch: pytest.MonkeyPatch):
+    class Raising(logging.Handler):
+        def handle(self, record: logging.LogRecord) -> bool:
+            raise RuntimeError(record.getMessage())
+
+    seen: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda hook: seen.append(str(hook.exc_value)))
+    monkeypatch.setattr(logging.getLogger("tidegate"), "handlers", [Raising()])
+    merge = tg.Merge(SCHEMA)
+    merge.sources[0].push([(2,), (1,)])
+    assert merge.stats()["rows_in"] == 2
+    assert [text.split(":")[0] for text in seen] == ["source 0"]
+
+
+# Memory that is kept
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **environment}
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=120,
+        check=False,
+    )
+
+
+JOIN = """
+    import numpy as np, pyarrow as pa, tidegate as tg
+    rows = pa.table({"ts": np.arange(400_000)})
+    pairs = tg.interval_join(rows, rows, on="ts", lower=0, upper=2)
+    del pairs
+    print(tg.release_memory(), tg.release_memory())
+"""
+
+
+def test_memory_that_is_kept_is_released_once():
+    assert run(JOIN).stdout == "True False\n"
+
+
+def test_a_variable_says_how_much_memory_is_kept():
+    assert run(JOIN, TIDEGATE_POOL_BYTES="0").stdout == "False False\n"
+    assert run(JOIN, TIDEGATE_POOL_BYTES="").stdout == "True False\n"
+    wrong = run("import tidegate", TIDEGATE_POOL_BYTES="much")
+    assert (
+        'TIDEGATE_POOL_BYTES: expected a number of bytes, such as 0 or 335544320, got "much"'
+        in (wrong.stderr)
+    )
