@@ -27,6 +27,7 @@ HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 def small(monkeypatch):
     """Let limits be so small that few rows have many slices and runs."""
     monkeypatch.setattr(shares, "LEAST", 1)
+    monkeypatch.setattr(shares, "BESIDE", 0)
     monkeypatch.setattr(shares, "LEAST_ROWS", 3)
     monkeypatch.setattr("tidegate.bounded.sorting.RUNS", 4)
 
@@ -77,13 +78,13 @@ def inputs(chance: random.Random, table: pa.Table, folder, name: str):
 
 def check(function, chance, folder, left, right, expected, **query):
     """The batches with some limit are the expected rows, in their order."""
-    limit = chance.choice([3_000, 8_000, 40_000, 10**9])
+    limit = chance.choice([3_000, 8_000, 30_000, 10**9])
     given = inputs(chance, left, folder, "left"), inputs(chance, right, folder, "right")
     try:
         with function(*given, **query, memory_limit=limit) as reader:
             found = pa.Table.from_batches([*reader], reader.schema)
     except tg.MemoryLimitError as error:
-        if limit < 40_000 and TOO_LITTLE.search(str(error)):
+        if limit < 30_000 and TOO_LITTLE.search(str(error)):
             return False
         raise
     assert found.schema == expected.schema
@@ -265,9 +266,7 @@ def command(script: str, folder: Path, limit: str) -> list[str]:
     return [sys.executable, "-c", textwrap.dedent(script), str(folder), limit]
 
 
-@pytest.mark.skipif(
-    not Path("/proc").exists(), reason="Linux tells the peak of memory there"
-)
+@pytest.mark.skipif(not Path("/proc").exists(), reason="Linux tells the peak of memory there")
 def test_memory_stays_within_the_limit(tmp_path):
     held = []
     for count in (1_000, 5_000_000):
