@@ -25,8 +25,8 @@ PUSHES = 8
 VALUE_BYTES = 32
 
 
-# What allocators, threads and the readers of files take beside rows: measured with files of Parquet,
-# on two threads.
+# What allocators, threads and readers of files take beside rows: measured with Parquet files and
+# two threads.
 BESIDE = 64_000_000
 
 
