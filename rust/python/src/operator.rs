@@ -113,11 +113,12 @@ impl Source {
             let push = move |source: &mut stream::Source, stop: &Stop| {
                 let before = source.rows_late();
                 source.push_fitting(&schema, batches, extra, stop)?;
-                Ok((source.rows_late() - before, source.stats()))
+                let late = source.rows_late() - before;
+                Ok((late > 0).then(|| (late, source.stats())))
             };
             let error = match self.feed(py, count, push) {
-                Ok((0, _)) => return Ok(()),
-                Ok((late, SourceStats { name, rows_late, rows_in, .. })) => {
+                Ok(None) => return Ok(()),
+                Ok(Some((late, SourceStats { name, rows_late, rows_in, .. }))) => {
                     let text = format!(
                         "{name}: {late} of {count} rows are set aside, as late or too wide; so far \
                          {rows_late} of {rows_in}; late() returns them"
@@ -291,6 +292,8 @@ fn steps(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
 pub(crate) struct Operator {
     pub(crate) handle: Handle,
     pub(crate) schema: SchemaRef,
+    /// A copy, so that they are found while the operator works.
+    sources: Mutex<Vec<Source>>,
     memory: Memory,
 }
 
@@ -298,27 +301,38 @@ impl Operator {
     pub(crate) fn new(operator: stream::Operator) -> Self {
         Operator {
             schema: operator.schema().clone(),
+            sources: Mutex::new(sources(&operator)),
             memory: operator.memory(),
             handle: Handle::new(operator),
         }
     }
 
     /// The sources, by number; left ones first.
-    fn all_sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
-        let with_sides = |operator: &mut stream::Operator| {
-            let sources = operator.sources().iter().cloned();
-            Ok(sources.zip(operator.sides()).collect::<Vec<_>>())
-        };
-        let sources = self.handle.briefly(py, with_sides)?;
-        Ok(sources.iter().map(|(source, side)| Source::new(source, *side)).collect())
+    fn all_sources(&self) -> PyResult<Vec<Source>> {
+        self.handle.check()?;
+        Ok(self.sources.lock().clone())
+    }
+
+    /// Keeps the sources, unless another call has added more.
+    fn keep(&self, all: Vec<Source>) {
+        let mut sources = self.sources.lock();
+        if all.len() > sources.len() {
+            *sources = all;
+        }
     }
 
     /// The sources of a side, by number.
-    pub(crate) fn sources_of(&self, py: Python<'_>, side: Side) -> PyResult<Vec<Source>> {
-        let mut sources = self.all_sources(py)?;
+    pub(crate) fn sources_of(&self, side: Side) -> PyResult<Vec<Source>> {
+        let mut sources = self.all_sources()?;
         sources.retain(|source| source.side == Some(side));
         Ok(sources)
     }
+}
+
+/// The sources of an operator.
+fn sources(operator: &stream::Operator) -> Vec<Source> {
+    let with_sides = operator.sources().iter().zip(operator.sides());
+    with_sides.map(|(source, side)| Source::new(source, side)).collect()
 }
 
 /// Tells of rows that were pushed in vain. Python shows it in its development mode.
@@ -347,8 +361,8 @@ impl Operator {
 
     #[doc = manual!(Operator.sources)]
     #[getter]
-    fn sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
-        self.all_sources(py)
+    fn sources(&self) -> PyResult<Vec<Source>> {
+        self.all_sources()
     }
 
     #[doc = manual!(Operator.add_source)]
@@ -362,13 +376,16 @@ impl Operator {
     ) -> PyResult<Source> {
         let side = side.map(|side| input::word("side", side, &SIDE)).transpose()?;
         let lateness = lateness.map(|one| input::bound("lateness", one)).transpose()?.flatten();
-        let sources = self.all_sources(py)?;
+        let sources = self.all_sources()?;
         let like = sources.iter().find(|source| source.side == side).or(sources.first());
         let time_field = like.map(|source| source.time_field.clone());
         let since = since.zip(time_field).map(|(since, field)| time("since", since, &field));
         let since = since.transpose()?;
         let add = |operator: &mut stream::Operator| operator.add_source(side, since, lateness);
-        let source = self.handle.briefly(py, add)?;
+        // The operator gives both, so that calls at one time agree on the order.
+        let add = |operator: &mut stream::Operator| Ok((add(operator)?, self::sources(operator)));
+        let (source, all) = self.handle.briefly(py, add)?;
+        self.keep(all);
         Ok(Source::new(&source, side))
     }
 
@@ -421,6 +438,7 @@ impl Operator {
         let restore =
             move |operator: &mut stream::Operator, stop: &Stop| operator.restore(&snapshot, stop);
         self.handle.at_length(py, &Stop::default(), restore)?;
+        self.keep(self.handle.briefly(py, |operator| Ok(self::sources(operator)))?);
         self.handle.tell_restored(py)
     }
 

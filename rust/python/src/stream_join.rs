@@ -75,13 +75,13 @@ fn lateness_of(lateness: Option<&Bound<'_, PyAny>>) -> PyResult<(Lateness, Laten
 impl StreamJoin {
     #[doc = manual!(StreamJoin.left_sources)]
     #[getter]
-    fn left_sources(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Vec<Source>> {
-        slf.as_super().sources_of(py, Side::Left)
+    fn left_sources(slf: PyRef<'_, Self>) -> PyResult<Vec<Source>> {
+        slf.as_super().sources_of(Side::Left)
     }
 
     #[doc = manual!(StreamJoin.right_sources)]
     #[getter]
-    fn right_sources(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Vec<Source>> {
-        slf.as_super().sources_of(py, Side::Right)
+    fn right_sources(slf: PyRef<'_, Self>) -> PyResult<Vec<Source>> {
+        slf.as_super().sources_of(Side::Right)
     }
 }

@@ -321,6 +321,9 @@ impl Intake {
             for _ in 0..reader.count(size_of::<u8>() + size_of::<u64>())? {
                 added.push(self.read_added(reader)?);
             }
+            if self.sources.len() + added.len() > MAX_SOURCES {
+                return Err(damaged("it has more sources than an operator can have"));
+            }
             let mut one = || Ok::<_, Error>((reader.time()?, reader.number()? as u16));
             reached = Some([one()?, one()?, one()?]);
         }

@@ -398,8 +398,13 @@ mod tests {
             why(&whole[..len], "");
         }
         assert!(why(&whole, "").contains("a part of it is longer than the whole"));
-        let next = [MAGIC, &(VERSION + 1).to_le_bytes(), &[0; 8]].concat();
-        assert!(why(&next, "").contains("has version 2, but this tidegate reads version 1"));
+        let next = [MAGIC, &(EXTENDED + 1).to_le_bytes(), &[0; 8]].concat();
+        assert!(why(&next, "").contains("version 3, but this tidegate reads versions 1 to 2"));
+        let mut extended = Writer::new("on: ts");
+        assert!(!extended.is_extended());
+        extended.extend();
+        let extended = extended.finish();
+        assert!(Reader::new(&extended, "on: ts").expect("it is whole").is_extended());
         // A query that goes on where the other ends differs in no line that both have.
         let content = |query: &str| Writer::new(query).0;
         for (written, wanted) in
