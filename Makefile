@@ -104,7 +104,7 @@ $(RELEASE): $(VENV)/.pip $(SOURCES)
 	pip install '.[cli,spark]' --group demo
 	touch $@
 
-$(DEVELOP): $(VENV)/.tools $(RUST)
+$(DEVELOP): $(VENV)/.pip $(RUST)
 	rm -f $(RELEASE)
 	$(SCRIPTS)/develop.sh
-	touch $@
+	touch $(VENV)/.tools $@

@@ -7,6 +7,7 @@ come. It knows nothing of polls, threads and snapshots, so the rows depend on no
 import datetime as dt
 import random
 import threading
+import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -472,6 +473,30 @@ def test_a_snapshot_of_plain_sources_is_of_the_first_version():
     assert merge.snapshot()[8:10] == b"\x01\x00"
     merge.sources[0].idle()
     assert merge.snapshot()[8:10] == b"\x02\x00"
+
+
+def test_a_damaged_snapshot_of_sources_is_refused_or_harmless():
+    merge = Merge(SCHEMA, sources=2, lateness=2)
+    merge.add_source(lateness=1).push([(5, 0)])
+    merge.sources[0].push([(7, 1)])
+    merge.sources[0].idle()
+    content = merge.snapshot()[:-4]
+    refused = []
+    for at in range(10, len(content)):
+        for flip in (0x01, 0x80):
+            damaged = bytearray(content)
+            damaged[at] ^= flip
+            saved = bytes(damaged) + zlib.crc32(damaged).to_bytes(4, "little")
+            again = Merge(SCHEMA, sources=2, lateness=2)
+            try:
+                again.restore(saved)
+                for source in again.sources:
+                    source.close()
+                taken(again)
+            except TidegateError as error:
+                refused.append(str(error))
+    assert len(refused) > 100
+    assert [text for text in refused if "bug" in text] == []
 
 
 def test_a_source_that_is_added_shares_the_memory_limit():
