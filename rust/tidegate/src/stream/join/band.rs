@@ -54,7 +54,7 @@ const PATIENCE: u64 = 8;
 /// # let options = JoinOptions {
 /// #     by, predicate, how, suffix, columns, threads, max_rows, batch_rows,
 /// # };
-/// # let (sources, lateness) = ((1, 1), (None, None));
+/// # let (sources, lateness) = ((1, 1), (None.into(), None.into()));
 /// # let streams = StreamOptions {
 /// #     sources, lateness, memory_limit: None, ordered: true, pin: false,
 /// # };
