@@ -24,7 +24,7 @@ DEVELOP := $(VENV)/.develop
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo quick test loom aarch64 stress fuzz campaign check audit format site bench claims wheel clean
+.PHONY: help install demo quick test coverage loom aarch64 stress fuzz campaign check audit format site bench claims wheel clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,10 +39,10 @@ quick: $(DEVELOP) ## Run the core of each room: Rust unit tests, and Python test
 	CAMPAIGN=0.2 $(SCRIPTS)/test_python.sh -m "not slow"
 
 test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and Spark; the benches are `make check`'s.
-	$(SCRIPTS)/format_rust.sh
-	$(SCRIPTS)/lint_rust.sh
-	$(SCRIPTS)/test_rust.sh
-	$(SCRIPTS)/test_python.sh
+	$(SCRIPTS)/test.sh
+
+coverage: $(DEVELOP) ## Report the lines and the unsafe blocks that the tests reach, slow tests left out; needs llvm_profparser.
+	$(SCRIPTS)/coverage.sh -m "not slow"
 
 loom: ## Run the loom models: every interleaving of small cases of what threads share.
 	$(SCRIPTS)/loom.sh

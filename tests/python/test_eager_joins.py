@@ -15,14 +15,18 @@ from typing import Any
 import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
+import campaign
 from tidegate import BandJoin, IntervalJoin, TidegateError, WindowJoin, interval_join, rows
 
 LEFT = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("x", pa.int64()), ("l", pa.int64())])
 RIGHT = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("x", pa.int64()), ("r", pa.int64())])
 SCHEMAS = (LEFT, RIGHT)
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
+
+FEEDS = campaign.tries(40)
+"""The random feeds of a query: the queries share most of their code."""
 
 Row = dict[str, Any]
 Near = Callable[[Row, Row], bool]
@@ -211,6 +215,7 @@ def sides(feeds: list[Feed]) -> tuple[list[Row], list[Row]]:
 
 
 @pytest.mark.parametrize("query", QUERIES)
+@settings(max_examples=FEEDS)
 @given(data=st.data(), how=st.sampled_from(HOWS), threads=st.sampled_from([1, 2]), rng=st.randoms())
 def test_oracle_a_pair_comes_in_the_first_poll_after_both_rows(query, data, how, threads, rng):
     given_feeds = data.draw(feeds(null_x=query != "interval of columns"))
@@ -233,6 +238,7 @@ def test_oracle_a_pair_comes_in_the_first_poll_after_both_rows(query, data, how,
 
 
 @pytest.mark.parametrize("query", QUERIES)
+@settings(max_examples=FEEDS)
 @given(data=st.data(), how=st.sampled_from(HOWS), rng=st.randoms())
 def test_oracle_a_snapshot_goes_on_and_gives_nothing_twice(query, data, how, rng):
     given_feeds = data.draw(feeds(null_x=query != "interval of columns"))
