@@ -7,7 +7,7 @@ something new, add a kind of a new name.
 import datetime as dt
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 import pyarrow as pa
@@ -89,6 +89,9 @@ class Kind:
     after: list[list[int]]
     advance: dict[int, int] = field(default_factory=dict)
     closed: tuple[int, ...] = ()
+    # Sources that go on later, and added ones, each with its side and the times that it pushes.
+    idle: tuple[int, ...] = ()
+    added: tuple[tuple[str | None, list[int]], ...] = ()
 
     def used(self) -> Operator:
         """An operator with a state: rows kept, rows that wait, late ones and results."""
@@ -100,6 +103,11 @@ class Kind:
             operator.sources[number].advance(ts)
         for number in self.closed:
             operator.sources[number].close()
+        for number in self.idle:
+            operator.sources[number].idle()
+        for (side, times), schema in zip(self.added, self.schemas[len(self.before) :], strict=True):
+            source = operator.add_source(side=side, since=times[0])
+            source.push(table(schema, times))
         # One batch is handed out, what follows is in the snapshot.
         operator.poll()
         return operator
@@ -151,6 +159,13 @@ def merged(schema: pa.Schema = LEFT) -> Kind:
         [[12, 14, 30], [], [9, 8, 16, 22]],
         closed=(1,),
     )
+
+
+def changed(kind: Kind, *added: tuple[str | None, list[int]], idle: int) -> Kind:
+    """The same with an idle source and with added ones, which its snapshots have."""
+    schemas = [*kind.schemas, *(RIGHT if side == "right" else LEFT for side, _ in added)]
+    after = [*kind.after, *([[25, 33]] * len(added))]
+    return replace(kind, schemas=schemas, after=after, idle=(idle,), added=added)
 
 
 FUNCTIONS = {
@@ -217,4 +232,10 @@ KINDS |= {
         by="k", size=6, advance=4, aggs=FUNCTIONS, algorithm=algorithm
     )
     for algorithm in ("mq", "wiml")
+}
+KINDS |= {
+    "merge-changed": changed(merged(), (None, [15, 16]), (None, [17]), idle=2),
+    "interval-changed": changed(
+        joined(IntervalJoin, how="full", **INTERVAL), ("right", [15, 17]), ("left", [15]), idle=1
+    ),
 }
