@@ -2,9 +2,11 @@
 
 import logging
 import os
+import re
 import subprocess
 import sys
 import textwrap
+import threading
 from typing import Any
 
 import pyarrow as pa
@@ -54,6 +56,40 @@ def test_a_restored_operator_is_told(caplog: pytest.LogCaptureFixture):
     again.restore(merge.snapshot())
     text = "a merge was restored, 2 rows of its sources have come"
     assert told(caplog) == [("INFO", text)]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("waits", ["iterates", "runs"])
+def test_a_silent_source_that_a_caller_waits_for_is_told(
+    waits: str, caplog: pytest.LogCaptureFixture
+):
+    """After ten seconds; and not while no row waits for it."""
+    merge = tg.Merge(SCHEMA, sources=2)
+    found: list[Any] = []
+
+    def wait() -> None:
+        if waits == "runs":
+            merge.run(found.append)
+        else:
+            found.extend(merge)
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    merge.sources[0].push([(1,), (2,)])
+    while not told(caplog):
+        waiting.join(0.05)
+        assert waiting.is_alive()
+    ((level, text),) = told(caplog)
+    assert level == "WARNING"
+    assert re.fullmatch(
+        r"2 rows of a merge wait for source 1, which has been silent for \d+ s; "
+        r"call its advance\(\) or idle\(\)",
+        text,
+    )
+    for source in merge.sources:
+        source.close()
+    waiting.join(30)
+    assert sum(batch.num_rows for batch in found) == 2
 
 
 def test_nothing_is_kept_of_what_nobody_listens_to(caplog: pytest.LogCaptureFixture):
