@@ -26,7 +26,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +38,7 @@ from w1s_eager import SCHEMA, UPPER_US, paced, spread
 
 Take = Callable[[pa.RecordBatch], object]
 Sides = list[list[pa.RecordBatch]]
+Form = Callable[[tidegate.IntervalJoin, Sides, Take], None]
 
 LIMIT = "1GB"
 
@@ -81,14 +81,14 @@ def running(joining: tidegate.IntervalJoin, sides: Sides, take: Take) -> None:
             thread.join()
 
 
-FORMS = {"in turn": in_turn, "busy poller": polling, "running": running}
+FORMS: dict[str, Form] = {"in turn": in_turn, "busy poller": polling, "running": running}
 
 
-def timed(form: Any, given: Streams, sides: Sides, threads: int, sink: str) -> float:  # noqa: ANN401
+def timed(form: Form, given: Streams, sides: Sides, threads: int, sink: str) -> float:
     """Millions of rows of both sides a second, the sink's end included."""
     joining = join(given, "auto", threads)
     joining.memory_limit = LIMIT
-    rows = sum(batch.num_rows for side in sides for batch in side)
+    rows: int = sum(batch.num_rows for side in sides for batch in side)
     with TemporaryDirectory() as folder:
         start = time.perf_counter()
         if sink == "count":

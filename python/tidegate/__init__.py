@@ -47,6 +47,7 @@ Sorted streams as one, in an order that depends on nothing but their rows:
 
 import tidegate._interpreter  # noqa: F401 - it refuses before anything else is loaded
 from tidegate import agg
+from tidegate._chain import Chain, RunningChain
 from tidegate._explain import explain
 from tidegate._functions import (
     aggregate,
@@ -96,6 +97,7 @@ __all__ = [
     "AsofJoin",
     "BandJoin",
     "BatchReader",
+    "Chain",
     "ClosedError",
     "Expr",
     "IntervalJoin",
@@ -106,6 +108,7 @@ __all__ = [
     "OrderError",
     "Rows",
     "Running",
+    "RunningChain",
     "SchemaError",
     "Source",
     "StateError",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
+import enum
 import os
 import queue
 import threading
@@ -11,6 +11,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from tidegate._tidegate import ClosedError, MemoryLimitError, Source, TidegateError
+from tidegate._turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,8 +68,10 @@ class Running:
     def __init__(
         self,
         operator: Any,  # noqa: ANN401 - of Rust
-        sink: Sink,
+        sink: Sink | Taker,
         late: Late | None,
+        turns: Turns | None = None,
+        ended: Callable[[], object] | None = None,
     ) -> None:
         if late is not None and not callable(late):
             message = f"late: expected a function of a table, got {type(late).__name__}"
@@ -76,7 +79,9 @@ class Running:
         self._operator = operator
         self._late = late
         self._stopped = threading.Event()
-        self._sink = _sink(sink, self._stopped)
+        self._sink = sink_of(sink)
+        self._turns = Turns() if turns is None else turns
+        self._ended = ended
         self._error: BaseException | None = None
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._drive, name="tidegate-run", daemon=True)
@@ -178,6 +183,8 @@ class Running:
             self._error = error
         finally:
             self._operator._set_driven(is_driven=False, fetches_late=False)  # noqa: SLF001 - of Rust
+            if self._ended is not None:
+                self._ended()
 
     def _give_all(self) -> None:
         operator = self._operator
@@ -185,92 +192,108 @@ class Running:
             is_ready = operator._is_ready_within(_PATIENCE)  # noqa: SLF001 - of Rust
             if self._late is not None and (late := operator.late()).num_rows:
                 self._late(late)
-            batch = operator.poll() if is_ready else None
-            if batch is not None:
-                try:
-                    self._sink.give(batch)
-                except BaseException as error:
-                    operator._take_back(batch)  # noqa: SLF001 - of Rust
-                    if isinstance(error, _Stopped):
-                        return
-                    raise
-            elif is_ready is False:
-                self._sink.end()
+            with self._turns.step():
+                step = hand_on(operator, self._sink, is_ready=is_ready)
+            if step is Step.END:
                 return
+            if step is Step.NO_ROOM:
+                self._stopped.wait(_ROOM)
 
 
-class _Stopped(Exception):  # noqa: N818 - it is none
-    """The sink was waited for, and the thread is to stop."""
+class Step(enum.Enum):
+    """What became of the next batch."""
+
+    WENT = enum.auto()
+    NOTHING = enum.auto()
+    NO_ROOM = enum.auto()
+    END = enum.auto()
 
 
-class _Sink:
-    """What takes batches: a function."""
+def hand_on(operator: Any, sink: Taker, *, is_ready: bool | None) -> Step:  # noqa: ANN401 - of Rust
+    """Give a sink the next batch, if one is ready; or its end."""
+    batch = operator.poll() if is_ready else None
+    if batch is None:
+        if is_ready is False:
+            return Step.END if sink.end() else Step.NO_ROOM
+        sink.promise(operator)
+        return Step.NOTHING
+    has_taken = False
+    try:
+        has_taken = sink.give(batch)
+    finally:
+        if not has_taken:
+            operator._take_back(batch)  # noqa: SLF001 - of Rust
+    return Step.WENT if has_taken else Step.NO_ROOM
+
+
+class Taker:
+    """A sink of batches: a function."""
 
     def __init__(self, take: Callable[[pa.RecordBatch], object]) -> None:
         self.take = take
 
-    def give(self, batch: pa.RecordBatch) -> None:
-        """Hand a batch over."""
+    def give(self, batch: pa.RecordBatch) -> bool:
+        """Hand a batch over; whether there was room for it."""
         self.take(batch)
+        return True
 
-    def end(self) -> None:
-        """Tell that there is no more."""
+    def promise(self, operator: Any) -> None:  # noqa: ANN401 - of Rust
+        """Tell that nothing is ready now, and so which times can still come."""
+
+    def end(self) -> bool:
+        """Tell that there is no more; whether there was room for that."""
+        return True
 
 
-class _Queue(_Sink):
+class _Queue(Taker):
     """A queue, which may be full for a while. None is its end."""
 
-    def __init__(self, sink: queue.Queue[Any], stopped: threading.Event) -> None:
+    def __init__(self, sink: queue.Queue[Any]) -> None:
         self.queue = sink
-        self.stopped = stopped
 
-    def give(self, batch: pa.RecordBatch | None) -> None:
-        while True:
-            try:
-                self.queue.put(batch, timeout=_PATIENCE)
-            except queue.Full:
-                if self.stopped.is_set():
-                    raise _Stopped from None
-            else:
-                return
+    def give(self, batch: pa.RecordBatch | None) -> bool:
+        try:
+            self.queue.put_nowait(batch)
+        except queue.Full:
+            return False
+        return True
 
-    def end(self) -> None:
-        with contextlib.suppress(_Stopped):
-            self.give(None)
+    def end(self) -> bool:
+        return self.give(None)
 
 
-class _Feed(_Sink):
+class Feed(Taker):
     """A source of another operator, which may have no room for a while."""
 
-    def __init__(self, source: Source, stopped: threading.Event) -> None:
+    def __init__(self, source: Source) -> None:
         self.source: Any = source
-        self.stopped = stopped
 
-    def give(self, batch: pa.RecordBatch) -> None:
-        while True:
-            try:
-                self.source.push(batch, block=False)
-            except MemoryLimitError:
-                if not self.source._is_full():  # noqa: SLF001 - of Rust
-                    raise
-                if self.stopped.wait(_ROOM):
-                    raise _Stopped from None
-            else:
-                return
+    def give(self, batch: pa.RecordBatch) -> bool:
+        try:
+            self.source.push(batch, block=False)
+        except MemoryLimitError:
+            if not self.source._is_full():  # noqa: SLF001 - of Rust
+                raise
+            return False
+        return True
 
-    def end(self) -> None:
+    def end(self) -> bool:
         self.source.close()
+        return True
 
 
-def _sink(sink: Any, stopped: threading.Event) -> _Sink:  # noqa: ANN401 - any of several
+def sink_of(sink: Any) -> Taker:  # noqa: ANN401 - any of several
+    """The sink that a user has given."""
+    if isinstance(sink, Taker):
+        return sink
     if isinstance(sink, Source):
-        return _Feed(sink, stopped)
+        return Feed(sink)
     if isinstance(sink, queue.Queue):
-        return _Queue(sink, stopped)
+        return _Queue(sink)
     if callable(write := getattr(sink, "write_batch", None)):
-        return _Sink(write)
+        return Taker(write)
     if callable(sink):
-        return _Sink(sink)
+        return Taker(sink)
     message = (
         "sink: expected a function of a record batch, a queue.Queue, a writer with `write_batch`, "
         "such as pyarrow.parquet.ParquetWriter, or a source of another operator, got "

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyList, PyTuple, PyType};
 use pyo3_arrow::{PyField, PyRecordBatch, PySchema};
-use tidegate::stream::{self, Driven, Figure, Memory, Side, SourceStats, Stats, lock};
+use tidegate::stream::{self, Driven, Figure, Memory, ResultTime, Side, SourceStats, Stats, lock};
 use tidegate::{Error, Extra, Stop};
 
 use crate::error::raise;
@@ -153,6 +153,30 @@ impl Source {
         slf.py().import("tidegate._awaiting")?.call_method1("push", (slf, data, extra))
     }
 
+    /// From now on the rows are the results of an operator. Returns the name of the time column, and
+    /// the columns of which it is to be made, if the results do not have it.
+    #[pyo3(signature = (operator, of))]
+    fn _follow(
+        &self,
+        py: Python<'_>,
+        operator: &Operator,
+        of: Option<&str>,
+    ) -> PyResult<(String, Vec<String>)> {
+        let of = of.map(|of| input::word("feeds", of, &RESULT_TIME)).transpose()?;
+        let times = operator.handle.briefly(py, |operator| Ok(operator.times()))?;
+        let schema = operator.schema.clone();
+        let follow = move |source: &mut stream::Source| source.follow(&times, &schema, of);
+        Ok((self.time_field.name().clone(), briefly(py, &self.source, follow)?))
+    }
+
+    /// Promises what the operator before does, unless results of it wait.
+    fn _promise(&self, py: Python<'_>, operator: &Operator) -> PyResult<()> {
+        match operator.handle.briefly(py, |operator| Ok(operator.promised()))? {
+            None => Ok(()),
+            Some(place) => self.feed(py, 0, move |source, _| source.promise_of_results(place)),
+        }
+    }
+
     /// Whether the last push was refused by the memory limit, and would fit if less were held.
     fn _is_full(&self, py: Python<'_>) -> PyResult<bool> {
         briefly(py, &self.source, |source| Ok(source.is_full()))
@@ -189,6 +213,15 @@ impl Source {
         })
     }
 
+    /// Views of one source are equal.
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Source>().is_ok_and(|other| Arc::ptr_eq(&self.source, &other.get().source))
+    }
+
+    fn __hash__(&self) -> u64 {
+        Arc::as_ptr(&self.source).addr() as u64
+    }
+
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
     }
@@ -208,6 +241,9 @@ impl Source {
 }
 
 const SIDE: [(&str, Side); 2] = [("left", Side::Left), ("right", Side::Right)];
+
+const RESULT_TIME: [(&str, ResultTime); 2] =
+    [("later", ResultTime::Later), ("earlier", ResultTime::Earlier)];
 
 const EXTRA: [(&str, Extra); 2] = [("error", Extra::Refuse), ("ignore", Extra::Ignore)];
 

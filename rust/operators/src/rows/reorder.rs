@@ -96,6 +96,17 @@ impl<P: Timed> Pending<P> {
     }
 }
 
+impl<P> Reorder<P> {
+    /// The lateness of a source whose rows promise nothing: its watermark rises by
+    /// [`advance`](Self::advance) alone.
+    pub const NEVER: i64 = i64::MAX;
+
+    /// The time that no later row is below, once a row of time `ts` has come.
+    pub fn promise(lateness: i64, ts: i64) -> i64 {
+        if lateness == Self::NEVER { i64::MIN } else { ts.saturating_sub(lateness) }
+    }
+}
+
 impl<P: Timed> Reorder<P> {
     /// For a source whose rows may be up to `lateness` below the largest time so far.
     pub fn new(lateness: i64) -> Self {
@@ -145,7 +156,7 @@ impl<P: Timed> Reorder<P> {
             }
             sorted &= ts >= last;
             last = ts;
-            self.watermark = self.watermark.max(ts.saturating_sub(self.lateness));
+            self.watermark = self.watermark.max(Self::promise(self.lateness, ts));
         }
         (late, sorted)
     }
@@ -155,7 +166,7 @@ impl<P: Timed> Reorder<P> {
         let ts = payload.ts();
         let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Vec::new() };
         if first >= self.watermark && ts.is_sorted() {
-            self.watermark = self.watermark.max(last.saturating_sub(self.lateness));
+            self.watermark = self.watermark.max(Self::promise(self.lateness, last));
             self.hold(Pending { payload, order: None, released: 0 });
             return Vec::new();
         }

@@ -15,6 +15,7 @@
 //! | `operator.rs` | the operator: its loop of steps, polls, snapshots |
 //! | `tactic.rs`, `explanation.rs` | the step of one kind of operator; its explanation |
 //! | `memory.rs` | the limit, and whose memory it is |
+//! | `times.rs` | the times of results, by which another operator takes them |
 //! | `readers.rs` | several readers of the results, each of which gets all |
 //! | `lateness.rs`, `sides.rs` | the lateness and the side of each source |
 //! | `intake/` | from a source's rows to the rows that the gate gives |
@@ -34,6 +35,7 @@ mod readers;
 mod sides;
 mod state;
 mod tactic;
+mod times;
 
 pub use aggregate::{AggregateOptions, aggregate};
 pub use intake::news::{Driven, News};
@@ -47,6 +49,7 @@ pub use merge::{MergeOptions, merge};
 pub use operator::{Figure, Operator, Polled, Stats, Step, Waiting};
 pub use partners::{asof_join, partner_aggregates};
 pub use readers::ResultReader;
+pub use times::{ResultTime, ResultTimes};
 
 use parking_lot::{Mutex, MutexGuard};
 pub use tidegate_operators::interval::streaming::Parallelism;

@@ -22,6 +22,7 @@ use super::memory::Memory;
 use super::readers::{Made, Readers, ResultReader};
 use super::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use super::tactic::{Common, Tactic};
+use super::times::ResultTimes;
 use crate::columns::time::Bound;
 use crate::{Error, Result};
 
@@ -134,6 +135,8 @@ pub struct Operator {
     common: Common,
     tactic: Box<dyn Tactic>,
     rows_out: u64,
+    /// No result that was not made has a place below it.
+    settled: Option<i64>,
     /// Those who get the results, if polls do not.
     readers: Readers,
     /// Why the operator cannot go on.
@@ -143,7 +146,7 @@ pub struct Operator {
 impl Operator {
     pub(super) fn new(common: Common, tactic: Box<dyn Tactic>) -> Self {
         let readers = Readers::default();
-        Operator { common, tactic, rows_out: 0, readers, failed: None }
+        Operator { common, tactic, rows_out: 0, settled: None, readers, failed: None }
     }
 
     /// The operator's name in messages: `join`, `aggregation` or `merge`.
@@ -154,6 +157,17 @@ impl Operator {
     /// The schema of the results.
     pub fn schema(&self) -> &SchemaRef {
         &self.common.schema
+    }
+
+    /// The times of the results.
+    pub fn times(&self) -> ResultTimes {
+        self.common.times
+    }
+
+    /// No result that was not handed out has a place below it: what a source may promise that takes
+    /// the results. None while results wait.
+    pub fn promised(&self) -> Option<i64> {
+        self.settled.filter(|_| self.common.ready.is_empty())
     }
 
     /// The sources, by number; left ones first.
@@ -380,14 +394,20 @@ impl Operator {
         memory::ready()?;
         self.common.intake.carry_idle();
         self.common.charges_results = !self.readers.is_empty();
+        // Rows that come meanwhile may raise it, and are none of this step's.
+        let watermark = self.common.intake.watermark();
         let (tactic, common) = (&mut self.tactic, &mut self.common);
-        match Error::catch_unwound(|| tactic.step(common)) {
+        let done = match Error::catch_unwound(|| tactic.step(common)) {
             Ok(Err(error)) if !self.tactic.survives(&error) => {
                 Err(self.failed.insert(error).clone())
             }
             Ok(done) => done,
             Err(error) => Err(self.failed.insert(error.of_operator()).clone()),
+        };
+        if matches!(done, Ok(Step::NotYet)) && !self.tactic.holds_back() {
+            self.settled = self.settled.max(watermark.filter(|&watermark| watermark > i64::MIN));
         }
+        done
     }
 
     /// The state as bytes, from which [`restore`](Self::restore) goes on as if nothing had

@@ -18,6 +18,7 @@ use super::memory::Charge;
 use super::operator::{Figure, Step};
 use super::readers::Made;
 use super::state::snapshot::{Reader, Writer};
+use super::times::ResultTimes;
 use crate::{Error, Result};
 
 /// How one kind of operator makes results of the rows that are ready.
@@ -44,6 +45,11 @@ pub(super) trait Tactic: Debug + Send {
 
     /// The figures beside the ones that all operators tell, with names.
     fn figures(&self) -> Vec<(&'static str, Figure)>;
+
+    /// Whether results are held back whose places are below the watermark.
+    fn holds_back(&self) -> bool {
+        false
+    }
 
     /// Lets the next steps make the results that are held back, if that depends on threads.
     fn release(&mut self) {}
@@ -88,6 +94,7 @@ pub(super) struct Common {
     pub(super) name: &'static str,
     /// Of the results.
     pub(super) schema: SchemaRef,
+    pub(super) times: ResultTimes,
     /// The text that decides the results, as snapshots have it.
     pub(super) query: String,
     pub(super) explanation: Explanation,

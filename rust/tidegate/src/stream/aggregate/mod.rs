@@ -39,6 +39,7 @@ use super::memory::{Charge, Memory};
 use super::operator::{Figure, Operator, Step};
 use super::state::snapshot::{Reader, Writer};
 use super::tactic::{Admit, Common, Tactic};
+use super::times::ResultTimes;
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::output::Output;
 use crate::aggregate::streams::Streams;
@@ -202,6 +203,7 @@ pub fn aggregate(
     let common = Common {
         name: "aggregation",
         schema: plan.schema.clone(),
+        times: ResultTimes::of_windows(&plan.span, plan.unit),
         query: query.identity(&schema).sources(options.sources, &options.lateness),
         explanation: explain(query, &plan, options, row_bytes),
         intake: Intake::new(streams, memory, row_bytes, Order::Merged, None)?,

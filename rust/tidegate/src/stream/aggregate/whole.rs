@@ -30,6 +30,7 @@ use super::super::operator::{Figure, Operator, Step};
 use super::super::state::snapshot::{Reader, Writer, damaged};
 use super::super::state::timed_rows::TimedRows;
 use super::super::tactic::{Admit, Common, Tactic};
+use super::super::times::ResultTimes;
 use super::{AggregateOptions, EPOCH_ROWS, MANY_ROWS, streams};
 use crate::aggregate::streams::mask;
 use crate::background::lasting;
@@ -55,6 +56,7 @@ pub(super) fn operator(
     let common = Common {
         name: "aggregation",
         schema: plan.schema.clone(),
+        times: ResultTimes::of_windows(&plan.span, plan.unit),
         query: query.identity(&stream.schema).sources(options.sources, &options.lateness),
         explanation: explain(query, &plan, options),
         intake: Intake::new(streams, memory, ROW_BYTES, Order::Merged, None)?,

@@ -257,7 +257,7 @@ impl Intake {
     pub(super) fn carry_idle(&self) {
         for (source, floor) in self.shared.watermarks.idle_sources() {
             if let Some(mut source) = self.sources[usize::from(source)].try_lock() {
-                source.follow(floor);
+                source.go_with(floor);
             }
         }
     }

@@ -27,6 +27,7 @@ use crate::columns::time::{self, Unit};
 use crate::results::interleave::{Place, interleave};
 use crate::stream::memory::{Charge, Memory, Refused};
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
+use crate::stream::times::{Lead, Led, ResultTime, ResultTimes, led};
 use crate::{Error, Result, shown};
 
 /// Bytes an operator takes for a row beside the row: its place in the gate and in the state, if
@@ -137,6 +138,8 @@ pub struct Source {
     is_idle: bool,
     /// When rows or a promise came last.
     told: Instant,
+    /// The operator whose results are pushed, if one's are.
+    lead: Option<Lead>,
 }
 
 /// The part of a snapshot that has a source.
@@ -217,6 +220,7 @@ impl Source {
             is_full: false,
             is_idle: false,
             told: Instant::now(),
+            lead: None,
         }
     }
 
@@ -589,7 +593,7 @@ impl Stream {
         if !ts.is_sorted() || rows_late > rows_in || rows as u64 > rows_in - rows_late {
             return Err(damaged("rows of a source are out of order, or more than have come"));
         }
-        if ts.last().is_some_and(|last| last.saturating_sub(self.lateness) > watermark) {
+        if ts.last().is_some_and(|last| Reorder::<Push>::promise(self.lateness, *last) > watermark) {
             return Err(damaged("a source has promised less than its rows do"));
         }
         let bytes = batch_bytes(&batch) + rows * row_bytes;
@@ -643,6 +647,48 @@ impl Source {
         Ok(())
     }
 
+    /// From now on the rows are the results of an operator with these times, and its promises are the
+    /// source's. Returns the columns of which the source's time is to be made, by `of`; none if its
+    /// time is one of them.
+    pub fn follow(
+        &mut self,
+        times: &ResultTimes,
+        schema: &Schema,
+        of: Option<ResultTime>,
+    ) -> Result<Vec<String>> {
+        self.check_open()?;
+        let named = |text: &str| format!("{}: {text}", self.name);
+        if self.lead.is_some() || self.rows_in > 0 || self.reorder.watermark() > i64::MIN {
+            return Err(Error::argument(named(
+                "the source is in use; an operator is put in front of a new one",
+            )));
+        }
+        let Led { lead, lateness, columns } =
+            led(times, schema, (self.time_field(), self.stream.unit), of)
+                .map_err(|error| error.within(&self.name))?;
+        if lateness.is_none() && self.shared.memory.limit().is_some() {
+            return Err(Error::argument(named(
+                "memory_limit: results with ordered=False wait here until the operator before promises \
+                 a time, so a limit could be full for ever; leave it out, or write ordered=True there",
+            )));
+        }
+        self.stream.lateness = lateness.unwrap_or(Reorder::<Push>::NEVER);
+        self.reorder = Reorder::new(self.stream.lateness);
+        self.lead = Some(lead);
+        Ok(columns)
+    }
+
+    /// The operator before has no result to come whose place is below `place`, in its unit.
+    pub fn promise_of_results(&mut self, place: i64) -> Result<()> {
+        self.check_open()?;
+        let lead = self.lead.ok_or_else(|| Error::bug("the source follows an operator"))?;
+        match lead.promise(place, self.stream.unit) {
+            Some(ts) if ts > self.reorder.watermark() => self.promise(ts),
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// As [`advance`](Self::advance), in steps of the stream's unit.
     pub(crate) fn promise(&mut self, ts: i64) {
         self.reorder.advance(ts);
@@ -674,7 +720,7 @@ impl Source {
     }
 
     /// Goes with the others as far as `ts`, unless the source has gone on itself.
-    pub(crate) fn follow(&mut self, ts: i64) {
+    pub(crate) fn go_with(&mut self, ts: i64) {
         if self.is_idle && self.gate.is_some() && ts > self.reorder.watermark() {
             self.reorder.advance(ts);
             self.pass_promise();

@@ -21,6 +21,7 @@ use crate::query::options::JoinOptions;
 use crate::stream::explanation::{Method, explain};
 use crate::stream::operator::{Figure, Operator};
 use crate::stream::state::kept_keys::KeptKeys;
+use crate::stream::times::within;
 use crate::{Error, Result};
 
 /// How many times fewer candidates another column must give for it to be indexed instead: sorting
@@ -146,6 +147,7 @@ pub fn band_join(
         plan: plan.join,
         explanation,
         widths: [None, None],
+        within: within(windows.retention),
     };
     let Some(near) = near else {
         let prepare = prepare();

@@ -102,6 +102,7 @@ pub fn interval_join(
         plan: plan.join,
         explanation,
         widths: bounded.widths,
+        within: Some(bounded.interval),
     };
     if is_eager {
         let (near, finder) = (&bounded.interval, eager::ByTime::new(keys));

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use tidegate_operators::rows::{How, Progress, Results, RowJoin, Side};
+use tidegate_operators::rows::{How, Interval, Progress, Results, RowJoin, Side};
 
 use super::explanation::Explanation;
 use super::intake::latency::Latency;
@@ -42,6 +42,7 @@ use super::sides::SourceSides;
 use super::state::snapshot::{Reader, Writer};
 use super::state::store::Store;
 use super::tactic::{Admit, Common, Tactic};
+use super::times::ResultTimes;
 use crate::background::lasting;
 use crate::columns::row_ends::Width;
 use crate::columns::time::Unit;
@@ -96,6 +97,8 @@ pub(super) struct Query<'a> {
     pub(super) explanation: Explanation,
     /// How far ends may be from the times of left and of right rows.
     pub(super) widths: [Option<Width>; 2],
+    /// The times within which all pairs are, if times alone say so.
+    pub(super) within: Option<Interval>,
 }
 
 /// The operator whose pairs `engine` finds among rows of these schemas.
@@ -106,7 +109,8 @@ pub(super) fn operator<P: Prepare>(
     right: SchemaRef,
     options: &StreamOptions,
 ) -> Result<Operator> {
-    let Query { identity, options: query, times, unit, plan, explanation, widths } = query;
+    let Query { identity, options: query, times, unit, plan, explanation, widths, within } = query;
+    let of_pairs = ResultTimes::of_pairs(within.as_ref(), &plan, times, unit, query.how);
     let longs = match engine.prepare.scatters() {
         true => [long_columns(&plan, Side::Left, &left), long_columns(&plan, Side::Right, &right)],
         false => Default::default(),
@@ -115,6 +119,7 @@ pub(super) fn operator<P: Prepare>(
         Asked {
             identity,
             schema: plan.schema.clone(),
+            times: of_pairs,
             explanation,
             threads: query.threads,
             widths,
@@ -152,6 +157,7 @@ pub(super) struct Asked {
     pub(super) identity: Identity,
     /// Of the results.
     pub(super) schema: SchemaRef,
+    pub(super) times: ResultTimes,
     pub(super) explanation: Explanation,
     pub(super) threads: usize,
     /// How far ends may be from the times of left and of right rows.
@@ -189,6 +195,7 @@ impl Sides<'_> {
         Ok(Common {
             name: "join",
             schema: asked.schema,
+            times: asked.times.unordered(options.ordered),
             query: asked.identity.sources(options.sources, &options.lateness),
             explanation: asked.explanation,
             intake: Intake::new(streams, memory, ROW_BYTES + row_bytes, asked.order, Some(lefts))?,
@@ -307,6 +314,10 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         ];
         figures.extend(self.engine.prepare.figures(&self.engine.join));
         figures
+    }
+
+    fn holds_back(&self) -> bool {
+        self.engine.join.holds_back()
     }
 
     fn release(&mut self) {

@@ -22,6 +22,7 @@ use crate::stream::explanation::{Method, explain};
 use crate::stream::operator::Operator;
 use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::state::keys::KeyNumbers;
+use crate::stream::times::within;
 
 /// The window join of rows of these schemas.
 ///
@@ -117,6 +118,7 @@ pub fn window_join(
         plan: plan.join,
         explanation,
         widths: [None, None],
+        within: within(plan.windows.retention),
     };
     operator(query, engine, left, right, options)
 }
@@ -158,6 +160,7 @@ fn eager_window_join(
         plan: plan.join,
         explanation,
         widths: [None, None],
+        within: Some(*near),
     };
     if !scans {
         let finder = eager::ByTime::new(KeyNumbers::new(keys));

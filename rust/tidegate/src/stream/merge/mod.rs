@@ -23,6 +23,7 @@ use super::memory::Memory;
 use super::operator::{Figure, Operator, Step};
 use super::readers::Made;
 use super::state::snapshot::{Reader, Writer};
+use super::times::ResultTimes;
 use super::tactic::{Admit, Common, Tactic};
 use crate::background::lasting;
 use crate::columns::table::column;
@@ -103,6 +104,7 @@ fn merge_of(
     let common = Common {
         name: "merge",
         schema: stream.schema.clone(),
+        times: ResultTimes::of_rows(stream.on, stream.unit),
         query: Identity::of("merge")
             .columns("stream", &stream.schema)
             .line("on", format_args!("{:?}", options.on))

@@ -5,7 +5,7 @@
 
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::rows::Interval;
+use tidegate_operators::rows::{How, Interval};
 
 use super::kind::{Kind, Leaving, Settled};
 use super::standing::with_standing;
@@ -18,6 +18,7 @@ use crate::stream::intake::Order;
 use crate::stream::join::{Asked, Sides, StreamOptions};
 use crate::stream::operator::Operator;
 use crate::stream::state::timed_rows::TimedRows;
+use crate::stream::times::ResultTimes;
 
 /// The aggregates of the partners of each left row, of rows of these schemas. A left row comes when
 /// no row can come that is its partner. Where an end of an interval is computed from columns,
@@ -92,6 +93,8 @@ pub fn partner_aggregates(
     let place = "a left row at the place of a row at its last matchable time";
     let columns = plan.schema.fields().len();
     let explanation = explain(plan.lines, keeping, place, threads, columns, options);
+    let interval = Some(&plan.interval);
+    let times = ResultTimes::of_pairs(interval, &plan.join, plan.times, plan.unit, How::Left);
     let keys = plan.join.keys;
     let kind = OfPartners {
         query: query.clone(),
@@ -103,6 +106,7 @@ pub fn partner_aggregates(
     let asked = Asked {
         identity: plan.identity,
         schema: plan.schema,
+        times,
         explanation,
         threads,
         widths: plan.widths,

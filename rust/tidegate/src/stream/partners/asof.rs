@@ -33,6 +33,7 @@ use crate::stream::intake::Order;
 use crate::stream::join::{Asked, Maker, Sides, StreamOptions, cuts};
 use crate::stream::operator::Operator;
 use crate::stream::state::timed_rows::TimedRows;
+use crate::stream::times::ResultTimes;
 
 /// The as-of join of rows of these schemas. A left row comes when no row can come that is its
 /// partner.
@@ -107,9 +108,12 @@ pub fn asof_join(
     let explanation = explain(query.describe(&plan), keeping, place, threads, columns, options);
     let identity = query.identity(&left, &right);
     let schema = plan.join.schema.clone();
+    let how = query.options.how;
+    let times = ResultTimes::of_nearest(&plan.asof, &plan.join, plan.times, plan.unit, how);
     let asked = Asked {
         identity,
         schema,
+        times,
         explanation,
         threads,
         widths: [None, None],

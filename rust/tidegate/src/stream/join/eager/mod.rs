@@ -37,6 +37,7 @@ use crate::stream::operator::{Figure, Operator, Step};
 use crate::stream::state::snapshot::{Reader, Writer};
 use crate::stream::state::store::Store;
 use crate::stream::tactic::{Admit, Common, Tactic};
+use crate::stream::times::ResultTimes;
 use crate::{Error, Result};
 
 /// Bytes that are kept of a row beside what every join keeps: its time and key, its place in time
@@ -62,12 +63,14 @@ pub(super) fn operator<F: Finder>(
     row_bytes: usize,
     options: &StreamOptions,
 ) -> Result<Operator> {
-    let Query { identity, options: asked, times, unit, plan, explanation, widths } = query;
+    let Query { identity, options: asked, times, unit, plan, explanation, widths, within: _ } = query;
+    let of_pairs = ResultTimes::of_pairs(Some(interval), &plan, times, unit, asked.how);
     let [left, right] = &sides;
     let common = Sides { left, right, times, unit }.common(
         Asked {
             identity,
             schema: plan.schema.clone(),
+            times: of_pairs,
             explanation,
             threads: asked.threads,
             widths,

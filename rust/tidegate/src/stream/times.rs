@@ -1,0 +1,251 @@
+//! The times of an operator's results, by which another operator takes them.
+//!
+//! ```text
+//! watermark 100 of a join with upper = 10    a right row of 100 or more may still come
+//!   later of the two times    100 or more    lag 0
+//!   time of the left row       90 or more    lag 10
+//! ```
+//!
+//! Every result has a place: the time of its later row, the last time at which a row could have
+//! matched, or the end of its window. Results to come have a place at the watermark or above, and come
+//! in the order of their places unless any order was asked for. A lag is how far a time may be below
+//! the place. So it bounds how far times are out of order, and which ones can still come.
+
+use arrow_schema::{Field, Schema};
+use tidegate_operators::asof::{AsOf, Strategy};
+use tidegate_operators::rows::{How, Interval, Retention};
+
+use crate::columns::time::Unit;
+use crate::query::aggregate::plan::Span;
+
+use crate::query::options::JoinPlan;
+use crate::query::output::OutputColumn;
+use crate::{Error, Result};
+
+/// The time of a result that another operator takes as the time of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResultTime {
+    /// Of the left row, or the start of a window.
+    Left,
+    /// Of the right row, or the end of a window.
+    Right,
+    /// The later of both.
+    Later,
+    /// The earlier of both.
+    Earlier,
+}
+
+/// The times of an operator's results.
+#[derive(Clone, Copy, Debug)]
+pub struct ResultTimes {
+    /// The unit of the watermark and of the lags.
+    unit: Unit,
+    /// The result's columns of the two times, where it has them.
+    columns: [Option<usize>; 2],
+    /// How far each may be below the place of its result; any distance if none is said.
+    lags: [Option<i64>; 2],
+    /// Whether a result may have one of both alone.
+    is_alone: bool,
+    /// Whether results come in the order of their places.
+    in_order: bool,
+}
+
+impl ResultTimes {
+    /// Of rows as they are, with their time in this column.
+    pub(super) fn of_rows(column: usize, unit: Unit) -> Self {
+        let (columns, lags) = ([Some(column), None], [Some(0), None]);
+        ResultTimes { unit, columns, lags, is_alone: true, in_order: true }
+    }
+
+    /// Of windows.
+    pub(super) fn of_windows(span: &Span, unit: Unit) -> Self {
+        let start = match span {
+            Span::Windows(windows) => Some(windows.lengths().0),
+            Span::Sessions(_) => None,
+        };
+        let (columns, lags) = ([Some(0), Some(1)], [start, Some(0)]);
+        ResultTimes { unit, columns, lags, is_alone: false, in_order: true }
+    }
+
+    /// Of pairs whose times match in this interval.
+    pub(super) fn of_pairs(
+        interval: Option<&Interval>,
+        plan: &JoinPlan,
+        (left, right): (usize, usize),
+        unit: Unit,
+        how: How,
+    ) -> Self {
+        let distance = |end: Option<i64>| end.map(|end| end.max(0));
+        let lags = interval.map_or([None; 2], |interval| {
+            let before = interval.lower.map(i64::saturating_neg);
+            [distance(interval.upper), distance(before)]
+        });
+        let place = |wanted: OutputColumn| plan.columns.iter().position(|&one| one == wanted);
+        let columns = [place(OutputColumn::Left(left)), place(OutputColumn::Right(right))];
+        ResultTimes { unit, columns, lags, is_alone: how != How::Inner, in_order: true }
+    }
+
+    /// Of left rows with the right row that is nearest.
+    pub(super) fn of_nearest(
+        asof: &AsOf,
+        plan: &JoinPlan,
+        times: (usize, usize),
+        unit: Unit,
+        how: How,
+    ) -> Self {
+        let most = asof.tolerance;
+        let lags = match asof.strategy {
+            Strategy::Backward => [Some(0), most],
+            Strategy::Forward => [most, Some(0)],
+            Strategy::Nearest => [most, most.map(|most| most.saturating_mul(2))],
+        };
+        ResultTimes { lags, ..Self::of_pairs(None, plan, times, unit, how) }
+    }
+
+    /// The same times of results that come in any order.
+    pub(super) fn unordered(self, ordered: bool) -> Self {
+        ResultTimes { in_order: ordered, ..self }
+    }
+
+    /// The time that is this column of the results.
+    fn named(&self, column: usize) -> Option<ResultTime> {
+        let [left, right] = self.columns;
+        let is = |one: Option<usize>| one == Some(column);
+        is(left).then_some(ResultTime::Left).or(is(right).then_some(ResultTime::Right))
+    }
+
+    /// How far a time may be below the place of its result; none if there is no bound.
+    fn lag(&self, of: ResultTime) -> Option<i64> {
+        let [left, right] = self.lags;
+        let lag = match of {
+            ResultTime::Left => left,
+            ResultTime::Right => right,
+            ResultTime::Later if !self.is_alone => Some(0),
+            ResultTime::Later | ResultTime::Earlier => Some(left?.max(right?)),
+        };
+        lag.filter(|&lag| lag < i64::MAX)
+    }
+}
+
+/// The interval of pairs within windows of time; none of windows that count rows.
+pub(super) fn within(retention: Retention) -> Option<Interval> {
+    match retention {
+        Retention::Time { left, right } => Some(Interval::of_windows(left, right)),
+        Retention::Rows { .. } => None,
+    }
+}
+
+/// How a source follows the operator whose results are pushed into it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lead {
+    /// Of the operator's watermark and of the lag.
+    unit: Unit,
+    lag: i64,
+}
+
+impl Lead {
+    /// The promise of an operator whose results to come have no place below `place`, in another unit.
+    pub(super) fn promise(self, place: i64, unit: Unit) -> Option<i64> {
+        floor(place.saturating_sub(self.lag), self.unit, unit)
+    }
+}
+
+/// What a source becomes that takes the results of an operator.
+#[derive(Clone, Debug)]
+pub(super) struct Led {
+    pub(super) lead: Lead,
+    /// How far its rows are out of order, in its own unit; none if there is no bound.
+    pub(super) lateness: Option<i64>,
+    /// The columns of the results of which its time is made; none if its time is one of them.
+    pub(super) columns: Vec<String>,
+}
+
+/// How a source with this time column, whose times are compared in `unit`, takes the results of an
+/// operator. `of` asks for a time that is made of both times.
+pub(super) fn led(
+    times: &ResultTimes,
+    schema: &Schema,
+    (on, unit): (&Field, Unit),
+    of: Option<ResultTime>,
+) -> Result<Led> {
+    let on = on.name();
+    let at = schema.fields().iter().position(|field| field.name() == on);
+    let name = |at: usize| schema.field(at).name().clone();
+    let own: Vec<String> = times.columns.iter().flatten().map(|&at| name(at)).collect();
+    let of = match (of, at) {
+        (None, Some(at)) => times.named(at).ok_or_else(|| {
+            Error::schema(format!(
+                "the source's time column `{on}` is none of the times of the results, ({}); take one \
+                 of these as `on` of the operator that is fed",
+                own.join(", ")
+            ))
+        })?,
+        (None, None) => {
+            return Err(Error::schema(format!(
+                "the results have no column `{on}`, the source's time column; write (operator, \
+                 \"later\") for the later of the two times of a pair"
+            )));
+        }
+        (Some(_), Some(_)) => {
+            return Err(Error::schema(format!(
+                "the results have a column `{on}` already; take another name as `on` of the operator \
+                 that is fed, for the time that is added"
+            )));
+        }
+        (Some(of), None) if own.len() == 2 => of,
+        (Some(_), None) => {
+            return Err(Error::schema(format!(
+                "the results have not both times, only ({}); leave `columns` out, or list both times",
+                own.join(", ")
+            )));
+        }
+    };
+    let lag = times.lag(of).ok_or_else(|| {
+        Error::argument(format!(
+            "`{on}`: such a time may be any distance below the times of other results, so no row would \
+             be final before the end; bound the interval or the window, or write (operator, \
+             \"later\")"
+        ))
+    })?;
+    let in_unit = ceil(lag, times.unit, unit).ok_or_else(|| {
+        Error::schema(format!(
+            "`{on}`: the results have times in {}, the source in {}; give the source a time column of \
+             the type of theirs",
+            times.unit.name(),
+            unit.name()
+        ))
+    })?;
+    let columns = if at.is_some() { Vec::new() } else { own };
+    let lead = Lead { unit: times.unit, lag };
+    Ok(Led { lead, lateness: times.in_order.then_some(in_unit), columns })
+}
+
+/// A watermark in another unit, the next step below; `None` if the two cannot be compared.
+fn floor(ts: i64, from: Unit, to: Unit) -> Option<i64> {
+    convert(ts, from, to, i128::div_euclid)
+}
+
+/// A distance in another unit, the next step above; `None` if the two cannot be compared.
+fn ceil(distance: i64, from: Unit, to: Unit) -> Option<i64> {
+    convert(distance, from, to, |a, b| -(-a).div_euclid(b))
+}
+
+fn convert(
+    steps: i64,
+    from: Unit,
+    to: Unit,
+    divided: impl Fn(i128, i128) -> i128,
+) -> Option<i64> {
+    let of = |unit: Unit| match unit {
+        Unit::Integer => None,
+        Unit::Nanoseconds(step) => Some(i128::from(step)),
+    };
+    match (of(from), of(to)) {
+        (None, None) => Some(steps),
+        (Some(from), Some(to)) => {
+            let steps = divided(i128::from(steps) * from, to);
+            Some(steps.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+        }
+        _ => None,
+    }
+}
