@@ -394,8 +394,6 @@ impl Operator {
         memory::ready()?;
         self.common.intake.carry_idle();
         self.common.charges_results = !self.readers.is_empty();
-        // Rows that come meanwhile may raise it, and are none of this step's.
-        let watermark = self.common.intake.watermark();
         let (tactic, common) = (&mut self.tactic, &mut self.common);
         let done = match Error::catch_unwound(|| tactic.step(common)) {
             Ok(Err(error)) if !self.tactic.survives(&error) => {
@@ -405,7 +403,8 @@ impl Operator {
             Err(error) => Err(self.failed.insert(error.of_operator()).clone()),
         };
         if matches!(done, Ok(Step::NotYet)) && !self.tactic.holds_back() {
-            self.settled = self.settled.max(watermark.filter(|&watermark| watermark > i64::MIN));
+            let promise = self.tactic.promise(&self.common);
+            self.settled = self.settled.max(promise.filter(|&promise| promise > i64::MIN));
         }
         done
     }

@@ -46,6 +46,12 @@ pub(super) trait Tactic: Debug + Send {
     /// The figures beside the ones that all operators tell, with names.
     fn figures(&self) -> Vec<(&'static str, Figure)>;
 
+    /// No row that the last step has not seen is below it, if that step found nothing to do.
+    fn promise(&self, common: &Common) -> Option<i64> {
+        // As of the last reading of the gate.
+        common.intake.watermark()
+    }
+
     /// Whether results are held back whose places are below the watermark.
     fn holds_back(&self) -> bool {
         false

@@ -230,12 +230,7 @@ fn ceil(distance: i64, from: Unit, to: Unit) -> Option<i64> {
     convert(distance, from, to, |a, b| -(-a).div_euclid(b))
 }
 
-fn convert(
-    steps: i64,
-    from: Unit,
-    to: Unit,
-    divided: impl Fn(i128, i128) -> i128,
-) -> Option<i64> {
+fn convert(steps: i64, from: Unit, to: Unit, divided: impl Fn(i128, i128) -> i128) -> Option<i64> {
     let of = |unit: Unit| match unit {
         Unit::Integer => None,
         Unit::Nanoseconds(step) => Some(i128::from(step)),

@@ -593,7 +593,8 @@ impl Stream {
         if !ts.is_sorted() || rows_late > rows_in || rows as u64 > rows_in - rows_late {
             return Err(damaged("rows of a source are out of order, or more than have come"));
         }
-        if ts.last().is_some_and(|last| Reorder::<Push>::promise(self.lateness, *last) > watermark) {
+        if ts.last().is_some_and(|last| Reorder::<Push>::promise(self.lateness, *last) > watermark)
+        {
             return Err(damaged("a source has promised less than its rows do"));
         }
         let bytes = batch_bytes(&batch) + rows * row_bytes;

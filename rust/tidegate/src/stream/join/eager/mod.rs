@@ -63,7 +63,8 @@ pub(super) fn operator<F: Finder>(
     row_bytes: usize,
     options: &StreamOptions,
 ) -> Result<Operator> {
-    let Query { identity, options: asked, times, unit, plan, explanation, widths, within: _ } = query;
+    let Query { identity, options: asked, times, unit, plan, explanation, widths, within: _ } =
+        query;
     let of_pairs = ResultTimes::of_pairs(Some(interval), &plan, times, unit, asked.how);
     let [left, right] = &sides;
     let common = Sides { left, right, times, unit }.common(
@@ -220,6 +221,10 @@ impl<F: Finder> Tactic for EagerTactic<F> {
         ];
         figures.extend(self.finder.figures());
         figures
+    }
+
+    fn promise(&self, _: &Common) -> Option<i64> {
+        self.promised.iter().flatten().min().copied()
     }
 
     fn is_working(&self) -> bool {
