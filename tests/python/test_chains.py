@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate as tg
-from tidegate import _chain
+from tidegate import _chain, _logger
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -397,15 +397,18 @@ def test_the_sink_of_a_chain_is_a_file(kind: str, tmp_path: Path):
     assert in_line(read) == in_line(net.expected(tables))
 
 
-def test_a_memory_limit_holds_back_through_the_chain():
-    """The last operator has little room, and a slow sink."""
+def test_a_memory_limit_holds_back_through_the_chain(caplog: pytest.LogCaptureFixture):
+    """The last operator has little room, and a sink that takes nothing for a while."""
+    goes_on = threading.Event()
+    _logger._TOLD.clear()
     pairs = tg.IntervalJoin(TRADES, QUOTES, on="ts", lower=0, upper=0, memory_limit=60_000)
-    lines = tg.Merge(pairs.schema, memory_limit=200_000)
+    lines = tg.Merge(pairs.schema, memory_limit=100_000)
     chain = tg.Chain(lines, {lines.sources[0]: pairs})
     found: list[pa.RecordBatch] = []
     most: list[int] = []
 
     def take(batch: pa.RecordBatch) -> None:
+        goes_on.wait(60)
         most.append(lines.stats()["memory"])
         found.append(batch)
 
@@ -419,11 +422,15 @@ def test_a_memory_limit_holds_back_through_the_chain():
     with chain.running(take) as running:
         for feeder in feeders:
             feeder.start()
+        # The merge has had no room for a batch of the join.
+        while not any(text.startswith("source 0: ") for text in caplog.messages):
+            assert running.error is None
+            feeders[0].join(0.001)
+        goes_on.set()
         for feeder in feeders:
             feeder.join()
-        running.wait()
     assert sum(batch.num_rows for batch in found) == 20_000
-    assert max(most) <= 200_000
+    assert max(most) <= 100_000
 
 
 class Full(Exception):  # noqa: N818 - of these tests
