@@ -2,8 +2,8 @@
 
     python tests/python/golden.py
 
-writes those of the present version into `tests/data/golden`, each into the folder of the version that
-the snapshot names. Files that are there stay as they are: they are of former versions.
+writes those of the present version into `tests/data/golden`, each into the folder of the version
+that the snapshot names. Files that are there stay as they are: they are of former versions.
 """
 
 import zlib
