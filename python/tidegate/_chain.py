@@ -167,8 +167,8 @@ class Chain:
             [2, 1]
 
         Args:
-            sink: A function of a record batch; a `queue.Queue`, which gets None at the end; a writer
-                with `write_batch`, such as `pyarrow.parquet.ParquetWriter`, which is not closed; or
+            sink: A function of a record batch; a `queue.Queue`, which gets None at the end; a
+                writer with `write_batch`, such as `pyarrow.parquet.ParquetWriter`, which is not closed; or
                 a source of another operator, which is closed at the end.
 
         Returns:
