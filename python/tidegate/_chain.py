@@ -168,8 +168,8 @@ class Chain:
 
         Args:
             sink: A function of a record batch; a `queue.Queue`, which gets None at the end; a
-                writer with `write_batch`, such as `pyarrow.parquet.ParquetWriter`, which is not closed; or
-                a source of another operator, which is closed at the end.
+                writer with `write_batch`, such as `pyarrow.parquet.ParquetWriter`, which is not
+                closed; or a source of another operator, which is closed at the end.
 
         Returns:
             The chain in work, as a context manager.
