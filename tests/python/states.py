@@ -114,10 +114,11 @@ class Kind:
 
     def rest(self, operator: Operator) -> Iterator[pa.RecordBatch]:
         """What comes out when the rest has been pushed, late rows last."""
-        for number, times in enumerate(self.after):
-            if number not in self.closed:
-                operator.sources[number].push(table(self.schemas[number], times))
-            operator.sources[number].close()
+        # An operator that has just begun has no added sources.
+        for source, times in zip(operator.sources, self.after, strict=False):
+            if source.number not in self.closed:
+                source.push(table(self.schemas[source.number], times))
+            source.close()
         yield from operator
         yield from operator.late().to_batches()
 
