@@ -6,12 +6,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypedDict, cast, get_args
 
 import pyarrow as pa
+from tqdm import tqdm
 
 import tidegate
-from tidegate import _tidegate
 from tidegate.agg import Aggregate, Function, Interpolation, quantile
 from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output
-from tidegate.io.files import batch_writer
 
 # The command line has every function but `udf`, which needs Python code.
 NAMES = [name for name in get_args(Function) if name != "udf"]
@@ -106,11 +105,11 @@ def _quantile(text: str, inside: str, where: str | None) -> Aggregate:
 def plan(job: Job) -> str:
     """Tell how the rows would be aggregated; of files that say so, only the types are read."""
     tables = [stream.open(streamed=job.limits.streamed) for stream in job.streams]
-    within: dict[str, Any] = asdict(job.limits)
-    return _tidegate.plan_aggregate(tables, **job.arguments, **within).explanation
+    given: dict[str, Any] = {**job.arguments, **asdict(job.limits)}
+    return tidegate.explain(tidegate.aggregate_batches, tables, **given)
 
 
-def run(job: Job, output: Output) -> Counts:
+def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
     """Aggregate files into another."""
     start = time.perf_counter()
     output.check(job.streams)
@@ -118,12 +117,20 @@ def run(job: Job, output: Output) -> Counts:
         pa.set_cpu_count(job.arguments["threads"])
     tables = [stream.open(streamed=job.limits.streamed) for stream in job.streams]
     within: dict[str, Any] = asdict(job.limits)
-    with tidegate.aggregate_batches(tables, **job.arguments, **within) as batches:
-        out = 0
-        with batch_writer(output.name, output.layout, batches.schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-                out += batch.num_rows
+    out = 0
+    with (
+        tqdm(desc="aggregate", unit=" rows", unit_scale=True, disable=not show_progress) as bar,
+        tidegate.aggregate_batches(tables, **job.arguments, **within) as batches,
+        output.writer(batches.schema) as writer,
+    ):
+        known = [count for table in tables if (count := table.row_count()) is not None]
+        total = sum(known) if len(known) == len(tables) else None
+        for batch in batches:
+            writer.write_batch(batch)
+            out += batch.num_rows
+            if total and (done := batches.stats().get("rows_in")) is not None:
+                bar.set_postfix_str(f"{done / total:.0%} of input rows", refresh=False)
+            bar.update(batch.num_rows)
         read = batches.stats().get("rows_in")
     rows = sum(table.rows_read for table in tables) if read is None else read
     return Counts(len(tables), rows, out, time.perf_counter() - start)

@@ -32,6 +32,7 @@ from tidegate.cli.options import (
     MemoryLimit,
     Out,
     OutFormat,
+    PartitionBy,
     Progress,
     Quiet,
     Right,
@@ -61,12 +62,16 @@ from tidegate.types import AsofHow, Closed, ClosedEnds, IntervalNames, Strategy,
 CHECKPOINT_S = 10.0
 
 NEEDS_FOLLOW = "needs --follow; add it, or leave this option out"
-FOLDER = "a folder is written as parquet, with --follow and --state only; give a file name"
+FOLDER = (
+    "a folder is written as parquet, with --follow and --state only; give a file name, or "
+    "--partition-by for a folder of files"
+)
+
+BINARY = {Format.PARQUET, Format.ARROW}
 
 app = typer.Typer(
     help=HELP,
     no_args_is_help=True,
-    add_completion=False,
     # Plain text: examples can be copied, and one error is one line.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -130,6 +135,7 @@ def join(  # noqa: PLR0913 - a parameter for each option
     left_format: LeftFormat = None,
     right_format: RightFormat = None,
     out_format: OutFormat = None,
+    partition_by: PartitionBy = None,
     csv_null: CsvNull = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
@@ -174,6 +180,8 @@ def join(  # noqa: PLR0913 - a parameter for each option
     if max_width is not None and not follow:
         _misused("--max-width", NEEDS_FOLLOW)
     keeping = _keeping(state, checkpoint)
+    if follow and partition_by:
+        _misused("--partition-by", "cannot be combined with --follow; write one file or folder")
     if follow:
         _follow(
             following.joined(job, within, None if max_width is None else _duration(max_width)),
@@ -190,6 +198,7 @@ def join(  # noqa: PLR0913 - a parameter for each option
         job,
         out,
         out_format,
+        partition_by=partition_by,
         force=force,
         explain=explain,
         progress=progress,
@@ -224,6 +233,7 @@ def asof(  # noqa: PLR0913 - a parameter for each option
     left_format: LeftFormat = None,
     right_format: RightFormat = None,
     out_format: OutFormat = None,
+    partition_by: PartitionBy = None,
     csv_null: CsvNull = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
@@ -257,6 +267,8 @@ def asof(  # noqa: PLR0913 - a parameter for each option
         ),
     )
     keeping = _keeping(state, checkpoint)
+    if follow and partition_by:
+        _misused("--partition-by", "cannot be combined with --follow; write one file or folder")
     if follow:
         _follow(
             following.joined_as_of(job, within),
@@ -273,6 +285,7 @@ def asof(  # noqa: PLR0913 - a parameter for each option
         job,
         out,
         out_format,
+        partition_by=partition_by,
         force=force,
         explain=explain,
         progress=progress,
@@ -310,6 +323,7 @@ def band(  # noqa: PLR0913 - a parameter for each option
     left_format: LeftFormat = None,
     right_format: RightFormat = None,
     out_format: OutFormat = None,
+    partition_by: PartitionBy = None,
     csv_null: CsvNull = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
@@ -339,6 +353,7 @@ def band(  # noqa: PLR0913 - a parameter for each option
         job,
         out,
         out_format,
+        partition_by=partition_by,
         force=force,
         explain=explain,
         progress=progress,
@@ -381,6 +396,7 @@ def overlap(  # noqa: PLR0913 - a parameter for each option
     left_format: LeftFormat = None,
     right_format: RightFormat = None,
     out_format: OutFormat = None,
+    partition_by: PartitionBy = None,
     csv_null: CsvNull = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
@@ -414,6 +430,7 @@ def overlap(  # noqa: PLR0913 - a parameter for each option
         job,
         out,
         out_format,
+        partition_by=partition_by,
         force=force,
         explain=explain,
         progress=progress,
@@ -427,6 +444,7 @@ def _join(  # noqa: PLR0913 - a parameter for each option
     out: str,
     out_format: Format | None,
     *,
+    partition_by: list[str] | None,
     force: bool,
     explain: bool,
     progress: bool | None,
@@ -439,10 +457,9 @@ def _join(  # noqa: PLR0913 - a parameter for each option
             plan = joining.plan(job)
         typer.echo(plan)
         return
-    layout = _out_layout(out, out_format)
+    output = _output(out, out_format, partition_by, force=force)
     shown = sys.stderr.isatty() if progress is None else progress
     with _failures_in_one_line(traceback=traceback):
-        output = Output(out, layout, force=force)
         counts = joining.run(job, output, show_progress=shown and not quiet)
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
@@ -552,6 +569,7 @@ def merge(  # noqa: PLR0913 - a parameter for each option
         typer.Option(help="Format of all FILEs.", show_default="by their endings"),
     ] = None,
     out_format: OutFormat = None,
+    partition_by: PartitionBy = None,
     csv_null: CsvNull = None,
     threads: Threads = None,
     progress: Progress = None,
@@ -567,12 +585,10 @@ def merge(  # noqa: PLR0913 - a parameter for each option
         lateness=None if lateness is None else _bound(lateness),
         threads=threads,
     )
-    layout = _out_layout(out, out_format)
+    output = _output(out, out_format, partition_by, force=force)
     shown = sys.stderr.isatty() if progress is None else progress
     with _failures_in_one_line(traceback=traceback):
-        counts = merging.run(
-            job, Output(out, layout, force=force), show_progress=shown and not quiet
-        )
+        counts = merging.run(job, output, show_progress=shown and not quiet)
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
 
@@ -624,6 +640,7 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
         Format | None, typer.Option(help="Format of STREAMS.", show_default="by their endings")
     ] = None,
     out_format: OutFormat = None,
+    partition_by: PartitionBy = None,
     csv_null: CsvNull = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
@@ -635,7 +652,8 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the plan; aggregate and write nothing.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
+    progress: Progress = None,
+    quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
     """Parse the options into a job and run it."""
@@ -661,6 +679,8 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
         ),
     )
     keeping = _keeping(state, checkpoint)
+    if follow and partition_by:
+        _misused("--partition-by", "cannot be combined with --follow; write one file or folder")
     if follow:
         _follow(
             following.aggregated(job, within),
@@ -678,9 +698,10 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
             plan = aggregating.plan(job)
         typer.echo(plan)
         return
-    output = Output(out, _out_layout(out, out_format), force=force)
+    output = _output(out, out_format, partition_by, force=force)
+    shown = sys.stderr.isatty() if progress is None else progress
     with _failures_in_one_line(traceback=traceback):
-        counts = aggregating.run(job, output)
+        counts = aggregating.run(job, output, show_progress=shown and not quiet)
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
 
@@ -706,8 +727,22 @@ def _in_format(name: str, given: Format | None, option: str) -> Format | None:
 def _format(name: str, given: Format | None, option: str) -> Format:
     layout = given or format_of(name)
     if layout is None:
-        _misused(option, f"the ending of {name} names no format; give parquet, csv or arrow")
+        _misused(option, f"the ending of {name} names no format; give parquet, csv, arrow or jsonl")
     return layout
+
+
+def _output(
+    out: str, given: Format | None, partition_by: list[str] | None, *, force: bool
+) -> Output:
+    """The table that is written, whole, at the end of a command."""
+    if not partition_by:
+        return Output(out, _out_layout(out, given), force=force)
+    if out == STANDARD_STREAM:
+        _misused("--partition-by", "needs a folder; give its name, as in -o pairs/")
+    layout = given or Format.PARQUET
+    if layout is Format.JSON:
+        _misused("--partition-by", "writes parquet, csv or arrow; give --format parquet")
+    return Output(out, layout, force=force, partition_by=tuple(partition_by))
 
 
 def _out_layout(
@@ -724,7 +759,9 @@ def _out_layout(
             "--follow writes csv or arrow, because nobody can read a parquet file before its end; "
             "with --state it also writes parquet files to a folder, as in -o DIR/",
         )
-    if out == STANDARD_STREAM and layout is not Format.CSV and sys.stdout.isatty():
+    if follow and layout is Format.JSON:
+        _misused("--format", "--follow writes csv or arrow; give one of these")
+    if out == STANDARD_STREAM and layout in BINARY and sys.stdout.isatty():
         _misused("OUT", f"{layout} cannot be shown on a terminal; give a file, or --format csv")
     return layout
 

@@ -14,7 +14,7 @@ from tidegate.cli import saved as states
 from tidegate.cli.feeding import Feeder
 from tidegate.cli.saved import Saved
 from tidegate.cli.tables import Input, Output
-from tidegate.io.files import STANDARD_STREAM, Format, naming, writes_in_place
+from tidegate.io.files import STANDARD_STREAM, Format, is_compressed, naming, writes_in_place
 from tidegate.io.followers import Place
 from tidegate.io.live import Live, Target, live_output
 from tidegate.io.locks import held
@@ -165,7 +165,7 @@ def _check_lasting(inputs: Sequence[Input], output: Output) -> None:
             raise TidegateError(message)
     if output.layout is Format.PARQUET:
         return
-    if output.name.lower().endswith(".gz"):
+    if is_compressed(output.name):
         message = f"{output.name}: --state writes CSV uncompressed; give another -o"
         raise TidegateError(message)
     if writes_in_place(output.name):

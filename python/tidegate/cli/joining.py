@@ -1,6 +1,7 @@
 """The work of the commands that join two files: read, join, write, count."""
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeAlias, TypedDict, TypeVar
 
@@ -11,7 +12,6 @@ import tidegate
 from tidegate import _tidegate
 from tidegate.agg import Aggregate
 from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output
-from tidegate.io.files import batch_writer
 from tidegate.io.given import OpenTable
 from tidegate.types import (
     AsofHow,
@@ -113,8 +113,9 @@ class Counts:
 
 def plan(job: AnyJob) -> str:
     """Tell how the join would be done; of files that say so, only the columns' types are read."""
-    left, right = (side.open(streamed=job.limits.streamed).schema for side in (job.left, job.right))
-    return plan_of(left, right, job.arguments, job.limits).explanation
+    left, right = (side.open(streamed=job.limits.streamed) for side in (job.left, job.right))
+    given: dict[str, Any] = {**job.arguments, **asdict(job.limits)}
+    return tidegate.explain(_function(job.arguments), left, right, **given)
 
 
 def plan_of(
@@ -135,14 +136,18 @@ def _start(
     left: OpenTable, right: OpenTable, arguments: AnyArguments, limits: Limits
 ) -> tidegate.BatchReader:
     """Read the columns that the join needs, and begin to join."""
-    within: dict[str, Any] = asdict(limits)
+    return _function(arguments)(left, right, **arguments, **asdict(limits))
+
+
+def _function(arguments: AnyArguments) -> Callable[..., tidegate.BatchReader]:
+    """The function whose arguments they are."""
     if "strategy" in arguments:
-        return tidegate.asof_join_batches(left, right, **arguments, **within)
+        return tidegate.asof_join_batches
     if "within" in arguments:
-        return tidegate.band_join_batches(left, right, **arguments, **within)
+        return tidegate.band_join_batches
     if "min_overlap" in arguments:
-        return tidegate.overlap_join_batches(left, right, **arguments, **within)
-    return tidegate.interval_join_batches(left, right, **arguments, **within)
+        return tidegate.overlap_join_batches
+    return tidegate.interval_join_batches
 
 
 def run(job: AnyJob, output: Output, *, show_progress: bool) -> Counts:
@@ -156,7 +161,7 @@ def run(job: AnyJob, output: Output, *, show_progress: bool) -> Counts:
     with (
         tqdm(desc="join", unit=" rows", unit_scale=True, disable=not show_progress) as bar,
         _start(left, right, job.arguments, job.limits) as batches,
-        batch_writer(output.name, output.layout, batches.schema) as writer,
+        output.writer(batches.schema) as writer,
     ):
         for batch in batches:
             writer.write_batch(batch)
@@ -167,4 +172,7 @@ def run(job: AnyJob, output: Output, *, show_progress: bool) -> Counts:
                 bar.set_postfix_str(f"{done / stats['left_rows']:.0%} of left rows", refresh=False)
             bar.update(batch.num_rows)
         stats = batches.stats()
-    return Counts(stats["left_rows"], stats["right_rows"], rows, time.perf_counter() - start)
+    # Row groups that no row of the result is made of have not been read.
+    of_left = left.row_count() or stats["left_rows"]
+    of_right = right.row_count() or stats["right_rows"]
+    return Counts(of_left, of_right, rows, time.perf_counter() - start)

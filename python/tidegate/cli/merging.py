@@ -13,7 +13,6 @@ from tqdm import tqdm
 
 import tidegate
 from tidegate.cli.tables import Input, Output
-from tidegate.io.files import batch_writer
 from tidegate.io.given import OpenTable
 
 
@@ -67,7 +66,7 @@ def _merge(job: Job, streams: Sequence[OpenTable], output: Output, *, show_progr
         tidegate.merge_batches(
             readers, on=job.on, lateness=job.lateness, threads=job.threads
         ) as batches,
-        batch_writer(output.name, output.layout, batches.schema) as writer,
+        output.writer(batches.schema) as writer,
         tqdm(desc="merge", unit=" rows", unit_scale=True, disable=not show_progress) as bar,
     ):
         known = [count for stream in streams if (count := stream.row_count()) is not None]

@@ -67,6 +67,14 @@ CsvNull: TypeAlias = Annotated[
 Threads: TypeAlias = Annotated[
     int | None, typer.Option(min=1, help="Threads to use.", show_default="all")
 ]
+PartitionBy: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Write OUT as a folder, with a folder for each value of COLUMN; repeatable.",
+        show_default=False,
+    ),
+]
 MaxRows: TypeAlias = Annotated[
     int | None,
     typer.Option(min=0, help="Fail if the result has more rows.", show_default="no limit"),

@@ -3,14 +3,24 @@
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pyarrow as pa
 
 import tidegate
 from tidegate.io.addresses import local_files
 from tidegate.io.events import Reading
-from tidegate.io.files import STANDARD_STREAM, Format, writes_in_place
+from tidegate.io.files import (
+    STANDARD_STREAM,
+    BatchWriter,
+    Format,
+    batch_writer,
+    writes_in_place,
+)
 from tidegate.io.given import OpenTable, open_files, open_table
+from tidegate.io.partitioned import partitioned_writer
 
 
 @dataclass(frozen=True)
@@ -71,13 +81,39 @@ class Output:
     name: str
     layout: Format
     force: bool
+    partition_by: tuple[str, ...] = ()
+    """The columns by whose values rows are put into folders; a single file without."""
+
+    def writer(self, schema: pa.Schema) -> AbstractContextManager[BatchWriter]:
+        """Open the table."""
+        if self.partition_by:
+            return partitioned_writer(self.name, self.layout, schema, self.partition_by)
+        return batch_writer(self.name, self.layout, schema)
 
     def check(self, inputs: Sequence[Input]) -> None:
         """Raise before the work begins if the result could not be put in its place."""
         self.check_place(inputs)
-        if not self.force and not writes_in_place(self.name) and Path(self.name).exists():
+        path = Path(self.name)
+        if self.partition_by and path.exists():
+            self._check_folder(path, inputs)
+        if not self.force and not self._writes_in_place() and path.exists():
             message = f"{self.name} exists; give --force to replace it, or another -o"
             raise tidegate.TidegateError(message)
+
+    def _writes_in_place(self) -> bool:
+        return not self.partition_by and writes_in_place(self.name)
+
+    def _check_folder(self, path: Path, inputs: Sequence[Input]) -> None:
+        """Raise if a folder is there that holds anything but a partitioned table."""
+        first = f"{self.partition_by[0]}="
+        if not path.is_dir() or any(not one.name.startswith(first) for one in path.iterdir()):
+            message = f"{self.name}: holds more than folders such as {first}..., which alone "
+            message += "--force replaces; give another -o"
+            raise tidegate.TidegateError(message)
+        for name in (name for given in inputs for name in given.local_files()):
+            if path.resolve() in Path(name).resolve().parents:
+                message = f"{self.name}: is the folder of {name}, which is read; give another -o"
+                raise tidegate.TidegateError(message)
 
     def check_place(self, inputs: Sequence[Input]) -> None:
         """Raise if the result would go where an input is, or into no folder."""
@@ -92,7 +128,7 @@ class Output:
                 )
                 raise tidegate.TidegateError(message)
         path = Path(self.name)
-        if not writes_in_place(self.name) and not path.resolve().parent.is_dir():
+        if not self._writes_in_place() and not path.resolve().parent.is_dir():
             message = f"{self.name}: the folder {path.parent} does not exist"
             raise tidegate.TidegateError(message)
 

@@ -35,8 +35,8 @@ written in pieces, so it may be larger than memory. It gets its name when it is 
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input; OUT is a file, or -. The ending gives the format:
-.parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard
-stream is an Arrow stream, unless an option says otherwise.
+.parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows (Arrow
+stream). A standard stream is an Arrow stream, unless an option says otherwise.
 
 With --follow the files, CSV or Arrow streams, are read while they grow. A pair is written as soon
 as neither side can bring a row before its later row. A file has an end only if it is an Arrow
@@ -128,8 +128,8 @@ it may be larger than memory. It gets its name when it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input; OUT is a file, or -. The ending gives the format:
-.parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard
-stream is an Arrow stream, unless an option says otherwise.
+.parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows (Arrow
+stream). A standard stream is an Arrow stream, unless an option says otherwise.
 
 With --follow the files, CSV or Arrow streams, are read while they grow. A row is written as soon as
 RIGHT can bring no row that is nearer: with backward, when its time is over; with forward, when that
@@ -174,8 +174,8 @@ written in pieces, so it may be larger than memory. It gets its name when it is 
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input; OUT is a file, or -. The ending gives the format:
-.parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard
-stream is an Arrow stream, unless an option says otherwise.
+.parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows (Arrow
+stream). A standard stream is an Arrow stream, unless an option says otherwise.
 
 A distance is a number, or for dates and timestamps a duration, as in 1h30m or 250ms. BELOW,ABOVE
 means left.x - below <= right.x <= left.x + above; none is no bound.
@@ -206,8 +206,8 @@ when it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input; OUT is a file, or -. The ending gives the format:
-.parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard
-stream is an Arrow stream, unless an option says otherwise.
+.parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows (Arrow
+stream). A standard stream is an Arrow stream, unless an option says otherwise.
 
 --on has the names of the start and the end column. If the two sides name them differently, or one
 side has a single time, it has both: ts,ts=start,end. DURATION is as in 1h30m or 250ms, or a whole
@@ -238,9 +238,9 @@ order of windows, then keys.
 
 STREAMS are one or more files, folders, quoted patterns such as 'trades/*.parquet', or URLs such as
 s3://bucket/trades/, with the same columns; their rows may be in any order. One of them or OUT may
-be - for the standard streams. The ending gives the format: .parquet .pq; .csv .csv.gz;
-.arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard stream is an Arrow stream,
-unless an option says otherwise.
+be - for the standard streams. The ending gives the format: .parquet .pq; .csv .csv.gz .csv.zst;
+.jsonl; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard stream is an Arrow
+stream, unless an option says otherwise.
 
 A duration is a number with a unit, as in 1h30m or 250ms; of integers, it is a whole number in the
 unit of the column.
@@ -299,10 +299,10 @@ complete.
 
 FILEs are files, and all files of a folder, of a quoted pattern such as 'logs/*.csv', or of a URL
 such as s3://bucket/logs/. One of them or OUT may be - for the standard streams. The ending gives
-the format: .parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream).
-A standard stream is an Arrow stream, unless an option says otherwise. The first megabyte of a CSV
-file decides the types of its columns. Pipes and standard input are read completely before the merge
-begins.
+the format: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows
+(Arrow stream). A standard stream is an Arrow stream, unless an option says otherwise. The first
+megabyte of a CSV or a JSON file decides the types of its columns. Pipes and standard input are read
+completely before the merge begins.
 
 \b
 Examples:

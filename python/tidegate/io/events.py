@@ -8,13 +8,17 @@ first values alone.
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+import pyarrow.json
 import pyarrow.parquet as pq
 
 from tidegate import SchemaError, TidegateError
@@ -49,7 +53,7 @@ FEW: dict[str, Any] = {
 PAGE_BYTES = 1 << 20
 
 ARROW_FILE = b"ARROW1"
-GZIP = b"\x1f\x8b"
+COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 @dataclass(frozen=True)
@@ -162,9 +166,10 @@ def _few_of_parquet(dataset: ds.Dataset, columns: list[str], rows: int) -> Itera
             for column in columns
             if column in values
         }
-        with fragment.open() as opened:
+        groups = [info.id for info in fragment.row_groups]
+        with _opened(fragment) as opened:
             file = pq.ParquetFile(opened, buffer_size=PAGE_BYTES, pre_buffer=False)
-            for batch in file.iter_batches(rows, columns=stored, use_threads=False):
+            for batch in file.iter_batches(rows, groups, columns=stored, use_threads=False):
                 arrays = [
                     pa.repeat(constants[column], batch.num_rows)
                     if column in constants
@@ -172,6 +177,13 @@ def _few_of_parquet(dataset: ds.Dataset, columns: list[str], rows: int) -> Itera
                     for column in columns
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _opened(fragment: ds.ParquetFileFragment) -> pa.NativeFile:
+    """Open a file. Pages of a mapped file would stay in the memory of the process."""
+    if isinstance(fragment.filesystem, pafs.LocalFileSystem):
+        return pafs.LocalFileSystem().open_input_file(fragment.path)
+    return fragment.open()
 
 
 def row_count(found: Sequence[Piece]) -> int | None:
@@ -288,10 +300,16 @@ def _of_content(name: str, layout: Format, content: pa.NativeFile, how: Reading)
             schema = fragment.physical_schema
             dataset = ds.FileSystemDataset([fragment], schema, of_format)
             return Piece([name], layout, schema, dataset)
-        if layout is Format.CSV and not how.streamed:
-            table = _csv_table(content, how)
+        if layout is not Format.ARROW and not how.streamed:
+            table = _json_table(content) if layout is Format.JSON else _csv_table(content, how)
             return Piece([name], layout, table.schema, ds.InMemoryDataset(table))
-        reader = _csv_reader(content, how) if layout is Format.CSV else pa.ipc.open_stream(content)
+        match layout:
+            case Format.CSV:
+                reader = _csv_reader(content, how)
+            case Format.JSON:
+                reader = _json_reader(content)
+            case _:
+                reader = pa.ipc.open_stream(content)
         return Piece([name], layout, reader.schema, iter(reader))
 
 
@@ -314,9 +332,42 @@ def _csv_reader(content: pa.NativeFile, how: Reading) -> pa.RecordBatchReader:
     )
 
 
+def _json_table(content: pa.NativeFile) -> pa.Table:
+    table = pyarrow.json.read_json(_decompressed(content))
+    return table.cast(_with_times(table))
+
+
+def _json_reader(content: pa.NativeFile) -> pa.RecordBatchReader:
+    """Read JSON lines by blocks: the first has the columns and their types."""
+    if not hasattr(pyarrow.json, "open_json"):
+        message = "this version of pyarrow reads JSON lines at once only; "
+        message += "install pyarrow 20 or later, or leave the memory limit out"
+        raise TidegateError(message)
+    options = pyarrow.json.ReadOptions(block_size=STREAM_CSV_BYTES)
+    reader = pyarrow.json.open_json(_decompressed(content), read_options=options)
+    first = reader.read_next_batch()
+    schema = _with_times(first)
+    rows = (batch.cast(schema) for batch in chain([first], reader))
+    return pa.RecordBatchReader.from_batches(schema, rows)
+
+
+def _with_times(rows: pa.Table | pa.RecordBatch) -> pa.Schema:
+    """The schema in which texts that are all times are times, as in CSV."""
+    schema = rows.schema
+    for place, field in enumerate(schema):
+        if pa.types.is_string(field.type) and rows.column(place).null_count < rows.num_rows:
+            for kind in (pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
+                with suppress(pa.ArrowInvalid):
+                    rows.column(place).cast(kind)
+                    schema = schema.set(place, field.with_type(kind))
+                    break
+    return schema
+
+
 def _decompressed(content: pa.NativeFile) -> pa.NativeFile:
-    if _starts(content, GZIP):
-        return pa.CompressedInputStream(content, "gzip")
+    for magic, codec in COMPRESSED.items():
+        if _starts(content, magic):
+            return pa.CompressedInputStream(content, codec)
     return content
 
 

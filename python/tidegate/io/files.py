@@ -1,4 +1,4 @@
-"""The formats of event tables in files, Parquet, CSV and Arrow IPC, and how files are written."""
+"""The formats of event tables in files: Parquet, CSV, Arrow IPC and JSON lines; their writers."""
 
 import gzip
 import io
@@ -7,11 +7,11 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from tidegate import TidegateError
+from tidegate.io.json_lines import JsonLines
 from tidegate.io.locks import try_lock
 
 STANDARD_STREAM = "-"
@@ -37,12 +38,20 @@ class Format(StrEnum):
     ARROW = "arrow"
     """Arrow IPC: the file layout in a file, the stream layout on standard output."""
 
+    JSON = "jsonl"
+    """A JSON object a line."""
+
 
 ENDINGS = {
     ".parquet": Format.PARQUET,
     ".pq": Format.PARQUET,
     ".csv": Format.CSV,
     ".csv.gz": Format.CSV,
+    ".csv.zst": Format.CSV,
+    ".jsonl": Format.JSON,
+    ".jsonl.gz": Format.JSON,
+    ".jsonl.zst": Format.JSON,
+    ".ndjson": Format.JSON,
     ".arrow": Format.ARROW,
     ".ipc": Format.ARROW,
     ".feather": Format.ARROW,
@@ -61,6 +70,16 @@ def format_of(name: str) -> Format | None:
         return Format.ARROW
     lowered = name.lower()
     return next((known for ending, known in ENDINGS.items() if lowered.endswith(ending)), None)
+
+
+def is_compressed(name: str) -> bool:
+    """Whether a file of text is compressed, by its name.
+
+    Example:
+        >>> is_compressed("trades.csv.zst"), is_compressed("trades.csv")
+        (True, False)
+    """
+    return name.lower().endswith((".gz", ".zst"))
 
 
 @contextmanager
@@ -158,7 +177,9 @@ def open_writer(file: IO[bytes], name: str, layout: Format, schema: pa.Schema) -
     if layout is Format.PARQUET:
         return _ParquetWriter(file, schema)
     if layout is Format.CSV:
-        return _CsvWriter(file, schema, compress=name.lower().endswith(".gz"))
+        return _TextWriter(file, name, schema, _csv_rows)
+    if layout is Format.JSON:
+        return _TextWriter(file, name, schema, JsonLines)
     streamed = name == STANDARD_STREAM or name.lower().endswith(".arrows")
     writer: BatchWriter = (
         pa.ipc.new_stream(file, schema) if streamed else pa.ipc.new_file(file, schema)
@@ -170,13 +191,13 @@ class _ParquetWriter:
     """Gathers batches into row groups of a good size."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
-        self._schema = _without_views(schema)
+        self._schema = without_views(schema)
         self._writer = pq.ParquetWriter(file, self._schema)
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        self._batches.append(_converted(batch, self._schema))
+        self._batches.append(converted(batch, self._schema))
         self._rows += batch.num_rows
         if self._rows >= ROW_GROUP_ROWS:
             self._write_row_group()
@@ -191,23 +212,55 @@ class _ParquetWriter:
         self._batches, self._rows = [], 0
 
 
-class _CsvWriter:
-    """Writes CSV, through gzip when asked to."""
+class _TextWriter:
+    """Writes rows as text, through gzip or zstd where the name of the file says so."""
 
-    def __init__(self, file: IO[bytes], schema: pa.Schema, *, compress: bool) -> None:
-        self._schema = _without_views(schema)
-        _check_csv_columns(self._schema)
-        # No name and no time in the header: equal rows make equal files.
-        self._gzip = gzip.GzipFile("", "wb", 6, file, mtime=0) if compress else None
-        self._writer = pyarrow.csv.CSVWriter(self._gzip or file, self._schema)
+    def __init__(
+        self,
+        file: IO[bytes],
+        name: str,
+        schema: pa.Schema,
+        rows: Callable[[Any, pa.Schema], BatchWriter],
+    ) -> None:
+        self._schema = without_views(schema)
+        self._compressed = _compressed(file, name)
+        self._writer = rows(self._compressed or file, self._schema)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(_converted(batch, self._schema))
+        self._writer.write_batch(converted(batch, self._schema))
 
     def close(self) -> None:
         self._writer.close()
-        if self._gzip is not None:
-            self._gzip.close()
+        if self._compressed is not None:
+            self._compressed.close()
+
+
+def _compressed(file: IO[bytes], name: str) -> gzip.GzipFile | pa.CompressedOutputStream | None:
+    if name.lower().endswith(".gz"):
+        # No name and no time in the header: equal rows make equal files.
+        return gzip.GzipFile("", "wb", 6, file, mtime=0)
+    if name.lower().endswith(".zst"):
+        return pa.CompressedOutputStream(pa.PythonFile(_LeftOpen(file), "w"), "zstd")
+    return None
+
+
+class _LeftOpen:
+    """A file that does not close with the stream that compresses into it."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.write = file.write
+        self.flush = file.flush
+
+    def close(self) -> None:
+        """Leave the file open."""
+
+
+def _csv_rows(file: Any, schema: pa.Schema) -> BatchWriter:  # noqa: ANN401 - pyarrow's or Python's
+    _check_csv_columns(schema)
+    writer: BatchWriter = pyarrow.csv.CSVWriter(file, schema)
+    return writer
 
 
 def _check_csv_columns(schema: pa.Schema) -> None:
@@ -223,7 +276,7 @@ def _check_csv_columns(schema: pa.Schema) -> None:
             raise TidegateError(message) from error
 
 
-def _without_views(schema: pa.Schema) -> pa.Schema:
+def without_views(schema: pa.Schema) -> pa.Schema:
     """Replace the layouts, such as Polars' strings, that not every writer of pyarrow knows."""
     for place, field in enumerate(schema):
         schema = schema.set(place, field.with_type(_without_view(field.type)))
@@ -240,7 +293,8 @@ def _without_view(given: pa.DataType) -> pa.DataType:
     return given
 
 
-def _converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same rows, in the types of a schema."""
     columns = [
         column if column.type == field.type else _cast(column, field.type)
         for column, field in zip(batch.columns, schema, strict=True)
@@ -307,6 +361,9 @@ def replaced_whole(path: Path, temporary_name: str | None = None) -> Iterator[IO
 # A file that was just created may not be locked yet.
 LEFTOVER_AGE_S = 60
 
+FOLDER_SUFFIX = ".d"
+"""Added to the name of a temporary file by a folder that goes with it."""
+
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of runs that were killed: nobody has locked them."""
@@ -315,6 +372,8 @@ def remove_leftovers(folder: Path) -> None:
             if time.time() - path.stat().st_mtime > LEFTOVER_AGE_S:
                 with path.open("rb+") as file:
                     if try_lock(file.fileno()):
+                        folder = path.with_name(path.name + FOLDER_SUFFIX)
+                        shutil.rmtree(folder, ignore_errors=True)
                         path.unlink()
 
 

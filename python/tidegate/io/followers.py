@@ -14,7 +14,14 @@ import pyarrow as pa
 import pyarrow.csv
 
 from tidegate import TidegateError
-from tidegate.io.files import CSV_PARSING, Format, csv_conversion, in_arrow_memory, reading
+from tidegate.io.files import (
+    CSV_PARSING,
+    Format,
+    csv_conversion,
+    in_arrow_memory,
+    is_compressed,
+    reading,
+)
 from tidegate.io.growing import Edges, GrowingFile, Mark
 from tidegate.io.lines import LineEnds, count_breaks, first_end, open_quote
 
@@ -75,7 +82,7 @@ def follow(
         StateError: The file is not the one that the place is of.
         Stopped: The reading was stopped.
     """
-    if layout is Format.PARQUET or name.lower().endswith(".gz"):
+    if layout in {Format.PARQUET, Format.JSON} or is_compressed(name):
         message = f"{name}: cannot be followed: expected CSV or an Arrow stream, uncompressed"
         raise TidegateError(message)
     with reading(name, layout):

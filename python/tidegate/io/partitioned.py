@@ -1,0 +1,178 @@
+"""A table as a folder of files, in a folder for each value of some columns.
+
+The folders are named as Hive does, `symbol=A/`, so that a reader of the whole folder gets the
+columns back.
+"""
+
+import os
+import secrets
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import Empty, Full, Queue
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from tidegate import SchemaError
+from tidegate.io.files import (
+    FOLDER_SUFFIX,
+    BatchWriter,
+    Format,
+    converted,
+    naming,
+    remove_leftovers,
+    sync_folder,
+    without_views,
+)
+from tidegate.io.locks import try_lock
+
+WRITTEN = {
+    Format.PARQUET: ("parquet", "parquet"),
+    Format.CSV: ("csv", "csv"),
+    Format.ARROW: ("feather", "arrow"),
+}
+"""What pyarrow calls a format, and the ending of its files."""
+
+# How often a wait looks for a signal or an error.
+PATIENCE_S = 0.05
+
+
+@contextmanager
+def partitioned_writer(
+    name: str, layout: Format, schema: pa.Schema, by: Sequence[str]
+) -> Iterator[BatchWriter]:
+    """Write a table to a folder that appears under its name when the block ends without an error.
+
+    A folder that is there already is replaced.
+
+    Args:
+        name: The folder.
+        layout: Of its files.
+        schema: Of all rows.
+        by: The columns by whose values the rows are put into folders.
+
+    Raises:
+        SchemaError: There is no such column, or no other one.
+        TidegateError: The folder cannot be written; the text names it.
+    """
+    _check(schema, by)
+    target = Path(name).resolve()
+    mark = target.with_name(f".tidegate-{secrets.token_hex(8)}.tmp")
+    folder = mark.with_name(mark.name + FOLDER_SUFFIX)
+    with naming(name, f"cannot be written as {layout}"):
+        remove_leftovers(target.parent)
+        with mark.open("xb") as locked:
+            # For others to know that the folder is no leftover.
+            try_lock(locked.fileno())
+            try:
+                writer = _Writer(folder, layout, without_views(schema), by)
+                try:
+                    yield writer
+                    writer.close()
+                finally:
+                    writer.stop()
+                _sync(folder)
+                _replace(folder, target, mark.with_name(f"{mark.name}{FOLDER_SUFFIX}.old"))
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+                mark.unlink(missing_ok=True)
+        sync_folder(target.parent)
+
+
+def _check(schema: pa.Schema, by: Sequence[str]) -> None:
+    for column in by:
+        if column not in schema.names:
+            message = f"--partition-by: the result has no column `{column}`; it has "
+            message += ", ".join(schema.names)
+            raise SchemaError(message)
+    if len(set(by)) == len(schema.names):
+        message = "--partition-by: no column would be left for the files; leave one of them out"
+        raise SchemaError(message)
+
+
+def _replace(folder: Path, target: Path, old: Path) -> None:
+    if target.exists():
+        target.rename(old)
+    folder.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    """Have all files on the disk, so that a full disk is an error here."""
+    folder.mkdir(exist_ok=True)
+    for path in [folder, *folder.rglob("*")]:
+        if path.is_dir():
+            sync_folder(path)
+        else:
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+
+
+class _Stopped(Exception):  # noqa: N818 - no error
+    """Nobody writes any more."""
+
+
+class _Writer:
+    """Hands batches to a thread on which pyarrow writes, such that signals are noticed here."""
+
+    def __init__(self, folder: Path, layout: Format, schema: pa.Schema, by: Sequence[str]) -> None:
+        self._schema = schema
+        self._batches: Queue[pa.RecordBatch | None] = Queue(2)
+        self._stopped = threading.Event()
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._work, args=(folder, layout, by))
+        self._thread.start()
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+        self._put(converted(batch, self._schema))
+
+    def close(self) -> None:
+        """Wait for all files."""
+        self._put(None)
+        while self._thread.is_alive():
+            self._thread.join(PATIENCE_S)
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """End the thread, whatever it has written."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _put(self, batch: pa.RecordBatch | None) -> None:
+        while True:
+            if self._failure is not None:
+                raise self._failure
+            with suppress(Full):
+                self._batches.put(batch, timeout=PATIENCE_S)
+                return
+
+    def _rows(self) -> Iterator[pa.RecordBatch]:
+        while not self._stopped.is_set():
+            with suppress(Empty):
+                batch = self._batches.get(timeout=PATIENCE_S)
+                if batch is None:
+                    return
+                yield batch
+        raise _Stopped
+
+    def _work(self, folder: Path, layout: Format, by: Sequence[str]) -> None:
+        kind, ending = WRITTEN[layout]
+        fields = pa.schema([self._schema.field(name) for name in by])
+        try:
+            ds.write_dataset(
+                self._rows(),
+                folder,
+                schema=self._schema,
+                format=kind,
+                partitioning=ds.partitioning(fields, flavor="hive"),
+                basename_template=f"part-{{i}}.{ending}",
+            )
+        except _Stopped:
+            pass
+        except Exception as error:  # noqa: BLE001 - it is raised by who writes
+            self._failure = error if not self._stopped.is_set() else None
