@@ -2,18 +2,19 @@
 
 from tidegate import _tidegate
 from tidegate._arguments import told
+from tidegate._files import of_files
 
 aggregate = told(_tidegate.aggregate)
-aggregate_batches = told(_tidegate.aggregate_batches)
-asof_join = told(_tidegate.asof_join)
-asof_join_batches = told(_tidegate.asof_join_batches)
-band_join = told(_tidegate.band_join)
-band_join_batches = told(_tidegate.band_join_batches)
-interval_join = told(_tidegate.interval_join)
-interval_join_batches = told(_tidegate.interval_join_batches)
+aggregate_batches = told(of_files(_tidegate.aggregate_batches))
+asof_join = told(of_files(_tidegate.asof_join))
+asof_join_batches = told(of_files(_tidegate.asof_join_batches))
+band_join = told(of_files(_tidegate.band_join))
+band_join_batches = told(of_files(_tidegate.band_join_batches))
+interval_join = told(of_files(_tidegate.interval_join))
+interval_join_batches = told(of_files(_tidegate.interval_join_batches))
 merge = told(_tidegate.merge)
 merge_batches = told(_tidegate.merge_batches)
-overlap_join = told(_tidegate.overlap_join)
-overlap_join_batches = told(_tidegate.overlap_join_batches)
-window_join = told(_tidegate.window_join)
-window_join_batches = told(_tidegate.window_join_batches)
+overlap_join = told(of_files(_tidegate.overlap_join))
+overlap_join_batches = told(of_files(_tidegate.overlap_join_batches))
+window_join = told(of_files(_tidegate.window_join))
+window_join_batches = told(of_files(_tidegate.window_join_batches))

@@ -230,10 +230,11 @@ def test_only_needed_columns_are_read() -> None:
 def test_explain_prints_a_plan_and_writes_nothing(folder: Path) -> None:
     result = run("join", "trades.parquet", "quotes.parquet", *JOIN, "--explain", "-o", "out.csv")
 
-    tables = read(folder / "trades.parquet"), read(folder / "quotes.parquet")
+    files = folder / "trades.parquet", folder / "quotes.parquet"
     plan = tidegate.explain(
-        tidegate.interval_join, *tables, on="ts", by="symbol", lower="-5s", upper="0s"
+        tidegate.interval_join_batches, *files, on="ts", by="symbol", lower="-5s", upper="0s"
     )
+    assert "read whole" in plan
     assert (result.exit_code, result.stdout.rstrip("\n")) == (0, plan.rstrip("\n"))
     assert leftovers(folder) == []
 

@@ -362,3 +362,33 @@ def test_a_table_of_all_rows_has_half_of_the_limit(monkeypatch):
     table = pa.table({"ts": np.zeros(2_000, np.int64), "x": np.arange(2_000)})
     with pytest.raises(tg.MemoryLimitError, match="half of memory_limit; raise memory_limit, or"):
         tg.interval_join(table, table, on="ts", lower=0, upper=0, memory_limit=2_000_000)
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.usefixtures("small")
+def test_ends_of_each_row_are_those_of_the_sorted_inputs(seed, how, tmp_path):
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    left, right = two_sides(chance, pa.int64())
+    near = np.random.default_rng(seed).integers(0, 9, left.num_rows)
+    left = left.append_column("near", pa.array(near, pa.int64()))
+    query = {
+        "on": "ts",
+        "by": chance.choice([None, "k"]),
+        "lower": chance.choice([-4, -tg.left.near, tg.left.ts - tg.left.near]),
+        "upper": chance.choice([tg.left.near, tg.left.near * 2]),
+        "how": how,
+    }
+    expected = tg.interval_join(in_order(left), in_order(right), **query)
+    check(tg.interval_join_batches, chance, tmp_path, left, right, expected, **query)
+
+
+@pytest.mark.parametrize("window", [tg.rows(3), (tg.rows(5), tg.rows(2))])
+def test_windows_of_rows_are_refused(window):
+    table = pa.table({"ts": [1, 2], "x": [1, 2]})
+    with pytest.raises(tg.TidegateError, match=r"a window of rows counts .* window=\"5s\""):
+        tg.window_join_batches(table, table, on="ts", window=window, memory_limit="256MB")
+    with pytest.raises(tg.TidegateError, match="a window of rows counts"):
+        tg.band_join_batches(
+            *(table, table), on="x", within=1, time="ts", window=window, memory_limit="256MB"
+        )

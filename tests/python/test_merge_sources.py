@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tidegate import (
@@ -644,3 +645,21 @@ def test_a_merge_refuses_the_snapshot_of_another(other: dict[str, object]):
     used.sources[0].push(TABLE)
     with pytest.raises(StateError, match="an unused merge"):
         used.restore(snapshot)
+
+
+@pytest.mark.parametrize("function", [merge, merge_batches])
+def test_merges_of_tables_are_explained(function, tmp_path):
+    table = pa.table({"ts": [1, 2], "x": [1, 2]})
+    told = explain(function, [table, table, table], on="ts", lateness=5, threads=2)
+    lines = told.splitlines()
+    assert lines[0] == "merge"
+    assert "  sources    3" in lines
+    assert "  lateness   5 (integer)" in lines
+    for name in ("a.parquet", "b.parquet"):
+        pq.write_table(table, tmp_path / name)
+    assert "  sources    2" in explain(function, tmp_path, on="ts").splitlines()
+    assert "  sources    1" in explain(function, table, on="ts").splitlines()
+    with pytest.raises(TidegateError, match="at least one stream"):
+        explain(function, [], on="ts")
+    with pytest.raises(SchemaError, match="no column `time`"):
+        explain(function, [table], on="time")

@@ -1,10 +1,12 @@
-"""Calls with a `memory_limit`: joins and aggregations of inputs that are larger than memory.
+"""Joins and aggregations of inputs that are larger than memory.
 
-Rows are taken in time order. A join takes a slice of left rows at a time, with the right rows in
-their reach, and calls the native join of tables on both. An input that is not known to be in order
-is sorted in temporary files first. The native functions call `joined` and `aggregated`, and read
-what these return on a thread of their own.
+They run where a call has a `memory_limit`, and for large files in time order. Rows are taken in
+time order. A join takes a slice of left rows at a time, with the right rows in their reach, and
+calls the native join of tables on both. An input that is not known to be in order is sorted in
+temporary files first. The native functions call `joined` and `aggregated`, and read what these
+return on a thread of their own. `prepared` is called before native functions are called with files.
 
+- `choosing.py`: whether files without a limit are taken slice by slice, too.
 - `joins.py`: joins, slice by slice.
 - `aggregates.py`: aggregations, of windows that are over.
 - `ordered.py`: the rows of an input in time order, and what is known of their order before.
@@ -14,7 +16,8 @@ what these return on a thread of their own.
 """
 
 from tidegate.bounded.aggregates import aggregated
+from tidegate.bounded.choosing import prepared
 from tidegate.bounded.joins import joined
 from tidegate.bounded.results import known, table
 
-__all__ = ["aggregated", "joined", "known", "table"]
+__all__ = ["aggregated", "joined", "known", "prepared", "table"]

@@ -9,7 +9,7 @@ import tidegate
 from tidegate import _tidegate
 from tidegate.bounded.ordered import LOWEST, PLACE, Ordered, given
 from tidegate.bounded.results import Result
-from tidegate.bounded.shares import Shares
+from tidegate.bounded.shares import BY_ITSELF, LARGE, Shares
 from tidegate.bounded.sorting import Steps
 
 
@@ -24,14 +24,16 @@ def aggregated(
 
     Args:
         inputs: The streams.
-        limit: The bytes that may be taken.
+        limit: The bytes that may be taken; `BY_ITSELF` for no bound.
         lateness: How far rows may be out of time order; None if that is not known.
         arguments: The other arguments of `aggregate`.
 
     Raises:
         SchemaError: A column of one stream has another type in another stream.
     """
-    shares = Shares(limit)
+    is_bound = limit < BY_ITSELF
+    most_bytes = limit if is_bound else LARGE
+    shares = Shares(most_bytes)
     arguments = {name: value for name, value in arguments.items() if value is not None}
     streams = [given(one, _name(at, len(inputs))) for at, one in enumerate(inputs)]
     schemas = [stream.table.schema for stream in streams]
@@ -47,9 +49,12 @@ def aggregated(
     files = ExitStack()
     # Told before rows are read: what an operator refuses.
     operator = _tidegate.Aggregate(
-        reads[0], **arguments, sources=len(streams), memory_limit=shares.state
+        reads[0],
+        **arguments,
+        sources=len(streams),
+        memory_limit=shares.state if is_bound else None,
     )
-    share = Shares(limit, len(streams))
+    share = Shares(most_bytes, streams=len(streams))
     ordered = [Ordered(stream, reads[0].names, on, 1, lateness, share, files) for stream in streams]
     threads = arguments.get("threads") or _tidegate.default_threads()
     most = shares.rows_made(plan.schema, threads)

@@ -26,10 +26,11 @@ import pyarrow.compute as pc
 
 import tidegate
 from tidegate import _tidegate
-from tidegate.bounded.ordered import HIGHEST, LOWEST, PLACE, Given, Ordered, given, places, step_of
+from tidegate.bounded.ordered import HIGHEST, LOWEST, PLACE, Given, Ordered, given, places
 from tidegate.bounded.results import Result
-from tidegate.bounded.shares import Shares
+from tidegate.bounded.shares import BY_ITSELF, LARGE, Shares
 from tidegate.bounded.sorting import Run, sort
+from tidegate.io.pruning import pruned, step_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -47,21 +48,27 @@ Arguments: TypeAlias = dict[str, Any]
 
 
 def joined(
-    batches: str, inputs: tuple[object, object], limit: int, lateness: object, arguments: Arguments
+    batches: str,
+    inputs: tuple[object, object],
+    limit: int,
+    lateness: object,
+    arguments: Arguments,
 ) -> Result:
     """Begin a join within a memory limit.
 
     Args:
         batches: The native function that makes batches.
         inputs: The left and the right input.
-        limit: The bytes that may be taken.
+        limit: The bytes that may be taken; `BY_ITSELF` for slices of a good size, whatever they
+            reach.
         lateness: How far rows may be out of time order, or a pair of these; None if not known.
         arguments: The other arguments of the function.
 
     Raises:
         TidegateError: The join has no time by which it could be cut, or an argument is wrong.
     """
-    shares = Shares(limit)
+    is_bound = limit < BY_ITSELF
+    shares = Shares(limit if is_bound else LARGE, is_bound=is_bound)
     name = batches.removesuffix("_batches")
     # An end that is None is no bound.
     given_ends = ("lower", "upper")
@@ -71,7 +78,14 @@ def joined(
     max_rows = arguments.pop("max_rows", None)
     left, right = given(inputs[0], "left"), given(inputs[1], "right")
     plan = getattr(_tidegate, f"plan_{name}")(left.table.schema, right.table.schema, **arguments)
-    reach = _reach(name, plan, left, right, arguments)
+    reach = reach_of(name, plan, left, right, arguments)
+    left.table, right.table = pruned(
+        left.table,
+        right.table,
+        plan,
+        how_of(name, arguments),
+        looks_back=arguments.get("prevailing", False),
+    )
     late = lateness if isinstance(lateness, tuple) else (lateness, lateness)
     join = _Join(name, batches, arguments, plan, reach, shares)
     join.open(left, right, late)
@@ -79,7 +93,7 @@ def joined(
 
 
 @dataclass(frozen=True)
-class _Reach:
+class Reach:
     """By which columns rows are in order, and which rows may pair."""
 
     starts: tuple[str, str]
@@ -98,9 +112,14 @@ class _Reach:
     """What to write where the right rows in reach are too many."""
 
 
-def _reach(
+def reach_of(
     name: str, plan: _tidegate.JoinPlan, left: Given, right: Given, arguments: Arguments
-) -> _Reach:
+) -> Reach:
+    """What of the times of a join matters here.
+
+    Raises:
+        TidegateError: It has no time by which it could be cut.
+    """
     schemas = left.table.schema, right.table.schema
     if name == "overlap_join":
         on = arguments["on"]
@@ -118,13 +137,18 @@ def _reach(
             message += "cast them to one, or leave memory_limit out"
             raise tidegate.SchemaError(message)
         factors = (step_of(kinds[0]) // least, step_of(kinds[2]) // least)
-        return _Reach(starts, ends, 0, 0, factors, advice="shorter rows")
+        return Reach(starts, ends, 0, 0, factors, advice="shorter rows")
     if plan.time is None:
         message = f"memory_limit: {name} joins by values that have no order in time; leave it out, "
         message += 'or write tidegate.window_join(..., window=..., where="abs(left.x - right.x) <= '
         message += '1"), which joins rows that are close in time'
         raise tidegate.TidegateError(message)
     starts, (lower, upper) = plan.time
+    if name in {"window_join", "band_join"} and lower is None and upper is None:
+        message = "memory_limit: a window of rows counts the rows of whole inputs, which cannot be "
+        message += 'cut by time; give a window of time, such as window="5s", or leave memory_limit '
+        message += "out"
+        raise tidegate.TidegateError(message)
     steps = [step_of(schemas[side].field(starts[side]).type) for side in (0, 1)]
     factors = (steps[0] // min(steps), steps[1] // min(steps))
     back = arguments.get("prevailing", False) or (
@@ -136,7 +160,7 @@ def _reach(
     advice = {"asof_join": "a tolerance", "window_join": "a shorter window"}
     if back and lower is None:
         lower = 0
-    return _Reach(
+    return Reach(
         starts,
         None,
         _whole(lower),
@@ -145,6 +169,14 @@ def _reach(
         back,
         advice.get(name, "a lower and an upper that are closer, and the same for all rows"),
     )
+
+
+def how_of(name: str, arguments: Arguments) -> str:
+    """Which rows without a partner a join keeps."""
+    how: str | None = arguments.get("how")
+    if how is not None:
+        return how
+    return "left" if name == "asof_join" or arguments.get("aggs") is not None else "inner"
 
 
 def _whole(end: float | None) -> int | None:
@@ -196,7 +228,7 @@ class _Join:
     batches: str
     arguments: Arguments
     plan: _tidegate.JoinPlan
-    reach: _Reach
+    reach: Reach
     shares: Shares
     files: ExitStack = field(default_factory=ExitStack)
     window: deque[_Part] = field(default_factory=deque)
@@ -353,7 +385,7 @@ class _Join:
         return np.where(part.starts < LOWEST - upper, LOWEST, part.starts + max(upper, LOWEST))
 
     def _has_room(self) -> bool:
-        return self.window_bytes - self.before < self.shares.window
+        return not self.shares.is_bound or self.window_bytes - self.before < self.shares.window
 
     def _add(self, part: _Part) -> None:
         self.window.append(part)
@@ -521,7 +553,7 @@ class _Join:
             starts = batch.column(PLACE).to_numpy()
             found.append(_Part(batch, starts, starts))
         self.kept_back = sum(part.size for part in found)
-        if self.kept_back > self.shares.window // 3:
+        if self.shares.is_bound and self.kept_back > self.shares.window // 3:
             message = f"{self.name}: the last right rows of all keys take {self.kept_back} bytes, "
             message += f"more than {self.shares.window // 3}, a tenth of memory_limit; "
             message += f"raise it, read fewer columns, or give {self.reach.advice}"

@@ -16,6 +16,7 @@ import tidegate
 from tidegate import _tidegate
 from tidegate.bounded.shares import Shares
 from tidegate.bounded.sorting import Steps, is_sorted, sort
+from tidegate.io.events import STREAM_BATCH_ROWS
 from tidegate.io.given import STREAMED, OpenTable, open_table
 
 PLACE = "\x1fplace"
@@ -79,20 +80,6 @@ def _of_table(table: pa.Table, name: str) -> OpenTable:
     return OpenTable(table.schema, table.select, few, name, is_kept=True)
 
 
-def step_of(kind: pa.DataType) -> int:
-    """How many nanoseconds the integers of a type of times stand for; 1 for integers.
-
-    Example:
-        >>> step_of(pa.timestamp("ms"))
-        1000000
-    """
-    if pa.types.is_integer(kind):
-        return 1
-    step = pa.array([1], pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
-    zone = kind.tz if pa.types.is_timestamp(kind) else None
-    return int(step.cast(pa.timestamp("ns", zone)).cast(pa.int64())[0].as_py())
-
-
 def places(times: pa.Array, factor: int, *, nulls: int) -> Integers:
     """Times as 64-bit integers, in steps that are smaller by a factor; nulls become an integer."""
     if pa.types.is_date32(times.type):
@@ -106,6 +93,19 @@ def places(times: pa.Array, factor: int, *, nulls: int) -> Integers:
     if times.null_count:
         scaled[times.is_null().to_numpy(zero_copy_only=False)] = nulls
     return scaled
+
+
+def ascends(table: OpenTable, on: str, rows: int = STREAM_BATCH_ROWS) -> bool:
+    """Whether the times of a table ascend, by reading them alone, some rows at a time."""
+    last = LOWEST
+    for batch in table.few([on], rows):
+        found = places(batch.column(0), 1, nulls=LOWEST)
+        if len(found) == 0:
+            continue
+        if found[0] < last or not is_sorted(pa.chunked_array([found])):
+            return False
+        last = found[-1]
+    return True
 
 
 @dataclass
@@ -149,22 +149,12 @@ class Ordered:
         rows = self._read()
         if self.lateness is not None:
             return self._within_lateness(rows)
-        if self.given.table.is_kept and self._is_in_order():
+        table = self.given.table
+        if table.is_in_order:
+            return rows
+        if table.is_kept and ascends(table, self.on, self.shares.rows_read(self.plain)):
             return rows
         return sort(rows, self.schema, PLACE, self.shares, self.files)
-
-    def _is_in_order(self) -> bool:
-        """Whether the times ascend, by reading them alone."""
-        last = LOWEST
-        few = self.given.table.few([self.on], self.shares.rows_read(self.plain))
-        for batch in few:
-            found = places(batch.column(0), 1, nulls=LOWEST)
-            if len(found) == 0:
-                continue
-            if found[0] < last or not is_sorted(pa.chunked_array([found])):
-                return False
-            last = found[-1]
-        return True
 
     def _read(self) -> Steps:
         few = self.given.table.few(self.columns, self.shares.rows_read(self.plain))

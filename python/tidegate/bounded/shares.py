@@ -6,6 +6,12 @@ import pyarrow as pa
 
 from tidegate import TidegateError
 
+BY_ITSELF = 1 << 62
+"""The limit of a call that streams without one."""
+
+LARGE = 1 << 30
+"""Files of more bytes are taken slice by slice where no limit is given."""
+
 LEAST = 128_000_000
 """Below it, there is no room for the few batches that are read and made at a time."""
 
@@ -40,6 +46,9 @@ class Shares:
     """
 
     limit: int
+    is_bound: bool = True
+    """Whether more than the limit is refused."""
+
     streams: int = 1
     """Of one of several streams that are sorted and merged side by side."""
 

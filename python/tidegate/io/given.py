@@ -70,6 +70,12 @@ class OpenTable:
     is_kept: bool = False
     """Whether the rows can be read more than once, at little cost for few columns."""
 
+    is_in_order: bool = False
+    """Whether the rows are known to be in time order."""
+
+    pieces: Sequence[Piece] | None = None
+    """The files of a path."""
+
     failure: Exception | None = None
     """What ended the reading early. Through Arrow's C interface only its text is known."""
 
@@ -137,7 +143,7 @@ def open_files(given: Any, name: str = "", how: Reading = WHOLE) -> list[OpenTab
         found = pieces(os.fspath(given), how)
     except ValueError as error:
         raise _with_name(error, name) from error
-    return [_of_pieces([one], name) for piece in found for one in one_file_each(piece)]
+    return [of_pieces([one], name) for piece in found for one in one_file_each(piece)]
 
 
 def is_table(given: object) -> bool:
@@ -208,10 +214,10 @@ def _with_name(error: Exception, name: str) -> Exception:
 def _of_paths(given: Any, name: str, how: Reading) -> OpenTable:  # noqa: ANN401 - a path or a list
     addresses = [given] if _is_path(given) else given
     found = [piece for address in addresses for piece in pieces(os.fspath(address), how)]
-    return _of_pieces(found, name)
+    return of_pieces(found, name)
 
 
-def _of_pieces(found: Sequence[Piece], name: str) -> OpenTable:
+def of_pieces(found: Sequence[Piece], name: str) -> OpenTable:
     """The rows of files, one after the other."""
     schema = found[0].schema
     check_same([piece.names[0] for piece in found], [piece.schema for piece in found])
@@ -231,6 +237,7 @@ def _of_pieces(found: Sequence[Piece], name: str) -> OpenTable:
         found[0].names[0],
         lambda: row_count(found),
         is_kept=not any(isinstance(piece.rows, Iterator) for piece in found),
+        pieces=found,
     )
 
 

@@ -1,0 +1,290 @@
+"""Row groups of Parquet files that a join need not read, by the statistics of the files.
+
+A row group of one side is left out if, by its times, no row group of the other side has a partner
+for its rows. Rows that the result has without a partner are always read.
+"""
+
+import json
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from tidegate import _tidegate
+from tidegate.io.events import ASKED_AT_ONCE, Piece
+from tidegate.io.given import OpenTable, of_pieces
+
+Span: TypeAlias = tuple[int, int]
+"""The first and the last time of some rows; in steps of `step_of`."""
+
+UNITS_OF_PARQUET = {"milliseconds": 10**6, "microseconds": 10**3, "nanoseconds": 1}
+
+
+@dataclass(frozen=True)
+class Group:
+    """A row group of a file."""
+
+    file: tuple[int, int]
+    """The piece of the table, and the file of the piece."""
+
+    fragment: ds.ParquetFileFragment
+    number: int
+    metadata: Any
+
+
+def row_groups(table: OpenTable) -> list[Group] | None:
+    """The row groups of a table that have rows, in their order; None if it has other files, too."""
+    if table.pieces is None or not all(_is_parquet(piece) for piece in table.pieces):
+        return None
+    found = [
+        ((at, file), fragment)
+        for at, piece in enumerate(table.pieces)
+        for file, fragment in enumerate(_dataset(piece).get_fragments())
+    ]
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
+        footers = threads.map(lambda one: one[1].metadata, found)
+    return [
+        Group(file, fragment, info.id, footer.row_group(info.id))
+        for (file, fragment), footer in zip(found, footers, strict=True)
+        for info in fragment.row_groups
+        if info.num_rows > 0
+    ]
+
+
+def _is_parquet(piece: Piece) -> bool:
+    rows = piece.rows
+    return isinstance(rows, ds.FileSystemDataset) and isinstance(rows.format, ds.ParquetFileFormat)
+
+
+def _dataset(piece: Piece) -> Any:  # noqa: ANN401 - pyarrow has no types
+    return piece.rows
+
+
+def spans(groups: Iterable[Group], column: str, kind: pa.DataType) -> list[Span] | None:
+    """The first and the last time of each row group.
+
+    None if statistics lack them for a group, or say that a time is null.
+    """
+    found = []
+    for group in groups:
+        stored = _stored(group, column)
+        told = None if stored is None or not stored.is_stats_set else stored.statistics
+        if told is None or not told.has_min_max or not told.has_null_count or told.null_count:
+            return None
+        step = _step_stored(told, kind)
+        if step is None:
+            return None
+        found.append((told.min_raw * step, told.max_raw * step))
+    return found
+
+
+def bytes_of(groups: Iterable[Group], columns: Sequence[str]) -> int:
+    """What some columns take in the files before they are compressed."""
+    size = 0
+    for group in groups:
+        for column in columns:
+            stored = _stored(group, column)
+            # A nested column has several parts; it counts as one of average size.
+            parts = group.metadata.num_columns
+            size += (
+                group.metadata.total_byte_size // parts
+                if stored is None
+                else (stored.total_uncompressed_size)
+            )
+    return size
+
+
+def _stored(group: Group, column: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+    parts = (group.metadata.column(at) for at in range(group.metadata.num_columns))
+    found = [part for part in parts if part.path_in_schema == column]
+    return found[0] if len(found) == 1 else None
+
+
+def _step_stored(told: Any, kind: pa.DataType) -> int | None:  # noqa: ANN401 - pyarrow has no types
+    """What one of a stored integer stands for; in steps of `step_of`."""
+    if told.physical_type not in {"INT32", "INT64"}:
+        return None
+    logical = json.loads(told.logical_type.to_json())
+    if not _is_time(kind):
+        return None
+    if not pa.types.is_timestamp(kind):
+        return step_of(kind)
+    if logical.get("Type") == "Timestamp":
+        # A column of seconds is stored in milliseconds.
+        return UNITS_OF_PARQUET.get(logical.get("timeUnit", ""))
+    return None
+
+
+def step_of(kind: pa.DataType) -> int:
+    """How many nanoseconds the integers of a type of times stand for; 1 for integers.
+
+    Example:
+        >>> step_of(pa.timestamp("s"))
+        1000000000
+    """
+    if pa.types.is_integer(kind):
+        return 1
+    step = pa.array([1], pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
+    zone = kind.tz if pa.types.is_timestamp(kind) else None
+    return int(step.cast(pa.timestamp("ns", zone)).cast(pa.int64())[0].as_py())
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    """Whether statistics of such times are read here."""
+    tests = (pa.types.is_signed_integer, pa.types.is_date32, pa.types.is_timestamp)
+    return any(test(kind) for test in tests)
+
+
+def pruned(
+    left: Any,  # noqa: ANN401 - see below
+    right: Any,  # noqa: ANN401 - see below
+    plan: _tidegate.JoinPlan,
+    how: str,
+    *,
+    looks_back: bool,
+) -> tuple[Any, Any]:
+    """The same inputs of a join, without row groups of which no row matters.
+
+    Args:
+        left: An open table, or a table of Arrow.
+        right: Likewise.
+        plan: Of the join.
+        how: Which rows without a partner the result has.
+        looks_back: Whether the last right row before the reach of a left row may be a partner, too.
+    """
+    if plan.time is None or plan.time[1] == (None, None):
+        return left, right
+    sides = [_Side.of(table) for table in (left, right)]
+    if all(side.groups is None for side in sides):
+        return left, right
+    columns, (lower, upper) = plan.time
+    for side, column in zip(sides, columns, strict=True):
+        side.look_at(column)
+    # With groups of which the times are not known, a time may be null: an error of the call.
+    if any(side.spans is None or side.step is None for side in sides):
+        return left, right
+    below = None if lower is None or looks_back else int(lower)
+    above = None if upper is None else int(upper)
+    _by_time(sides, below, above, how)
+    return sides[0].table(), sides[1].table()
+
+
+def _omits(how: str) -> tuple[bool, bool]:
+    """Whether left and right rows without a partner leave the result as it is."""
+    return how in {"inner", "semi", "right"}, how in {"inner", "semi", "left", "anti"}
+
+
+def _by_time(sides: "list[_Side]", lower: int | None, upper: int | None, how: str) -> None:
+    left, right = sides
+    assert left.spans is not None  # noqa: S101 - for mypy
+    assert right.spans is not None  # noqa: S101 - for mypy
+    step = min(left.step or 1, right.step or 1)
+    below = None if lower is None else lower * step
+    above = None if upper is None else upper * step
+    # Right times are in reach of a left one, and the reverse.
+    of_left = [_reach(span, below, above) for span in left.spans]
+    backward = (None if above is None else -above), (None if below is None else -below)
+    of_right = [_reach(span, *backward) for span in right.spans]
+    omits_left, omits_right = _omits(how)
+    if omits_right:
+        right.keep(_touching(right.spans, of_left))
+    if omits_left:
+        left.keep(_touching(left.spans, of_right))
+
+
+ALWAYS = 1 << 100
+"""Beyond all times in nanoseconds."""
+
+
+def _reach(span: Span, lower: int | None, upper: int | None) -> Span:
+    first = -ALWAYS if lower is None else span[0] + lower
+    return first, ALWAYS if upper is None else span[1] + upper
+
+
+def _touching(some: Sequence[Span], others: Sequence[Span]) -> list[bool]:
+    """Which spans have a point in common with one of the others."""
+    merged: list[Span] = []
+    for first, last in sorted(one for one in others if one[0] <= one[1]):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(last, merged[-1][1])
+        else:
+            merged.append((first, last))
+    ends = [last for _, last in merged]
+
+    def touches(span: Span) -> bool:
+        at = bisect_left(ends, span[0])
+        return at < len(merged) and merged[at][0] <= span[1]
+
+    return [touches(span) for span in some]
+
+
+@dataclass
+class _Side:
+    given: Any
+    groups: list[Group] | None
+    kept: list[bool]
+    spans: list[Span] | None = None
+    step: int | None = None
+
+    @staticmethod
+    def of(given: Any) -> "_Side":  # noqa: ANN401 - a table of any kind
+        groups = row_groups(given) if isinstance(given, OpenTable) else None
+        return _Side(given, groups, [True] * len(groups or []))
+
+    def look_at(self, column: str) -> None:
+        """Find out about the times."""
+        kind = self.given.schema.field(column).type
+        if not _is_time(kind):
+            return
+        self.step = step_of(kind)
+        if self.groups is not None:
+            self.spans = spans(self.groups, column, kind)
+        elif isinstance(self.given, pa.Table):
+            times = self.given.column(column)
+            integers = times.cast(pa.int32()) if pa.types.is_date32(kind) else times
+            ends = pc.min_max(integers.cast(pa.int64())).as_py()
+            if ends["min"] is None:
+                self.spans = []
+            else:
+                self.spans = [(ends["min"] * self.step, ends["max"] * self.step)]
+
+    def keep(self, kept: Sequence[bool]) -> None:
+        if self.groups is not None:
+            self.kept = [one and other for one, other in zip(self.kept, kept, strict=True)]
+
+    def table(self) -> Any:  # noqa: ANN401 - a table of any kind
+        if self.groups is None or all(self.kept):
+            return self.given
+        kept = [group for group, is_kept in zip(self.groups, self.kept, strict=True) if is_kept]
+        return of_groups(self.given, kept)
+
+
+def of_groups(table: OpenTable, groups: Sequence[Group]) -> OpenTable:
+    """The rows of some row groups of a table."""
+    assert table.pieces is not None  # noqa: S101 - for mypy
+    numbers: dict[tuple[int, int], list[int]] = {}
+    for group in groups:
+        numbers.setdefault(group.file, []).append(group.number)
+    pieces = []
+    for at, piece in enumerate(table.pieces):
+        rows = _dataset(piece)
+        files = zip(piece.names, rows.get_fragments(), strict=True)
+        kept = [
+            (name, fragment.subset(row_group_ids=numbers[at, file]))
+            for file, (name, fragment) in enumerate(files)
+            if (at, file) in numbers
+        ]
+        parts = [fragment for _, fragment in kept]
+        dataset = ds.FileSystemDataset(parts, rows.schema, rows.format, rows.filesystem)
+        names = [name for name, _ in kept] or piece.names[:1]
+        pieces.append(replace(piece, names=names, rows=dataset))
+    return replace(
+        of_pieces(pieces, table.name),
+        row_count=table.row_count,
+        is_in_order=table.is_in_order,
+    )
