@@ -514,7 +514,7 @@ def test_durations_integers_and_times() -> None:
         ),
         (
             {"lower": "left.near +", "upper": None},
-            "lower `left.near +`: sql parser error",
+            "lower `left.near +`: Expected: an expression, found the end of the text at ",
         ),
     ],
 )

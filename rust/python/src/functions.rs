@@ -18,8 +18,10 @@ use crate::input::{self, word};
 pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
     const EXAMPLE: &str = "such as tidegate.agg.sum(\"size\")";
     let mapping = aggs.cast::<PyMapping>().map_err(|_| {
+        let line = function_named(aggs)
+            .map_or_else(String::new, |function| format!("; write aggs={{{aggs:?}: {function}}}"));
         PyTypeError::new_err(format!(
-            "aggs: expected a mapping from names to functions {EXAMPLE}, got {aggs:?}"
+            "aggs: expected a mapping from names to functions {EXAMPLE}, got {aggs:?}{line}"
         ))
     })?;
     let one = |item: Bound<'_, PyAny>| {
@@ -28,8 +30,10 @@ pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
             PyTypeError::new_err(format!("aggs: expected names that are strings, got {name:?}"))
         })?;
         if !given.is_instance(aggregate_type(aggs.py())?)? {
+            let line = function_named(&given)
+                .map_or_else(String::new, |function| format!("; write \"{name}\": {function}"));
             return Err(PyTypeError::new_err(format!(
-                "aggs: `{name}`: expected a function {EXAMPLE}, got {given:?}"
+                "aggs: `{name}`: expected a function {EXAMPLE}, got {given:?}{line}"
             )));
         }
         let condition: Option<Bound<'_, PyAny>> = given.getattr("where")?.extract()?;
@@ -41,6 +45,14 @@ pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
         })
     };
     mapping.items()?.iter().map(one).collect()
+}
+
+/// The call of a function whose name was given in its place.
+fn function_named(given: &Bound<'_, PyAny>) -> Option<String> {
+    let name: String = given.extract().ok()?;
+    let known = Function::ALL.iter().any(|function| function.name() == name);
+    let columns = if name == "count" { "" } else { "\"<the column>\"" };
+    known.then(|| format!("tidegate.agg.{name}({columns})"))
 }
 
 /// The function of an aggregate, with its parameters.

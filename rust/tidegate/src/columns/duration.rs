@@ -22,6 +22,29 @@ const CALENDAR: [&str; 12] = [
     "mo", "mon", "mons", "month", "months", "q", "quarter", "quarters", "y", "yr", "year", "years",
 ];
 
+/// A duration as one writes it, in the largest unit of which it has a whole number.
+///
+/// ```text
+/// 90_000_000_000 ──▶ 90s        0 ──▶ 0s
+/// ```
+pub(crate) fn duration_text(nanoseconds: i128) -> String {
+    const UNITS: [(i128, &str); 7] = [
+        (86_400_000_000_000, "d"),
+        (3_600_000_000_000, "h"),
+        (60_000_000_000, "min"),
+        (1_000_000_000, "s"),
+        (1_000_000, "ms"),
+        (1_000, "us"),
+        (1, "ns"),
+    ];
+    if nanoseconds == 0 {
+        return "0s".to_owned();
+    }
+    let fits = |(length, _): &&(i128, &str)| nanoseconds % length == 0;
+    let (length, name) = UNITS.iter().find(fits).expect("a whole number of nanoseconds");
+    format!("{}{name}", nanoseconds / length)
+}
+
 /// The nanoseconds of a duration: numbers each with a unit from nanoseconds to weeks, with a sign
 /// before all, or the form of ISO 8601.
 ///
@@ -156,6 +179,14 @@ mod tests {
         ] {
             assert_eq!(parse_duration(text).unwrap(), nanoseconds, "{text}");
         }
+    }
+
+    #[test]
+    fn a_duration_is_written_as_it_is_read() {
+        for text in ["5s", "90s", "-1500ms", "1d", "36h", "1ns", "0s", "7min"] {
+            assert_eq!(duration_text(parse_duration(text).unwrap()), text);
+        }
+        assert_eq!(duration_text(parse_duration("1h30m").unwrap()), "90min");
     }
 
     #[test]

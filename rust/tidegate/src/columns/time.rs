@@ -15,6 +15,7 @@ use tidegate_operators::rows::{Closed, Interval};
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
+use super::duration::duration_text;
 use super::table::Table;
 use crate::{Error, Result};
 
@@ -45,6 +46,14 @@ fn mend(given: &DataType) -> &'static str {
 
 impl Unit {
     pub(crate) fn of(table: &str, field: &Field) -> Result<Unit> {
+        let extension = field.metadata().get("ARROW:extension:name");
+        if extension.is_some_and(|name| name == "pandas.period") {
+            let name = field.name();
+            return Err(Error::schema(format!(
+                "{table}: column `{name}` is of periods of pandas, which have a start and an end, \
+                 expected a time; write {table}.assign({name}={table}[\"{name}\"].dt.to_timestamp())"
+            )));
+        }
         match field.data_type() {
             DataType::Int32 | DataType::Int64 | DataType::UInt32 | DataType::UInt64 => {
                 Ok(Unit::Integer)
@@ -423,12 +432,15 @@ pub(crate) fn interval(
     if let (Some(low), Some(high)) = (low, high)
         && low.exact > high.exact
     {
-        let name = unit.name();
+        let show = |bound: Option<Bound>| match bound {
+            Some(Bound::Steps(steps)) => format!("{steps}"),
+            Some(Bound::Nanoseconds(nanoseconds)) => duration_text(nanoseconds),
+            None => "None".to_owned(),
+        };
         return Err(Error::argument(format!(
-            "lower must not be greater than upper, but lower is {} and upper is {} ({name}); swap \
-             them",
-            low.exact.show(),
-            high.exact.show()
+            "lower must not be greater than upper, but lower is {} and upper is {}; swap them",
+            show(lower),
+            show(upper)
         )));
     }
     let open_below =
@@ -604,7 +616,7 @@ mod tests {
                 .unwrap_err();
         assert_eq!(
             error.message(),
-            "lower must not be greater than upper, but lower is 1 and upper is 0 (integer); swap them"
+            "lower must not be greater than upper, but lower is 1 and upper is 0; swap them"
         );
         let error =
             interval(Some(Bound::Steps(1 << 70)), None, Closed::Both, Unit::Integer).unwrap_err();

@@ -95,7 +95,7 @@ fn parse(
     }
     let mut parser =
         Parser::new(&Where).with_recursion_limit(MAX_NESTING).with_tokens_with_locations(tokens);
-    let tree = parser.parse_expr().map_err(|error| invalid(error.to_string()))?;
+    let tree = parser.parse_expr().map_err(|error| invalid(placed(&error.to_string(), text)))?;
     let rest = parser.next_token();
     if rest.token != Token::EOF {
         return Err(invalid(format!(
@@ -112,6 +112,15 @@ fn parse(
     });
     verdict.map_err(invalid)?;
     Ok(expr)
+}
+
+/// What the parser says, with the place where a text ends too early.
+fn placed(told: &str, text: &str) -> String {
+    let told = told.strip_prefix("sql parser error: ").unwrap_or(told);
+    let Some(expected) = told.strip_suffix("found: EOF") else { return told.to_owned() };
+    let line = text.lines().count().max(1);
+    let column = text.lines().last().map_or(0, |last| last.chars().count()) + 1;
+    format!("{expected}found the end of the text at Line: {line}, Column: {column}")
 }
 
 /// Plain SQL, with the parser's defaults.

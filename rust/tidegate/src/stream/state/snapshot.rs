@@ -9,9 +9,11 @@
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use regex::{Captures, Regex};
 use tidegate_structures::memory;
 
 use super::stored_table;
+use crate::columns::duration::duration_text;
 use crate::error::shown_up_to;
 use crate::{Error, Result};
 
@@ -132,6 +134,7 @@ impl<'a> Reader<'a> {
         match differs {
             Some(lines) => {
                 let (written, wanted) = where_they_differ(lines);
+                let (written, wanted) = (readable(&written), readable(&wanted));
                 Err(Error::state(format!(
                     "the snapshot is of another query: it has {written}, but this operator has \
                      {wanted}; {SAME}"
@@ -244,6 +247,16 @@ fn where_they_differ((written, wanted): (&str, &str)) -> (String, String) {
         format!("{mark}{}", shown_up_to(&rest, SHOWN))
     };
     (part(written), part(wanted))
+}
+
+/// A line of a query as users write it: `lower: -2s` for `lower: Some(Nanoseconds(-2000000000))`.
+fn readable(line: &str) -> String {
+    let regex = |pattern: &str| Regex::new(pattern).expect("a regular expression");
+    let lengths = regex(r"Nanoseconds\((-?\d{1,30})\)");
+    let duration = |found: &Captures<'_>| duration_text(found[1].parse().unwrap_or_default());
+    let line = lengths.replace_all(line, duration);
+    let line = regex(r"Steps\((-?\d+)\)").replace_all(&line, "$1");
+    regex(r"Some\(([^()]*)\)").replace_all(&line, "$1").into_owned()
 }
 
 #[cfg(test)]
@@ -384,6 +397,14 @@ mod tests {
         assert!(matched(&[1, 0, 2], 2, 3, true).is_err());
         assert!(matched(&[1, 0, 1], 0, 3, false).is_err());
         assert!(matched(&[], 1, 3, false).is_err());
+    }
+
+    #[test]
+    fn a_query_is_told_as_it_is_written() {
+        let lower = "lower: Some(Nanoseconds(-90000000000))";
+        assert_eq!(readable(lower), "lower: -90s");
+        assert_eq!(readable("lower: Some(Steps(-2))"), "lower: -2");
+        assert_eq!(readable("where: None"), "where: None");
     }
 
     #[test]
