@@ -56,15 +56,22 @@ def joined(plan: Plan, bins: Bins) -> DataFrame:
     """The join as a DataFrame."""
     sides = [_binned(plan, bins, side) for side in (LEFT, RIGHT)]
     copied, method = NAMES.index(bins.copied), hashed(plan, bins)
+    return met(plan, sides, _pairs(plan, bins.ends), copied, method)
+
+
+def met(
+    plan: Plan, sides: list[DataFrame], pairs: Column, built: int, method: str | None
+) -> DataFrame:
+    """The join of sides whose last column is a hash of key and bin, of which one is a table."""
     if plan.partitions is not None and method == "broadcast":
-        sides[1 - copied] = sides[1 - copied].coalesce(plan.partitions)
+        sides[1 - built] = sides[1 - built].coalesce(plan.partitions)
     elif plan.partitions is not None:
         sides = [rows.repartition(plan.partitions, rows.columns[-1]) for rows in sides]
     if method is not None:
-        sides[copied] = sides[copied].hint(method)
+        sides[built] = sides[built].hint(method)
     left, right = sides
     how = {"semi": "left_semi", "anti": "left_anti"}.get(plan.query.how, plan.query.how)
-    return left.join(right, _pairs(plan, bins.ends), how).select(*_results(plan))
+    return left.join(right, pairs, how).select(*results(plan))
 
 
 def weighed(plan: Plan, sample: Sample) -> tuple[Bins, Costs]:
@@ -77,10 +84,10 @@ def weighed(plan: Plan, sample: Sample) -> tuple[Bins, Costs]:
     ]
     bins = fitting(sample, sides[0], plan.ends, columns)
     once = plan.query.how in ("semi", "anti")
-    return bins, costs(bins, columns, measured=_measures(plan.left.sparkSession), once=once)
+    return bins, costs(bins, columns, measured=measures(plan.left.sparkSession), once=once)
 
 
-def _measures(session: SparkSession) -> bool:
+def measures(session: SparkSession) -> bool:
     """Whether Spark measures a batch for Python after every row."""
     try:
         return session.conf.get(_MEASURE) != _NO_LIMIT
@@ -101,13 +108,21 @@ def hashed(plan: Plan, bins: Bins) -> str | None:
 
     Where that is much it is told nothing, and sorts them.
     """
-    copied = NAMES.index(bins.copied)
-    rows = bins.of_copied + bins.copies
-    size = rows * (_ROW + _CELL * len(plan.columns.of(copied)))
+    return method_of(plan, NAMES.index(bins.copied), bins.of_copied + bins.copies)
+
+
+def method_of(plan: Plan, built: int, rows: float) -> str | None:
+    """The same of so many rows of a side."""
+    size = rows * table_row(plan, built)
     if size <= _WHOLE:
         return "broadcast"
     partitions = plan.partitions or shuffle_partitions(plan.left.sparkSession)
     return "shuffle_hash" if size <= _HASHED * partitions else None
+
+
+def table_row(plan: Plan, side: int) -> int:
+    """Bytes of a row in a hash table."""
+    return _ROW + _CELL * len(plan.columns.of(side))
 
 
 def _binned(plan: Plan, bins: Bins, side: int) -> DataFrame:
@@ -126,11 +141,11 @@ def _binned(plan: Plan, bins: Bins, side: int) -> DataFrame:
     names = rows.columns[:-1] if _is_kept(mine) else rows.columns[:-2]
     time = F.col(f"{name}t")
     if NAMES[side] != bins.copied:
-        rows = rows.select(*names, "key", _bin(time, bins.width).alias("bin"))
+        rows = rows.select(*names, "key", bin_of(time, bins.width).alias("bin"))
     else:
         lower, upper = bins.ends
         ends = (lower, upper) if side == LEFT else (-upper, -lower)
-        first, last = (_bin(_later(time, end), bins.width) for end in ends)
+        first, last = (bin_of(later(time, end), bins.width) for end in ends)
         rows = rows.select(*names, "key", first.alias("first"), last.alias("last"))
         second = F.when(F.col("last") != F.col("first"), F.col("last"))
         rows = rows.select(*names, "key", "first", second.alias("last"))
@@ -185,12 +200,12 @@ def number(time: Column, kind: DataType, *, in_days: bool) -> Column:
     return days * F.lit(_DAY) + clock + seconds
 
 
-def _bin(time: Column, width: int) -> Column:
+def bin_of(time: Column, width: int) -> Column:
     """The bin of a time. The bin around 0 is about twice as wide as others."""
     return F.call_function("div", time, F.lit(width).cast(LongType()))
 
 
-def _later(time: Column, by: int) -> Column:
+def later(time: Column, by: int) -> Column:
     """The time plus so much, or the end of time."""
     if by >= 0:
         return F.least(time, F.lit(_LARGEST - by)) + F.lit(by)
@@ -198,24 +213,29 @@ def _later(time: Column, by: int) -> Column:
 
 
 def _pairs(plan: Plan, ends: Ends) -> Column:
-    """Whether two rows are a pair. No sum leaves 64 bits, and none that would is taken for its end.
+    """Whether two rows are a pair. No sum leaves 64 bits, and none that would is taken for its end."""
+    left, right = (_sent_number(plan, side) for side in (LEFT, RIGHT))
+    lower, upper = ends
+    after = right >= later(left, lower)
+    if lower > 0:
+        after = later(right, 1 - lower) > left
+    before = right <= later(left, upper)
+    if upper < 0:
+        before = later(left, upper + 1) > right
+    return reduce(Column.__and__, [*equal_keys(plan), after, before])
+
+
+def equal_keys(plan: Plan) -> list[Column]:
+    """Whether two rows have one hash, and one key.
 
     The hashes alone are equal keys for Spark, a single integer. It sees no others in `coalesce`.
     """
-    left, right = (_sent_number(plan, side) for side in (LEFT, RIGHT))
-    lower, upper = ends
-    after = right >= _later(left, lower)
-    if lower > 0:
-        after = _later(right, 1 - lower) > left
-    before = right <= _later(left, upper)
-    if upper < 0:
-        before = _later(left, upper + 1) > right
     keys = zip(plan.inputs[LEFT].by, plan.inputs[RIGHT].by, strict=True)
     equal = [
         F.coalesce(F.col(f"l{mine}") == F.col(f"r{other}"), F.lit(False))  # noqa: FBT003
         for mine, other in keys
     ]
-    return reduce(Column.__and__, [F.col("lh") == F.col("rh"), *equal, after, before])
+    return [F.col("lh") == F.col("rh"), *equal]
 
 
 def _sent_number(plan: Plan, side: int) -> Column:
@@ -227,7 +247,7 @@ def _sent_number(plan: Plan, side: int) -> Column:
     return _number(mine, other, F.col(f"{name}{mine.on}"))
 
 
-def _results(plan: Plan) -> list[Column]:
+def results(plan: Plan) -> list[Column]:
     """The columns of the result, under their names and with their metadata."""
     shared = {mine: other for mine, other in plan.native.keys if mine == other}
     results = []

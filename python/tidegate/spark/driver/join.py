@@ -10,7 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate
 from tidegate.spark.driver.bins import joined as binned
-from tidegate.spark.driver.route import Binned, Broadcast, Streamed, of_join
+from tidegate.spark.driver.levels import joined as leveled
+from tidegate.spark.driver.route import Binned, Broadcast, Leveled, Streamed, of_join
 from tidegate.spark.driver.whole import joined as whole_joined
 from tidegate.spark.query.schema import arrow, struct
 from tidegate.spark.stream.join import joined as stream_joined
@@ -36,6 +37,8 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
     way = of_join(plan, fused=then is not None)
     if isinstance(way, Binned):
         return binned(plan, way.bins)
+    if isinstance(way, Leveled):
+        return leveled(plan, way.levels)
     if isinstance(way, Streamed):
         return stream_joined(plan, way.layout, call, schema)
     if isinstance(way, Broadcast):

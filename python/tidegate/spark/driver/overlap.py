@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import DateType
 
 from tidegate.spark.driver.bins import number
 from tidegate.spark.driver.division import (
@@ -19,12 +20,11 @@ from tidegate.spark.driver.division import (
 )
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.lengths import Kept, Sample, Side, by_time, chosen, uncut
+from tidegate.spark.layout.levels import Lengths
 from tidegate.spark.layout.overlap import by_key
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from tidegate.spark.layout.balance import Division
     from tidegate.spark.layout.overlap import OverlapLayout
     from tidegate.spark.plan.join import Plan
@@ -38,7 +38,7 @@ _ANY = 2**63 - 1
 _KEPT: dict[str, Kept] = {"inner": "either", "right": "right", "full": "both"}
 
 
-def of_join(plan: Plan) -> OverlapLayout:
+def of_join(plan: Plan, sample: Sample | None = None) -> OverlapLayout:
     """The layout of an overlap join of tables.
 
     It runs up to three jobs over keys, starts and ends: one for a sample, and one for each side
@@ -48,7 +48,7 @@ def of_join(plan: Plan) -> OverlapLayout:
     session = plan.left.sparkSession
     if plan.parallelism == "key":
         return by_key(plan.partitions or shuffle_partitions(session))
-    sample = _sample(plan)
+    sample = sample or sample_of_join(plan)
     columns = max(len(plan.columns.left), len(plan.columns.right))
     partitions = plan.partitions or default_partitions(sample.rows, columns, cores(session))
     kept, division = _KEPT.get(plan.query.how, "left"), _division(plan)
@@ -75,7 +75,7 @@ def _is_even(layout: OverlapLayout) -> bool:
     return layout.fullest <= _UNEVEN * layout.sent / layout.partitions
 
 
-def _sample(plan: Plan) -> Sample:
+def sample_of_join(plan: Plan) -> Sample:
     """Keys, starts and ends of rows, each row of both sides as likely as another."""
     drawn = _drawn(plan, LEFT).union(_drawn(plan, RIGHT))
     rows, weight = sampled(drawn, "keys, starts and ends")
@@ -122,14 +122,37 @@ def _with_lengths(plan: Plan, sample: Sample, kept: Kept) -> Sample:
 
 def _longest(plan: Plan, side: int) -> int:
     """How long the rows of a side are at most."""
+    with described(plan.left.sparkSession, f"find the longest row of the {NAMES[side]} side"):
+        [[longest]] = plan.inputs[side].frame.agg(F.max(_length(plan, side))).collect()
+    return max(0, longest or 0)
+
+
+def _length(plan: Plan, side: int) -> Column:
+    """How long a row is, null if it has no start or no end."""
     rows = plan.inputs[side]
-    kinds = [one.fields[at].dataType for one in plan.inputs for at in one.interval]
-    in_days = all(isinstance(kind, DateType) for kind in kinds)
     start, end = (
-        number(F.col(f"u{at}"), rows.fields[at].dataType, in_days=in_days) for at in rows.interval
+        number(F.col(f"u{at}"), rows.fields[at].dataType, in_days=plan.in_days)
+        for at in rows.interval
     )
     length = F.coalesce(F.try_subtract(end, start), F.lit(_ANY))
-    known = F.when(start.isNotNull() & end.isNotNull(), length)
-    with described(plan.left.sparkSession, f"find the longest row of the {NAMES[side]} side"):
-        [[longest]] = rows.frame.agg(F.max(known)).collect()
-    return max(0, longest or 0)
+    return F.when(start.isNotNull() & end.isNotNull(), length)
+
+
+def lengths_of(plan: Plan) -> tuple[Lengths, Lengths]:
+    """How long the rows of both sides are at most, and all together: one job."""
+    sides = [side for side in (LEFT, RIGHT) if not _are_points(plan, side)]
+    found = [Lengths(0, 0.0)] * 2
+    every = [
+        plan.inputs[side]
+        .frame.select(F.lit(side).alias("side"), _length(plan, side).alias("length"))
+        for side in sides
+    ]
+    if every:
+        rows = reduce(DataFrame.union, every).groupBy("side")
+        # A sum of doubles is near enough, and never too large for its type.
+        total = F.sum(F.greatest("length", F.lit(0)).cast("double"))
+        with described(plan.left.sparkSession, "find how long rows are"):
+            measured = rows.agg(F.max("length"), total).collect()
+        for side, longest, together in measured:
+            found[side] = Lengths(max(0, longest or 0), together or 0.0)
+    return found[LEFT], found[RIGHT]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import tidegate
-from tidegate.spark.driver import division, overlap
+from tidegate.spark.driver import division, levels, overlap
 from tidegate.spark.driver.bins import hashed, told, weighed
 from tidegate.spark.driver.whole import Whole, chosen
 from tidegate.spark.stream import aggregate as stream_aggregate
@@ -14,6 +14,7 @@ from tidegate.spark.stream import join as stream_join
 if TYPE_CHECKING:
     from tidegate.spark.layout.bins import Bins, Costs
     from tidegate.spark.layout.layout import Layout
+    from tidegate.spark.layout.levels import Levels
     from tidegate.spark.layout.overlap import OverlapLayout
     from tidegate.spark.plan.aggregate import AggregatePlan
     from tidegate.spark.plan.join import Plan
@@ -40,6 +41,8 @@ class Overlapped(NamedTuple):
 
     layout: OverlapLayout
     reason: str
+    # What is said of bins where these could have been chosen.
+    of_bins: str | None = None
 
 
 class Binned(NamedTuple):
@@ -50,13 +53,21 @@ class Binned(NamedTuple):
     reason: str
 
 
+class Leveled(NamedTuple):
+    """The same of rows with a start and an end, whose bins have the width of a level."""
+
+    levels: Levels
+    costs: Costs
+    reason: str
+
+
 class Streamed(NamedTuple):
     """Rows of streams go through one stateful operator."""
 
     layout: Layout
 
 
-Way = Broadcast | Shuffled | Overlapped | Binned | Streamed
+Way = Broadcast | Shuffled | Overlapped | Binned | Leveled | Streamed
 
 
 def of_join(plan: Plan, *, fused: bool = False) -> Way:
@@ -74,7 +85,7 @@ def of_join(plan: Plan, *, fused: bool = False) -> Way:
     if whole is not None:
         return Broadcast(whole, reason)
     if plan.query.is_overlap:
-        return Overlapped(overlap.of_join(plan), reason)
+        return _of_intervals(plan, reason, fused=fused)
     return _of_both(plan, reason, fused=fused)
 
 
@@ -92,6 +103,22 @@ def _of_both(plan: Plan, reason: str, *, fused: bool) -> Shuffled | Binned:
             return Binned(bins, costs, f"{reason}, and bins are clearly cheaper")
         of_bins = told(costs)
     return Shuffled(division.of_join(plan, sample), reason, of_bins)
+
+
+def _of_intervals(plan: Plan, reason: str, *, fused: bool) -> Overlapped | Leveled:
+    """The same of rows that have a start and an end."""
+    if plan.parallelism == "bins":
+        return Leveled(*levels.weighed(plan, overlap.sample_of_join(plan)), reason)
+    if plan.parallelism != "auto":
+        return Overlapped(overlap.of_join(plan), reason)
+    sample = overlap.sample_of_join(plan)
+    of_bins = "`then` takes rows in Python" if fused else plan.without_bins
+    if of_bins is None:
+        found, costs = levels.weighed(plan, sample)
+        if costs.bins_are_cheaper and levels.method(plan, found) is not None:
+            return Leveled(found, costs, f"{reason}, and bins are clearly cheaper")
+        of_bins = told(costs)
+    return Overlapped(overlap.of_join(plan, sample), reason, of_bins)
 
 
 def of_aggregation(plan: AggregatePlan) -> Shuffled | Streamed:

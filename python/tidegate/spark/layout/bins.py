@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -107,11 +107,11 @@ class Width(NamedTuple):
 def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, columns: Width) -> Bins:
     """The bins of the width that costs least."""
     length = ends.reach + 1
-    pairs = _pairs(sample, ends)
+    pairs = counted(sample, ends)
     copied_rows = len(sample.left_time if copied == "left" else sample.right_time) * sample.weight
     cells = columns.left if copied == "left" else columns.right
-    copy = (_ROW + _CELL * cells) * copied_rows
-    candidates = _CANDIDATE * pairs
+    copy = copying(cells) * copied_rows
+    candidates = comparing() * pairs
     best = _WIDEST * length
     if candidates > 0:
         best = min(best, math.ceil(length * math.sqrt(copy / candidates)))
@@ -128,7 +128,41 @@ def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, column
     )
 
 
-def costs(bins: Bins, columns: Width, *, measured: bool, once: bool) -> Costs:
+class Work(Protocol):
+    """What a join by bins does: the rows of both sides, their copies, and pairs of rows."""
+
+    @property
+    def rows(self) -> float:
+        """Rows of both inputs."""
+
+    @property
+    def of_copied(self) -> float:
+        """Rows of the side that is copied."""
+
+    @property
+    def copies(self) -> float:
+        """Copies beside the rows."""
+
+    @property
+    def candidates(self) -> float:
+        """Pairs of rows of one key and bin."""
+
+    @property
+    def pairs(self) -> float:
+        """Pairs of the result."""
+
+
+def copying(columns: int) -> float:
+    """Nanoseconds that a copy of a row with so many columns costs."""
+    return _ROW + _CELL * columns
+
+
+def comparing() -> float:
+    """Nanoseconds that a candidate costs."""
+    return _CANDIDATE
+
+
+def costs(bins: Work, columns: Width, *, measured: bool, once: bool) -> Costs:
     """What the join costs by bins, and by native calls.
 
     `measured` says whether Spark measures what it hands to Python after every row, `once` whether a
@@ -145,8 +179,8 @@ def costs(bins: Bins, columns: Width, *, measured: bool, once: bool) -> Costs:
     return Costs(by_bins / 1e9, native / 1e9)
 
 
-def _pairs(sample: Sample, ends: Ends) -> float:
-    """Pairs of the inputs; the sample has few or none of these.
+def counted(sample: Sample, ends: Ends) -> float:
+    """Pairs of the inputs within these ends; the sample has few or none of these.
 
     An interval that is longer has more pairs in the sample. They are taken to be spread evenly.
     """

@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DateType, StructField, StructType
 
 import tidegate
 from tidegate.spark.layout.overlap import OverlapLayout
-from tidegate.spark.plan.bins import exact_ends, unfit
+from tidegate.spark.plan.bins import exact_ends, least_common, unfit
 from tidegate.spark.plan.checks import check_division, check_late_as, empty
 from tidegate.spark.plan.streams import check_host, check_watermark
 from tidegate.spark.query.axis import of_band, of_time, whole
@@ -240,7 +240,7 @@ class Plan:
         for side, frame in enumerate((left, right)):
             check_keys(frame, [pair[side] for pair in native.keys], NAMES[side])
         query = query.settled(native, tables)
-        of_times = ("bins",) if query.function == "interval_join" else ()
+        of_times = ("bins",) if query.function in ("interval_join", "overlap_join") else ()
         known = ("auto", *of_times, "broadcast", "key", query.divided, "hybrid")
         check_division(partitions, parallelism, known, query.divided, keyed=bool(native.keys))
         if parallelism == "broadcast" and query.how == "full":
@@ -283,6 +283,16 @@ class Plan:
         return StartsAndEnds(side, self.query.intervals[side], (start, end), self.axis)
 
     @property
+    def in_days(self) -> bool:
+        """Whether all times are dates, and so are counted in days."""
+        at = [
+            (side, position)
+            for side in self.inputs
+            for position in (side.interval or (side.on,))
+        ]
+        return all(isinstance(side.fields[position].dataType, DateType) for side, position in at)
+
+    @property
     def streams(self) -> bool:
         """Whether both sides are streams."""
         return self.left.isStreaming
@@ -296,6 +306,11 @@ class Plan:
     def ends(self) -> Ends:
         """The least and the largest distance in time of a pair, where there may be bins."""
         return exact_ends(self.query, self.native, self.columns.empty)
+
+    @cached_property
+    def least_common(self) -> int:
+        """How many steps of time two intervals must have in common, where there may be bins."""
+        return least_common(self.query, self.columns.empty)
 
     def packed(self, side: int, layout: Layout | OverlapLayout) -> DataFrame:
         """The rows of a side as packs, each for a partition of the layout."""
