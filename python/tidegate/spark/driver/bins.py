@@ -213,7 +213,7 @@ def later(time: Column, by: int) -> Column:
 
 
 def _pairs(plan: Plan, ends: Ends) -> Column:
-    """Whether two rows are a pair. No sum leaves 64 bits, and none that would is taken for its end."""
+    """Whether two rows are a pair. A sum that would leave 64 bits is not taken for their end."""
     left, right = (_sent_number(plan, side) for side in (LEFT, RIGHT))
     lower, upper = ends
     after = right >= later(left, lower)

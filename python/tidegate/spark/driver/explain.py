@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import DateType, IntegralType
+from pyspark.sql.types import IntegralType
 
 import tidegate
 from tidegate.spark.driver.bins import hashed, told
 from tidegate.spark.driver.join import places_rows
+from tidegate.spark.driver.levels import built as built_side
+from tidegate.spark.driver.levels import method
 from tidegate.spark.driver.route import (
     Binned,
     Broadcast,
+    Leveled,
     Overlapped,
+    Shuffled,
     Streamed,
     of_aggregation,
     of_join,
@@ -56,23 +60,37 @@ def described(plan: Plan, *, fused: bool = False) -> str:
     way = of_join(plan, fused=fused)
     if isinstance(way, Streamed):
         return "\n".join([*lines, *_streamed(plan, way.layout)])
-    if isinstance(way, Binned):
-        lines += _binned(plan, way)
-    elif isinstance(way, Broadcast):
-        lines += _broadcast(way.whole)
-    elif isinstance(way, Overlapped):
-        lines += [*_shuffled(way.layout), *_layers(way.layout)]
-    else:
-        lines += _shuffled(way.layout, plan.query.divided)
-        if plan.right_where is not None:
-            lines.append("  filtered   right rows are tested by where before they are sent")
-        if plan.query.is_asof:
-            lines += _asof(plan, way.layout)
-        elif plan.parts is not None and not way.layout.has_pieces:
-            lines.append(f"  partial    {_PARTIAL}")
-        if way.of_bins is not None and plan.query.function == "interval_join":
-            lines.append(f"  no bins    {way.of_bins}")
+    lines += _of_tables(plan, way)
     return "\n".join([*lines, f"  because    {way.reason}"])
+
+
+def _of_tables(plan: Plan, way: Broadcast | Shuffled | Overlapped | Binned | Leveled) -> list[str]:
+    """What Spark does around the native join of tables, or instead of it."""
+    if isinstance(way, Binned):
+        return _binned(plan, way)
+    if isinstance(way, Leveled):
+        return _leveled(plan, way)
+    if isinstance(way, Broadcast):
+        return _broadcast(way.whole)
+    if isinstance(way, Overlapped):
+        lines = [*_shuffled(way.layout), *_layers(way.layout)]
+    else:
+        lines = _of_points(plan, way)
+    if way.of_bins is not None and plan.query.function in ("interval_join", "overlap_join"):
+        lines.append(f"  no bins    {way.of_bins}")
+    return lines
+
+
+def _of_points(plan: Plan, way: Shuffled) -> list[str]:
+    """What is sent, and where to, of rows that have one time."""
+    lines = _shuffled(way.layout, plan.query.divided)
+    if plan.right_where is not None:
+        lines.append("  filtered   right rows are tested by where before they are sent")
+    if plan.query.is_asof:
+        lines += _asof(plan, way.layout)
+    elif plan.parts is not None and not way.layout.has_pieces:
+        lines.append(f"  partial    {_PARTIAL}")
+    return lines
 
 
 def _streamed(plan: Plan, layout: Layout) -> list[str]:
@@ -118,26 +136,56 @@ def _late(name: str | None) -> str:
     return "dropped" if name is None else f"marked in column {name!r}"
 
 
-def _binned(plan: Plan, way: Binned) -> list[str]:
-    bins = way.bins
-    methods = {
-        "broadcast": "Spark sends the copied rows to every task (broadcast)",
-        "shuffle_hash": "each task of Spark hashes its copied rows (shuffle_hash)",
-    }
+_METHODS = {
+    "broadcast": "Spark sends the {} rows to every task (broadcast)",
+    "shuffle_hash": "each task of Spark hashes its {} rows (shuffle_hash)",
+    None: "Spark sorts the rows",
+}
+
+
+def _unit(plan: Plan) -> str:
+    """What times are counted in."""
+    if any(isinstance(plan.inputs[side].value_type, IntegralType) for side in (LEFT, RIGHT)):
+        return ""
+    return " days" if plan.in_days else " microseconds"
+
+
+def _leveled(plan: Plan, way: Leveled) -> list[str]:
+    levels, unit = way.levels, _unit(plan)
     keys = "key and " if plan.native.keys else ""
-    kinds = [plan.inputs[side].value_type for side in (LEFT, RIGHT)]
-    unit = " microseconds"
-    if any(isinstance(kind, IntegralType) for kind in kinds):
-        unit = ""
-    elif all(isinstance(kind, DateType) for kind in kinds):
-        unit = " days"
+    bins = "a row has all bins that it covers, and a pair meets in the bin of its later start"
+    if levels.single is not None:
+        one, other = NAMES[levels.single], NAMES[1 - levels.single]
+        bins = f"a {one} row has the bin of its start, a {other} row all in which a partner may be"
+    built = NAMES[built_side(plan, levels)]
+    return [
+        f"  divided    by {keys}bins of time, by Spark's own join",
+        *(
+            f"  level      rows up to {level.longest:,}{unit} long, bins {level.width:,}{unit} wide"
+            for level in levels.levels
+        ),
+        f"  bins       {bins}",
+        f"  rows       about {levels.rows:,.0f}, and {levels.copies:,.0f} copies",
+        _compared(levels.candidates, levels.pairs),
+        f"  placed     {_METHODS[method(plan, levels)].format(built)}",
+        f"  costs      {told(way.costs)}",
+    ]
+
+
+def _binned(plan: Plan, way: Binned) -> list[str]:
+    bins, unit = way.bins, _unit(plan)
+    keys = "key and " if plan.native.keys else ""
     return [
         f"  divided    by {keys}bins of time, {bins.width:,}{unit} wide, by Spark's own join",
         f"  rows       about {bins.rows:,.0f}, and {bins.copies:,.0f} copies of {bins.copied} rows",
-        f"  compared   about {bins.candidates:,.0f} pairs, of which {bins.pairs:,.0f} are results",
-        f"  placed     {methods.get(hashed(plan, bins) or '', 'Spark sorts the rows')}",
+        _compared(bins.candidates, bins.pairs),
+        f"  placed     {_METHODS[hashed(plan, bins)].format('copied')}",
         f"  costs      {told(way.costs)}",
     ]
+
+
+def _compared(candidates: float, pairs: float) -> str:
+    return f"  compared   about {candidates:,.0f} pairs, of which {pairs:,.0f} are results"
 
 
 def _broadcast(whole: Whole) -> list[str]:

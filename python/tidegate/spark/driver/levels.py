@@ -22,7 +22,7 @@ from tidegate.spark.driver.bins import (
     number,
     table_row,
 )
-from tidegate.spark.driver.overlap import lengths_of
+from tidegate.spark.driver.overlap import ANY, lengths_of
 from tidegate.spark.layout.bins import Width, costs
 from tidegate.spark.layout.levels import fitting, known
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.lengths import Sample
     from tidegate.spark.layout.levels import Lengths, Levels
     from tidegate.spark.plan.join import Plan
+
+_EARLIEST = -(2**63)
 
 
 def weighed(plan: Plan, sample: Sample) -> tuple[Levels, Costs]:
@@ -48,9 +50,7 @@ def weighed(plan: Plan, sample: Sample) -> tuple[Levels, Costs]:
     return _weighed(plan, sample, lengths_of(plan))
 
 
-def _weighed(
-    plan: Plan, sample: Sample, lengths: tuple[Lengths, Lengths]
-) -> tuple[Levels, Costs]:
+def _weighed(plan: Plan, sample: Sample, lengths: tuple[Lengths, Lengths]) -> tuple[Levels, Costs]:
     left, right = (len(plan.columns.of(side)) for side in (LEFT, RIGHT))
     columns = Width(left, right, len(plan.columns.result))
     # A side whose rows are returned without a partner has one place for each row.
@@ -68,7 +68,7 @@ def joined(plan: Plan, levels: Levels) -> DataFrame:
 
 
 def built(plan: Plan, levels: Levels) -> int:
-    """The side that Spark makes a table of, by rows or by bytes the smaller one if it may choose."""
+    """The side that Spark makes a table of: the one with fewer bytes, if it may be either."""
     if plan.query.how != "inner":
         return RIGHT if levels.single == LEFT else LEFT
     left, right = (levels.placed[side] * table_row(plan, side) for side in (LEFT, RIGHT))
@@ -93,9 +93,7 @@ def _placed(plan: Plan, levels: Levels, side: int) -> DataFrame:
     sent = [F.col(f"u{at}").alias(f"{name}{at}") for at in range(len(mine.fields))]
     key = mine.key_hash(other) if mine.by else F.lit(0).cast(LongType())
     checked = _checked(plan, levels, side, start, end)
-    rows = rows.select(
-        *sent, checked.alias(f"{name}s"), end.alias(f"{name}e"), key.alias("key")
-    )
+    rows = rows.select(*sent, checked.alias(f"{name}s"), end.alias(f"{name}e"), key.alias("key"))
     names = rows.columns[:-1] if _is_kept(plan, side) else rows.columns[:-3]
     bins = _bins(levels, side, F.col(f"{name}s"), F.col(f"{name}e"))
     rows = rows.select(*names, "key", bins.alias("bin"))
@@ -114,7 +112,7 @@ def _bins(levels: Levels, side: int, start: Column, end: Column) -> Column:
         )
     if levels.single is not None:
         every = [
-            _sequence(levels, cell, later(start, -level.longest), end)
+            _sequence(levels, cell, _before(start, level.longest), end)
             for cell, level in enumerate(levels.levels)
         ]
         return F.explode(F.concat(*every) if len(every) > 1 else every[0])
@@ -124,6 +122,11 @@ def _bins(levels: Levels, side: int, start: Column, end: Column) -> Column:
         cells = [covered[cell] for cell in levels.cells_of(side, level)]
         by_level.append(F.concat(*cells) if len(cells) > 1 else cells[0])
     return F.explode(_by_level(levels, start, end, by_level))
+
+
+def _before(start: Column, longest: int) -> Column:
+    """The start of the earliest row that is so long and overlaps one with this start."""
+    return F.lit(_EARLIEST) if longest >= ANY else later(start, -longest)
 
 
 def _by_level(levels: Levels, start: Column, end: Column, values: list[Column]) -> Column:
@@ -173,9 +176,10 @@ def _checked(plan: Plan, levels: Levels, side: int, start: Column, end: Column) 
         "give parallelism='key'"
     )
     longest = levels.longest[side]
-    raised = F.when(start > end, F.raise_error(late).cast(LongType()))
-    raised = raised.when(end > later(start, longest), F.raise_error(wide).cast(LongType()))
-    return raised.otherwise(start)
+    checked = F.when(start > end, F.raise_error(late).cast(LongType()))
+    if longest < ANY:
+        checked = checked.when(end > later(start, longest), F.raise_error(wide).cast(LongType()))
+    return checked.otherwise(start)
 
 
 def _numbers(plan: Plan, side: int, prefix: str) -> tuple[Column, Column]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _UNEVEN = 1.3
 
 # A length that stands for any.
-_ANY = 2**63 - 1
+ANY = 2**63 - 1
 
 _KEPT: dict[str, Kept] = {"inner": "either", "right": "right", "full": "both"}
 
@@ -134,7 +134,7 @@ def _length(plan: Plan, side: int) -> Column:
         number(F.col(f"u{at}"), rows.fields[at].dataType, in_days=plan.in_days)
         for at in rows.interval
     )
-    length = F.coalesce(F.try_subtract(end, start), F.lit(_ANY))
+    length = F.coalesce(F.try_subtract(end, start), F.lit(ANY))
     return F.when(start.isNotNull() & end.isNotNull(), length)
 
 
@@ -143,8 +143,9 @@ def lengths_of(plan: Plan) -> tuple[Lengths, Lengths]:
     sides = [side for side in (LEFT, RIGHT) if not _are_points(plan, side)]
     found = [Lengths(0, 0.0)] * 2
     every = [
-        plan.inputs[side]
-        .frame.select(F.lit(side).alias("side"), _length(plan, side).alias("length"))
+        plan.inputs[side].frame.select(
+            F.lit(side).alias("side"), _length(plan, side).alias("length")
+        )
         for side in sides
     ]
     if every:

@@ -313,5 +313,3 @@ def _width(copies: float, met: float, reach: float, least: int) -> int:
     if met > 0:
         best = min(best, math.sqrt(copies / met))
     return min(_LARGEST, max(least, math.ceil(best)))
-
-

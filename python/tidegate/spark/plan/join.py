@@ -286,9 +286,7 @@ class Plan:
     def in_days(self) -> bool:
         """Whether all times are dates, and so are counted in days."""
         at = [
-            (side, position)
-            for side in self.inputs
-            for position in (side.interval or (side.on,))
+            (side, position) for side in self.inputs for position in (side.interval or (side.on,))
         ]
         return all(isinstance(side.fields[position].dataType, DateType) for side, position in at)
 
