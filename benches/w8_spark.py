@@ -1,10 +1,14 @@
-"""W8 on Spark: overlaps by tidegate, by hand-made bins, and by Spark's own join.
+"""W8 on Spark: overlaps by tidegate's forms, by hand-made bins, and by Spark's own join.
 
 Two tables with a key. Starts are uniform and in order, lengths exponential: a left row overlaps
 `--overlaps` right rows on average, not counting long ones. `--long` rows of each side are a
 thousand times as long. `points` joins left points with right intervals, `intervals` two tables of
 intervals, and `counts` gives each left interval with its number of overlaps, those without any,
 too.
+
+The forms of tidegate are its `--parallelism`: what it chooses by itself, bins of levels, which
+Spark joins by itself, and native calls that all rows are sent to. Where counts are asked for there
+are no bins. All forms and the bins by hand are measured in turns, in one session.
 
 By hand, an expert repeats a row for each bin of time that it covers, with bins some `--widths`
 times as wide as a row is long on average. Two rows of one key and bin pair if they overlap, in the
@@ -141,12 +145,14 @@ def bins(left: DataFrame, right: DataFrame, case: Case, times: float) -> DataFra
 
 
 def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace) -> str:
-    """A line of the table; raises if two ways disagree."""
+    """Lines of the table, one a form; raises if two disagree."""
     left, right = (
         session.read.parquet(str(folder / f"{names[0]}.parquet")) for names in (LEFT, RIGHT)
     )
     ways: dict[str, Callable[[], DataFrame]] = {
-        "tidegate": lambda: tide(left, right, case, parallelism=arguments.parallelism),
+        f"tidegate, {form}": functools.partial(tide, left, right, case, parallelism=form)
+        for form in arguments.parallelism
+        if (form, case.question) != ("bins", "counts")
     }
     by_hand: dict[str, Callable[[], DataFrame]] = {
         f"{width:g}": functools.partial(bins, left, right, case, width)
@@ -162,17 +168,26 @@ def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse
         raise RuntimeError(message)
     warm = turns(ways | by_hand, arguments.warm)
     width = min(by_hand, key=lambda width: min(cost.cpu for cost in warm[width]))
-    costs = turns(ways | {"bins": by_hand[width]}, arguments.repeat)
-    cells = [case.name, f"{prints['tidegate'][0]:,}"]
-    cells += [f"{spread(found)}, {_wall(found):.1f}" for found in costs.values()]
-    cells += [width, f"{_median(costs['bins']) / _median(costs['tidegate']):.1f}"]
+    hand = f"bins by hand, {width} mean lengths wide"
+    costs = turns(ways | {hand: by_hand[width]}, arguments.repeat)
+    rows = f"{next(iter(prints.values()))[0]:,}"
+    of_hand = _median(costs[hand])
+    lines = [
+        [case.name, rows, name, spread(found), f"{_wall(found):.1f}", _times(of_hand, found)]
+        for name, found in costs.items()
+    ]
     if arguments.plain_seconds:
         cost = at_most(arguments.plain_seconds, own, session)
-        ratio = cost.cpu / _median(costs["tidegate"])
-        cells += [str(cost), f"{'' if cost.whole else '> '}{ratio:.1f}"]
-    else:
-        cells += ["-", "-"]
-    return f"| {' | '.join(cells)} |"
+        over = "" if cost.whole else "> "
+        spent, clock = f"{over}{cost.cpu:.1f}", f"{over}{cost.wall:.1f}"
+        lines.append([case.name, rows, "Spark's own join", spent, clock, _times(of_hand, [cost])])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _times(by_hand: float, costs: list[Cost]) -> str:
+    """How many times as cheap as bins by hand."""
+    below = "" if all(cost.whole for cost in costs) else "< "
+    return f"{below}{by_hand / _median(costs):.2f}"
 
 
 def _median(costs: list[Cost]) -> float:
@@ -184,9 +199,9 @@ def _wall(costs: list[Cost]) -> float:
 
 
 HEADER = """\
-| case | rows of the result | tidegate: processors (range), clock | bins by hand, likewise \
-| width | bins / tidegate | Spark's own join | own / tidegate |
-| --- | --: | --: | --: | --: | --: | --: | --: |"""
+| case | rows of the result | form | seconds of processors (range) | by the clock \
+| bins by hand / this |
+| --- | --: | --- | --: | --: | --: |"""
 
 
 def main() -> None:
@@ -199,7 +214,13 @@ def main() -> None:
     add("--long", type=int, default=100, help="rows of a side that are a thousand times as long")
     add("--overlaps", type=float, default=2, help="of a left row")
     add("--widths", type=float, nargs="+", default=[2, 4, 8], help="of bins, in mean lengths")
-    add("--parallelism", default="auto", choices=("auto", "broadcast", "key", "time", "hybrid"))
+    add(
+        "--parallelism",
+        nargs="+",
+        default=["auto", "bins", "hybrid"],
+        choices=("auto", "bins", "broadcast", "key", "time", "hybrid"),
+        help="the forms of tidegate",
+    )
     add("--threads", type=int, default=2)
     add("--warm", type=int, default=2, help="turns before the reported ones, at least one")
     add("--repeat", type=int, default=3)

@@ -25,7 +25,8 @@ key outside it, and no others.
 
 Rows of `overlap_join` have lengths of their own. Heavy keys are cut by time, too. If only pairs are
 asked for, a row goes to the slices that it covers. Otherwise it goes to the slices in which a row
-that it overlaps may start.
+that it overlaps may start. Bins have several widths, if many rows are far longer than others. How
+long rows are at most must be known then, which takes a second job over starts and ends.
 
 An aggregation sends rows in the same way, or, where results do not depend on the order of rows,
 aggregates by slice of time, made by the tasks that read the inputs.

@@ -643,7 +643,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"] = "auto",
+    parallelism: Literal["auto", "bins", "broadcast", "key", "time", "hybrid"] = "auto",
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
@@ -732,9 +732,13 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
             makes one heavy task. `time`: slices of time. Rows go to each slice that they may have
-            partners in. `hybrid`: buckets of keys, of which the heavy ones are cut by time. `auto`:
-            `broadcast` if a side is small, otherwise the division whose fullest partition is
-            smallest in a sample.
+            partners in. `hybrid`: buckets of keys, of which the heavy ones are cut by time. `bins`:
+            Spark's own join of equal keys and bins of time, so that no row goes to Python. Rows of
+            different lengths have bins of different widths, if a sample says that this is cheaper.
+            It is not for full joins, and not with `where`, `aggs` or `then`. `auto`: `broadcast` if
+            a side is small. Otherwise rows are sampled. `auto` is then `bins` if these are clearly
+            cheaper by a model of costs, else the division whose fullest partition is smallest in
+            the sample.
         then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
             and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
             aggregate must be finished by a `groupBy` of its partial results.
@@ -758,8 +762,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         The other joins need all partners of a row in one task. So they send partners to the slice
         where the row starts, and very long rows have slices of their own, which may cost a second
         copy of the other side. For these joins one more job finds the longest row, unless keys
-        divide the rows evenly or the rows are points. If a DataFrame gives a longer row when it is
-        read again, the task that meets the row raises.
+        divide the rows evenly or the rows are points. `bins` run such a job, too. If a DataFrame
+        gives a longer row when it is read again, the task that meets the row raises.
     """
     arguments = {
         "on": on,

@@ -4,6 +4,7 @@
 - `route.py`: whether a side is sent whole, rows are shuffled, Spark joins bins, or streams are
   joined.
 - `bins.py`: a join of Spark's own, by equal keys and bins of time.
+- `levels.py`: the same of rows with a start and an end, by bins of several widths.
 - `whole.py`: a small side, collected once and sent whole to every task.
 - `division.py`: samples of rows, and the layout that suits them.
 - `overlap.py`: the same of rows that have a start and an end.

@@ -6,5 +6,6 @@
 - `balance.py`: the layout that suits a sample of rows.
 - `lengths.py`: the layout that suits a sample of rows with a start and an end.
 - `bins.py`: bins of time for a join of Spark's own, and what it costs.
+- `levels.py`: such bins of several widths, for rows with a start and an end.
 - `cycle.py`: the layout of streams without a key.
 """
