@@ -49,6 +49,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     aggs: Mapping[str, tidegate.agg.Aggregate] | None = None,
     closed: Closed = "both",
     prevailing: bool = False,
+    max_width: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
@@ -102,12 +103,12 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             timestamp, timestamp_ntz, date or integer. For streams, it is the column that has the
             watermark.
         lower: The least `r.ts - l.ts`: a duration, or an integer where times are integers. None
-            sets no bound. For tables, an expression over the columns of one side, such as
+            sets no bound. An expression over the columns of one side, such as
             `-tidegate.left.tolerance`, or its SQL text, gives each row an end of its own. Its value
             is a duration or an integer, or of the left side a time, which is the end itself. A row
-            with a null end has no pair. Such an end does not tell how far pairs are apart. So
-            slices of time get copies of all rows of one side, where `overlap_join` divides rows by
-            their lengths.
+            with a null end has no pair. Of tables, such an end does not tell how far pairs are
+            apart. So slices of time get copies of all rows of one side, where `overlap_join`
+            divides rows by their lengths. For streams, see `max_width`.
         upper: The greatest `r.ts - l.ts`, in the same forms. None sets no bound.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. A null key matches nothing. Without keys,
@@ -133,6 +134,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             `where` holds for it. It needs `aggs` and a `lower`. The row may be any time before, so
             that a slice of time needs copies of all earlier right rows. So streams are divided by
             key alone, and keep the last right row of each key for ever.
+        max_width: For streams: the most that an end from columns may be from the time of its row,
+            as a duration. Such an end needs it, since rows are kept as long as an end may reach
+            them. A row whose end is farther away is set aside, as a late row is.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -158,7 +162,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             such a join is one bucket, which is one task.
         late_as: For streams: the name of a further column of the result. In a result it is null. In
             a late row it is `left` or `right`, the side of the row, and the columns of the other
-            side are null. Without it, late rows are dropped.
+            side are null. In a row that is too wide (`max_width`) it is `left wide` or
+            `right wide`. Without it, late and wide rows are dropped.
         then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
             and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
             aggregate must be finished by a `groupBy` of its partial results.
@@ -196,6 +201,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         partitions=partitions,
         parallelism=parallelism,
         late_as=late_as,
+        max_width=max_width,
     )
     return joined(plan, then, then_schema)
 

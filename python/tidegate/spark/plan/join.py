@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pyspark.sql.types import DateType, StructField, StructType
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tidegate.spark.query.axis import Axis
     from tidegate.spark.query.query import JoinQuery
     from tidegate.spark.worker.task import Batches
+    from tidegate.types import Length
 
 Parallelism = Literal["auto", "bins", "broadcast", "key", "time", "value", "hybrid"]
 
@@ -90,7 +91,13 @@ class Columns:
         )
 
 
-def _check_kind(left: DataFrame, right: DataFrame, query: JoinQuery, late_as: str | None) -> None:
+def _check_kind(
+    left: DataFrame,
+    right: DataFrame,
+    query: JoinQuery,
+    late_as: str | None,
+    max_width: Length | None,
+) -> None:
     """Both sides are tables, or both are streams, of which there is no overlap join."""
     if query.is_overlap and (left.isStreaming or right.isStreaming):
         name = "left" if left.isStreaming else "right"
@@ -104,6 +111,26 @@ def _check_kind(left: DataFrame, right: DataFrame, query: JoinQuery, late_as: st
         message += "`foreachBatch`, where both are tables"
         raise tidegate.TidegateError(message.format(*names))
     check_late_as(late_as, "a join", streams=left.isStreaming)
+    if max_width is not None and not left.isStreaming:
+        message = "max_width bounds what is kept of streams, and these are tables, where ends may "
+        message += "be any time away: leave it out"
+        raise tidegate.TidegateError(message)
+
+
+def _check_ends(plan: Plan) -> None:
+    """Refuse ends from columns that may be any time away, and a width that is unfit."""
+    if any(plan.query.row_ends) and plan.max_width is None:
+        message = "max_width: an end from columns may be any time away, and rows of streams are "
+        message += "kept as long as an end may reach them: say how far ends are away at most, such "
+        message += (
+            "as max_width='1 hour', or join inside `foreachBatch`, where each micro-batch is "
+        )
+        message += "a table"
+        raise tidegate.TidegateError(message)
+    if plan.max_width is not None:
+        plan.query.check_stream(
+            plan.columns.left, plan.columns.right, **plan.of_streams, columns=plan.columns.native
+        )
 
 
 def _check_streams(plan: Plan) -> None:
@@ -113,14 +140,8 @@ def _check_streams(plan: Plan) -> None:
         message = "time: a band join of streams needs the time columns, and with them a window, "
         message += "without which no row could be forgotten: give time='ts' and window='10 minutes'"
         raise tidegate.TidegateError(message)
-    if plan.query.has_row_ends:
-        message = "lower and upper of streams are the same for all rows, since an end from columns "
-        message += (
-            "may be any time away: give durations, or join inside `foreachBatch`, where each "
-        )
-        message += "micro-batch is a table"
-        raise tidegate.TidegateError(message)
-    if plan.query.aggs and time[1][1] is None:
+    _check_ends(plan)
+    if plan.query.aggs and plan.time[1].upper is None:
         message = "upper: without an upper bound, a later right row may always be a partner, so no "
         message += "left row of a stream is ever final: give one, such as upper='0s'"
         raise tidegate.TidegateError(message)
@@ -216,6 +237,7 @@ class Plan:
     partitions: int | None
     parallelism: Parallelism
     late_as: str | None
+    max_width: Length | None = None
 
     @classmethod
     def of(  # noqa: PLR0913 - the query, and the arguments of Spark
@@ -228,13 +250,14 @@ class Plan:
         partitions: int | None = None,
         parallelism: Parallelism = "auto",
         late_as: str | None = None,
+        max_width: Length | None = None,
     ) -> Plan:
         """Check the arguments of a join."""
         check_frames((left, right), NAMES)
         if isinstance(columns, str):
             message = f"columns: expected a list of column names, got {columns!r}"
             raise TypeError(message)
-        _check_kind(left, right, query, late_as)
+        _check_kind(left, right, query, late_as, max_width)
         tables = empty(left, "left"), empty(right, "right")
         native = query.plan(*tables, None if columns is None else list(columns))
         for side, frame in enumerate((left, right)):
@@ -251,7 +274,7 @@ class Plan:
         if late_as in sent.result.names:
             message = f"late_as: the result has a column {late_as!r}: choose another name"
             raise tidegate.SchemaError(message)
-        plan = cls(query, native, left, right, sent, partitions, parallelism, late_as)
+        plan = cls(query, native, left, right, sent, partitions, parallelism, late_as, max_width)
         if plan.streams:
             _check_streams(plan)
         elif parallelism == "bins" and plan.without_bins is not None:
@@ -466,7 +489,20 @@ class Plan:
         if self.native.time is None:
             message = "time: a band join without windows has no time: give `time` and `window`"
             raise tidegate.TidegateError(message)
-        return self.native.time
+        names, ends = self.native.time
+        if self.max_width is None:
+            return names, ends
+        far = self.query.width(self.columns.empty, names, self.max_width)
+        lower, upper = (
+            sign * far if is_of_row else end
+            for sign, is_of_row, end in zip((-1, 1), self.query.row_ends, ends, strict=True)
+        )
+        return names, (lower, upper)
+
+    @property
+    def of_streams(self) -> dict[str, Any]:
+        """The arguments of the native join of streams that the join of tables does not have."""
+        return {} if self.max_width is None else {"max_width": self.max_width}
 
     @property
     def is_sliced(self) -> bool:

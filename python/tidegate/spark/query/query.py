@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tidegate._tidegate import JoinPlan
     from tidegate.agg import Aggregate
-    from tidegate.types import How
+    from tidegate.types import How, Length
 
 Function = Literal["interval_join", "window_join", "band_join", "asof_join", "overlap_join"]
 
@@ -75,14 +75,23 @@ class JoinQuery:
         return bool(self.arguments.get("prevailing"))
 
     @property
-    def has_row_ends(self) -> bool:
-        """Whether an end of the interval is an expression over columns."""
-        ends = (self.arguments.get("lower"), self.arguments.get("upper"))
-        return any(
+    def row_ends(self) -> tuple[bool, bool]:
+        """Whether the lower and the upper end of the interval are expressions over columns."""
+        lower, upper = (
             isinstance(end, tidegate.Expr)
             or (isinstance(end, str) and ("left." in end or "right." in end))
-            for end in ends
+            for end in (self.arguments.get("lower"), self.arguments.get("upper"))
         )
+        return lower, upper
+
+    def check_stream(self, left: pa.Schema, right: pa.Schema, **more: Any) -> None:  # noqa: ANN401
+        """Raise what the native join of streams raises for bad arguments."""
+        getattr(tidegate, self.of_streams)(left, right, **self.arguments, **more)
+
+    def width(self, tables: Sequence[pa.Table], on: tuple[str, str], longest: Length) -> int:
+        """A length of time in steps of the time columns, rounded down."""
+        plan = _tidegate.plan_interval_join(*tables, on=on, lower=None, upper=longest)
+        return 0 if plan.time is None else int(plan.time[1][1] or 0)
 
     @property
     def divided(self) -> Literal["time", "value"]:

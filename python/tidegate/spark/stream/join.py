@@ -66,9 +66,10 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
     reports = plan.reports
     schemas = plan.columns.left, plan.columns.right
     function = plan.query.of_streams
+    arguments = {**call.arguments, **plan.of_streams}
     return Sides(
         function=function,
-        arguments=call.arguments,
+        arguments=arguments,
         schemas=schemas,
         times=(schemas[LEFT].names.index(left), schemas[RIGHT].names.index(right)),
         # A row is needed as long as one of the other side may come that it pairs with. And, where
@@ -78,7 +79,7 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
             _longest(before, width if reports[LEFT] else 0),
         ),
         query=digest(
-            function, _division(layout), [*map(str, schemas)], sorted(_told(call.arguments).items())
+            function, _division(layout), [*map(str, schemas)], sorted(_told(arguments).items())
         ),
         keeps_late=plan.late_as is not None,
         gives_left_rows=plan.query.comes_once,
@@ -123,19 +124,24 @@ def _longest(*times: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class _Finish(Finish):
-    """Late rows of a join have their own columns, and one more that tells the side."""
+    """Late rows of a join have their own columns, and one more that tells the side.
+
+    Rows with an end too far away come with a number of the side beyond both.
+    """
 
     sides: tuple[pa.Schema, pa.Schema]
     origins: tuple[Origin, ...]
     by: tuple[tuple[str, str], ...]
 
     def late(self, rows: pa.RecordBatch, side: int, schema: pa.Schema) -> list[pa.Array]:
-        """The columns of late rows."""
+        """The columns of late rows, or of rows that are too wide."""
+        is_wide, side = divmod(side, len(NAMES))
         columns = [self._column(rows, side, origin) for origin in self.origins]
         # Functions of partners have no value.
         of_partners = schema.types[len(columns) : -1]
         columns += [pa.nulls(rows.num_rows, kind) for kind in of_partners]
-        return [*columns, pa.array([NAMES[side]] * rows.num_rows)]
+        text = f"{NAMES[side]} wide" if is_wide else NAMES[side]
+        return [*columns, pa.array([text] * rows.num_rows)]
 
     def _column(self, rows: pa.RecordBatch, side: int, origin: Origin) -> pa.Array:
         """What a late row has in a column of the result."""

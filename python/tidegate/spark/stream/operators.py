@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _FOREVER = 2**63 - 1
 _ANY_LATENESS = np.timedelta64(_FOREVER, "us")
 
+# Where the table of rows that were set aside has the number of a row of its source.
+_POSITION = 2
+
 
 class Bucket(Protocol):
     """The rows of a bucket in a native operator."""
@@ -76,6 +79,9 @@ class Work(Protocol):
     def until(self, side: int, rows: pa.Table) -> int:
         """The last watermark at which some of the rows matter."""
 
+    def are_wide(self, side: int, rows: pa.Table) -> pa.Array | None:
+        """Which rows have an end that is too far away, None if there are none."""
+
 
 @dataclass(frozen=True)
 class Sides:
@@ -115,6 +121,21 @@ class Sides:
     def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:  # noqa: ARG002 - those of any side
         """The rows."""
         return _one_batch(rows)
+
+    def are_wide(self, side: int, rows: pa.Table) -> pa.Array | None:
+        """The rows that a native join of these alone sets aside."""
+        if "max_width" not in self.arguments or not rows.num_rows:
+            return None
+        join = getattr(tidegate, self.function)(
+            *self.schemas, **self.arguments, lateness=_ANY_LATENESS, threads=1, pin=False
+        )
+        join.sources[side].push(rows)
+        set_aside = join.late().column(_POSITION).to_numpy()
+        if not len(set_aside):
+            return None
+        are_wide = np.zeros(rows.num_rows, np.bool_)
+        are_wide[set_aside] = True
+        return pa.array(are_wide)
 
     def until(self, side: int, rows: pa.Table) -> int:
         """As long as a partner may come, or have come, and a step more (`_advance`)."""
@@ -236,6 +257,10 @@ class Windows:
         if self.slices is not None:
             rows = self.slices.run([rows]).select(self.kept_schema.names)
         return _one_batch(rows)
+
+    def are_wide(self, side: int, rows: pa.Table) -> pa.Array | None:  # noqa: ARG002 - as of joins
+        """None: windows are of one width."""
+        return None
 
     def until(self, side: int, rows: pa.Table) -> int:
         """As long as a window of the rows is open."""

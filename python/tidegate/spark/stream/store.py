@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
     from tidegate.spark.stream.operators import Bucket, Work
 
-# What comes out of a bucket: record batches of results, or of rows of a side that were late.
+# What comes out of a bucket: record batches of results, or of rows of a side that were late. The
+# number of a side is larger by the number of sides for rows with an end that is too far away.
 OUTPUT = "late tinyint, rows binary"
 
 # Names and types of what the store keeps of a bucket. All of it changes together with the format.
@@ -165,10 +166,13 @@ class Processor(StatefulProcessor):
         tables = []
         for side, (at_home, copies) in enumerate(packs):
             table, late = self._divided(side, at_home, watermark)
+            table, wide = self._narrow(side, table)
             copied, _ = self._divided(side, copies, watermark)
+            copied, _ = self._narrow(side, copied)
             tables.append(pa.concat_tables([table, copied]))
-            if late.num_rows and self._work.keeps_late:
-                yield from _rows(late.to_batches(), side)
+            for number, rows in ((side, late), (side + len(packs), wide)):
+                if rows.num_rows and self._work.keeps_late:
+                    yield from _rows(rows.to_batches(), number)
         yield from _rows(_results(warm.bucket, watermark), None)
         first, end = self._updated(old, warm, tables, watermark)
         if first == end:
@@ -245,6 +249,13 @@ class Processor(StatefulProcessor):
         if not pc.any(is_late).as_py():
             return rows, schema.empty_table()
         return rows.filter(pc.invert(is_late)), rows.filter(is_late)
+
+    def _narrow(self, side: int, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """The rows of a side whose ends are near enough, and the others."""
+        are_wide = self._work.are_wide(side, rows)
+        if are_wide is None:
+            return rows, rows.schema.empty_table()
+        return rows.filter(pc.invert(are_wide)), rows.filter(are_wide)
 
     def _updated(
         self, old: Header, warm: Warm, tables: list[pa.Table], watermark: int
