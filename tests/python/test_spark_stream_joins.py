@@ -2,6 +2,7 @@
 
 import sys
 
+import pyarrow as pa
 import pytest
 
 import tidegate
@@ -71,6 +72,25 @@ def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path, join):
         lambda: streaming.joined(spark, tmp_path, join, how="left"), campaign.tries(1)
     )
     streaming.check(tmp_path, found, join, restarted=True, how="left")
+
+
+def test_rows_that_are_too_wide_come_marked(spark, tmp_path):
+    streaming.write(tmp_path, 2, seed=9)
+    ends = {"lower": "-1s", "upper": "left.v % 7 * INTERVAL '1 second'"}
+    found = streaming.Sink(tmp_path).drain(
+        streaming.joined(spark, tmp_path, how="left", **ends, max_width="4s")
+    )
+    left, right = streaming.on_time(tmp_path, *streaming.SIDES)
+    is_wide = left["v"].to_numpy() % 7 > 4
+    rows = found.to_pylist()
+    wide = {row["v"] for row in rows if row["late"] == "left wide"}
+    assert wide == {*left["v"].to_numpy()[is_wide].tolist()} != set()
+    expected = tidegate.interval_join(
+        left.filter(pa.array(~is_wide)), right, **streaming.QUERY | ends, how="left"
+    )
+    results = [row for row in rows if not row["late"] and row["v"] != streaming.END]
+    assert any(row["v_right"] for row in results)
+    assert streaming._counted(results) == streaming._counted(expected.to_pylist())
 
 
 def test_a_band_join_of_streams_needs_a_window(spark, tmp_path):

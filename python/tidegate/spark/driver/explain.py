@@ -98,7 +98,7 @@ def _streamed(plan: Plan, layout: Layout) -> list[str]:
         f"  divided    {_division(layout, plan.query.divided)}",
         f"  kept       {_STORES}",
         f"  comes      {_comes(plan)}",
-        f"  late rows  {_late(plan.late_as)}",
+        f"  late rows  {_late(plan.late_as)}{_wide(plan)}",
     ]
 
 
@@ -130,6 +130,13 @@ def _asof(plan: Plan, layout: Layout) -> list[str]:
             copies = "the nearest of each key, from each task that sends rows"
         lines.append(f"  copies     a slice gets, of right rows outside it, {copies}")
     return lines
+
+
+def _wide(plan: Plan) -> str:
+    """What is said of rows with an end too far away, if columns have ends."""
+    if plan.max_width is None:
+        return ""
+    return f", and rows with an end farther away than {plan.max_width}"
 
 
 def _late(name: str | None) -> str:
