@@ -6,6 +6,7 @@ many random cases at once, told apart by a further key, in any levels that are d
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +28,7 @@ from tidegate.spark.driver import levels as driver
 from tidegate.spark.driver import overlap, whole
 from tidegate.spark.layout.bins import Costs, Width
 from tidegate.spark.layout.lengths import Sample, Side
-from tidegate.spark.layout.levels import Lengths, Level, Levels, fitting, known
+from tidegate.spark.layout.levels import Lengths, Level, Levels, fitting, known, measuring
 from tidegate.spark.layout.overlap import LEFT, RIGHT
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -140,6 +141,12 @@ def test_no_rows_have_a_level(single):
     way = fitting(sample, known(sample), (single,), COLUMNS)
     assert [level.longest for level in way.levels] == [0]
     assert (way.rows, way.copies, way.pairs) == (0, 0, 0)
+
+
+def test_the_job_that_measures_rows_costs_more_for_more_rows():
+    few, many = drawn(3, 100, 1, 10), drawn(3, 10_000, 1, 10)
+    assert 0.5 < measuring(few) < measuring(many) < 1
+    assert measuring(replace(few, longest=(0, 0))) == 0
 
 
 # On Spark.

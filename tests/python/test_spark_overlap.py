@@ -445,7 +445,10 @@ def test_rows_that_are_longer_when_they_are_read_again(spark, sides, monkeypatch
         ({"min_overlap": "1s"}, "min_overlap is a duration, but the time columns are integers"),
         ({"how": "outer"}, "how must be one of"),
         ({"by": None, "parallelism": "key"}, "divides by key: give `by`, or choose 'time'"),
-        ({"parallelism": "value"}, "expected one of auto, bins, broadcast, key, time, hybrid, got .value."),
+        (
+            {"parallelism": "value"},
+            "expected one of auto, bins, broadcast, key, time, hybrid, got .value.",
+        ),
         ({"parallelism": "broadcast", "how": "full"}, "a full join returns rows without a partner"),
         ({"partitions": 0}, "partitions: expected at least 1, got 0"),
         ({"columns": []}, "`columns` is empty"),

@@ -89,7 +89,9 @@ def test_rows_that_are_too_wide_are_set_aside(
     for side, tables in enumerate(pushed):
         every = pa.concat_tables(tables)
         late = {row["v"] for row in read(bucket.output, side)}
-        in_time = every.filter(pa.array([v not in late for v in every["v"].to_pylist()], pa.bool_()))
+        in_time = every.filter(
+            pa.array([v not in late for v in every["v"].to_pylist()], pa.bool_())
+        )
         is_wide = pa.array([False] * in_time.num_rows)
         if ends in (("left", "both") if side == LEFT else ("right", "both")):
             near = in_time["near"].cast(pa.int64())

@@ -24,7 +24,7 @@ from tidegate.spark.driver.bins import (
 )
 from tidegate.spark.driver.overlap import ANY, lengths_of
 from tidegate.spark.layout.bins import Width, costs
-from tidegate.spark.layout.levels import fitting, known
+from tidegate.spark.layout.levels import fitting, known, measuring
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def _weighed(plan: Plan, sample: Sample, lengths: tuple[Lengths, Lengths]) -> tu
     levels = fitting(sample, lengths, single, columns)
     once = plan.query.how in ("semi", "anti")
     measured = measures(plan.left.sparkSession)
-    return levels, costs(levels, columns, measured=measured, once=once)
+    found = costs(levels, columns, measured=measured, once=once)
+    return levels, found._replace(bins=found.bins + measuring(sample))
 
 
 def joined(plan: Plan, levels: Levels) -> DataFrame:

@@ -56,6 +56,9 @@ _MOST_BINS = 1 << 14
 # How many times as wide as rows are long bins are at most: wider ones save few copies.
 _WIDEST = 16
 
+# Nanoseconds of the job that finds how long rows are, and for each row of it.
+_JOB, _LOOKED_AT = 500_000_000.0, 100.0
+
 # Bins are not wider than this, so that their ends fit 64 bits.
 _LARGEST = 1 << 62
 
@@ -116,6 +119,16 @@ class Levels:
         """The width of the bins of a cell."""
         count = len(self.levels)
         return self.levels[cell if cell < count else cell - count + 1].width
+
+
+def measuring(sample: Sample) -> float:
+    """Seconds of processor time of the job that finds how long rows are."""
+    rows = sum(
+        len(side.hashes)
+        for side, longest in zip(sample.sides, sample.longest, strict=True)
+        if longest is None
+    )
+    return (_JOB + _LOOKED_AT * rows * sample.weight) / 1e9 if rows else 0.0
 
 
 def known(sample: Sample) -> tuple[Lengths, Lengths]:
