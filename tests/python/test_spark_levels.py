@@ -162,8 +162,12 @@ def random_cases(side: int, payload: str) -> pa.Table:
         starts = rng.integers(-30, 30, rows)
         spans = rng.choice([0, 1, 4, 15, 200, 5_000], rows)
         lacking = rng.random((3, rows)) < 0.08
-        ends = [None if gone else int(end) for gone, end in zip(lacking[1], starts + spans)]
-        begins = [None if gone else int(start) for gone, start in zip(lacking[0], starts)]
+        ends = [
+            None if gone else int(end) for gone, end in zip(lacking[1], starts + spans, strict=True)
+        ]
+        begins = [
+            None if gone else int(start) for gone, start in zip(lacking[0], starts, strict=True)
+        ]
         keys = [None if gone else int(rng.integers(0, 2)) for gone in lacking[2]]
         every += zip([case] * rows, keys, begins, ends, strict=True)
     extremes = [ENDS.min, ENDS.min + 1, -1, 0, 1, ENDS.max - 1, ENDS.max]
