@@ -136,7 +136,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             key alone, and keep the last right row of each key for ever.
         max_width: For streams: the most that an end from columns may be from the time of its row,
             as a duration. Such an end needs it, since rows are kept as long as an end may reach
-            them. A row whose end is farther away is set aside, as a late row is.
+            them. A row whose end is farther away is set aside, as a late row is: with `late_as` it
+            comes as `left wide` or `right wide`, and else it is dropped.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -162,8 +163,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             such a join is one bucket, which is one task.
         late_as: For streams: the name of a further column of the result. In a result it is null. In
             a late row it is `left` or `right`, the side of the row, and the columns of the other
-            side are null. In a row that is too wide (`max_width`) it is `left wide` or
-            `right wide`. Without it, late and wide rows are dropped.
+            side are null. Without it, late rows are dropped.
         then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
             and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
             aggregate must be finished by a `groupBy` of its partial results.
