@@ -109,3 +109,12 @@ def test_explain_tells_how_a_band_join_is_kept(spark, tmp_path):
     )
     assert "by key: 64 buckets" in text
     assert "state store" in text
+
+
+def test_explain_tells_which_rows_are_too_wide(spark, tmp_path):
+    streaming.write(tmp_path, 1, seed=7)
+    ends = {"lower": "0s", "upper": "left.v % 7 * INTERVAL '1 second'", "max_width": "4s"}
+    text = tidegate.spark.explain(
+        tidegate.spark.interval_join, *streaming.read(spark, tmp_path), on="ts", by="k", **ends
+    )
+    assert "late rows  dropped, and rows with an end farther away than 4s" in text

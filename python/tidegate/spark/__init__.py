@@ -110,7 +110,7 @@ __all__ = [
 _AFTERWARDS = ("then", "then_schema")
 
 # Arguments of joins that say how rows travel.
-_OF_SPARK = ("columns", "partitions", "parallelism", "late_as")
+_OF_SPARK = ("columns", "partitions", "parallelism", "late_as", "max_width")
 
 
 @told
