@@ -36,13 +36,17 @@ class Watch:
     def __init__(self, operator: tg.Operator[Any]) -> None:
         self.operator = operator
         self.begin = time.monotonic()
-        self.before: tuple[float, int, int] | None = None
+        self.before = (self.begin, *self._rows(operator.stats()))
+
+    @staticmethod
+    def _rows(stats: Any) -> tuple[int, int]:  # noqa: ANN401 - has many types
+        return stats["rows_in"], stats["rows_out"]
 
     def look(self) -> dict[str, Any]:
-        """The numbers of now; rates are those since the last look."""
+        """The numbers of now; rates are means since the last look."""
         stats: Any = self.operator.stats()
-        now, rows_in, rows_out = time.monotonic(), stats["rows_in"], stats["rows_out"]
-        then, were_in, were_out = self.before or (self.begin, 0, 0)
+        now, (rows_in, rows_out) = time.monotonic(), self._rows(stats)
+        then, were_in, were_out = self.before
         self.before = (now, rows_in, rows_out)
         seconds = max(now - then, 1e-9)
         clock = time.time() * 1e6
@@ -191,10 +195,10 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         watch = Watch(self.server.operator)
         try:
-            while True:
+            while not self.server.ended.wait(EVERY):
                 seen = watch.look()
                 self.wfile.write(f"data: {json.dumps(seen)}\n\n".encode())
-                if seen["ended"] or self.server.ended.wait(EVERY):
+                if seen["ended"]:
                     return
         except ConnectionError:
             # The reader has gone.
