@@ -67,6 +67,7 @@ __all__ = [
     "BandJoin",
     "BatchReader",
     "ClosedError",
+    "Digest",
     "IntervalJoin",
     "JoinPlan",
     "MemoryLimitError",
@@ -88,6 +89,7 @@ __all__ = [
     "band_join",
     "band_join_batches",
     "default_threads",
+    "digest",
     "interval_join",
     "interval_join_batches",
     "merge",
@@ -890,6 +892,29 @@ class Operator(Generic[_StatsT_co]):
             (3, None, 30)
         """
 
+    def digest(self) -> Digest:
+        """Return the digest of all results that were handed out so far.
+
+        Two runs have given the same rows if their digests are equal, whatever their threads, polls
+        and machines. A snapshot has the digest, so a run that goes on from one has the digest of
+        the whole. With `ordered=False` rows come in any order; compare `unordered` then.
+
+        Returns:
+            A copy, which later results do not change.
+
+        Raises:
+            TidegateError: The operator was made without `digest=True`.
+            ClosedError: The operator was made before this process was forked.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema, digest=True)
+            >>> with merge.sources[0] as source:
+            ...     source.push(trades)
+            >>> polled = merge.poll()
+            >>> merge.digest().ordered == tg.digest(trades)
+            True
+        """
+
     def explain(self) -> str:
         """Say what the operator does, as `tidegate.explain` would.
 
@@ -1041,6 +1066,8 @@ class Merge(Operator[_OperatorStats]):
             poll takes them. Each row takes 40 bytes more. None sets no limit. The few batches that
             a poll makes ahead do not count. The property `memory_limit` says how sources share it.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before it
+            is handed out.
 
     Raises:
         SchemaError: The time column is missing, or no time.
@@ -1057,6 +1084,7 @@ class Merge(Operator[_OperatorStats]):
         lateness: Bound | list[Bound] = None,
         memory_limit: Bytes | None = None,
         threads: int | None = None,
+        digest: bool = False,
     ) -> Self: ...
     def reader(self) -> MergeReader:
         """Make one more reader of the rows.
@@ -1296,6 +1324,8 @@ class AsofJoin(StreamJoin):
         ordered: Whether results must come in the order that is said above. They come in this order
             for either value.
         pin: Whether each thread stays on one processor.
+        digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before it
+            is handed out.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit; `tolerance` is an
@@ -1340,6 +1370,7 @@ class AsofJoin(StreamJoin):
         memory_limit: Bytes | None = None,
         ordered: bool = True,
         pin: bool = True,
+        digest: bool = False,
     ) -> Self: ...
 
 @final
@@ -1486,6 +1517,8 @@ class IntervalJoin(StreamJoin):
             intervals.
             With `aggs`, rows come in order for either value.
         pin: Whether each thread stays on one processor.
+        digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before it
+            is handed out.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit.
@@ -1534,6 +1567,7 @@ class IntervalJoin(StreamJoin):
         memory_limit: Bytes | None = None,
         ordered: bool = True,
         pin: bool = True,
+        digest: bool = False,
     ) -> Self: ...
 
 @final
@@ -1631,6 +1665,8 @@ class Aggregate(Operator[_AggregateStats]):
             that it may add, so every accepted row can be aggregated. The few batches that a poll
             makes ahead do not count. The property `memory_limit` says how sources and state share
             it.
+        digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before it
+            is handed out.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit.
@@ -1671,6 +1707,7 @@ class Aggregate(Operator[_AggregateStats]):
         algorithm: Algorithm = "auto",
         threads: int | None = None,
         memory_limit: Bytes | None = None,
+        digest: bool = False,
     ) -> Self: ...
 
 @final
@@ -1771,6 +1808,8 @@ class WindowJoin(StreamJoin):
             once then come in any order.
             With `aggs`, rows come in order for either value.
         pin: Whether each thread stays on one processor.
+        digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before it
+            is handed out.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit.
@@ -1815,6 +1854,7 @@ class WindowJoin(StreamJoin):
         memory_limit: Bytes | None = None,
         ordered: bool = True,
         pin: bool = True,
+        digest: bool = False,
     ) -> Self: ...
 
 @final
@@ -1906,6 +1946,8 @@ class BandJoin(StreamJoin):
             once then come in any order.
             With `aggs`, rows come in order for either value.
         pin: Whether each thread stays on one processor.
+        digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before it
+            is handed out.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit.
@@ -1955,6 +1997,7 @@ class BandJoin(StreamJoin):
         memory_limit: Bytes | None = None,
         ordered: bool = True,
         pin: bool = True,
+        digest: bool = False,
     ) -> Self: ...
 
 def default_threads() -> int:
@@ -1983,6 +2026,130 @@ def release_memory() -> bool:
     Returns:
         Whether any memory was kept.
     """
+
+def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> str:
+    """Return 128 bits that tell whether two tables have the same rows.
+
+    Equal rows have one digest for ever: on each platform, with any number of threads, in each
+    version of tidegate. Where batches begin does not show, and neither does the layout of the
+    values:
+
+    - Integers are equal whatever their width, and so are floats. NaN equals NaN, and -0.0 equals
+      0.0.
+    - Text is equal in each of its layouts, dictionaries included, and so are binary values, dates,
+      lists and maps.
+    - Decimals are equal whatever their scale, and times whatever their unit. Times with a zone are
+      compared as instants.
+
+    Other types differ, even where their values look alike: 1 is neither 1.0 nor "1". The names of
+    the columns count, and their order. Metadata does not count, nor whether a column may have
+    nulls.
+
+    The digest finds what chance brings about. It is no protection against somebody who looks for
+    other rows with the same digest.
+
+    Args:
+        data: Any Arrow data, a file, a lazy frame or columns as a dict. It is read batch by batch.
+        ordered: Whether the order of the rows counts. Without it, rows that are there twice still
+            count twice.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+
+    Returns:
+        32 hexadecimal digits.
+
+    Raises:
+        TidegateError: `threads` is out of range, or the data cannot be read.
+        TypeError: The data is none of the kinds that are known.
+
+    Example:
+        >>> tg.digest(trades)
+        'TRADES'
+        >>> tg.digest(trades) == tg.digest(trades.cast(trades.schema.set(0, pa.field("ts", pa.int8()))))
+        True
+        >>> backwards = trades.take([2, 1, 0])
+        >>> tg.digest(backwards) == tg.digest(trades)
+        False
+        >>> tg.digest(backwards, ordered=False) == tg.digest(trades, ordered=False)
+        True
+    """
+
+@final
+class Digest:
+    """The digest of rows that come batch by batch.
+
+    It has a fixed size, however many rows come. `digest` is the function for a whole table, and
+    says which rows have equal digests.
+
+    Args:
+        schema: The columns of the rows: a `pyarrow.Schema`, or data that has it.
+
+    Raises:
+        TypeError: The argument has no schema.
+
+    Example:
+        >>> digest = tg.Digest(trades.schema)
+        >>> for batch in trades.to_batches(max_chunksize=1):
+        ...     digest.update(batch)
+        >>> digest.rows
+        3
+        >>> digest.ordered == tg.digest(trades)
+        True
+        >>> digest.unordered == tg.digest(trades, ordered=False)
+        True
+    """
+
+    def __new__(cls, schema: pa.Schema | Table) -> Self: ...
+    def update(self, data: Table, *, threads: int | None = None) -> None:
+        """Add rows after all others.
+
+        Example:
+            >>> digest = tg.Digest(trades.schema)
+            >>> digest.update(trades)
+            >>> digest.update(quotes)
+            Traceback (most recent call last):
+            tidegate.SchemaError: column 2: expected `price` of kind float, ...
+
+        Args:
+            data: Any Arrow data, a file, a lazy frame or columns as a dict. It is read batch by
+                batch.
+            threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+
+        Raises:
+            SchemaError: A column has another name or another kind. No row was added.
+            TidegateError: `threads` is out of range, or the data cannot be read. No row was added.
+            TypeError: The data is none of the kinds that are known.
+        """
+
+    @property
+    def rows(self) -> int:
+        """How many rows were added.
+
+        Example:
+            >>> tg.Digest(trades.schema).rows
+            0
+        """
+
+    @property
+    def ordered(self) -> str:
+        """The digest of the rows in their order: 32 hexadecimal digits.
+
+        Example:
+            >>> digest = tg.Digest(trades.schema)
+            >>> digest.update(trades)
+            >>> digest.ordered
+            'TRADES'
+        """
+
+    @property
+    def unordered(self) -> str:
+        """The digest of the rows in any order: 32 hexadecimal digits.
+
+        Example:
+            >>> digest = tg.Digest(trades.schema)
+            >>> digest.update(trades)
+            >>> digest.unordered
+            'TRADES_UNORDERED'
+        """
 
 def asof_join(
     left: Table,

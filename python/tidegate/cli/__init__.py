@@ -2,8 +2,8 @@
 
 - `app.py`: the subcommands and their options; `options.py`: options of several subcommands;
   `texts.py`: the help.
-- `joining.py`, `aggregating.py`, `merging.py`: the work of the subcommands; `tables.py`: the files
-  that they read and write; `doctor.py`: the report.
+- `joining.py`, `aggregating.py`, `merging.py`, `digesting.py`: the work of the subcommands;
+  `tables.py`: the files that they read and write; `doctor.py`: the report.
 - `following.py`: joins and aggregates files as they grow; `feeding.py`: the threads that push their
   rows.
 - `checkpoints.py`: when the state is written; `saved.py`: the content of a state, and why no row is

@@ -13,7 +13,7 @@ import typer
 
 import tidegate
 from tidegate.agg import Aggregate
-from tidegate.cli import INTERRUPTED, aggregating, doctor, following, joining, merging
+from tidegate.cli import INTERRUPTED, aggregating, digesting, doctor, following, joining, merging
 from tidegate.cli.checkpoints import Keeping
 from tidegate.cli.options import (
     By,
@@ -48,6 +48,7 @@ from tidegate.cli.texts import (
     AGGREGATE_HELP,
     ASOF_HELP,
     BAND_HELP,
+    DIGEST_HELP,
     DOCTOR_HELP,
     HELP,
     JOIN_HELP,
@@ -704,6 +705,30 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
         counts = aggregating.run(job, output, show_progress=shown and not quiet)
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
+
+
+@app.command(help=DIGEST_HELP, short_help="Print the digest of each file's rows.")
+def digest(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, or -.")],
+    *,
+    unordered: Annotated[
+        bool, typer.Option("--unordered", help="Leave the order of the rows out of account.")
+    ] = False,
+    in_format: Annotated[
+        Format | None, typer.Option(help="Format of FILEs.", show_default="by their endings")
+    ] = None,
+    csv_null: CsvNull = None,
+    threads: Threads = None,
+    traceback: Traceback = False,
+) -> None:
+    """Print a line for each file as soon as it is read."""
+    if files.count(STANDARD_STREAM) > 1:
+        _misused("FILE", "only one of the files can be -; give file names for the others")
+    inputs = _listed(files, in_format, csv_null)
+    with _failures_in_one_line(traceback=traceback):
+        for given in inputs:
+            of_rows = digesting.run(given, ordered=not unordered, threads=threads)
+            typer.echo(f"{of_rows}  {given.name}")
 
 
 @app.command("doctor", help=DOCTOR_HELP, short_help="Print versions and what the machine has.")

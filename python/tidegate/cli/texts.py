@@ -21,6 +21,7 @@ Examples:
   tidegate aggregate trades.parquet --on ts --by symbol --size 1m \\
       --agg "close=last(price)" -o minutes.parquet
   tidegate merge monday.parquet tuesday.parquet --on ts -o week.parquet
+  tidegate digest pairs.parquet again.csv
   tidegate join --help
   tidegate merge --help
   tidegate doctor
@@ -319,6 +320,30 @@ Examples:
   # from standard input
   cat monday.csv | tidegate merge - tuesday.csv --in-format csv --on ts \\
       -o days.csv
+
+{EXIT_CODES}"""
+
+DIGEST_HELP = f"""Print 128 bits of the rows of each FILE, by which tables can be compared.
+
+Equal rows have equal digests, whatever the format of the files: integers of any width are equal, and
+so are times of any unit. Names of columns count, and so does the order of the rows, unless
+--unordered is given. The digits are those of tidegate.digest in Python.
+
+A FILE is a file, a folder or a quoted pattern such as 'trades/*.parquet', whose files are one table
+after the other, or a URL such as s3://bucket/trades/; one of them may be - for standard input. The
+ending gives the format: .parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows
+(Arrow stream). Standard input is an Arrow stream, unless an option says otherwise. The values of a
+CSV file decide the types of its columns, so they may differ from the types of the table that was
+written.
+
+\b
+Examples:
+  # two runs of one join
+  tidegate digest monday.parquet again.parquet
+
+\b
+  # rows that were written in another order
+  tidegate digest --unordered pairs.parquet 'parts/*.parquet'
 
 {EXIT_CODES}"""
 

@@ -77,7 +77,7 @@ impl Aggregate {
     #[new]
     #[pyo3(signature = (
         schema, *, on, size=None, advance=None, offset=None, session=None, by=None, aggs, r#where=None, sources=None,
-        lateness=None, algorithm="auto", threads=None, memory_limit=None
+        lateness=None, algorithm="auto", threads=None, memory_limit=None, digest=false
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     fn new<'py>(
@@ -95,6 +95,7 @@ impl Aggregate {
         algorithm: &str,
         threads: Option<&Bound<'py, PyAny>>,
         memory_limit: Option<&Bound<'py, PyAny>>,
+        digest: bool,
     ) -> PyResult<PyClassInitializer<Self>> {
         let max_rows = None;
         let query = Arguments {
@@ -118,7 +119,7 @@ impl Aggregate {
         };
         let schema = self::schema("schema", schema)?;
         let aggregation = stream::aggregate(&query, schema, &options).map_err(raise)?;
-        Ok(PyClassInitializer::from(Operator::new(aggregation)).add_subclass(Aggregate))
+        Ok(PyClassInitializer::from(Operator::new(aggregation, digest)).add_subclass(Aggregate))
     }
 }
 

@@ -6,7 +6,6 @@ use tidegate::{AsofJoin as Query, Strategy, stream};
 use crate::error::raise;
 use crate::input::{bound, name_pair, word};
 use crate::join::{self, Given, Options, Sides, asof_class, asof_functions};
-use crate::stream_join::StreamJoin;
 
 const STRATEGIES: [(&str, Strategy); 3] = [
     ("backward", Strategy::Backward),
@@ -70,9 +69,8 @@ fn open(
     allow_exact_matches: bool,
     options: Options<'_, '_>,
     sides: Sides<'_, '_>,
-) -> PyResult<PyClassInitializer<StreamJoin>> {
+) -> PyResult<stream::Operator> {
     let query = read(on, strategy, tolerance, allow_exact_matches, options)?;
     let (left, right, options) = sides.read()?;
-    let join = stream::asof_join(&query, left, right, &options).map_err(raise)?;
-    Ok(StreamJoin::of(join))
+    stream::asof_join(&query, left, right, &options).map_err(raise)
 }

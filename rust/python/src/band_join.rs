@@ -11,7 +11,6 @@ use tidegate::{
 use crate::error::raise;
 use crate::input::{bound, name_pair, name_pairs, word};
 use crate::join::{Asked, Given, Options, Sides, join_class, join_functions};
-use crate::stream_join::StreamJoin;
 use crate::window_join::windows;
 
 join_functions! {
@@ -89,14 +88,14 @@ fn open(
     algorithm: &str,
     options: Options,
     sides: Sides,
-) -> PyResult<PyClassInitializer<StreamJoin>> {
+) -> PyResult<stream::Operator> {
     let query = ask(on, within, Some(time), Some(window), algorithm, options)?;
     let (left, right, options) = sides.read()?;
     let join = match query {
         Asked::Pairs(query) => stream::band_join(&query, left, right, &options),
         Asked::Aggregates(query) => stream::partner_aggregates(&query, None, left, right, &options),
     };
-    Ok(StreamJoin::of(join.map_err(raise)?))
+    join.map_err(raise)
 }
 
 /// An algorithm by name; `threads` may use it.

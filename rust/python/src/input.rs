@@ -95,9 +95,15 @@ impl Input {
         Ok(Batches { name, rows, schema, stop: Stop::default(), user_thread: None })
     }
 
-    fn read(self, stop: &Stop) -> tidegate::Result<(SchemaRef, Vec<RecordBatch>)> {
+    /// As [`open`](Self::open); waits end when `stop` is requested.
+    pub(crate) fn open_until(self, stop: &Stop) -> tidegate::Result<Batches> {
         let mut batches = self.open()?;
         batches.stop = stop.clone();
+        Ok(batches)
+    }
+
+    fn read(self, stop: &Stop) -> tidegate::Result<(SchemaRef, Vec<RecordBatch>)> {
+        let mut batches = self.open_until(stop)?;
         let mut read = Vec::new();
         while let Some(batch) = batches.next_batch()? {
             read.push(batch);
@@ -155,7 +161,12 @@ impl Batches {
         self.user_thread = Some(user_thread.clone());
     }
 
-    fn next_batch(&mut self) -> tidegate::Result<Option<RecordBatch>> {
+    /// The columns of the batches.
+    pub(crate) fn columns(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub(crate) fn next_batch(&mut self) -> tidegate::Result<Option<RecordBatch>> {
         match &mut self.rows {
             Open::Stream(stream) => {
                 stream.next_batch().map_err(|failure| error(&self.name, failure))

@@ -7,7 +7,6 @@ use tidegate::{Closed, Error, IntervalJoin as Query, PartnerJoin};
 use crate::error::raise;
 use crate::input::{bound, end, name_pair, word};
 use crate::join::{Asked, Given, Options, Sides, join_class, join_functions};
-use crate::stream_join::StreamJoin;
 
 join_functions! {
     Query = ask; interval_join, interval_join_batches, plan_interval_join;
@@ -65,7 +64,7 @@ fn open(
     parallelism: &str,
     options: Options,
     sides: Sides,
-) -> PyResult<PyClassInitializer<StreamJoin>> {
+) -> PyResult<stream::Operator> {
     let query = ask(on, lower, upper, closed, prevailing, options)?;
     let parallelism = word("parallelism", parallelism, &PARALLELISM)?;
     let max_width = match max_width {
@@ -85,7 +84,7 @@ fn open(
              final are joined as tables are; leave it out",
         )),
     };
-    Ok(StreamJoin::of(join.map_err(raise)?))
+    join.map_err(raise)
 }
 
 const PARALLELISM: [(&str, Parallelism); 4] = [

@@ -363,7 +363,8 @@ macro_rules! asof_class {
             #[pyo3(signature = (
                 left, right, *, on, by=None, strategy="backward", tolerance=None,
                 allow_exact_matches=true, r#where=None, how="left", suffix="_right", columns=None,
-                sources=None, lateness=None, threads=None, memory_limit=None, ordered=true, pin=true
+                sources=None, lateness=None, threads=None, memory_limit=None, ordered=true, pin=true,
+                digest=false
             ))]
             #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
             fn new<'py>(
@@ -384,6 +385,7 @@ macro_rules! asof_class {
                 memory_limit: Option<&Bound<'py, PyAny>>,
                 ordered: bool,
                 pin: bool,
+                digest: bool,
             ) -> PyResult<PyClassInitializer<Self>> {
                 let (how, aggs, max_rows, batch_rows) = (Some(how), None, None, None);
                 let options = $crate::join::Options {
@@ -393,7 +395,7 @@ macro_rules! asof_class {
                     left, right, sources, lateness, memory_limit, ordered, pin,
                 };
                 let join = $open(on, strategy, tolerance, allow_exact_matches, options, sides)?;
-                Ok(join.add_subclass($class))
+                Ok($crate::stream_join::StreamJoin::of(join, digest).add_subclass($class))
             }
         }
     };
@@ -421,7 +423,8 @@ macro_rules! join_class {
                 left, right, *, $($pair,)* by=None, r#where=None, how=None, aggs=None,
                 $($closed=$closed_default,)* suffix="_right", columns=None, sources=None,
                 lateness=None, $algorithm=$algorithm_default, threads=None, memory_limit=None,
-                ordered=true, pin=true
+                ordered=true, pin=true,
+                digest=false
             ))]
             #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
             fn new<'py>(
@@ -442,6 +445,7 @@ macro_rules! join_class {
                 memory_limit: Option<&Bound<'py, PyAny>>,
                 ordered: bool,
                 pin: bool,
+                digest: bool,
             ) -> PyResult<PyClassInitializer<Self>> {
                 let (max_rows, batch_rows) = (None, None);
                 let options = $crate::join::Options {
@@ -451,7 +455,7 @@ macro_rules! join_class {
                     left, right, sources, lateness, memory_limit, ordered, pin,
                 };
                 let join = $open($($pair,)* $($closed,)* $algorithm, options, sides)?;
-                Ok(join.add_subclass($class))
+                Ok($crate::stream_join::StreamJoin::of(join, digest).add_subclass($class))
             }
         }
     };

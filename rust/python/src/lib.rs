@@ -36,6 +36,7 @@
 //! | `aggregate.rs` | the function `aggregate`, and the class `Aggregate` |
 //! | `functions.rs` | the functions of `aggs` |
 //! | `merge.rs` | the function `merge`, and the class `Merge` |
+//! | `digest.rs` | the function `digest`, and the class `Digest` |
 //! | `handle.rs` | who may use an operator when, and how Ctrl-C ends a call to it |
 //! | `operator.rs` | the other things that all classes of operators share |
 //! | `notice.rs` | what the logger `tidegate` is told |
@@ -56,6 +57,7 @@ mod asof_join;
 mod band_join;
 mod bounded;
 mod capsule;
+mod digest;
 mod error;
 mod expression;
 mod functions;
@@ -96,6 +98,9 @@ mod _tidegate {
 
     #[pymodule_export]
     use super::band_join::{BandJoin, band_join, band_join_batches, plan_band_join};
+
+    #[pymodule_export]
+    use super::digest::{Digest, digest};
 
     #[pymodule_export]
     use super::interval_join::{

@@ -149,7 +149,7 @@ pub(crate) fn check_distinct(streams: &[Bound<'_, PyAny>]) -> PyResult<()> {
     Ok(())
 }
 
-fn threads_of(threads: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
+pub(crate) fn threads_of(threads: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
     let threads = count("threads", threads, 1, MAX_THREADS as i64)?;
     Ok(threads.map_or_else(tidegate::default_threads, |threads| threads as usize))
 }
@@ -198,7 +198,7 @@ pub(crate) struct Merge;
 #[pymethods]
 impl Merge {
     #[new]
-    #[pyo3(signature = (schema, *, on="ts", sources=None, lateness=None, memory_limit=None, threads=None))]
+    #[pyo3(signature = (schema, *, on="ts", sources=None, lateness=None, memory_limit=None, threads=None, digest=false))]
     fn new(
         schema: &Bound<'_, PyAny>,
         on: &str,
@@ -206,6 +206,7 @@ impl Merge {
         lateness: Option<&Bound<'_, PyAny>>,
         memory_limit: Option<&Bound<'_, PyAny>>,
         threads: Option<&Bound<'_, PyAny>>,
+        digest: bool,
     ) -> PyResult<PyClassInitializer<Self>> {
         let options = MergeOptions {
             on: on.to_owned(),
@@ -216,7 +217,7 @@ impl Merge {
         };
         let schema = self::schema("schema", schema)?;
         let merge = stream::merge(schema, &options).map_err(raise)?;
-        Ok(PyClassInitializer::from(Operator::new(merge)).add_subclass(Merge))
+        Ok(PyClassInitializer::from(Operator::new(merge, digest)).add_subclass(Merge))
     }
 
     #[doc = manual!(Merge.reader)]

@@ -13,8 +13,9 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyList, PyTuple, PyType};
 use pyo3_arrow::{PyField, PyRecordBatch, PySchema};
 use tidegate::stream::{self, Driven, Figure, Memory, ResultTime, Side, SourceStats, Stats, lock};
-use tidegate::{Error, Extra, Stop};
+use tidegate::{Digest as Rows, Error, Extra, Stop};
 
+use crate::digest::Digest;
 use crate::error::raise;
 use crate::handle::{Handle, briefly, check_process, hold};
 use crate::input::bytes;
@@ -334,7 +335,9 @@ pub(crate) struct Operator {
 }
 
 impl Operator {
-    pub(crate) fn new(operator: stream::Operator) -> Self {
+    /// An operator, which makes a digest of its results if that is asked for.
+    pub(crate) fn new(operator: stream::Operator, digest: bool) -> Self {
+        let operator = if digest { operator.with_digest() } else { operator };
         Operator {
             schema: operator.schema().clone(),
             sources: Mutex::new(sources(&operator)),
@@ -452,6 +455,12 @@ impl Operator {
     #[doc = manual!(Operator.stats)]
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         stats(py, &self.handle.briefly(py, |operator| Ok(operator.stats()))?)
+    }
+
+    #[doc = manual!(Operator.digest)]
+    fn digest(&self, py: Python<'_>) -> PyResult<Digest> {
+        let rows = self.handle.briefly(py, |operator| operator.digest().cloned())?;
+        Ok((rows, Rows::new(&self.schema)).into())
     }
 
     #[doc = manual!(Operator.explain)]

@@ -13,8 +13,9 @@ use crate::operator::{Operator, Source};
 pub(crate) struct StreamJoin;
 
 impl StreamJoin {
-    pub(crate) fn of(join: stream::Operator) -> PyClassInitializer<StreamJoin> {
-        PyClassInitializer::from(Operator::new(join)).add_subclass(StreamJoin)
+    /// A join, which makes a digest of its results if that is asked for.
+    pub(crate) fn of(join: stream::Operator, digest: bool) -> PyClassInitializer<StreamJoin> {
+        PyClassInitializer::from(Operator::new(join, digest)).add_subclass(StreamJoin)
     }
 }
 

@@ -9,7 +9,6 @@ use tidegate::{Algorithm, PartnerJoin, Window, WindowJoin as Query, stream};
 use crate::error::raise;
 use crate::input::{bound, name_pair, word};
 use crate::join::{Asked, Given, Options, Sides, join_class, join_functions};
-use crate::stream_join::StreamJoin;
 
 join_functions! {
     Query = ask; window_join, window_join_batches, plan_window_join;
@@ -57,14 +56,14 @@ fn open(
     algorithm: &str,
     options: Options,
     sides: Sides,
-) -> PyResult<PyClassInitializer<StreamJoin>> {
+) -> PyResult<stream::Operator> {
     let query = ask(on, window, algorithm, options)?;
     let (left, right, options) = sides.read()?;
     let join = match query {
         Asked::Pairs(query) => stream::window_join(&query, left, right, &options),
         Asked::Aggregates(query) => stream::partner_aggregates(&query, None, left, right, &options),
     };
-    Ok(StreamJoin::of(join.map_err(raise)?))
+    join.map_err(raise)
 }
 
 /// A window for both sides, or a pair.

@@ -24,7 +24,8 @@ use super::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use super::tactic::{Common, Tactic};
 use super::times::ResultTimes;
 use crate::columns::time::Bound;
-use crate::{Error, Result};
+use crate::digest::STATE_BYTES;
+use crate::{Digest, Error, Result};
 
 /// The outcome of a poll.
 #[derive(Debug)]
@@ -137,6 +138,8 @@ pub struct Operator {
     rows_out: u64,
     /// No result that was not made has a place below it.
     settled: Option<i64>,
+    /// The digest of the results handed out, if it is asked for.
+    digest: Option<Digest>,
     /// Those who get the results, if polls do not.
     readers: Readers,
     /// Why the operator cannot go on.
@@ -146,7 +149,25 @@ pub struct Operator {
 impl Operator {
     pub(super) fn new(common: Common, tactic: Box<dyn Tactic>) -> Self {
         let readers = Readers::default();
-        Operator { common, tactic, rows_out: 0, settled: None, readers, failed: None }
+        Operator { common, tactic, rows_out: 0, settled: None, digest: None, readers, failed: None }
+    }
+
+    /// The same operator, unused so far, which makes a digest of the results that it hands out.
+    pub fn with_digest(mut self) -> Self {
+        // What a snapshot holds depends on it.
+        self.common.query += "digest: of the results\n";
+        self.digest = Some(Digest::new(&self.common.schema));
+        self
+    }
+
+    /// The digest of the results handed out so far.
+    pub fn digest(&self) -> Result<&Digest> {
+        self.digest.as_ref().ok_or_else(|| {
+            Error::argument(format!(
+                "digest: this {} makes none, since each costs time; make it with digest=True",
+                self.name()
+            ))
+        })
     }
 
     /// The operator's name in messages: `join`, `aggregation` or `merge`.
@@ -365,6 +386,9 @@ impl Operator {
             return reader.take_back(batch);
         }
         self.rows_out -= batch.num_rows() as u64;
+        if let Some(digest) = &mut self.digest {
+            digest.take_back(&batch);
+        }
         self.common.ready.push_front(batch.into());
     }
 
@@ -372,6 +396,9 @@ impl Operator {
     fn take(&mut self, by: Option<&ResultReader>) -> Result<Option<Polled>> {
         if let Some(batch) = by.map_or(Ok(None), ResultReader::take)? {
             return Ok(Some(Polled::Batch(batch)));
+        }
+        if let (Some(digest), Some(made)) = (&mut self.digest, self.common.ready.front()) {
+            digest.add(&made.batch, &self.common.driver)?;
         }
         let Some(made) = self.common.ready.pop_front() else { return Ok(None) };
         self.rows_out += made.batch.num_rows() as u64;
@@ -436,6 +463,9 @@ impl Operator {
         self.common.intake.shared.late.write(&mut writer)?;
         self.tactic.write(&self.common, &mut writer)?;
         writer.number(self.rows_out);
+        if let Some(digest) = &self.digest {
+            writer.bytes(&digest.to_bytes());
+        }
         if let Some(rows) = self.tactic.batch_rows() {
             self.common.ready = recut(&self.common.ready, &self.common.schema, rows)?;
         }
@@ -457,7 +487,7 @@ impl Operator {
                 self.name()
             )));
         }
-        let Operator { common, tactic, rows_out, .. } = self;
+        let Operator { common, tactic, rows_out, digest, .. } = self;
         let mut reader = Reader::new(snapshot, &common.query)?;
         let intake = common.intake.read(&mut reader)?;
         let row_bytes = common.intake.shared.row_bytes;
@@ -467,6 +497,8 @@ impl Operator {
         let mut admitted = None;
         let mut admit = |reader: &mut Reader<'_>, bytes: usize| {
             let handed_out = reader.rows()?;
+            let restored = digest.as_ref().map(|digest| restored(digest, reader, handed_out));
+            let restored = restored.transpose()?;
             let ready = (0..reader.count(TABLE_BYTES)?)
                 .map(|_| reader.table(&common.schema).map(Made::from));
             let ready = ready.collect::<Result<VecDeque<_>>>()?;
@@ -479,16 +511,16 @@ impl Operator {
             }
             let mut charges = common.intake.charge(&intake, bytes)?;
             let kept = charges.take_kept();
-            admitted = Some((charges, handed_out, ready));
+            admitted = Some((charges, handed_out, restored, ready));
             Ok(kept)
         };
         let taken = Error::catch(|| tactic.restore(&intake, &mut reader, row_bytes, &mut admit));
-        let Some((charges, handed_out, ready)) = admitted else {
+        let Some((charges, handed_out, restored, ready)) = admitted else {
             return taken.and(Err(Error::bug("a tactic asks to be admitted")));
         };
         common.latency.restore(intake.begun());
         common.intake.restore(intake, charges);
-        (*rows_out, common.ready) = (handed_out, ready);
+        (*rows_out, *digest, common.ready) = (handed_out, restored, ready);
         taken.map_err(|error| {
             self.close();
             if error.is_data() { damaged(error.message()) } else { error }
@@ -515,6 +547,14 @@ impl Operator {
         self.readers.clear();
         self.tactic.close();
     }
+}
+
+/// The digest of a snapshot's results, of which `rows` were handed out.
+fn restored(digest: &Digest, reader: &mut Reader<'_>, rows: u64) -> Result<Digest> {
+    let state = reader.bytes()?;
+    let restored = digest.clone().with_state(state).filter(|digest| digest.rows() == rows);
+    restored
+        .ok_or_else(|| damaged(&format!("it has no digest of {rows} rows, of {STATE_BYTES} bytes")))
 }
 
 /// Results that were not handed out, cut such that it depends on nothing but their number: threads

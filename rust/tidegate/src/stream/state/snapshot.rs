@@ -140,6 +140,16 @@ impl<'a> Reader<'a> {
                      {wanted}; {SAME}"
                 )))
             }
+            None if written.lines().count() != query.lines().count() => {
+                let (one, other) = ("has a digest of its results", "has none");
+                let is_kept = written.lines().count() > query.lines().count();
+                let (written, wanted) = if is_kept { (one, other) } else { (other, one) };
+                Err(Error::state(format!(
+                    "the snapshot {written}, but this operator {wanted}; make it with \
+                     digest={}",
+                    if is_kept { "True" } else { "False" }
+                )))
+            }
             None if written != query => {
                 Err(Error::state(format!("the snapshot is of another query; {SAME}")))
             }

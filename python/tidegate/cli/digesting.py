@@ -1,0 +1,14 @@
+"""The work of `tidegate digest`: read a table batch by batch."""
+
+import tidegate
+from tidegate.cli.tables import Input
+
+
+def run(given: Input, *, ordered: bool, threads: int | None) -> str:
+    """Return the digest of the rows of a table."""
+    table = given.open(streamed=True)
+    try:
+        return tidegate.digest(table, ordered=ordered, threads=threads)
+    except tidegate.TidegateError as error:
+        # Through Arrow's C interface comes only the text of the error that a reader raised.
+        raise (error if table.failure is None else table.failure) from error

@@ -1,0 +1,113 @@
+//! `digest` and the class `Digest`.
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use tidegate::{Digest as Rows, Driver, Stop};
+
+use crate::error::raise;
+use crate::input::take;
+use crate::interrupt;
+use crate::merge::threads_of;
+use crate::source::{schema, stream};
+
+#[doc = manual!(digest)]
+#[pyfunction]
+#[pyo3(signature = (data, *, ordered=true, threads=None))]
+pub(crate) fn digest(
+    data: &Bound<'_, PyAny>,
+    ordered: bool,
+    threads: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let rows = read(data, threads, None)?;
+    Ok(text(if ordered { rows.ordered() } else { rows.unordered() }))
+}
+
+#[doc = manual!(Digest)]
+#[pyclass(frozen, module = "tidegate")]
+pub(crate) struct Digest {
+    /// Locked for moments only, in which nobody needs the GIL.
+    rows: Mutex<Rows>,
+    /// The digest of no rows of these columns.
+    nothing: Rows,
+}
+
+impl From<(Rows, Rows)> for Digest {
+    /// The digest of rows, and of none of the same columns.
+    fn from((rows, nothing): (Rows, Rows)) -> Self {
+        Digest { rows: Mutex::new(rows), nothing }
+    }
+}
+
+#[pymethods]
+impl Digest {
+    #[new]
+    fn new(schema: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let nothing = Rows::new(&*self::schema("schema", schema)?);
+        Ok((nothing.clone(), nothing).into())
+    }
+
+    #[doc = manual!(Digest.update)]
+    #[pyo3(signature = (data, *, threads=None))]
+    fn update(&self, data: &Bound<'_, PyAny>, threads: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        // All is read before any of it counts.
+        let later = read(data, threads, Some(self.nothing.clone()))?;
+        self.rows.lock().append(&later).map_err(raise)
+    }
+
+    #[doc = manual!(Digest.rows)]
+    #[getter]
+    fn rows(&self) -> u64 {
+        self.rows.lock().rows()
+    }
+
+    #[doc = manual!(Digest.ordered)]
+    #[getter]
+    fn ordered(&self) -> String {
+        text(self.rows.lock().ordered())
+    }
+
+    #[doc = manual!(Digest.unordered)]
+    #[getter]
+    fn unordered(&self) -> String {
+        text(self.rows.lock().unordered())
+    }
+
+    fn __repr__(&self) -> String {
+        let rows = self.rows.lock();
+        format!(
+            "Digest(rows={}, ordered='{}', unordered='{}')",
+            rows.rows(),
+            text(rows.ordered()),
+            text(rows.unordered())
+        )
+    }
+}
+
+/// The digest of all rows of an input, which is read batch by batch; if `like` is given, its
+/// columns must be those.
+fn read(
+    data: &Bound<'_, PyAny>,
+    threads: Option<&Bound<'_, PyAny>>,
+    like: Option<Rows>,
+) -> PyResult<Rows> {
+    let threads = threads_of(threads)?;
+    let input = take("data", &stream("data", data)?)?;
+    let stop = Stop::default();
+    let running = stop.clone();
+    interrupt::run(data.py(), &stop, move || {
+        let driver = Driver::new(threads, running.clone());
+        let mut batches = input.open_until(&running)?;
+        let own = Rows::new(batches.columns());
+        let mut rows = like.unwrap_or_else(|| own.clone());
+        // Without a batch the columns count, too.
+        rows.append(&own)?;
+        while let Some(batch) = batches.next_batch()? {
+            rows.add(&batch, &driver)?;
+        }
+        Ok(rows)
+    })
+}
+
+fn text(digest: u128) -> String {
+    format!("{digest:032x}")
+}

@@ -1,0 +1,549 @@
+//! Rows as bytes: equal values have equal bytes, whatever their layout.
+//!
+//! | kind | the bytes of a value that is no null |
+//! | --- | --- |
+//! | boolean | 1, a byte 0 or 1 |
+//! | integer | 1 and 8 bytes; from 2^63 on, 2 and 8 bytes |
+//! | float | 1 and the 8 bytes of a double; one NaN, one zero |
+//! | decimal | 1, 2 bytes of scale, 32 bytes of digits, without zeros at their end |
+//! | date | 1, 8 bytes of milliseconds |
+//! | time | 1, 8 bytes of nanoseconds |
+//! | timestamp, instant, duration | 1, 16 bytes of nanoseconds |
+//! | interval | 1, 4 bytes of months, 4 of days, 8 of nanoseconds |
+//! | string, binary | 1, 8 bytes of length, the bytes |
+//! | list, map | 1, 8 bytes of length, the items; an item of a map is its key and its value |
+//! | struct | 1, the fields |
+//! | union | 1, a byte that says which field, the field |
+//!
+//! Numbers are little-endian. A null is a byte 0, and zeros up to the length if all values of the
+//! kind have one length. The value beneath it is not looked at.
+
+use std::ops::Range;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::*;
+use arrow_array::{
+    Array, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch, UnionArray,
+    downcast_integer, downcast_run_array,
+};
+use arrow_buffer::i256;
+use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::columns::keys::canonical;
+
+/// Rows whose bytes are made together: few enough to stay in the first cache.
+const BLOCK_ROWS: usize = 256;
+
+/// The rows of a batch.
+pub(super) struct Rows<'a> {
+    /// Columns whose values have one length, and where in a row each begins.
+    fixed: Vec<(usize, Box<dyn Column + 'a>)>,
+    /// Their lengths together.
+    width: usize,
+    others: Vec<Box<dyn Column + 'a>>,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn new(batch: &'a RecordBatch) -> Self {
+        let (mut fixed, mut width, mut others) = (Vec::new(), 0, Vec::new());
+        for array in batch.columns() {
+            let column = column(array);
+            match column.width() {
+                Some(own) => {
+                    fixed.push((width, column));
+                    width += own;
+                }
+                None => others.push(column),
+            }
+        }
+        Rows { fixed, width, others }
+    }
+
+    /// The words of some rows.
+    pub(super) fn words(&self, rows: Range<usize>) -> Vec<u128> {
+        let mut words = Vec::with_capacity(rows.len());
+        let (mut block, mut row) = (vec![0; BLOCK_ROWS * self.width], Vec::new());
+        for start in rows.clone().step_by(BLOCK_ROWS) {
+            let part = start..rows.end.min(start + BLOCK_ROWS);
+            for (place, column) in &self.fixed {
+                column.fill(
+                    part.clone(),
+                    &mut Places { block: &mut block, width: self.width, place: *place },
+                );
+            }
+            let fixed = |at: usize| &block[(at - start) * self.width..][..self.width];
+            if self.others.is_empty() {
+                words.extend(part.map(|at| xxh3_128(fixed(at))));
+                continue;
+            }
+            words.extend(part.map(|at| {
+                row.clear();
+                row.extend_from_slice(fixed(at));
+                self.others.iter().for_each(|column| column.append(at, &mut row));
+                xxh3_128(&row)
+            }));
+        }
+        words
+    }
+}
+
+/// The places of a column's values in a block of rows.
+struct Places<'a> {
+    block: &'a mut [u8],
+    width: usize,
+    place: usize,
+}
+
+impl Places<'_> {
+    /// The places of `W` bytes in the rows from the first on.
+    fn of<const W: usize>(&mut self) -> impl Iterator<Item = &mut [u8; W]> {
+        let place = self.place;
+        let rows = self.block.chunks_exact_mut(self.width);
+        rows.map(move |row| row[place..].first_chunk_mut().expect("a row has its columns"))
+    }
+}
+
+/// A column whose values can be written as bytes.
+trait Column: Send + Sync {
+    /// The length of each value, if all have one length.
+    fn width(&self) -> Option<usize>;
+
+    /// Appends the value of a row.
+    fn append(&self, row: usize, to: &mut Vec<u8>);
+
+    /// Writes the values of rows, if all have one length.
+    fn fill(&self, rows: Range<usize>, to: &mut Places<'_>) {
+        let (mut value, place) = (Vec::new(), to.place);
+        for (row, to) in rows.zip(to.block.chunks_exact_mut(to.width)) {
+            value.clear();
+            self.append(row, &mut value);
+            to[place..][..value.len()].copy_from_slice(&value);
+        }
+    }
+}
+
+/// The bytes of the values of an array.
+fn column<'a>(array: &'a dyn Array) -> Box<dyn Column + 'a> {
+    use DataType::*;
+    let nanoseconds = |unit: &TimeUnit| match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
+    };
+    match array.data_type() {
+        Null => Box::new(Nulls),
+        Boolean => Box::new(array.as_boolean()),
+        Int8 => integers::<Int8Type>(array),
+        Int16 => integers::<Int16Type>(array),
+        Int32 => integers::<Int32Type>(array),
+        Int64 => integers::<Int64Type>(array),
+        UInt8 => integers::<UInt8Type>(array),
+        UInt16 => integers::<UInt16Type>(array),
+        UInt32 => integers::<UInt32Type>(array),
+        UInt64 => plain::<UInt64Type, 9>(array, |value| {
+            marked(if value > i64::MAX as u64 { 2 } else { 1 }, value.to_le_bytes())
+        }),
+        Float16 => floats::<Float16Type>(array),
+        Float32 => floats::<Float32Type>(array),
+        Float64 => floats::<Float64Type>(array),
+        Decimal32(_, scale) => decimals::<Decimal32Type>(array, *scale),
+        Decimal64(_, scale) => decimals::<Decimal64Type>(array, *scale),
+        Decimal128(_, scale) => decimals::<Decimal128Type>(array, *scale),
+        Decimal256(_, scale) => decimals::<Decimal256Type>(array, *scale),
+        Date32 => plain::<Date32Type, 9>(array, |days| whole(i64::from(days) * 86_400_000)),
+        Date64 => plain::<Date64Type, 9>(array, whole),
+        Time32(TimeUnit::Second) => times::<Time32SecondType>(array, 1_000_000_000),
+        Time32(_) => times::<Time32MillisecondType>(array, 1_000_000),
+        Time64(TimeUnit::Microsecond) => times::<Time64MicrosecondType>(array, 1_000),
+        Time64(_) => times::<Time64NanosecondType>(array, 1),
+        Timestamp(unit, _) => match unit {
+            TimeUnit::Second => instants::<TimestampSecondType>(array, nanoseconds(unit)),
+            TimeUnit::Millisecond => instants::<TimestampMillisecondType>(array, nanoseconds(unit)),
+            TimeUnit::Microsecond => instants::<TimestampMicrosecondType>(array, nanoseconds(unit)),
+            TimeUnit::Nanosecond => instants::<TimestampNanosecondType>(array, nanoseconds(unit)),
+        },
+        Duration(unit) => match unit {
+            TimeUnit::Second => instants::<DurationSecondType>(array, nanoseconds(unit)),
+            TimeUnit::Millisecond => instants::<DurationMillisecondType>(array, nanoseconds(unit)),
+            TimeUnit::Microsecond => instants::<DurationMicrosecondType>(array, nanoseconds(unit)),
+            TimeUnit::Nanosecond => instants::<DurationNanosecondType>(array, nanoseconds(unit)),
+        },
+        Interval(IntervalUnit::YearMonth) => {
+            plain::<IntervalYearMonthType, 17>(array, |months| interval(months, 0, 0))
+        }
+        Interval(IntervalUnit::DayTime) => plain::<IntervalDayTimeType, 17>(array, |value| {
+            interval(0, value.days, i64::from(value.milliseconds) * 1_000_000)
+        }),
+        Interval(IntervalUnit::MonthDayNano) => {
+            plain::<IntervalMonthDayNanoType, 17>(array, |value| {
+                interval(value.months, value.days, value.nanoseconds)
+            })
+        }
+        Utf8 => bytes(array, array.as_string::<i32>(), |array, row| array.value(row).as_bytes()),
+        LargeUtf8 => {
+            bytes(array, array.as_string::<i64>(), |array, row| array.value(row).as_bytes())
+        }
+        Utf8View => bytes(array, array.as_string_view(), |array, row| array.value(row).as_bytes()),
+        Binary => bytes(array, array.as_binary::<i32>(), |array, row| array.value(row)),
+        LargeBinary => bytes(array, array.as_binary::<i64>(), |array, row| array.value(row)),
+        BinaryView => bytes(array, array.as_binary_view(), |array, row| array.value(row)),
+        FixedSizeBinary(_) => {
+            bytes(array, array.as_fixed_size_binary(), |array, row| array.value(row))
+        }
+        Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            chosen(keys(dictionary.keys()), dictionary.values())
+        }
+        RunEndEncoded(..) => downcast_run_array!(
+            array => chosen(move |row| Some(array.get_physical_index(row)), array.values()),
+            _ => unreachable!("an array of runs")
+        ),
+        List(_) => {
+            let list = array.as_list::<i32>();
+            let ends = list.value_offsets();
+            items(array, list.values(), |row| ends[row] as usize..ends[row + 1] as usize)
+        }
+        LargeList(_) => {
+            let list = array.as_list::<i64>();
+            let ends = list.value_offsets();
+            items(array, list.values(), |row| ends[row] as usize..ends[row + 1] as usize)
+        }
+        ListView(_) => {
+            let list = array.as_list_view::<i32>();
+            let (starts, sizes) = (list.value_offsets(), list.value_sizes());
+            items(array, list.values(), |row| {
+                starts[row] as usize..starts[row] as usize + sizes[row] as usize
+            })
+        }
+        LargeListView(_) => {
+            let list = array.as_list_view::<i64>();
+            let (starts, sizes) = (list.value_offsets(), list.value_sizes());
+            items(array, list.values(), |row| {
+                starts[row] as usize..starts[row] as usize + sizes[row] as usize
+            })
+        }
+        FixedSizeList(_, size) => {
+            let size = *size as usize;
+            let list = array.as_fixed_size_list();
+            items(array, list.values(), move |row| row * size..(row + 1) * size)
+        }
+        Map(..) => {
+            let map = array.as_map();
+            let ends = map.value_offsets();
+            let entry =
+                Tuple { array: None, fields: vec![column(map.keys()), column(map.values())] };
+            let bounds = |row: usize| ends[row] as usize..ends[row + 1] as usize;
+            Box::new(Items { array, items: Box::new(entry), bounds })
+        }
+        Struct(_) => {
+            let fields = array.as_struct().columns().iter().map(|field| column(field)).collect();
+            Box::new(Tuple { array: Some(array), fields })
+        }
+        Union(fields, _) => {
+            let array = array.as_union();
+            let children = fields.iter().map(|(id, _)| (id, column(array.child(id)))).collect();
+            Box::new(Variants { array, children })
+        }
+    }
+}
+
+/// A value of eight bytes.
+fn whole(value: i64) -> [u8; 9] {
+    marked(1, value.to_le_bytes())
+}
+
+/// A value after the byte that says that it is no null.
+fn marked(mark: u8, value: [u8; 8]) -> [u8; 9] {
+    let mut bytes = [mark; 9];
+    bytes[1..].copy_from_slice(&value);
+    bytes
+}
+
+fn interval(months: i32, days: i32, nanoseconds: i64) -> [u8; 17] {
+    let mut bytes = [1; 17];
+    bytes[1..5].copy_from_slice(&months.to_le_bytes());
+    bytes[5..9].copy_from_slice(&days.to_le_bytes());
+    bytes[9..].copy_from_slice(&nanoseconds.to_le_bytes());
+    bytes
+}
+
+/// A decimal: as few digits as it needs, so that 1.50 is 1.5.
+fn decimal(mut digits: i256, scale: i8) -> [u8; 35] {
+    let mut scale = i16::from(scale);
+    if digits == i256::ZERO {
+        scale = 0;
+    }
+    let ten = i256::from_i128(10);
+    // Most digits fit a word, which is divided far faster.
+    while let Some(word) = digits.to_i128().and_then(|word| i64::try_from(word).ok()) {
+        if word == 0 || word % 10 != 0 {
+            return decimal_bytes(digits, scale);
+        }
+        (digits, scale) = (i256::from_i128((word / 10).into()), scale - 1);
+    }
+    while digits % ten == i256::ZERO {
+        (digits, scale) = (digits / ten, scale - 1);
+    }
+    decimal_bytes(digits, scale)
+}
+
+fn decimal_bytes(digits: i256, scale: i16) -> [u8; 35] {
+    let mut bytes = [1; 35];
+    bytes[1..3].copy_from_slice(&scale.to_le_bytes());
+    bytes[3..].copy_from_slice(&digits.to_le_bytes());
+    bytes
+}
+
+/// Values of one length in an array of plain numbers.
+struct Plain<'a, A: ArrowPrimitiveType, F, const W: usize> {
+    array: &'a PrimitiveArray<A>,
+    encode: F,
+}
+
+impl<A, F, const W: usize> Column for Plain<'_, A, F, W>
+where
+    A: ArrowPrimitiveType,
+    F: Fn(A::Native) -> [u8; W] + Send + Sync,
+{
+    fn width(&self) -> Option<usize> {
+        Some(W)
+    }
+
+    fn append(&self, row: usize, to: &mut Vec<u8>) {
+        let is_null = self.array.is_null(row);
+        let value = if is_null { [0; W] } else { (self.encode)(self.array.value(row)) };
+        to.extend_from_slice(&value);
+    }
+
+    fn fill(&self, rows: Range<usize>, to: &mut Places<'_>) {
+        let values = &self.array.values()[rows.clone()];
+        match self.array.nulls().filter(|nulls| nulls.null_count() > 0) {
+            None => {
+                for (&value, place) in values.iter().zip(to.of::<W>()) {
+                    *place = (self.encode)(value);
+                }
+            }
+            Some(nulls) => {
+                for ((row, &value), place) in rows.zip(values).zip(to.of::<W>()) {
+                    *place = if nulls.is_null(row) { [0; W] } else { (self.encode)(value) };
+                }
+            }
+        }
+    }
+}
+
+fn plain<'a, A: ArrowPrimitiveType, const W: usize>(
+    array: &'a dyn Array,
+    encode: impl Fn(A::Native) -> [u8; W] + Send + Sync + 'a,
+) -> Box<dyn Column + 'a> {
+    Box::new(Plain { array: array.as_primitive::<A>(), encode })
+}
+
+fn integers<'a, A: ArrowPrimitiveType<Native: Into<i64>>>(
+    array: &'a dyn Array,
+) -> Box<dyn Column + 'a> {
+    plain::<A, 9>(array, |value| whole(value.into()))
+}
+
+fn floats<'a, A: ArrowPrimitiveType<Native: Into<f64>>>(
+    array: &'a dyn Array,
+) -> Box<dyn Column + 'a> {
+    plain::<A, 9>(array, |value| marked(1, canonical(value.into()).to_bits().to_le_bytes()))
+}
+
+fn times<'a, A: ArrowPrimitiveType<Native: Into<i64>>>(
+    array: &'a dyn Array,
+    nanoseconds: i64,
+) -> Box<dyn Column + 'a> {
+    // Times are times of a day. What Arrow calls one and is none is still a function of the value.
+    plain::<A, 9>(array, move |value| whole(value.into().wrapping_mul(nanoseconds)))
+}
+
+fn instants<'a, A: ArrowPrimitiveType<Native: Into<i128>>>(
+    array: &'a dyn Array,
+    nanoseconds: i128,
+) -> Box<dyn Column + 'a> {
+    plain::<A, 17>(array, move |value| {
+        let mut bytes = [1; 17];
+        bytes[1..].copy_from_slice(&(value.into() * nanoseconds).to_le_bytes());
+        bytes
+    })
+}
+
+fn decimals<'a, A: ArrowPrimitiveType<Native: Into<i256>>>(
+    array: &'a dyn Array,
+    scale: i8,
+) -> Box<dyn Column + 'a> {
+    plain::<A, 35>(array, move |value| decimal(value.into(), scale))
+}
+
+struct Nulls;
+
+impl Column for Nulls {
+    fn width(&self) -> Option<usize> {
+        Some(1)
+    }
+
+    fn append(&self, _: usize, to: &mut Vec<u8>) {
+        to.push(0);
+    }
+}
+
+impl Column for &BooleanArray {
+    fn width(&self) -> Option<usize> {
+        Some(2)
+    }
+
+    fn append(&self, row: usize, to: &mut Vec<u8>) {
+        let is_null = self.is_null(row);
+        to.extend_from_slice(&if is_null { [0, 0] } else { [1, u8::from(self.value(row))] });
+    }
+}
+
+/// Strings or bytes.
+struct Bytes<'a, A, F> {
+    array: &'a dyn Array,
+    values: &'a A,
+    value: F,
+}
+
+impl<A: Sync, F: Fn(&A, usize) -> &[u8] + Send + Sync> Column for Bytes<'_, A, F> {
+    fn width(&self) -> Option<usize> {
+        None
+    }
+
+    fn append(&self, row: usize, to: &mut Vec<u8>) {
+        if self.array.is_null(row) {
+            return to.push(0);
+        }
+        let value = (self.value)(self.values, row);
+        to.extend_from_slice(&marked(1, (value.len() as u64).to_le_bytes()));
+        to.extend_from_slice(value);
+    }
+}
+
+fn bytes<'a, A: Sync, F: Fn(&A, usize) -> &[u8] + Send + Sync + 'a>(
+    array: &'a dyn Array,
+    values: &'a A,
+    value: F,
+) -> Box<dyn Column + 'a> {
+    Box::new(Bytes { array, values, value })
+}
+
+/// Values that lie elsewhere: of a dictionary, of runs.
+struct Chosen<'a, F> {
+    place: F,
+    values: Box<dyn Column + 'a>,
+}
+
+impl<F: Fn(usize) -> Option<usize> + Send + Sync> Column for Chosen<'_, F> {
+    fn width(&self) -> Option<usize> {
+        self.values.width()
+    }
+
+    fn append(&self, row: usize, to: &mut Vec<u8>) {
+        match (self.place)(row) {
+            Some(place) => self.values.append(place, to),
+            None => to.resize(to.len() + self.width().unwrap_or(1), 0),
+        }
+    }
+}
+
+fn chosen<'a>(
+    place: impl Fn(usize) -> Option<usize> + Send + Sync + 'a,
+    values: &'a dyn Array,
+) -> Box<dyn Column + 'a> {
+    Box::new(Chosen { place, values: column(values) })
+}
+
+/// Where the value of a row lies in a dictionary; `None` if it is null.
+fn keys<'a>(keys: &'a dyn Array) -> Box<dyn Fn(usize) -> Option<usize> + Send + Sync + 'a> {
+    fn of<A: ArrowPrimitiveType<Native: arrow_buffer::ArrowNativeType>>(
+        keys: &dyn Array,
+    ) -> Box<dyn Fn(usize) -> Option<usize> + Send + Sync + '_> {
+        use arrow_buffer::ArrowNativeType;
+        let keys = keys.as_primitive::<A>();
+        Box::new(move |row| (!keys.is_null(row)).then(|| keys.value(row).as_usize()))
+    }
+    macro_rules! of_type {
+        ($type:ty, $keys:expr) => {
+            of::<$type>($keys)
+        };
+    }
+    downcast_integer! {
+        keys.data_type() => (of_type, keys),
+        _ => unreachable!("keys are integers")
+    }
+}
+
+/// Lists of items; `bounds` says where the items of a row lie.
+struct Items<'a, F> {
+    array: &'a dyn Array,
+    items: Box<dyn Column + 'a>,
+    bounds: F,
+}
+
+impl<F: Fn(usize) -> Range<usize> + Send + Sync> Column for Items<'_, F> {
+    fn width(&self) -> Option<usize> {
+        None
+    }
+
+    fn append(&self, row: usize, to: &mut Vec<u8>) {
+        if self.array.is_null(row) {
+            return to.push(0);
+        }
+        let items = (self.bounds)(row);
+        to.extend_from_slice(&marked(1, (items.len() as u64).to_le_bytes()));
+        items.for_each(|item| self.items.append(item, to));
+    }
+}
+
+fn items<'a>(
+    array: &'a dyn Array,
+    values: &'a dyn Array,
+    bounds: impl Fn(usize) -> Range<usize> + Send + Sync + 'a,
+) -> Box<dyn Column + 'a> {
+    Box::new(Items { array, items: column(values), bounds })
+}
+
+/// Structs; entries of maps, which are never null.
+struct Tuple<'a> {
+    array: Option<&'a dyn Array>,
+    fields: Vec<Box<dyn Column + 'a>>,
+}
+
+impl Column for Tuple<'_> {
+    fn width(&self) -> Option<usize> {
+        None
+    }
+
+    fn append(&self, row: usize, to: &mut Vec<u8>) {
+        if self.array.is_some_and(|array| array.is_null(row)) {
+            return to.push(0);
+        }
+        to.push(1);
+        self.fields.iter().for_each(|field| field.append(row, to));
+    }
+}
+
+/// Unions.
+struct Variants<'a> {
+    array: &'a UnionArray,
+    children: Vec<(i8, Box<dyn Column + 'a>)>,
+}
+
+impl Column for Variants<'_> {
+    fn width(&self) -> Option<usize> {
+        None
+    }
+
+    fn append(&self, row: usize, to: &mut Vec<u8>) {
+        let id = self.array.type_id(row);
+        to.extend([1, id.cast_unsigned()]);
+        let child = self.children.iter().find(|(of, _)| *of == id);
+        let (_, child) = child.expect("a union has a field of each id");
+        child.append(self.array.value_offset(row), to);
+    }
+}
