@@ -1490,6 +1490,9 @@ class IntervalJoin(StreamJoin):
             the forms of `lateness`. Such an end needs it, since rows are kept as long as an end may
             reach them, and compared within it: more width is more work. A row whose end is farther
             away is set aside, as a late row is.
+        load_factor: How many times the mean of comparisons a thread may make before `hybrid` and
+            `auto` split keys, from 1 on (the threshold of Algorithm 1). A smaller one splits more
+            keys, and each row of a split key is looked at by several threads. None takes 1.2.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -1501,8 +1504,8 @@ class IntervalJoin(StreamJoin):
             these is for the left and the right sources, and may have lists, with one for each
             source of the side. None, as 0, means that they are in order.
         parallelism: Which threads have the rows of a key. `key`: one thread. `data`: all threads,
-            each a part. `hybrid`: as many threads as the key's share of the rows asks for, measured
-            again and again. `auto`: `key` without a `where`; with one, `key` until one thread has
+            each a part. `hybrid`: as many threads as the key's share of the comparisons asks
+            for, measured again and again. `auto`: `key` without a `where`; with one, `key` until one thread has
             much more to compare than others, then `hybrid`. (PPOIJ, section 3; `hybrid` is its
             Algorithm 1.) With `aggs`, or `ordered=False`, `auto` alone has a meaning.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
@@ -1558,6 +1561,7 @@ class IntervalJoin(StreamJoin):
         closed: Closed = "both",
         prevailing: bool = False,
         max_width: Length | None = None,
+        load_factor: float | None = None,
         suffix: str = "_right",
         columns: Sequence[str] | None = None,
         sources: tuple[int, int] | None = None,

@@ -6,6 +6,7 @@ sources, and errors.
 """
 
 import itertools
+import math
 import random
 
 import hypothesis.strategies as st
@@ -222,6 +223,38 @@ def test_a_hot_key_is_shared_out(parallelism):
     # By key alone, one replica would do it all, as it does until the load has been measured.
     assert max(stats["comparisons"]) < 0.75 * rows
     assert stats["split_keys"] == (0 if parallelism == "data" else 1)
+
+
+def uneven(rng, rows, name):
+    """Events of 50 keys, where 40 % of the keys have 60 % of the rows, and of these in turn."""
+    exponent = math.log(0.4) / math.log(0.6)
+    keys = [int(50 * rng.random() ** exponent) for _ in range(rows)]
+    return pa.table({"ts": list(range(rows)), "k": keys, name: list(range(rows))})
+
+
+@pytest.mark.parametrize(
+    ("load_factor", "least", "most"), [(None, 1.0, 1.35), (1.05, 1.0, 1.2), (8, 2.0, 8.0)]
+)
+def test_comparisons_are_balanced_as_the_load_factor_says(load_factor, least, most):
+    rng = random.Random(3)  # noqa: S311 - no secret
+    tables = [uneven(rng, 160_000, name) for name in ("l", "r")]
+    query = {"on": "ts", "by": "k", "lower": -400, "upper": 400, "where": left.l < right.r - 390}
+    also = {"parallelism": "hybrid", "load_factor": load_factor, "threads": 8}
+    joining = IntervalJoin(*(table.schema for table in tables), **query, **also)
+    counts = []
+    for half in (0, 80_000):
+        for start in range(half, half + 80_000, 8_000):
+            for source, table in zip(joining.sources, tables, strict=True):
+                source.push(table.slice(start, 8_000))
+            for batch in iter(joining.poll, None):
+                del batch
+        counts.append(joining.stats()["comparisons"])
+    made = [after - before for before, after in zip(*counts, strict=True)]
+    assert least <= max(made) / (sum(made) / 8) <= most
+    splits = joining.stats()["split_keys"]
+    line = f"\n  split      {splits} of the keys are on several threads now"
+    assert (line in joining.explain()) == (splits > 0)
+    assert (splits > 0) == (load_factor != 8)
 
 
 def test_parallelism_by_key_leaves_a_key_on_one_replica():

@@ -1,5 +1,6 @@
 //! `interval_join` and its other forms, and the class `IntervalJoin`.
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tidegate::stream::{self, Parallelism};
 use tidegate::{Closed, Error, IntervalJoin as Query, PartnerJoin};
@@ -18,7 +19,7 @@ join_functions! {
 join_class! {
     IntervalJoin = open;
     before_by(on: Given, lower: Given, upper: Given)
-    before_suffix(closed: &str = "both", prevailing: bool = false, max_width: Option<Given> = None)
+    before_suffix(closed: &str = "both", prevailing: bool = false, max_width: Option<Given> = None, load_factor: Option<Given> = None)
     before_threads(parallelism: &str = "auto")
 }
 
@@ -61,6 +62,7 @@ fn open(
     closed: &str,
     prevailing: bool,
     max_width: Option<Given>,
+    load_factor: Option<Given>,
     parallelism: &str,
     options: Options,
     sides: Sides,
@@ -71,11 +73,22 @@ fn open(
         None => None,
         Some(width) => bound("max_width", width)?,
     };
+    let load_factor = load_factor.map(factor).transpose()?;
     let (left, right, options) = sides.read()?;
     let join = match query {
-        Asked::Pairs(query) => {
-            stream::interval_join(&query, parallelism, max_width, left, right, &options)
-        }
+        Asked::Pairs(query) => stream::interval_join(
+            &query,
+            parallelism,
+            load_factor,
+            max_width,
+            left,
+            right,
+            &options,
+        ),
+        Asked::Aggregates(_) if load_factor.is_some() => Err(Error::argument(
+            "load_factor: with aggs, no keys are assigned to threads, since left rows that are \
+             final are joined as tables are; leave it out",
+        )),
         Asked::Aggregates(query) if parallelism == Parallelism::Auto => {
             stream::partner_aggregates(&query, max_width, left, right, &options)
         }
@@ -85,6 +98,13 @@ fn open(
         )),
     };
     join.map_err(raise)
+}
+
+/// A number.
+fn factor(given: Given) -> PyResult<f64> {
+    given.extract().map_err(|_| {
+        PyTypeError::new_err(format!("load_factor: expected a number, got {}", given.get_type()))
+    })
 }
 
 const PARALLELISM: [(&str, Parallelism); 4] = [

@@ -40,7 +40,7 @@ fn operator() -> Result<Operator> {
         pin: false,
     };
     let schema = rows(&[], &[]).schema();
-    interval_join(&join, Parallelism::Auto, None, schema.clone(), schema, &options)
+    interval_join(&join, Parallelism::Auto, None, None, schema.clone(), schema, &options)
 }
 
 fn push(join: &Operator, source: usize, batch: RecordBatch) -> Result<()> {

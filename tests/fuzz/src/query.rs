@@ -152,7 +152,7 @@ impl Query {
             Asked::Interval(join, parallelism) => {
                 // Without an order, no key is one thread's.
                 let parallelism = if options.ordered { parallelism } else { Parallelism::Auto };
-                stream::interval_join(&join, parallelism, None, left, right, options)
+                stream::interval_join(&join, parallelism, None, None, left, right, options)
             }
             Asked::Window(join) => stream::window_join(&join, left, right, options),
             Asked::Band(join) => stream::band_join(&join, left, right, options),

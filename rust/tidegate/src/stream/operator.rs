@@ -272,7 +272,14 @@ impl Operator {
     /// An explanation of the operator, for people.
     pub fn explain(&self) -> String {
         let text = self.common.explanation.text(&self.common.intake.shared.memory);
-        text + &self.waiting().as_ref().map(Waiting::line).unwrap_or_default()
+        let split = self.tactic.figures().into_iter().find_map(|figure| match figure {
+            ("split_keys", Figure::Number(keys)) if keys > 0 => {
+                Some(format!("\n  split      {keys} of the keys are on several threads now"))
+            }
+            _ => None,
+        });
+        let waiting = self.waiting().as_ref().map(Waiting::line);
+        text + &split.unwrap_or_default() + &waiting.unwrap_or_default()
     }
 
     fn waiting(&self) -> Option<Waiting> {

@@ -2,10 +2,15 @@
 //!
 //! - **KP**: each key is at home on one replica.
 //! - **DP**: each key is on all replicas. All look at each row, one stores it.
-//! - **HP**: each key is on as many replicas as its frequency needs (Algorithm 1). The first rows
+//! - **HP**: each key is on as many replicas as its load needs (Algorithm 1). The first rows
 //!   calibrate it; from then on frequencies are measured anew with every [`MEASURED_ROWS`] rows,
 //!   older ones fading, and keys follow. One row in [`SAMPLED`] stands for the others.
-//! - **Auto**: KP, until the comparisons that the replicas make differ by more than [`THRESHOLD`];
+//!
+//!   The load of a key is the product of the frequencies of its two sides. The paper takes the
+//!   frequency itself. But each left row of a key is compared with right rows of the key, and their
+//!   number grows with the key's frequency, too. With loads that are frequencies, replicas get
+//!   equally many rows and very different numbers of comparisons.
+//! - **Auto**: KP, until the comparisons that the replicas make differ by more than [`LOAD_FACTOR`];
 //!   then HP. But only where pairs are filtered: otherwise, finding pairs takes less time than
 //!   putting the pairs of several replicas in order.
 //!
@@ -16,7 +21,7 @@
 
 use std::collections::HashMap;
 
-use crate::rows::NO_KEY;
+use crate::rows::{NO_KEY, Side};
 
 /// How keys are assigned to replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +36,9 @@ pub enum Parallelism {
     Hybrid,
 }
 
-/// The most loaded replica may have this much more than the mean: the θ of Algorithm 1.
-const THRESHOLD: f64 = 1.2;
+/// The most loaded replica may have so many times the mean load, unless it is said otherwise: the θ
+/// of Algorithm 1.
+pub const LOAD_FACTOR: f64 = 1.2;
 
 /// Rows between two looks at the frequencies: a few milliseconds of work.
 const MEASURED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
@@ -136,6 +142,8 @@ impl Divisor {
 pub(super) struct Assignment {
     parallelism: Parallelism,
     replicas: usize,
+    /// The θ of Algorithm 1.
+    load_factor: f64,
     divisor: Divisor,
     /// The replicas of each split key; for DP, all replicas.
     splits: Vec<Split>,
@@ -146,7 +154,7 @@ pub(super) struct Assignment {
     split_keys: Vec<u32>,
     /// Whether `Auto` has found a reason to split.
     is_splitting: bool,
-    /// Rows of keys, as far as they were counted, older ones fading.
+    /// Rows of keys by side, as far as they were counted, older ones fading.
     frequencies: Frequencies,
     /// Rows since the last look.
     rows: u64,
@@ -154,7 +162,7 @@ pub(super) struct Assignment {
     comparisons: Vec<u64>,
 }
 
-type Frequencies = HashMap<u32, f32, foldhash::fast::FixedState>;
+type Frequencies = HashMap<u32, [f32; 2], foldhash::fast::FixedState>;
 
 impl Assignment {
     pub(super) fn new(parallelism: Parallelism, replicas: usize) -> Self {
@@ -162,6 +170,7 @@ impl Assignment {
         Assignment {
             parallelism,
             replicas,
+            load_factor: LOAD_FACTOR,
             divisor: Divisor::new(replicas),
             splits: match parallelism {
                 Parallelism::Data => {
@@ -177,6 +186,12 @@ impl Assignment {
             rows: 0,
             comparisons: vec![0; replicas],
         }
+    }
+
+    /// The same, where the most loaded replica may have so many times the mean load.
+    pub(super) fn with_load_factor(self, load_factor: f64) -> Self {
+        assert!(load_factor >= 1.0, "the most loaded replica has the mean at least");
+        Assignment { load_factor, ..self }
     }
 
     #[inline]
@@ -263,12 +278,13 @@ impl Assignment {
         }
     }
 
-    /// Takes note of an epoch that is done: its keys, the comparisons of each replica so far, and
-    /// whether pairs are filtered. `holds` tells whether a replica still has rows of the split key
-    /// at a place that it does not serve any more.
+    /// Takes note of an epoch that is done: the keys and sides of its rows, the comparisons of each
+    /// replica so far, and whether pairs are filtered. `holds` tells whether a replica still has
+    /// rows of the split key at a place that it does not serve any more.
     pub(super) fn observe(
         &mut self,
         keys: &[u32],
+        sides: &[Side],
         comparisons: &[u64],
         are_filtered: bool,
         holds: impl Fn(u16, usize) -> bool,
@@ -282,7 +298,7 @@ impl Assignment {
             return;
         }
         if self.is_splitting {
-            self.count(keys);
+            self.count(keys, sides);
         }
         self.rows += keys.len() as u64;
         if self.rows < MEASURED_ROWS {
@@ -296,33 +312,35 @@ impl Assignment {
             self.comparisons.copy_from_slice(comparisons);
             let mean = total as f64 / self.replicas as f64;
             let most = made.iter().copied().max().unwrap_or(0) as f64;
-            if !self.is_splitting && most > THRESHOLD * mean {
+            if !self.is_splitting && most > self.load_factor * mean {
                 self.is_splitting = true;
-                self.count(keys);
+                self.count(keys, sides);
             }
         }
         if self.is_splitting {
             self.assign(holds);
-            self.frequencies.retain(|_, frequency| {
-                *frequency /= 2.0;
-                *frequency >= LEAST_FREQUENCY
+            self.frequencies.retain(|_, [left, right]| {
+                (*left, *right) = (*left / 2.0, *right / 2.0);
+                *left + *right >= LEAST_FREQUENCY
             });
         }
     }
 
-    /// Counts rows by key.
-    fn count(&mut self, keys: &[u32]) {
+    /// Counts rows by key and side.
+    fn count(&mut self, keys: &[u32], sides: &[Side]) {
         let passed = (self.rows % SAMPLED as u64) as usize;
-        let sampled = keys.iter().skip((SAMPLED - passed) % SAMPLED).step_by(SAMPLED);
-        sampled
-            .filter(|&&key| key != NO_KEY)
-            .for_each(|&key| *self.frequencies.entry(key).or_insert(0.0) += 1.0);
+        let rows = keys.iter().zip(sides).skip((SAMPLED - passed) % SAMPLED).step_by(SAMPLED);
+        rows.filter(|(key, _)| **key != NO_KEY).for_each(|(&key, &side)| {
+            self.frequencies.entry(key).or_default()[side as usize] += 1.0;
+        });
     }
 
     /// Algorithm 1 from line 11 on, for mappings that are in use already: a key's home stays among
     /// its replicas, so lines 4 to 10 are given.
     fn assign(&mut self, holds: impl Fn(u16, usize) -> bool) {
-        let total: f32 = self.frequencies.values().sum();
+        let of_keys = self.frequencies.iter().map(|(&key, [left, right])| (key, left * right));
+        let of_keys: Vec<(u32, f32)> = of_keys.collect();
+        let total: f32 = of_keys.iter().map(|(_, load)| load).sum();
         if total <= 0.0 {
             return;
         }
@@ -330,10 +348,10 @@ impl Assignment {
         // A key below this share of the mean load cannot put the balance out; it stays at home.
         let heavy = total / self.replicas as f32 / 16.0;
         let mut keys: Vec<(u32, f32)> = Vec::new();
-        for (&key, &frequency) in &self.frequencies {
-            loads[usize::from(self.home(key))] += frequency;
-            if frequency > heavy {
-                keys.push((key, frequency));
+        for (key, load) in of_keys {
+            loads[usize::from(self.home(key))] += load;
+            if load > heavy {
+                keys.push((key, load));
             }
         }
         keys.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -341,19 +359,19 @@ impl Assignment {
             keys.iter().map(|&(key, _)| vec![self.home(key)]).collect();
         let balanced = |loads: &[f32]| {
             let most = loads.iter().copied().fold(0.0, f32::max);
-            f64::from(most) <= THRESHOLD * f64::from(total) / loads.len() as f64
+            f64::from(most) <= self.load_factor * f64::from(total) / loads.len() as f64
         };
         while !balanced(&loads) && assigned.iter().any(|replicas| replicas.len() < self.replicas) {
-            for (&(_, frequency), replicas) in keys.iter().zip(&mut assigned) {
+            for (&(_, load), replicas) in keys.iter().zip(&mut assigned) {
                 let free = (0..self.replicas as u16).filter(|replica| !replicas.contains(replica));
                 let least =
                     free.min_by(|&a, &b| loads[usize::from(a)].total_cmp(&loads[usize::from(b)]));
                 let Some(least) = least else { continue };
                 let degree = replicas.len() as f32;
                 for &replica in replicas.iter() {
-                    loads[usize::from(replica)] += frequency / (degree + 1.0) - frequency / degree;
+                    loads[usize::from(replica)] += load / (degree + 1.0) - load / degree;
                 }
-                loads[usize::from(least)] += frequency / (degree + 1.0);
+                loads[usize::from(least)] += load / (degree + 1.0);
                 replicas.push(least);
                 if balanced(&loads) {
                     break;
@@ -437,6 +455,67 @@ impl Assignment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The comparisons of each replica, if each row of a key were compared with all others of the key
+    /// on the other side.
+    fn loads(assignment: &Assignment, rows: &[(u32, u32)]) -> Vec<f64> {
+        let mut loads = vec![0.0; assignment.replicas];
+        for (key, &(left, right)) in (0..).zip(rows) {
+            let pairs = f64::from(left) * f64::from(right);
+            match assignment.split_of(key) {
+                None => loads[usize::from(assignment.home(key))] += pairs,
+                Some(split) => {
+                    let active = &assignment.splits[split].active;
+                    for &replica in active {
+                        loads[usize::from(replica)] += pairs / active.len() as f64;
+                    }
+                }
+            }
+        }
+        loads
+    }
+
+    /// The load factor of 8 replicas and 50 keys of which a share 1 - `s` of the rows has a share `s`
+    /// of the keys, of these in turn, and so on; the second side's frequencies may be turned round.
+    fn load_factor(s: f64, theta: f64, turned: bool) -> f64 {
+        let share = |keys: f64| keys.powf((1.0 - s).ln() / s.ln());
+        let rows = |key: u32| {
+            let share = share(f64::from(key + 1) / 50.0) - share(f64::from(key) / 50.0);
+            (share * 20_000.0) as u32
+        };
+        let rows: Vec<(u32, u32)> =
+            (0..50).map(|key| (rows(key), rows(if turned { 49 - key } else { key }))).collect();
+        let mut assignment = Assignment::new(Parallelism::Hybrid, 8).with_load_factor(theta);
+        for (key, &(left, right)) in (0..).zip(&rows) {
+            let mut count = |side, rows| {
+                let keys = vec![key; SAMPLED * rows as usize];
+                assignment.count(&keys, &vec![side; keys.len()]);
+            };
+            count(Side::Left, left);
+            count(Side::Right, right);
+        }
+        assignment.assign(|_, _| false);
+        let loads = loads(&assignment, &rows);
+        loads.iter().copied().fold(0.0, f64::max) / (loads.iter().sum::<f64>() / 8.0)
+    }
+
+    #[test]
+    fn comparisons_are_balanced_as_theta_says() {
+        for s in [0.5, 0.4, 0.3, 0.2] {
+            for theta in [1.1, 1.2, 2.0] {
+                for turned in [false, true] {
+                    let found = load_factor(s, theta, turned);
+                    assert!(found <= theta, "s {s}, theta {theta}: {found}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_larger_theta_splits_fewer_keys() {
+        // With the largest, no key is split.
+        assert!(load_factor(0.4, 8.0, false) > 2.0, "{}", load_factor(0.4, 8.0, false));
+    }
 
     #[test]
     fn division_is_exact() {

@@ -35,8 +35,8 @@ mod replica;
 use std::fmt;
 use std::ops::Range;
 
-pub use assignment::Parallelism;
 use assignment::{Assignment, Looks};
+pub use assignment::{LOAD_FACTOR, Parallelism};
 use buffer::LANES;
 use chunks::Chunks;
 use epoch::Epoch;
@@ -145,6 +145,12 @@ impl StreamingJoin {
             times: [Vec::new(), Vec::new()],
             silent: Vec::new(),
         }
+    }
+
+    /// The same, where a key is split once a replica makes so many times the mean of comparisons,
+    /// which is at least 1.
+    pub fn with_load_factor(self, load_factor: f64) -> Self {
+        StreamingJoin { assignment: self.assignment.with_load_factor(load_factor), ..self }
     }
 
     /// Keys on more than one replica.
@@ -279,7 +285,8 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
             let (comparisons, oldest) = (self.comparisons(), self.oldest());
             let replicas = &self.replicas;
             let holds = |me: u16, split| replicas[usize::from(me)].holds(split, oldest);
-            self.assignment.observe(&self.epoch.keys, &comparisons, filter.is_some(), holds);
+            let Epoch { keys, sides, .. } = &self.epoch;
+            self.assignment.observe(keys, sides, &comparisons, filter.is_some(), holds);
         }
         Ok(progress)
     }

@@ -3,19 +3,20 @@
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval::streaming::{Parallelism, StreamingJoin};
+use tidegate_operators::interval::streaming::{LOAD_FACTOR, Parallelism, StreamingJoin};
 
 use super::engine::{Engine, Prepare};
 use super::{Query, StreamOptions, eager, operator};
-use crate::Result;
 use crate::columns::time::Bound;
 use crate::query::interval::IntervalJoin;
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::{Method, explain};
 use crate::stream::operator::{Figure, Operator};
 use crate::stream::state::keys::KeyNumbers;
+use crate::{Error, Result};
 
-/// The interval join of rows of these schemas, with keys assigned to threads by `parallelism`. Where
+/// The interval join of rows of these schemas, with keys assigned to threads by `parallelism`. A key
+/// is split once a thread makes `load_factor` times the mean of comparisons, 1.2 by default. Where
 /// an end is computed from columns, `max_width` is the most that it may be from the time of its row.
 /// Other rows are set aside, as late rows are.
 ///
@@ -54,7 +55,7 @@ use crate::stream::state::keys::KeyNumbers;
 /// };
 /// let (left, right) = (trades.schema(), quotes.schema());
 /// // The options `streams` ask for one source a side.
-/// let mut join = interval_join(&query, Parallelism::Auto, None, left, right, &streams)?;
+/// let mut join = interval_join(&query, Parallelism::Auto, None, None, left, right, &streams)?;
 /// for (source, rows) in join.sources().iter().zip([trades, quotes]) {
 ///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
 /// }
@@ -67,11 +68,14 @@ use crate::stream::state::keys::KeyNumbers;
 pub fn interval_join(
     query: &IntervalJoin,
     parallelism: Parallelism,
+    load_factor: Option<f64>,
     max_width: Option<Bound>,
     left: SchemaRef,
     right: SchemaRef,
     options: &StreamOptions,
 ) -> Result<Operator> {
+    let is_asked = load_factor.is_some();
+    let load_factor = checked(load_factor, parallelism, options.ordered)?;
     let mut plan = query.plan(&left, &right)?;
     let bounded = query.bounded(&plan, max_width)?;
     let JoinOptions { how, threads, .. } = query.options;
@@ -90,6 +94,11 @@ pub fn interval_join(
     let method = Method { algorithm, index, threads, row_bytes, is_eager };
     let mut lines = query.describe(&plan);
     lines.extend(bounded.describe(plan.unit));
+    if is_asked || parallelism == Parallelism::Hybrid {
+        lines.push(format!(
+            "  balance    keys are split once a thread makes {load_factor} times the mean of comparisons"
+        ));
+    }
     let identity = query.stream_identity(&bounded, &left, &right);
     plan.join.predicate = query.condition_within(&plan, &left, &right)?;
     let explanation = explain(lines, &method, plan.join.columns.len(), options);
@@ -109,9 +118,32 @@ pub fn interval_join(
         let longs = Default::default();
         return eager::operator(query, near, finder, [left, right], longs, row_bytes, options);
     }
-    let join = StreamingJoin::new(&bounded.interval, how, parallelism, threads, options.ordered);
+    let join = StreamingJoin::new(&bounded.interval, how, parallelism, threads, options.ordered)
+        .with_load_factor(load_factor);
     let engine = Engine { prepare: PrepareKeys(keys), join: Box::new(join) };
     operator(query, engine, left, right, options)
+}
+
+/// The load factor that is asked for, or the usual one.
+fn checked(load_factor: Option<f64>, parallelism: Parallelism, ordered: bool) -> Result<f64> {
+    let Some(load_factor) = load_factor else { return Ok(LOAD_FACTOR) };
+    if !(load_factor.is_finite() && load_factor >= 1.0) {
+        return Err(Error::argument(format!(
+            "load_factor must be a number from 1 on, got {load_factor}; write load_factor=1.2"
+        )));
+    }
+    if !ordered {
+        return Err(Error::argument(
+            "load_factor: with ordered=False no key is one thread's; leave it out",
+        ));
+    }
+    match parallelism {
+        Parallelism::Auto | Parallelism::Hybrid => Ok(load_factor),
+        Parallelism::Key | Parallelism::Data => Err(Error::argument(
+            "load_factor: only parallelism=\"hybrid\" and \"auto\" split keys by their load; write \
+             parallelism=\"hybrid\", or leave it out",
+        )),
+    }
 }
 
 fn algorithm(parallelism: Parallelism) -> &'static str {
@@ -122,7 +154,7 @@ fn algorithm(parallelism: Parallelism) -> &'static str {
         Parallelism::Key => "PPOIJ, a key on one thread (KP)",
         Parallelism::Data => "PPOIJ, each key on all threads (DP)",
         Parallelism::Hybrid => {
-            "PPOIJ, a key on as many threads as its share of the rows needs (HP)"
+            "PPOIJ, a key on as many threads as its share of the comparisons needs (HP)"
         }
     }
 }
