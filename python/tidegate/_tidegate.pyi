@@ -1920,6 +1920,12 @@ class BandJoin(StreamJoin):
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
             would pair with. A function sees partners by time, then in merged order.
+        settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the rows
+            of its subindexes when they are merged, as a part of the rows of the window, above 0 and
+            at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32. `im-tree` has
+            `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to 1024. `ibwj` and
+            `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`, the rows of a task,
+            from 1 to 65536. None takes the values that were measured to be the fastest.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -1992,6 +1998,7 @@ class BandJoin(StreamJoin):
         where: Expr | str | None = None,
         how: How | None = None,
         aggs: Mapping[str, agg.Aggregate] | None = None,
+        settings: Mapping[str, float] | None = None,
         suffix: str = "_right",
         columns: Sequence[str] | None = None,
         sources: tuple[int, int] | None = None,
@@ -2373,6 +2380,7 @@ def band_join(
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
+    settings: Mapping[str, float] | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: BandAlgorithm = "auto",
@@ -2448,6 +2456,12 @@ def band_join(
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
             would pair with. A function sees partners by time, then in right row order.
+        settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the rows
+            of its subindexes when they are merged, as a part of the rows of the window, above 0 and
+            at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32. `im-tree` has
+            `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to 1024. `ibwj` and
+            `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`, the rows of a task,
+            from 1 to 65536. None takes the values that were measured to be the fastest.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -2515,6 +2529,7 @@ def band_join_batches(
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
+    settings: Mapping[str, float] | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: BandAlgorithm = "auto",
@@ -2572,6 +2587,12 @@ def band_join_batches(
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
             would pair with. A function sees partners by time, then in right row order.
+        settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the rows
+            of its subindexes when they are merged, as a part of the rows of the window, above 0 and
+            at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32. `im-tree` has
+            `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to 1024. `ibwj` and
+            `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`, the rows of a task,
+            from 1 to 65536. None takes the values that were measured to be the fastest.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -3273,6 +3294,7 @@ def plan_band_join(
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
+    settings: Mapping[str, float] | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: BandAlgorithm = "auto",

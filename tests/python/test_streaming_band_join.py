@@ -456,8 +456,8 @@ def test_explain_says_why_an_index_is_used_or_not():
     # 40, and room for two rows of two columns that are in the result.
     assert "and 72 bytes each" in text
     text = tidegate.explain(BandJoin, schema, schema, **streaming, algorithm="ibwj")
-    assert "  index      PIM-Tree that threads share a side, on right.x\n" in text
-    assert "(IBWJ): threads take tasks of a few rows; merged in two phases" in text
+    assert "  index      PIM-Tree that threads share a side, merge ratio 1, on right.x\n" in text
+    assert "(IBWJ): threads take tasks of 8 rows; merged in two phases" in text
     whole = tidegate.explain(band_join, schema.empty_table(), schema.empty_table(), **streaming)
     assert (
         "buckets instead, if a sample says that this leaves more than 1024 pairs a left row"
@@ -465,3 +465,60 @@ def test_explain_says_why_an_index_is_used_or_not():
     )
     text = tidegate.explain(band_join, schema, schema, on="x", within=1)
     assert "no index, since without windows no rows leave it" in text
+
+
+SETTINGS = [
+    ("pim-tree", {"merge_ratio": 0.01}, ", merge ratio 0.01,"),
+    ("pim-tree", {"merge_ratio": 1, "insertion_depth": 0}, ", merge ratio 1, insertion depth 0,"),
+    ("pim-tree", {"insertion_depth": 3}, ", merge ratio 0.25, insertion depth 3,"),
+    ("im-tree", {"merge_ratio": 0.5}, ", merge ratio 0.5,"),
+    ("b-chain", {"chain_length": 9}, ", 9 in a chain,"),
+    ("ib-chain", {"chain_length": 2}, ", 2 in a chain,"),
+    ("ibwj", {"task_rows": 3, "merge_ratio": 0.1}, ", merge ratio 0.1,"),
+    ("ibwj-blocking", {"insertion_depth": 1}, ", merge ratio 1, insertion depth 1,"),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "settings", "told"), SETTINGS)
+def test_settings_change_the_index_and_no_row(algorithm, settings, told):
+    rng = random.Random(11)  # noqa: S311 - no secret
+    rows = table(range(4_000), [rng.randrange(900) for _ in range(4_000)])
+    query = {"on": "x", "within": 1, "time": "ts", "window": 300}
+    wanted = band_join(rows, rows, **query)
+    with_settings = query | {"algorithm": algorithm, "settings": settings}
+    assert band_join(rows, rows, **with_settings).equals(wanted)
+    assert told in tidegate.explain(BandJoin, rows, rows, **with_settings)
+
+    def merges(**also):
+        join = BandJoin(rows.schema, rows.schema, **query, algorithm=algorithm, **also)
+        for source in join.sources:
+            source.push(rows)
+            source.close()
+        assert sum(batch.num_rows for batch in join) == wanted.num_rows
+        return join.stats()["merges"]
+
+    # How often trees are merged depends on the ratio.
+    if settings.get("merge_ratio", 1) < 0.1:
+        assert merges(settings=settings) > merges()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings", "error", "text"),
+    [
+        ("auto", {"merge_ratio": 0.5}, TidegateError, 'algorithm="auto" has no \'merge_ratio\'; it has no'),
+        ("im-tree", {"insertion_depth": 1}, TidegateError, "has no 'insertion_depth'; it has merge_ratio"),
+        ("pim-tree", {"merge_ratio": 0}, TidegateError, "merge_ratio must be above 0 and at most 1, got 0"),
+        ("pim-tree", {"merge_ratio": float("nan")}, TidegateError, "at most 1, got NaN"),
+        ("pim-tree", {"merge_ratio": "a"}, TypeError, "merge_ratio: expected a number, got .*str"),
+        ("pim-tree", {"insertion_depth": -1}, TidegateError, "insertion_depth must be from 0 to 32"),
+        ("b-chain", {"chain_length": 1}, TidegateError, "chain_length must be from 2 to 1024, got 1"),
+        ("ib-chain", {"chain_length": 2.5}, TypeError, "chain_length: expected an integer"),
+        ("ibwj", {"task_rows": 0}, TidegateError, "task_rows must be from 1 to 65536, got 0"),
+        ("ibwj", [], TypeError, "settings: expected a dict"),
+    ],
+)
+def test_settings_without_meaning_are_refused(algorithm, settings, error, text):
+    rows = table([1], [1])
+    query = {"on": "x", "within": 1, "time": "ts", "window": 3}
+    with pytest.raises(error, match=text):
+        BandJoin(rows.schema, rows.schema, **query, algorithm=algorithm, settings=settings)

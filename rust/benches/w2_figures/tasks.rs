@@ -127,7 +127,7 @@ pub(crate) fn tasks() {
                 "IBWJ, blocking merge",
                 by_tasks(TaskOptions { is_blocking: true, ..TaskOptions::default() }),
             ),
-            ("PIM-Tree ahead", ahead(IndexKind::PimTree)),
+            ("PIM-Tree ahead", ahead(IndexKind::PIM_TREE)),
             ("buckets ahead", ahead(IndexKind::Buckets)),
         ];
         for (series, join) in joins {

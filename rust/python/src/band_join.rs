@@ -4,26 +4,26 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyList, PyTuple};
 use tidegate::{
-    BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, PartnerJoin, Sliding, Within,
-    stream,
+    BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, PartnerJoin, Sliding,
+    TaskOptions, Within, stream,
 };
 
 use crate::error::raise;
-use crate::input::{bound, name_pair, name_pairs, word};
+use crate::input::{bound, count, name_pair, name_pairs, word};
 use crate::join::{Asked, Given, Options, Sides, join_class, join_functions};
 use crate::window_join::windows;
 
 join_functions! {
     tidegate::BandJoin = ask; band_join, band_join_batches, plan_band_join;
     before_by(on: Given, within: Given, time: Option<Given> = None, window: Option<Given> = None)
-    before_suffix()
+    before_suffix(settings: Option<Given> = None)
     before_threads(algorithm: &str = "auto")
 }
 
 join_class! {
     BandJoin = open;
     before_by(on: Given, within: Given, time: Given, window: Given)
-    before_suffix()
+    before_suffix(settings: Option<Given> = None)
     before_threads(algorithm: &str = "auto")
 }
 
@@ -33,11 +33,12 @@ fn ask(
     within: Given,
     time: Option<Given>,
     window: Option<Given>,
+    settings: Option<Given>,
     algorithm: &str,
     options: Options,
 ) -> PyResult<Asked<tidegate::BandJoin>> {
     let functions = options.functions()?;
-    let query = read(on, within, time, window, algorithm, options)?;
+    let query = read(on, within, time, window, settings, algorithm, options)?;
     Asked::new(query, functions, PartnerJoin::Band)
 }
 
@@ -47,6 +48,7 @@ fn read(
     within: Given,
     time: Option<Given>,
     window: Option<Given>,
+    settings: Option<Given>,
     algorithm: &str,
     options: Options,
 ) -> PyResult<tidegate::BandJoin> {
@@ -76,20 +78,22 @@ fn read(
             )));
         }
     };
-    let algorithm = self::algorithm(algorithm, options.threads)?;
+    let algorithm = self::algorithm(algorithm, settings, options.threads)?;
     Ok(tidegate::BandJoin { on, within, sliding, algorithm, options })
 }
 
+#[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
 fn open(
     on: Given,
     within: Given,
     time: Given,
     window: Given,
+    settings: Option<Given>,
     algorithm: &str,
     options: Options,
     sides: Sides,
 ) -> PyResult<stream::Operator> {
-    let query = ask(on, within, Some(time), Some(window), algorithm, options)?;
+    let query = ask(on, within, Some(time), Some(window), settings, algorithm, options)?;
     let (left, right, options) = sides.read()?;
     let join = match query {
         Asked::Pairs(query) => stream::band_join(&query, left, right, &options),
@@ -98,23 +102,142 @@ fn open(
     join.map_err(raise)
 }
 
-/// An algorithm by name; `threads` may use it.
-fn algorithm(name: &str, threads: usize) -> PyResult<BandAlgorithm> {
+/// An algorithm by name, with its settings; `threads` may use it.
+fn algorithm(name: &str, settings: Option<Given>, threads: usize) -> PyResult<BandAlgorithm> {
     let index = BandAlgorithm::Index;
-    let algorithms = [
-        ("auto", BandAlgorithm::Auto),
-        ("sort", BandAlgorithm::Sort),
-        ("buckets", index(IndexKind::Buckets)),
-        ("pim-tree", index(IndexKind::PimTree)),
-        ("im-tree", index(IndexKind::ImTree)),
-        ("bplus-tree", index(IndexKind::BPlusTree)),
-        ("b-chain", index(IndexKind::BChain)),
-        ("ib-chain", index(IndexKind::IbChain)),
-        ("round-robin", index(IndexKind::RoundRobin(threads))),
-        ("ibwj", BandAlgorithm::Tasks { is_blocking: false }),
-        ("ibwj-blocking", BandAlgorithm::Tasks { is_blocking: true }),
-    ];
-    word("algorithm", name, &algorithms)
+    let name = word("algorithm", name, &ALGORITHMS.map(|name| (name, name)))?;
+    let mut settings = Settings::new(name, settings)?;
+    let algorithm = match name {
+        "auto" => BandAlgorithm::Auto,
+        "sort" => BandAlgorithm::Sort,
+        "buckets" => index(IndexKind::Buckets),
+        "bplus-tree" => index(IndexKind::BPlusTree),
+        "round-robin" => index(IndexKind::RoundRobin(threads)),
+        "pim-tree" => {
+            let ratio = settings.merge_ratio()?;
+            let insertion_depth = settings.number("insertion_depth", 0, MOST_DEPTH)?;
+            index(match (ratio, IndexKind::PIM_TREE) {
+                (Some(merge_ratio), _) | (None, IndexKind::PimTree { merge_ratio, .. }) => {
+                    IndexKind::PimTree { merge_ratio, insertion_depth }
+                }
+                (None, other) => other,
+            })
+        }
+        "im-tree" => {
+            let ratio = settings.merge_ratio()?;
+            index(ratio.map_or(IndexKind::IM_TREE, |merge_ratio| IndexKind::ImTree { merge_ratio }))
+        }
+        "b-chain" => {
+            let length = settings.number("chain_length", 2, MOST_CHAINED)?;
+            index(length.map_or(IndexKind::B_CHAIN, IndexKind::BChain))
+        }
+        "ib-chain" => {
+            let length = settings.number("chain_length", 2, MOST_CHAINED)?;
+            index(length.map_or(IndexKind::IB_CHAIN, IndexKind::IbChain))
+        }
+        _ => {
+            let usual = TaskOptions::default();
+            BandAlgorithm::Tasks(TaskOptions {
+                rows: settings.number("task_rows", 1, MOST_TASK_ROWS)?.unwrap_or(usual.rows),
+                merge_ratio: settings.merge_ratio()?.unwrap_or(usual.merge_ratio),
+                insertion_depth: settings.number("insertion_depth", 0, MOST_DEPTH)?,
+                is_blocking: name == "ibwj-blocking",
+            })
+        }
+    };
+    settings.check_all_known()?;
+    Ok(algorithm)
+}
+
+const ALGORITHMS: [&str; 11] = [
+    "auto",
+    "sort",
+    "buckets",
+    "pim-tree",
+    "im-tree",
+    "bplus-tree",
+    "b-chain",
+    "ib-chain",
+    "round-robin",
+    "ibwj",
+    "ibwj-blocking",
+];
+
+/// A tree of four billion rows has fewer levels.
+const MOST_DEPTH: i64 = 32;
+
+/// Every index of a chain is searched for each row.
+const MOST_CHAINED: i64 = 1 << 10;
+
+/// More rows than come at a time would leave threads without a task.
+const MOST_TASK_ROWS: i64 = 1 << 16;
+
+/// The settings of an algorithm: each is taken by the algorithm that has it.
+struct Settings<'a, 'py> {
+    algorithm: &'static str,
+    given: Option<&'a Bound<'py, PyDict>>,
+    known: Vec<&'static str>,
+}
+
+impl<'a, 'py> Settings<'a, 'py> {
+    fn new(algorithm: &'static str, given: Option<Given<'a, 'py>>) -> PyResult<Self> {
+        let given = given.map(|given| {
+            given.cast::<PyDict>().map_err(|_| {
+                PyTypeError::new_err(format!(
+                    "settings: expected a dict such as {{\"merge_ratio\": 0.25}}, got {}",
+                    given.get_type()
+                ))
+            })
+        });
+        Ok(Settings { algorithm, given: given.transpose()?, known: Vec::new() })
+    }
+
+    fn take(&mut self, name: &'static str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.known.push(name);
+        self.given.map_or(Ok(None), |given| given.get_item(name))
+    }
+
+    fn number(&mut self, name: &'static str, least: i64, most: i64) -> PyResult<Option<usize>> {
+        let given = self.take(name)?;
+        let number = count(&format!("settings: {name}"), given.as_ref(), least, most)?;
+        Ok(number.map(|number| number as usize))
+    }
+
+    fn merge_ratio(&mut self) -> PyResult<Option<f64>> {
+        let Some(given) = self.take("merge_ratio")? else { return Ok(None) };
+        let ratio: f64 = given.extract().map_err(|_| {
+            PyTypeError::new_err(format!(
+                "settings: merge_ratio: expected a number, got {}",
+                given.get_type()
+            ))
+        })?;
+        if ratio > 0.0 && ratio <= 1.0 {
+            return Ok(Some(ratio));
+        }
+        Err(raise(Error::argument(format!(
+            "settings: merge_ratio must be above 0 and at most 1, got {ratio}; write \
+             settings={{\"merge_ratio\": 0.25}}"
+        ))))
+    }
+
+    /// Refuses settings that the algorithm has not.
+    fn check_all_known(&self) -> PyResult<()> {
+        let Some(given) = self.given else { return Ok(()) };
+        for name in given.keys() {
+            if name.extract::<&str>().is_ok_and(|name| self.known.contains(&name)) {
+                continue;
+            }
+            let (algorithm, name) = (self.algorithm, name.repr()?);
+            let known = match &self.known[..] {
+                [] => "it has no settings; leave them out, or give another algorithm".to_owned(),
+                known => format!("it has {}", known.join(", ")),
+            };
+            return Err(raise(Error::argument(format!(
+                "settings: algorithm=\"{algorithm}\" has no {name}; {known}"
+            ))));
+        }
+        Ok(())
+    }
 }
 
 /// How far apart values may be: one for all columns, a list with one for each, or a mapping from

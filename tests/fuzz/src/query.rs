@@ -5,7 +5,8 @@ use tidegate::columns::expression::{Expr, Origin, Predicate, parse_sql};
 use tidegate::stream::{self, Operator, Parallelism, StreamOptions};
 use tidegate::{
     Algorithm, BandAlgorithm, BandJoin, Closed, Distance, End, How, IndexKind, IntervalJoin, Join,
-    JoinOptions, OverlapJoin, Result, Sliding, Stop, Table, Window, WindowJoin, Within,
+    JoinOptions, OverlapJoin, Result, Sliding, Stop, Table, TaskOptions, Window, WindowJoin,
+    Within,
 };
 
 use crate::draw::Draw;
@@ -194,14 +195,17 @@ impl Query {
                 let all = [
                     BandAlgorithm::Auto,
                     BandAlgorithm::Index(IndexKind::Buckets),
-                    BandAlgorithm::Index(IndexKind::PimTree),
-                    BandAlgorithm::Index(IndexKind::ImTree),
+                    BandAlgorithm::Index(IndexKind::PIM_TREE),
+                    BandAlgorithm::Index(IndexKind::IM_TREE),
                     BandAlgorithm::Index(IndexKind::BPlusTree),
-                    BandAlgorithm::Index(IndexKind::BChain),
-                    BandAlgorithm::Index(IndexKind::IbChain),
+                    BandAlgorithm::Index(IndexKind::B_CHAIN),
+                    BandAlgorithm::Index(IndexKind::IB_CHAIN),
                     BandAlgorithm::Index(IndexKind::RoundRobin(options.threads)),
-                    BandAlgorithm::Tasks { is_blocking: false },
-                    BandAlgorithm::Tasks { is_blocking: true },
+                    BandAlgorithm::Tasks(TaskOptions::default()),
+                    BandAlgorithm::Tasks(TaskOptions {
+                        is_blocking: true,
+                        ..TaskOptions::default()
+                    }),
                     BandAlgorithm::Sort,
                 ];
                 let all = if streaming { &all[..all.len() - 1] } else { &all };

@@ -8,7 +8,8 @@ pub(crate) use tidegate_operators::papers::aggregate_designs::{
 };
 pub(crate) use tidegate_operators::papers::handshake::HandshakeAlgorithm;
 use tidegate_operators::papers::handshake::SlidingHandshake;
-use tidegate_operators::papers::index_tasks::{TaskJoin, TaskOptions};
+use tidegate_operators::papers::index_tasks::TaskJoin;
+pub use tidegate_operators::papers::index_tasks::TaskOptions;
 use tidegate_operators::predicate::Term;
 use tidegate_operators::rows::{How, Retention};
 use tidegate_operators::window::SlidingJoin;
@@ -30,8 +31,8 @@ pub(crate) fn handshake(
 }
 
 /// Finds the matches of two sides' rows by tasks that threads take from a queue.
-pub(crate) fn index_tasks(is_blocking: bool) -> Box<dyn Find> {
-    Box::new(TaskJoin::new(2, TaskOptions { is_blocking, ..TaskOptions::default() }))
+pub(crate) fn index_tasks(options: TaskOptions) -> Box<dyn Find> {
+    Box::new(TaskJoin::new(2, options))
 }
 
 /// The published design of a name; none for slices, which are the way of tidegate.

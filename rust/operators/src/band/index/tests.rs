@@ -323,16 +323,18 @@ const HOWS: [How; 6] = [How::Inner, How::Left, How::Right, How::Full, How::Semi,
 
 fn kinds() -> impl Strategy<Value = IndexKind> {
     use IndexKind::*;
-    prop::sample::select(vec![
-        Buckets,
-        Buckets,
-        PimTree,
-        ImTree,
-        BPlusTree,
-        BChain,
-        IbChain,
-        RoundRobin(3),
-    ])
+    let ratio = || prop::sample::select(vec![0.01, 0.25, 1.0]);
+    prop_oneof![
+        2 => Just(Buckets),
+        1 => (ratio(), prop::option::of(0_usize..4)).prop_map(|(merge_ratio, insertion_depth)| {
+            PimTree { merge_ratio, insertion_depth }
+        }),
+        1 => ratio().prop_map(|merge_ratio| ImTree { merge_ratio }),
+        1 => Just(BPlusTree),
+        1 => (2_usize..6).prop_map(BChain),
+        1 => (2_usize..6).prop_map(IbChain),
+        1 => Just(RoundRobin(3)),
+    ]
 }
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {
@@ -463,7 +465,7 @@ proptest! {
 fn no_row_is_left_in_an_index() {
     let rows: Vec<Row> = (0..500).map(|n| (n, NUMBERS[n as usize % 2], [Some(n), None])).collect();
     let within = [(-3, 3); 2];
-    for kind in [IndexKind::Buckets, IndexKind::PimTree, IndexKind::BPlusTree] {
+    for kind in [IndexKind::Buckets, IndexKind::PIM_TREE, IndexKind::BPlusTree] {
         let window = Retention::Time { left: 20, right: 30 };
         let mut join = IndexJoin::new(window, How::Inner, 1, true, || kind.index());
         let driver = Driver::new(1, Stop::default());
@@ -479,7 +481,7 @@ fn matches_without_number_come_a_piece_at_a_time() {
     // All rows are equal, so the last ones match a whole window.
     let rows: Vec<Row> = (0..3000).map(|n| (n, NUMBERS[n as usize % 2], [Some(1), None])).collect();
     let window = Retention::Rows { left: 1000, right: 1000 };
-    for kind in [IndexKind::Buckets, IndexKind::PimTree, IndexKind::BPlusTree] {
+    for kind in [IndexKind::Buckets, IndexKind::PIM_TREE, IndexKind::BPlusTree] {
         let mut join = IndexJoin::new(window, How::Inner, 1, true, || kind.index());
         let driver = Driver::new(2, Stop::default());
         let columns =

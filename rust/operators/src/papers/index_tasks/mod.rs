@@ -50,7 +50,7 @@ use queue::{Acquired, Indexes, Queue};
 const TASK_ROWS: usize = 8;
 
 /// How the tasks of a join are done.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskOptions {
     /// Rows of a task.
     pub rows: usize,

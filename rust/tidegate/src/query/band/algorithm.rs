@@ -5,10 +5,10 @@ use std::fmt;
 use tidegate_operators::band::index::{Ahead, Find, IndexJoin, IndexKind};
 use tidegate_operators::rows::{How, Retention};
 
-use crate::query::published;
+use crate::query::published::{self, TaskOptions};
 
 /// How the pairs of a band join are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BandAlgorithm {
     /// As is fastest.
     Auto,
@@ -17,10 +17,7 @@ pub enum BandAlgorithm {
     /// Rows enter an index a side as they come.
     Index(IndexKind),
     /// Threads take tasks from a queue and share PIM-Trees.
-    Tasks {
-        /// Whether all wait while a tree is merged.
-        is_blocking: bool,
-    },
+    Tasks(TaskOptions),
 }
 
 /// A join of rows as they come, whatever finds their matches.
@@ -39,7 +36,7 @@ impl BandAlgorithm {
         let finder = match self {
             BandAlgorithm::Auto | BandAlgorithm::Sort => ahead(IndexKind::Buckets),
             BandAlgorithm::Index(kind) => ahead(kind),
-            BandAlgorithm::Tasks { is_blocking } => published::index_tasks(is_blocking),
+            BandAlgorithm::Tasks(options) => published::index_tasks(options),
         };
         IndexJoin::of_two_streams(retention, how, columns, ordered, finder)
     }
@@ -50,13 +47,38 @@ impl BandAlgorithm {
             BandAlgorithm::Auto
             | BandAlgorithm::Sort
             | BandAlgorithm::Index(IndexKind::Buckets) => "buckets",
-            BandAlgorithm::Index(IndexKind::PimTree) => "PIM-Tree",
-            BandAlgorithm::Index(IndexKind::ImTree) => "IM-Tree",
+            BandAlgorithm::Index(IndexKind::PimTree { .. }) => "PIM-Tree",
+            BandAlgorithm::Index(IndexKind::ImTree { .. }) => "IM-Tree",
             BandAlgorithm::Index(IndexKind::BPlusTree) => "B+-tree",
-            BandAlgorithm::Index(IndexKind::BChain) => "chain of B+-trees",
-            BandAlgorithm::Index(IndexKind::IbChain) => "chain of immutable B+-trees",
+            BandAlgorithm::Index(IndexKind::BChain(_)) => "chain of B+-trees",
+            BandAlgorithm::Index(IndexKind::IbChain(_)) => "chain of immutable B+-trees",
             BandAlgorithm::Index(IndexKind::RoundRobin(_)) => "B+-trees in turns",
-            BandAlgorithm::Tasks { .. } => "PIM-Tree that threads share",
+            BandAlgorithm::Tasks(_) => "PIM-Tree that threads share",
+        }
+    }
+}
+
+impl BandAlgorithm {
+    /// How the index is set, for people; empty for one that has no settings.
+    pub(crate) fn settings(self) -> String {
+        let depth = |depth: Option<usize>| match depth {
+            Some(depth) => format!(", insertion depth {depth}"),
+            None => String::new(),
+        };
+        match self {
+            BandAlgorithm::Index(IndexKind::PimTree { merge_ratio, insertion_depth }) => {
+                format!(", merge ratio {merge_ratio}{}", depth(insertion_depth))
+            }
+            BandAlgorithm::Index(IndexKind::ImTree { merge_ratio }) => {
+                format!(", merge ratio {merge_ratio}")
+            }
+            BandAlgorithm::Index(IndexKind::BChain(length) | IndexKind::IbChain(length)) => {
+                format!(", {length} in a chain")
+            }
+            BandAlgorithm::Tasks(TaskOptions { merge_ratio, insertion_depth, .. }) => {
+                format!(", merge ratio {merge_ratio}{}", depth(insertion_depth))
+            }
+            _ => String::new(),
         }
     }
 }
@@ -70,9 +92,9 @@ impl fmt::Display for BandAlgorithm {
     /// How rows are joined as they come.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BandAlgorithm::Tasks { is_blocking } => {
+            BandAlgorithm::Tasks(TaskOptions { is_blocking, rows, .. }) => {
                 let merge = if *is_blocking { "all threads wait for a merge" } else { "merged in two phases" };
-                write!(f, "index-based window join (IBWJ): threads take tasks of a few rows; {merge}")
+                write!(f, "index-based window join (IBWJ): threads take tasks of {rows} rows; {merge}")
             }
             _ => f.write_str(
                 "index-based window join: some rows enter the indexes, then threads look for the matches of a piece each",

@@ -184,7 +184,8 @@ impl BandJoin {
                 (format!("{sort}{choice}"), sorted)
             }
             algorithm => {
-                (algorithm.to_string(), format!("{} a side, as asked for", algorithm.index()))
+                let (kind, settings) = (algorithm.index(), algorithm.settings());
+                (algorithm.to_string(), format!("{kind} a side{settings}, as asked for"))
             }
         };
         lines.extend([

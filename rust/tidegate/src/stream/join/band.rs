@@ -108,7 +108,8 @@ pub fn band_join(
         _ => "on the band column or key that gives the fewest candidates of a sample; the others are compared"
             .to_owned(),
     };
-    let index = format!("{} a side, {column}{chosen}", query.algorithm.index());
+    let (kind, settings) = (query.algorithm.index(), query.algorithm.settings());
+    let index = format!("{kind} a side{settings}, {column}{chosen}");
     // An index that was named takes rows in merged order, as its authors' joins do.
     let near = match (options.ordered, query.algorithm, windows.retention) {
         (false, BandAlgorithm::Auto, Retention::Time { left, right }) => {
