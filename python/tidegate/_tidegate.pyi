@@ -2074,7 +2074,7 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
 
     Example:
         >>> tg.digest(trades)
-        'TRADES'
+        '6404aa3322b7262df04defd641a58a66'
         >>> tg.digest(trades) == tg.digest(trades.cast(trades.schema.set(0, pa.field("ts", pa.int8()))))
         True
         >>> backwards = trades.take([2, 1, 0])
@@ -2148,7 +2148,7 @@ class Digest:
             >>> digest = tg.Digest(trades.schema)
             >>> digest.update(trades)
             >>> digest.ordered
-            'TRADES'
+            '6404aa3322b7262df04defd641a58a66'
         """
 
     @property
@@ -2159,7 +2159,7 @@ class Digest:
             >>> digest = tg.Digest(trades.schema)
             >>> digest.update(trades)
             >>> digest.unordered
-            'TRADES_UNORDERED'
+            '1058f2dd7b114c39caa4f74f9f5b1eb8'
         """
 
 def asof_join(

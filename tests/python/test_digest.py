@@ -45,8 +45,14 @@ def example() -> pa.Table:
 
 def test_digests_are_kept_for_ever():
     """A change here makes all digests that users have kept worthless."""
-    assert both(example()) == ("GOLDEN_A", "GOLDEN_B")
-    assert both(pa.table({})) == ("GOLDEN_C", "GOLDEN_D")
+    assert both(example()) == (
+        "7829ab675735e0afe7479594d3d9bdee",
+        "196c768283d5f00c8feef8bf931ec67a",
+    )
+    assert both(pa.table({})) == (
+        "2d33b2452adc9e5b4cdc62be3e3b6345",
+        "2d33b2452adc9e5b4cdc62be3e3b6345",
+    )
 
 
 @given(ROWS, st.lists(st.integers(0, 30), max_size=4), st.integers(1, 4))
@@ -69,7 +75,9 @@ def test_the_order_of_rows_shows_in_one_of_both(rows, random):
     mixed = [*rows]
     random.shuffle(mixed)
     ordered, unordered = both(table(rows))
-    is_same = [str(row) for row in map(canonical, rows)] == [str(row) for row in map(canonical, mixed)]
+    is_same = [str(row) for row in map(canonical, rows)] == [
+        str(row) for row in map(canonical, mixed)
+    ]
     assert (tg.digest(table(mixed)) == ordered) == is_same
     assert tg.digest(table(mixed), ordered=False) == unordered
 
@@ -126,7 +134,9 @@ def test_rows_of_other_columns_are_refused_whole():
     digest = tg.Digest(pa.schema({"x": pa.int64()}))
     digest.update({"x": [1]})
     before = repr(digest)
-    message = "column 0: expected `x` of kind integer, as in the rows before, found `x` of kind string"
+    message = (
+        "column 0: expected `x` of kind integer, as in the rows before, found `x` of kind string"
+    )
     with pytest.raises(tg.SchemaError, match=re.escape(message)):
         digest.update({"x": ["1"]})
     with pytest.raises(tg.SchemaError, match="column 1: expected no column"):
@@ -196,7 +206,10 @@ def test_ctrl_c_ends_the_wait_for_a_stream():
 def quotes() -> pa.Table:
     rng = random.Random(4)
     return pa.table(
-        {"ts": sorted(rng.randrange(500) for _ in range(900)), "k": [rng.randrange(5) for _ in range(900)]}
+        {
+            "ts": sorted(rng.randrange(500) for _ in range(900)),
+            "k": [rng.randrange(5) for _ in range(900)],
+        }
     )
 
 
@@ -274,7 +287,9 @@ def test_a_digest_is_asked_for_beforehand():
     with_digest = tg.Merge(quotes().schema, digest=True)
     with pytest.raises(tg.StateError, match="has none, but .* has a digest.*digest=False"):
         with_digest.restore(merge.snapshot())
-    with pytest.raises(tg.StateError, match="has a digest of its results, but .* none.*digest=True"):
+    with pytest.raises(
+        tg.StateError, match="has a digest of its results, but .* none.*digest=True"
+    ):
         merge.restore(with_digest.snapshot())
 
 

@@ -505,13 +505,38 @@ def test_settings_change_the_index_and_no_row(algorithm, settings, told):
 @pytest.mark.parametrize(
     ("algorithm", "settings", "error", "text"),
     [
-        ("auto", {"merge_ratio": 0.5}, TidegateError, 'algorithm="auto" has no \'merge_ratio\'; it has no'),
-        ("im-tree", {"insertion_depth": 1}, TidegateError, "has no 'insertion_depth'; it has merge_ratio"),
-        ("pim-tree", {"merge_ratio": 0}, TidegateError, "merge_ratio must be above 0 and at most 1, got 0"),
+        (
+            "auto",
+            {"merge_ratio": 0.5},
+            TidegateError,
+            "algorithm=\"auto\" has no 'merge_ratio'; it has no",
+        ),
+        (
+            "im-tree",
+            {"insertion_depth": 1},
+            TidegateError,
+            "has no 'insertion_depth'; it has merge_ratio",
+        ),
+        (
+            "pim-tree",
+            {"merge_ratio": 0},
+            TidegateError,
+            "merge_ratio must be above 0 and at most 1, got 0",
+        ),
         ("pim-tree", {"merge_ratio": float("nan")}, TidegateError, "at most 1, got NaN"),
         ("pim-tree", {"merge_ratio": "a"}, TypeError, "merge_ratio: expected a number, got .*str"),
-        ("pim-tree", {"insertion_depth": -1}, TidegateError, "insertion_depth must be from 0 to 32"),
-        ("b-chain", {"chain_length": 1}, TidegateError, "chain_length must be from 2 to 1024, got 1"),
+        (
+            "pim-tree",
+            {"insertion_depth": -1},
+            TidegateError,
+            "insertion_depth must be from 0 to 32",
+        ),
+        (
+            "b-chain",
+            {"chain_length": 1},
+            TidegateError,
+            "chain_length must be from 2 to 1024, got 1",
+        ),
         ("ib-chain", {"chain_length": 2.5}, TypeError, "chain_length: expected an integer"),
         ("ibwj", {"task_rows": 0}, TidegateError, "task_rows must be from 1 to 65536, got 0"),
         ("ibwj", [], TypeError, "settings: expected a dict"),
