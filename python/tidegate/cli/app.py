@@ -708,7 +708,7 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
 
 
 @app.command(help=DIGEST_HELP, short_help="Print the digest of each file's rows.")
-def digest(
+def digest(  # noqa: PLR0913 - a parameter for each option
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, or -.")],
     *,
     unordered: Annotated[

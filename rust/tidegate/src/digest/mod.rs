@@ -21,8 +21,8 @@
 //! 4. The order-free state is the sum of the words modulo 2^128: equal rows add up, as they would
 //!    not under XOR. The state in order is the polynomial of the words, `(((w0 b) + w1) b + w2) ...`
 //!    modulo the prime 2^127 - 1 (`polynomial.rs`; Karp and Rabin's fingerprint).
-//! 5. A digest is XXH3-128 of the header's XXH3-128, the number of rows, and a state, all
-//!    little-endian.
+//! 5. A digest is XXH3-128 of the header's XXH3-128, the number of rows, a state, all little-endian,
+//!    and a byte: 0 for the digest in order, 1 for the order-free one.
 //!
 //! A sum and a polynomial of parts give those of the whole, so threads take parts. For the same
 //! reason a batch that was added last can be taken back.
@@ -108,19 +108,19 @@ impl Digest {
 
     /// The digest of the rows in their order.
     pub fn ordered(&self) -> u128 {
-        self.of(self.state.polynomial.value())
+        self.of(self.state.polynomial.value(), 0)
     }
 
     /// The digest of the rows in any order. Rows that are there twice count twice.
     pub fn unordered(&self) -> u128 {
-        self.of(self.state.sum)
+        self.of(self.state.sum, 1)
     }
 
-    fn of(&self, state: u128) -> u128 {
-        let mut bytes = [0; STATE_BYTES];
+    fn of(&self, state: u128, which: u8) -> u128 {
+        let mut bytes = [which; 41];
         bytes[..16].copy_from_slice(&self.header.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.state.rows.to_le_bytes());
-        bytes[24..].copy_from_slice(&state.to_le_bytes());
+        bytes[24..40].copy_from_slice(&state.to_le_bytes());
         xxh3_128(&bytes)
     }
 
