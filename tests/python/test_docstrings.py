@@ -138,6 +138,7 @@ SEVERAL_TEXTS = {
         "by": (2, "the keys of pairs of rows, and of rows"),
         "closed": (2, "which ends of an interval of times, and the ends of rows that have one"),
         "columns": (2, "of pairs, and of left rows beside functions of their partners"),
+        "data": (2, "rows to push, and rows of a digest"),
         "how": (2, "an as-of join keeps left rows only"),
         "lateness": (
             6,
@@ -150,8 +151,12 @@ SEVERAL_TEXTS = {
             "each operator holds rows of its own kinds; joins, aggregations, merges",
         ),
         "on": (4, "times of two inputs, values of a band, starts and ends, and the time of rows"),
-        "ordered": (3, "rows of as-of joins always come in order; windows and algorithms differ"),
+        "ordered": (
+            4,
+            "rows of as-of joins always come in order; windows and algorithms differ; digests",
+        ),
         "right": (2, "rows, and the schema of rows to come"),
+        "schema": (2, "of sources, and of the rows of a digest"),
         "sources": (2, "a number, and one for each side"),
         "streams": (2, "any Arrow data, and sorted streams"),
         "where": (2, "a condition on pairs, and on rows"),

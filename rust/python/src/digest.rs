@@ -5,9 +5,8 @@ use pyo3::prelude::*;
 use tidegate::{Digest as Rows, Driver, Stop};
 
 use crate::error::raise;
-use crate::input::take;
+use crate::input::{take, threads_of};
 use crate::interrupt;
-use crate::merge::threads_of;
 use crate::source::{schema, stream};
 
 #[doc = manual!(digest)]

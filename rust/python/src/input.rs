@@ -9,7 +9,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDelta, PyDeltaAccess, PyDict, PyInt, PyList, PyString, PyTuple};
 use tidegate::stream::Lateness;
-use tidegate::{Bound as Duration, End, Error, Stop, parse_duration, shown};
+use tidegate::{Bound as Duration, End, Error, MAX_THREADS, Stop, parse_duration, shown};
 use tidegate_import::{Stream, Unopened};
 
 use crate::error::{error, raise};
@@ -471,6 +471,12 @@ pub(crate) fn count(
             ))))
         }
     }
+}
+
+/// The number of threads that work.
+pub(crate) fn threads_of(threads: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
+    let threads = count("threads", threads, 1, MAX_THREADS as i64)?;
+    Ok(threads.map_or_else(tidegate::default_threads, |threads| threads as usize))
 }
 
 /// A number of bytes: an integer, or a text such as "2GB" or "512 MiB".

@@ -10,12 +10,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 use pyo3_arrow::{PySchema, PyTable};
 use tidegate::stream::{self, MergeOptions, MergeStreams, merge_tables};
-use tidegate::{Bound as Length, Driver, Error, MAX_THREADS, Next, Stop, Table, with_threads};
+use tidegate::{Bound as Length, Driver, Error, Next, Stop, Table, with_threads};
 
 use crate::bounded;
 use crate::error::raise;
 use crate::handle::Handle;
-use crate::input::{self, Input, UserThread, bound, bytes, count, rows_of, take};
+use crate::input::{self, Input, UserThread, bound, bytes, count, rows_of, take, threads_of};
 use crate::interrupt;
 use crate::operator::{self, Operator};
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
@@ -147,11 +147,6 @@ pub(crate) fn check_distinct(streams: &[Bound<'_, PyAny>]) -> PyResult<()> {
         }
     }
     Ok(())
-}
-
-pub(crate) fn threads_of(threads: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
-    let threads = count("threads", threads, 1, MAX_THREADS as i64)?;
-    Ok(threads.map_or_else(tidegate::default_threads, |threads| threads as usize))
 }
 
 /// A merge of streams, of which one thread reads those that may wait.
