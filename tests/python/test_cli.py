@@ -304,12 +304,21 @@ def help_examples(*command: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-COMMANDS: list[list[str]] = [[], ["join"], ["asof"], ["band"], ["aggregate"], ["merge"], ["doctor"]]
+COMMANDS: list[list[str]] = [
+    [],
+    ["join"],
+    ["asof"],
+    ["band"],
+    ["aggregate"],
+    ["merge"],
+    ["digest"],
+    ["doctor"],
+]
 EXAMPLES = [example for command in COMMANDS for example in help_examples(*command)]
 
 
 def test_examples_were_found() -> None:
-    assert len(EXAMPLES) == 34
+    assert len(EXAMPLES) == 37
     assert all("tidegate " in example for example in EXAMPLES)
 
 

@@ -21,7 +21,7 @@ Examples:
   tidegate aggregate trades.parquet --on ts --by symbol --size 1m \\
       --agg "close=last(price)" -o minutes.parquet
   tidegate merge monday.parquet tuesday.parquet --on ts -o week.parquet
-  tidegate digest pairs.parquet again.csv
+  tidegate digest monday.parquet monday.csv
   tidegate join --help
   tidegate merge --help
   tidegate doctor
@@ -338,12 +338,12 @@ written.
 
 \b
 Examples:
-  # two runs of one join
-  tidegate digest monday.parquet again.parquet
+  # whether two files have the same rows
+  tidegate digest monday.parquet monday.csv
 
 \b
-  # rows that were written in another order
-  tidegate digest --unordered pairs.parquet 'parts/*.parquet'
+  # whether they have the same rows in any order
+  tidegate digest --unordered monday.parquet tuesday.parquet
 
 {EXIT_CODES}"""
 
