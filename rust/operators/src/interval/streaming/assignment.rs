@@ -326,13 +326,19 @@ impl Assignment {
         }
     }
 
-    /// Counts rows by key and side.
+    /// Counts rows by key and side: one of each [`SAMPLED`] rows that follow each other, at a place
+    /// that changes. At a fixed place, sides that take turns would be one side.
     fn count(&mut self, keys: &[u32], sides: &[Side]) {
-        let passed = (self.rows % SAMPLED as u64) as usize;
-        let rows = keys.iter().zip(sides).skip((SAMPLED - passed) % SAMPLED).step_by(SAMPLED);
-        rows.filter(|(key, _)| **key != NO_KEY).for_each(|(&key, &side)| {
-            self.frequencies.entry(key).or_default()[side as usize] += 1.0;
-        });
+        let sampled = SAMPLED as u64;
+        let end = self.rows + keys.len() as u64;
+        for block in self.rows / sampled..end.div_ceil(sampled) {
+            let place = (block.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % sampled;
+            let row = (block * sampled + place).checked_sub(self.rows).map(|row| row as usize);
+            let Some(row) = row.filter(|&row| row < keys.len() && keys[row] != NO_KEY) else {
+                continue;
+            };
+            self.frequencies.entry(keys[row]).or_default()[sides[row] as usize] += 1.0;
+        }
     }
 
     /// Algorithm 1 from line 11 on, for mappings that are in use already: a key's home stays among
