@@ -109,6 +109,7 @@ fn join() -> Operator {
         plan,
         explanation,
         widths: [None, None],
+        within: None,
     };
     let streams = StreamOptions {
         sources: (1, 1),
