@@ -49,7 +49,7 @@ pub enum Released<P> {
 /// Holds back the rows of a source until they are in order.
 #[derive(Clone, Debug)]
 pub struct Reorder<P> {
-    lateness: i64,
+    lateness: Option<i64>,
     watermark: i64,
     /// Pushes with rows not released, by number, which rises.
     pending: BTreeMap<u64, Pending<P>>,
@@ -97,25 +97,22 @@ impl<P: Timed> Pending<P> {
 }
 
 impl<P> Reorder<P> {
-    /// The lateness of a source whose rows promise nothing: its watermark rises by
-    /// [`advance`](Self::advance) alone.
-    pub const NEVER: i64 = i64::MAX;
-
-    /// The time that no later row is below, once a row of time `ts` has come.
-    pub fn promise(lateness: i64, ts: i64) -> i64 {
-        if lateness == Self::NEVER { i64::MIN } else { ts.saturating_sub(lateness) }
+    /// The time that no later row is below, once a row of time `ts` has come. Rows without a
+    /// lateness promise nothing: the watermark rises by [`advance`](Self::advance) alone.
+    pub fn promise(lateness: Option<i64>, ts: i64) -> i64 {
+        lateness.map_or(i64::MIN, |lateness| ts.saturating_sub(lateness))
     }
 }
 
 impl<P: Timed> Reorder<P> {
-    /// For a source whose rows may be up to `lateness` below the largest time so far.
-    pub fn new(lateness: i64) -> Self {
+    /// For a source whose rows may be up to `lateness` below the largest time so far, or anywhere.
+    pub fn new(lateness: Option<i64>) -> Self {
         let (pending, next) = (BTreeMap::new(), BinaryHeap::new());
         Reorder { lateness, watermark: i64::MIN, pending, next, pushes: 0, rows: 0 }
     }
 
     /// For a source that has come to `watermark`, with rows in time order that were not released.
-    pub fn restore(lateness: i64, watermark: i64, rows: Option<P>) -> Self {
+    pub fn restore(lateness: Option<i64>, watermark: i64, rows: Option<P>) -> Self {
         let mut reorder = Reorder { watermark, ..Self::new(lateness) };
         rows.into_iter()
             .for_each(|payload| reorder.hold(Pending { payload, order: None, released: 0 }));
@@ -277,7 +274,7 @@ mod tests {
     /// Times and push numbers of what is released, after each push and at the end.
     fn run(pushes: &[Vec<i64>], lateness: i64) -> (Vec<i64>, Vec<i64>, usize) {
         let (mut released, mut late) = (Vec::new(), Vec::new());
-        let mut reorder = Reorder::new(lateness);
+        let mut reorder = Reorder::new(Some(lateness));
         let mut take = |found: Option<Released<Vec<i64>>>| match found {
             None => {}
             Some(Released::Slice(payload, rows)) => released.extend_from_slice(&payload[rows]),
@@ -305,7 +302,7 @@ mod tests {
 
     #[test]
     fn rows_of_one_time_stay_in_order_of_arrival() {
-        let mut reorder = Reorder::new(10);
+        let mut reorder = Reorder::new(Some(10));
         reorder.push(vec![5, 3]);
         reorder.push(vec![3, 5]);
         let Some(Released::Rows { places, .. }) = reorder.release_all() else {
@@ -316,7 +313,7 @@ mod tests {
 
     #[test]
     fn an_advance_releases_and_makes_late() {
-        let mut reorder = Reorder::new(100);
+        let mut reorder = Reorder::new(Some(100));
         reorder.push(vec![10, 20]);
         assert!(reorder.release().is_none());
         reorder.advance(10);
@@ -334,7 +331,7 @@ mod tests {
     fn a_push_looks_at_no_push_that_has_nothing_to_release() {
         // A hundred times as many pushes are held back; each of them takes about as long.
         let time = |pushes: i64| {
-            let mut reorder = Reorder::new(i64::MAX);
+            let mut reorder = Reorder::new(Some(i64::MAX));
             let start = std::time::Instant::now();
             for ts in 0..pushes {
                 reorder.push(vec![ts]);

@@ -20,7 +20,7 @@ use super::intake::news::News;
 use super::intake::source::{Source, SourceStats};
 use super::memory::Memory;
 use super::readers::{Made, Readers, ResultReader};
-use super::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
+use super::state::snapshot::{DIGESTED, Reader, TABLE_BYTES, Writer, damaged};
 use super::tactic::{Common, Tactic};
 use super::times::ResultTimes;
 use crate::columns::time::Bound;
@@ -155,7 +155,8 @@ impl Operator {
     /// The same operator, unused so far, which makes a digest of the results that it hands out.
     pub fn with_digest(mut self) -> Self {
         // What a snapshot holds depends on it.
-        self.common.query += "digest: of the results\n";
+        self.common.query += DIGESTED;
+        self.common.query += "\n";
         self.digest = Some(Digest::new(&self.common.schema));
         self
     }

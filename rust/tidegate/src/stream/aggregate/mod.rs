@@ -110,7 +110,7 @@ struct AggregateTactic {
 fn streams(stream: &Stream, options: &AggregateOptions) -> Result<Vec<(String, Stream)>> {
     let lateness = options.lateness.steps("sources", options.sources, stream.unit)?;
     let of_source = |(number, lateness): (usize, i64)| {
-        (format!("source {number}"), Stream { lateness, ..stream.clone() })
+        (format!("source {number}"), Stream { lateness: Some(lateness), ..stream.clone() })
     };
     Ok(lateness.into_iter().enumerate().map(of_source).collect())
 }
@@ -181,7 +181,7 @@ pub fn aggregate(
     let stream = Stream {
         on: whole.tables[0].time,
         unit: whole.unit,
-        lateness: 0,
+        lateness: Some(0),
         schema: schema.clone(),
         width: None,
     };

@@ -36,6 +36,9 @@ use news::News;
 use source::{Restored, Shared, Source, SourceRun, SourceStats, Stream};
 use watermarks::Watermarks;
 
+/// What a snapshot has in the place of a lateness that a source does not have.
+const NO_LATENESS: i64 = -1;
+
 /// The order in which an operator takes rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
@@ -161,7 +164,7 @@ impl Intake {
         let kind = kind.expect("an operator's sides are those of its sources");
         let mut stream = kind.stream.clone();
         match lateness {
-            Some(_) => stream.lateness = time::lateness(lateness, stream.unit)?,
+            Some(_) => stream.lateness = Some(time::lateness(lateness, stream.unit)?),
             None if kind.is_alike => {}
             None => {
                 return Err(Error::argument(
@@ -287,7 +290,7 @@ impl Intake {
             for source in &sources[self.first..] {
                 let side = self.sides.as_ref().map(|sides| sides.of(source.number()));
                 writer.flag(side == Some(Side::Right));
-                writer.time(source.lateness());
+                writer.time(source.lateness().unwrap_or(NO_LATENESS));
             }
             for (ts, source) in watermarks.reached() {
                 writer.time(ts);
@@ -363,9 +366,10 @@ impl Intake {
         };
         let kind = self.kinds.iter().find(|kind| kind.side == side);
         let stream = kind.expect("an operator's sides are those of its sources").stream.clone();
-        if lateness < 0 {
+        if lateness < NO_LATENESS {
             return Err(damaged("the lateness of a source is negative"));
         }
+        let lateness = (lateness != NO_LATENESS).then_some(lateness);
         Ok((side, Stream { lateness, ..stream }))
     }
 

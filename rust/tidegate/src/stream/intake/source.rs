@@ -73,8 +73,9 @@ pub(crate) struct Stream {
     pub(crate) on: usize,
     /// The unit in which times are compared: the column's or a finer one.
     pub(crate) unit: Unit,
-    /// Steps of the unit.
-    pub(crate) lateness: i64,
+    /// Steps of the unit. None for a source whose rows promise nothing, as an operator that it follows
+    /// does.
+    pub(crate) lateness: Option<i64>,
     /// How far ends of intervals may be from the times of their rows, if ends are computed from rows.
     pub(crate) width: Option<Arc<Width>>,
 }
@@ -240,7 +241,7 @@ impl Source {
     }
 
     /// How far rows may be out of order, in steps of the stream's unit.
-    pub(crate) fn lateness(&self) -> i64 {
+    pub(crate) fn lateness(&self) -> Option<i64> {
         self.stream.lateness
     }
 
@@ -407,7 +408,7 @@ impl Source {
 
     /// Gives rows to the gate as they are, unless they have to be put in order first.
     fn pass_on(&mut self, push: Push) -> Result<(), Push> {
-        if self.stream.lateness > 0 || !self.reorder.is_empty() {
+        if self.stream.lateness != Some(0) || !self.reorder.is_empty() {
             return Err(push);
         }
         let last = *push.ts.last().expect("a table's batches are not empty");
@@ -673,7 +674,7 @@ impl Source {
                  a time, so a limit could be full for ever; leave it out, or write ordered=True there",
             )));
         }
-        self.stream.lateness = lateness.unwrap_or(Reorder::<Push>::NEVER);
+        self.stream.lateness = lateness;
         self.reorder = Reorder::new(self.stream.lateness);
         self.lead = Some(lead);
         Ok(columns)
@@ -760,7 +761,7 @@ impl Source {
 
     /// Closes the source and drops what it holds back.
     pub(crate) fn drop_rows(&mut self) {
-        self.reorder = Reorder::new(0);
+        self.reorder = Reorder::new(Some(0));
         self.end();
     }
 }

@@ -176,12 +176,15 @@ impl Sides<'_> {
     ) -> Result<Common> {
         let stream = |schema: &SchemaRef, on, width: Option<Width>| {
             let width = width.map(Arc::new);
-            Stream { schema: schema.clone(), on, unit: self.unit, lateness: 0, width }
+            Stream { schema: schema.clone(), on, unit: self.unit, lateness: Some(0), width }
         };
         let of_side = |side: &str, sources: usize, lateness: &Lateness, stream: Stream| {
             let steps = lateness.steps(&format!("{side} sources"), sources, self.unit)?;
             let named = (0..).zip(steps).map(|(number, lateness): (usize, i64)| {
-                (format!("{side} source {number}"), Stream { lateness, ..stream.clone() })
+                (
+                    format!("{side} source {number}"),
+                    Stream { lateness: Some(lateness), ..stream.clone() },
+                )
             });
             Ok::<Vec<_>, Error>(named.collect())
         };

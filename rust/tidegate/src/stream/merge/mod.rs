@@ -98,7 +98,8 @@ fn merge_of(
     let stream = stream_of(schema, &options.on, None)?;
     let lateness = options.lateness.steps("sources", options.sources, stream.unit)?;
     let explanation = explain(&stream, &lateness, options);
-    let of_source = |(number, lateness)| (name(number), Stream { lateness, ..stream.clone() });
+    let of_source =
+        |(number, lateness)| (name(number), Stream { lateness: Some(lateness), ..stream.clone() });
     let streams = lateness.into_iter().enumerate().map(of_source).collect();
     let memory = Memory::new(options.memory_limit, options.sources, false);
     let common = Common {
@@ -125,7 +126,7 @@ fn merge_of(
 pub(crate) fn stream_of(schema: SchemaRef, on: &str, lateness: Option<Bound>) -> Result<Stream> {
     let on = column("streams", &schema, on, "on")?;
     let unit = Unit::of("streams", schema.field(on))?;
-    let lateness = time::lateness(lateness, unit)?;
+    let lateness = Some(time::lateness(lateness, unit)?);
     Ok(Stream { schema, on, unit, lateness, width: None })
 }
 

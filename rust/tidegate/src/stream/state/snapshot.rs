@@ -98,6 +98,9 @@ pub(crate) struct Reader<'a> {
     is_extended: bool,
 }
 
+/// The last line of the query of an operator that makes a digest of its results.
+pub(crate) const DIGESTED: &str = "digest: of the results";
+
 /// The advice for a snapshot of another query.
 const SAME: &str = "restore it into an operator with the same columns and arguments";
 
@@ -140,16 +143,14 @@ impl<'a> Reader<'a> {
                      {wanted}; {SAME}"
                 )))
             }
-            None if written.lines().count() != query.lines().count() => {
-                let (one, other) = ("has a digest of its results", "has none");
-                let is_kept = written.lines().count() > query.lines().count();
-                let (written, wanted) = if is_kept { (one, other) } else { (other, one) };
-                Err(Error::state(format!(
-                    "the snapshot {written}, but this operator {wanted}; make it with \
-                     digest={}",
-                    if is_kept { "True" } else { "False" }
-                )))
-            }
+            None if more(&written, query) == Some(DIGESTED) => Err(Error::state(
+                "the snapshot has a digest of its results, but this operator makes none; make it \
+                 with digest=True",
+            )),
+            None if more(query, &written) == Some(DIGESTED) => Err(Error::state(
+                "the snapshot has no digest of its results, but this operator makes one; make it \
+                 with digest=False",
+            )),
             None if written != query => {
                 Err(Error::state(format!("the snapshot is of another query; {SAME}")))
             }
@@ -257,6 +258,11 @@ fn where_they_differ((written, wanted): (&str, &str)) -> (String, String) {
         format!("{mark}{}", shown_up_to(&rest, SHOWN))
     };
     (part(written), part(wanted))
+}
+
+/// The line with which `query` goes on after all lines of `other`.
+fn more<'a>(query: &'a str, other: &str) -> Option<&'a str> {
+    query.lines().nth(other.lines().count())
 }
 
 /// A line of a query as users write it: `lower: -2s` for `lower: Some(Nanoseconds(-2000000000))`.

@@ -221,7 +221,7 @@ fn text_that_is_not_understood_is_an_argument_error_that_says_why() {
     for (text, reason) in [
         ("", "the text is empty"),
         ("  -- nothing", "the text is empty"),
-        ("left.a <", "Expected: an expression, found: EOF"),
+        ("left.a <", "Expected: an expression, found the end of the text at Line: 1, Column: 9"),
         ("left.a = 1 left.b", "expected the end, found `\"left\"`"),
         ("left.a = 'x", "Unterminated string literal"),
         ("price > 1", "`price` has no side; write left.price or right.price"),
