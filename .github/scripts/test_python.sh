@@ -6,4 +6,4 @@
 set -euo pipefail
 # Where the environment forbids compiled files, each of the processes that tests start compiles the package anew.
 export PYTHONDONTWRITEBYTECODE=
-python -m pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder "$@"
+python -m pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 25 "$@"

@@ -3,6 +3,7 @@
 Each batch gets a column `PLACE`: the time as a 64-bit integer, in the finest unit of all inputs.
 """
 
+import functools
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,10 +15,12 @@ import pyarrow.compute as pc
 
 import tidegate
 from tidegate import _tidegate
+from tidegate.bounded.ahead import ahead
 from tidegate.bounded.shares import Shares
 from tidegate.bounded.sorting import Steps, is_sorted, sort
 from tidegate.io.events import STREAM_BATCH_ROWS
 from tidegate.io.given import STREAMED, OpenTable, open_table
+from tidegate.io.pruning import is_parquet
 
 PLACE = "\x1fplace"
 """A name that no column of a user has."""
@@ -84,7 +87,10 @@ def places(times: pa.Array, factor: int, *, nulls: int) -> Integers:
     """Times as 64-bit integers, in steps that are smaller by a factor; nulls become an integer."""
     if pa.types.is_date32(times.type):
         times = times.cast(pa.int32())
-    found: Integers = pc.fill_null(times.cast(pa.int64()), nulls).to_numpy(zero_copy_only=False)
+    numbers = times.cast(pa.int64())
+    if numbers.null_count:
+        numbers = pc.fill_null(numbers, nulls)
+    found: Integers = numbers.to_numpy(zero_copy_only=False)
     if factor == 1:
         return found
     most = HIGHEST // factor
@@ -144,20 +150,29 @@ class Ordered:
             nothing = pa.Table.from_batches([], self.schema)
             _tidegate.merge_batches([nothing], on=self.on, lateness=self.lateness).close()
 
+    @functools.cached_property
+    def ascends(self) -> bool:
+        """Whether the times of a table that is read again are in order, by reading them alone."""
+        table = self.given.table
+        if self.lateness is not None or table.is_in_order or not table.is_kept:
+            return table.is_in_order
+        return ascends(table, self.on, self.shares.rows_read(self.plain))
+
     def batches(self) -> Steps:
         """The rows, and None from time to time."""
         rows = self._read()
         if self.lateness is not None:
             return self._within_lateness(rows)
         table = self.given.table
-        if table.is_in_order:
-            return rows
-        if table.is_kept and ascends(table, self.on, self.shares.rows_read(self.plain)):
+        if table.is_in_order or self.ascends:
             return rows
         return sort(rows, self.schema, PLACE, self.shares, self.files)
 
     def _read(self) -> Steps:
-        few = self.given.table.few(self.columns, self.shares.rows_read(self.plain))
+        table = self.given.table
+        few = table.few(self.columns, self.shares.rows_read(self.plain))
+        if table.pieces is not None and all(map(is_parquet, table.pieces)):
+            few = ahead(few, self.shares.batches_ahead(self.plain))
         try:
             for batch in few:
                 yield self._placed(batch)

@@ -90,6 +90,10 @@ class Shares:
         """The rows of a batch that is read."""
         return rows_in(self._rows // 64, schema, 1 << 16)
 
+    def batches_ahead(self, schema: pa.Schema) -> int:
+        """The batches of a side that are read while a slice is joined: a slice."""
+        return max(2, self.slice // (self.rows_read(schema) * row_bytes(schema)))
+
     @property
     def rows_pushed(self) -> int:
         """The rows that an operator takes at once; it counts some hundred bytes for each."""
@@ -106,7 +110,12 @@ class Shares:
 
 def rows_in(size: int, schema: pa.Schema, most: int) -> int:
     """The number of rows that about fill some bytes."""
-    return max(LEAST_ROWS, min(most, size // sum(_width(field.type) for field in schema)))
+    return max(LEAST_ROWS, min(most, size // row_bytes(schema)))
+
+
+def row_bytes(schema: pa.Schema) -> int:
+    """What a row takes, about."""
+    return max(1, sum(_width(field.type) for field in schema))
 
 
 def _width(kind: pa.DataType) -> int:

@@ -39,7 +39,7 @@ class Group:
 
 def row_groups(table: OpenTable) -> list[Group] | None:
     """The row groups of a table that have rows, in their order; None if it has other files, too."""
-    if table.pieces is None or not all(_is_parquet(piece) for piece in table.pieces):
+    if table.pieces is None or not all(is_parquet(piece) for piece in table.pieces):
         return None
     found = [
         ((at, file), fragment)
@@ -56,7 +56,8 @@ def row_groups(table: OpenTable) -> list[Group] | None:
     ]
 
 
-def _is_parquet(piece: Piece) -> bool:
+def is_parquet(piece: Piece) -> bool:
+    """Whether a piece is of Parquet files."""
     rows = piece.rows
     return isinstance(rows, ds.FileSystemDataset) and isinstance(rows.format, ds.ParquetFileFormat)
 

@@ -1,0 +1,33 @@
+"""Batches that a thread makes while earlier ones are worked on."""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+Batch = TypeVar("Batch")
+
+
+def ahead(batches: Iterator[Batch], most: int) -> Generator[Batch, None, None]:
+    """The same batches, made by a thread of their own, while at most so many wait.
+
+    The end waits for the batch that is in work. So this is for files, which are read in a while,
+    and not for what may never come.
+
+    Example:
+        >>> [*ahead(iter("abc"), 2)]
+        ['a', 'b', 'c']
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="tidegate-ahead") as thread:
+        waiting = deque(thread.submit(next, batches, None) for _ in range(most))
+        try:
+            while (batch := waiting.popleft().result()) is not None:
+                waiting.append(thread.submit(next, batches, None))
+                yield batch
+        finally:
+            for one in waiting:
+                one.cancel()
