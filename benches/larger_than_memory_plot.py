@@ -34,7 +34,14 @@ def draw(findings: dict[str, Any], out: Path) -> None:
         label = one["system"] if "rows" in one else f"{one['system']} (did not end)"
         axes.plot(times, [size / 1e9 for size in sizes], label=label, linewidth=1)
     axes.axhline(findings["limit"] / 1e9, color="gray", linestyle=":", linewidth=1)
-    axes.annotate("memory limit", (0, findings["limit"] / 1e9), va="bottom", color="gray")
+    axes.annotate(
+        "memory limit",
+        (0.99, findings["limit"] / 1e9),
+        xycoords=axes.get_yaxis_transform(),
+        ha="right",
+        va="top",
+        color="gray",
+    )
     axes.set_xlabel("seconds")
     axes.set_ylabel("memory of the process, GB")
     axes.set_ylim(bottom=0)
