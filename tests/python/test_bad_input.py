@@ -9,9 +9,11 @@ import pytest
 
 from tidegate import (
     ClosedError,
+    IntervalJoin,
     MemoryLimitError,
     Merge,
     SchemaError,
+    StateError,
     TidegateError,
     aggregate,
     interval_join,
@@ -466,3 +468,27 @@ def test_a_word_of_other_libraries_is_answered_with_ours(given: str, word: str) 
     table = pa.table({"ts": [1]})
     with pytest.raises(TidegateError, match=f"got `{given}`; write `{word}`"):
         interval_join(table, table, on="ts", lower=0, upper=1, how=given)
+
+
+def test_a_function_of_an_aggregate_that_is_named_only_is_told_as_a_call():
+    table = pa.table({"ts": [1, 2], "x": [1, 2]})
+    with pytest.raises(TypeError, match=r"write aggs=\{'count': tidegate\.agg\.count\(\)\}"):
+        aggregate(table, on="ts", size=2, aggs="count")
+    with pytest.raises(TypeError, match=r'write "n": tidegate\.agg\.sum\("<the column>"\)'):
+        aggregate(table, on="ts", size=2, aggs={"n": "sum"})
+
+
+def test_periods_of_pandas_are_no_times():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"ts": pandas.period_range("2026-01-01", periods=2, freq="h")})
+    with pytest.raises(SchemaError, match=r'left\.assign\(ts=left\["ts"\]\.dt\.to_time'):
+        interval_join(frame, frame, on="ts", lower="-5s", upper="0s")
+
+
+def test_a_snapshot_of_other_lengths_tells_them_as_they_are_written():
+    schema = pa.schema([("ts", pa.timestamp("us"))])
+    five, ninety = (
+        IntervalJoin(schema, schema, on="ts", lower=lower, upper="0s") for lower in ("-5s", "-90s")
+    )
+    with pytest.raises(StateError, match=r"it has lower: -5s, .* has lower: -90s;"):
+        ninety.restore(five.snapshot())
