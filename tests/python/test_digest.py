@@ -288,7 +288,9 @@ def test_a_digest_is_asked_for_beforehand():
     with pytest.raises(tg.TidegateError, match=r"this merge makes none.*make it with digest=True"):
         merge.digest()
     with_digest = tg.Merge(quotes().schema, digest=True)
-    with pytest.raises(tg.StateError, match=r"has no digest of its results, but .* makes one.*digest=False"):
+    with pytest.raises(
+        tg.StateError, match=r"has no digest of its results, but .* makes one.*digest=False"
+    ):
         with_digest.restore(merge.snapshot())
     with pytest.raises(
         tg.StateError, match=r"has a digest of its results, but .* makes none.*digest=True"
