@@ -76,9 +76,9 @@ class Chain:
 
     Args:
         last: The operator whose results are those of the chain.
-        feeds: For each source that is fed, the operator before it: one of which the source's time
-            column is a time of the results, `ts` or `ts_right` of a join, or the start or the end
-            of a window. Or a pair of the operator and `"later"` or `"earlier"`: the source's time
+        feeds: For each source that is fed, the operator before it. Its results have the source's
+            time column as a time: `ts` or `ts_right` of a join, or the start or the end of a
+            window. Or a pair of the operator and `"later"` or `"earlier"`: the source's time
             column, which the results do not have, is made of both times.
 
     Raises:

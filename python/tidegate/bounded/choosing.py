@@ -40,7 +40,7 @@ def prepared(
 
     Args:
         name: Of the native function.
-        inputs: Its inputs, at least one of which is of files.
+        inputs: Its inputs. At least one is of files.
         arguments: Its other arguments, which need not be right: the call itself refuses them.
     """
     if any(arguments.get(one) is not None for one in ("memory_limit", "lateness")):

@@ -149,7 +149,7 @@ def pruned(
     *,
     looks_back: bool,
 ) -> tuple[Any, Any]:
-    """The same inputs of a join, without row groups of which no row matters.
+    """The same inputs of a join, without row groups whose rows do not matter.
 
     Args:
         left: An open table, or a table of Arrow.
@@ -166,7 +166,7 @@ def pruned(
     columns, (lower, upper) = plan.time
     for side, column in zip(sides, columns, strict=True):
         side.look_at(column)
-    # With groups of which the times are not known, a time may be null: an error of the call.
+    # With groups whose times are not known, a time may be null: an error of the call.
     if any(side.spans is None or side.step is None for side in sides):
         return left, right
     below = None if lower is None or looks_back else int(lower)
