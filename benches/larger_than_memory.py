@@ -74,7 +74,7 @@ class Counted:
     digest: int = 0
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Count rows, and add those of a few symbols to the digest."""
+        """Count rows, and add the rows of a few symbols to the digest."""
         self.rows += batch.num_rows
         of_sample = pc.is_in(batch.column("sym").cast(pa.string()), pa.array(SAMPLE))
         rows = batch.filter(of_sample)

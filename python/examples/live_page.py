@@ -31,7 +31,7 @@ EVERY = 0.5
 
 
 class Watch:
-    """The numbers of an operator whose times are those of the clock, in microseconds."""
+    """The numbers of an operator whose times are the clock's, in microseconds."""
 
     def __init__(self, operator: tg.Operator[Any]) -> None:
         self.operator = operator

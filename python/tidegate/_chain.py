@@ -34,7 +34,7 @@ _SUM = struct.Struct("<I")
 
 
 class Chain:
-    """Operators of which one takes the results of another, down to a last one.
+    """Operators behind each other: one takes the results of another, down to a last one.
 
     Each source of `feeds` takes the results of its operator, with the time of the column that is
     its own time column. Watermarks go through: a row comes from the last operator as soon as the
@@ -42,7 +42,7 @@ class Chain:
     are out of order follows from the query before it, and no row is late there. Its end is the end
     of the operator before it.
 
-    The rows depend on the rows of the outer sources alone, as those of one operator do. They are
+    The rows depend on the rows of the outer sources alone, as with one operator. They are
     the rows of the calls on tables, one on the result of another. If an operator has
     `ordered=False`, the rows that it feeds come in any order among rows of one time.
 
@@ -75,7 +75,7 @@ class Chain:
         >>> chain = tg.Chain(count, {count.sources[0]: (pairs, "later")})
 
     Args:
-        last: The operator whose results are those of the chain.
+        last: The operator whose results the chain gives.
         feeds: For each source that is fed, the operator before it. Its results have the source's
             time column as a time: `ts` or `ts_right` of a join, or the start or the end of a
             window. Or a pair of the operator and `"later"` or `"earlier"`: the source's time

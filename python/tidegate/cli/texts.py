@@ -327,7 +327,7 @@ DIGEST_HELP = f"""Print 128 bits of the rows of each FILE, by which tables can b
 
 Equal rows have equal digests, whatever the format of the files: integers of any width are equal,
 and so are times of any unit. Names of columns count, and so does the order of the rows, unless
---unordered is given. The digits are those of tidegate.digest in Python.
+--unordered is given. tidegate.digest in Python gives the same digits.
 
 A FILE is a file, a folder or a quoted pattern such as 'trades/*.parquet', whose files are one table
 after the other, or a URL such as s3://bucket/trades/; one of them may be - for standard input. The

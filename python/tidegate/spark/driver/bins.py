@@ -62,7 +62,7 @@ def joined(plan: Plan, bins: Bins) -> DataFrame:
 def met(
     plan: Plan, sides: list[DataFrame], pairs: Column, built: int, method: str | None
 ) -> DataFrame:
-    """The join of sides whose last column is a hash of key and bin, of which one is a table."""
+    """The join of sides whose last column is a hash of key and bin; one side becomes a table."""
     if plan.partitions is not None and method == "broadcast":
         sides[1 - built] = sides[1 - built].coalesce(plan.partitions)
     elif plan.partitions is not None:
