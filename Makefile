@@ -41,8 +41,8 @@ quick: $(DEVELOP) ## Run the core of each room: Rust unit tests, and Python test
 test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and Spark; the benches are `make check`'s.
 	$(SCRIPTS)/test.sh
 
-coverage: $(DEVELOP) ## Report the lines and the unsafe blocks that the tests reach, slow tests left out; needs llvm_profparser.
-	$(SCRIPTS)/coverage.sh -m "not slow"
+coverage: $(DEVELOP) ## Report the lines and the unsafe blocks that the tests reach, those of Spark left out; needs llvm_profparser.
+	$(SCRIPTS)/coverage.sh --ignore-glob "*/test_spark*"
 
 loom: ## Run the loom models: every interleaving of small cases of what threads share.
 	$(SCRIPTS)/loom.sh

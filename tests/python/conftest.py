@@ -38,11 +38,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 SLOW = re.compile(
-    r"test_(spark.*|cli_(follow.*|killed|merge|state)|files|growing.*|interrupt.*|linear_time"
-    r"|memory_limit|out_of_memory|peers|real_data|.*_real_data|snapshot_damage|any_state_bytes"
-    r"|notebooks|site)"
+    r"test_(spark.*|cli|cli_(follow.*|killed|merge|state)|files|growing.*|instructions|interrupt.*"
+    r"|larger_than_memory|linear_time|live_page|memory_limit|out_of_memory|partitioned_log|peers"
+    r"|readers|real_data|.*_real_data|snapshot_damage|any_state_bytes|notebooks|site)"
 )
-"""The files that `make quick` leaves out: Spark, processes, signals, limits, real data, site."""
+"""The files that `make quick` leaves out: Spark, processes, signals, limits, real data, site.
+
+Single tests of other files that take seconds have the marker `slow`.
+"""
 
 
 CLUSTER = "test_spark_cluster"

@@ -435,6 +435,7 @@ def test_keys_that_are_no_text():
     assert join(table, table, by="k").column("k").to_pylist() == [b"\xff\xfe", b"\x00", b""]
 
 
+@pytest.mark.slow
 def test_a_large_string_among_small_ones_is_repeated():
     # The mean row is small, so that one batch would get more than the 2 GiB that it can hold.
     strings = ["x" * (80 << 20)] + ["y"] * 99_999

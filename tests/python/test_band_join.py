@@ -331,6 +331,7 @@ def random_table(size: int, seed: int, spread: float) -> pa.Table:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [1, 4])
 @pytest.mark.parametrize(
     "query",

@@ -475,6 +475,7 @@ def test_a_snapshot_of_plain_sources_is_of_the_first_version():
     assert merge.snapshot()[8:10] == b"\x02\x00"
 
 
+@pytest.mark.slow
 def test_a_damaged_snapshot_of_sources_is_refused_or_harmless():
     merge = Merge(SCHEMA, sources=2, lateness=2)
     merge.add_source(lateness=1).push([(5, 0)])

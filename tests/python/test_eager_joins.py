@@ -338,6 +338,7 @@ def test_rows_that_have_left_are_no_part_of_a_snapshot():
     assert join.stats()["state_rows"] < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_large_epochs_and_a_hot_key(threads):
     """More rows than one thread takes at once, most of one key, in no order."""

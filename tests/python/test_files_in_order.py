@@ -200,6 +200,7 @@ print(rows, int(peak) // 1024)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak")
 def test_memory_is_that_of_slices(tmp_path):
     """The same call takes far less memory where it streams by itself."""

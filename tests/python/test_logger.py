@@ -58,6 +58,7 @@ def test_a_restored_operator_is_told(caplog: pytest.LogCaptureFixture):
     assert told(caplog) == [("INFO", text)]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("waits", ["iterates", "runs"])
 def test_a_silent_source_that_a_caller_waits_for_is_told(

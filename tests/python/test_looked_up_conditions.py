@@ -67,6 +67,7 @@ def test_oracle_scalejoin(how: How, window: int | tidegate.rows) -> None:
     assert method(left, right, BAND) == "looked up by value"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "where", "by"),
     [

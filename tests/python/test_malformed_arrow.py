@@ -53,6 +53,7 @@ def failures() -> tuple[int, list[str]]:
         assert not lines[-1][2], done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(PATIENCE)
 def test_every_field_of_every_type():
     count, failed = failures()

@@ -134,6 +134,7 @@ def test_a_number_overflows_also_beside_rows_without_one() -> None:
         assert outcome(left, right, where, "inner") == "TidegateError"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 63, 64, 1000, 5000])
 def test_long_windows_are_scanned_in_parts(rows: int) -> None:
     numbers = pa.array((i * 7919 % 10_000 for i in range(rows)), pa.int32())

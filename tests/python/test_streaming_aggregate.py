@@ -218,6 +218,7 @@ def test_a_snapshot_between_windows_changes_nothing():
     assert results + rest(windows) == aggregate(rows, **arguments).to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [3, 5_000])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_many_rows(keys, threads):

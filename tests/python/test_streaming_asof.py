@@ -62,6 +62,7 @@ def final_times(left: pa.Table, right: pa.Table, asked: dict[str, Any]) -> dict[
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(campaign.tries(250)))
 def test_rows_are_those_of_tables_in_an_order_of_their_own(seed):
     rng = campaign.rng(f"as of {seed}")

@@ -271,6 +271,7 @@ FEED = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGKILL")
 def test_nothing_is_lost_or_doubled_when_a_process_is_killed(tmp_path):
     script = textwrap.dedent(FEED)

@@ -175,6 +175,7 @@ def test_ctrl_c_ends_the_wait_for_a_source() -> None:
     assert output == "interrupted\n1\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.parametrize(
     ("action", "what"),

@@ -310,6 +310,7 @@ def test_equal_histories_have_equal_snapshots_for_any_polls_and_threads():
                 assert joins[0].snapshot() == joins[1].snapshot()
 
 
+@pytest.mark.slow
 def test_damage_is_found_wherever_it_is():
     join = new(prevailing=True)
     join.left_sources[0].push(LEFT)

@@ -124,6 +124,7 @@ def test_inspect_shows_the_signature_of_the_stub(name):
     assert keywords == names[len(positional) :]
 
 
+@pytest.mark.slow
 def test_mypy_finds_no_difference():
     command = [sys.executable, "-m", "mypy.stubtest", "tidegate._tidegate"]
     command += ["--mypy-config-file", str(ROOT / "pyproject.toml")]
