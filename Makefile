@@ -21,6 +21,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The environment holds the package once: as a user has it, or as a developer has it. One stamp removes the other.
 RELEASE := $(VENV)/.release
 DEVELOP := $(VENV)/.develop
+# A developer's package without the tools.
+MODULE := $(VENV)/.module
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -31,7 +33,9 @@ help: ## Print this list.
 
 install: $(RELEASE) ## Build the package for speed and install it in .venv, with its command and its Spark form.
 
-demo: $(RELEASE) ## Join a year of flights and weather in Spark, then a live exchange; check rows, print times, draw.
+# The build for tests takes half as long as that for speed; what is installed is taken.
+demo: $(if $(wildcard $(RELEASE)),$(RELEASE),$(MODULE)) ## Join a year of flights and weather in Spark, then a live exchange; check rows, print times, draw.
+	pip install --group demo
 	$(SCRIPTS)/demo.sh
 
 quick: $(DEVELOP) ## Run the core of each room: Rust unit tests, and Python tests that wait for nothing, with fewer random tries.
@@ -41,7 +45,7 @@ quick: $(DEVELOP) ## Run the core of each room: Rust unit tests, and Python test
 test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and Spark; the benches are `make check`'s.
 	$(SCRIPTS)/test.sh
 
-coverage: $(DEVELOP) ## Report the lines and the unsafe blocks that the tests reach, those of Spark left out; needs llvm_profparser.
+coverage: $(DEVELOP) ## Report the lines and the unsafe blocks that the tests without Spark reach; needs llvm_profparser.
 	$(SCRIPTS)/coverage.sh --ignore-glob "*/test_spark*"
 
 loom: ## Run the loom models: every interleaving of small cases of what threads share.
@@ -100,11 +104,16 @@ $(VENV)/.tools: $(VENV)/.pip pyproject.toml
 	touch $@
 
 $(RELEASE): $(VENV)/.pip $(SOURCES)
-	rm -f $(DEVELOP)
-	pip install '.[cli,spark]' --group demo
+	rm -f $(DEVELOP) $(MODULE)
+	$(SCRIPTS)/install.sh
+	touch $@
+
+$(MODULE): $(VENV)/.pip $(RUST)
+	rm -f $(RELEASE)
+	$(SCRIPTS)/develop.sh --group demo
 	touch $@
 
 $(DEVELOP): $(VENV)/.pip $(RUST)
 	rm -f $(RELEASE)
-	$(SCRIPTS)/develop.sh
-	touch $(VENV)/.tools $@
+	$(SCRIPTS)/develop.sh --group check --group docs --group test
+	touch $(VENV)/.tools $(MODULE) $@

@@ -31,6 +31,10 @@ const SHOWN: usize = 2000;
 /// How deep parentheses, calls and prefixes may nest, by the parser's own count.
 const MAX_NESTING: usize = 120;
 
+/// More stack than the deepest condition takes, for the parser is compiled without optimisation.
+/// Threads have half a megabyte to eight.
+const STACK: usize = 16 << 20;
+
 /// Reads a predicate over `left` and `right` columns.
 ///
 /// Columns are `left.price` or, with any other characters, `right."odd name"`. Supported are `+ - *
@@ -93,17 +97,7 @@ fn parse(
              have; use IN for a long list of values"
         )));
     }
-    let mut parser =
-        Parser::new(&Where).with_recursion_limit(MAX_NESTING).with_tokens_with_locations(tokens);
-    let tree = parser.parse_expr().map_err(|error| invalid(placed(&error.to_string(), text)))?;
-    let rest = parser.next_token();
-    if rest.token != Token::EOF {
-        return Err(invalid(format!(
-            "expected the end, found `{}`{}",
-            rest.token, rest.span.start
-        )));
-    }
-    let expr = expression(tree).map_err(invalid)?;
+    let expr = stacker::grow(STACK, || read(tokens, text)).map_err(invalid)?;
     let mut verdict = Ok(());
     expr.for_each_column(&mut |side, name| {
         if verdict.is_ok() {
@@ -112,6 +106,18 @@ fn parse(
     });
     verdict.map_err(invalid)?;
     Ok(expr)
+}
+
+/// The condition that the tokens of a text are.
+fn read(tokens: Vec<TokenWithSpan>, text: &str) -> Result<Expr, String> {
+    let mut parser =
+        Parser::new(&Where).with_recursion_limit(MAX_NESTING).with_tokens_with_locations(tokens);
+    let tree = parser.parse_expr().map_err(|error| placed(&error.to_string(), text))?;
+    let rest = parser.next_token();
+    if rest.token != Token::EOF {
+        return Err(format!("expected the end, found `{}`{}", rest.token, rest.span.start));
+    }
+    expression(tree)
 }
 
 /// What the parser says, with the place where a text ends too early.
