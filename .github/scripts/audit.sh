@@ -8,12 +8,7 @@ trap 'rm -rf "$folder"' EXIT
 
 python -m venv "$folder"
 "$folder/bin/python" -m pip install --quiet pip-audit
-"$folder/bin/python" > "$folder/requirements.txt" -c '
-import tomllib
-with open("pyproject.toml", "rb") as file:
-    project = tomllib.load(file)["project"]
-print(*project["dependencies"], *sum(project["optional-dependencies"].values(), []), sep="\n")
-'
+"$(dirname "$0")/requirements.sh" > "$folder/requirements.txt"
 "$folder/bin/pip-audit" --strict --progress-spinner off --requirement "$folder/requirements.txt"
 
 cargo deny --locked check --hide-inclusion-graph
