@@ -1,4 +1,4 @@
-"""Make the snapshot of a chain that later versions must restore: `python tests/python/golden_chain.py`.
+"""Make the snapshot of a chain that later versions must restore: run this file.
 
 It goes into the folder of the version that the snapshot names. Files that are there stay.
 """
