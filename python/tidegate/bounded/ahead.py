@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 Batch = TypeVar("Batch")
 
+END = object()
+"""Comes after the last batch."""
+
 
 def ahead(batches: Iterator[Batch], most: int) -> Generator[Batch, None, None]:
     """The same batches, made by a thread of their own, while at most so many wait.
@@ -23,11 +26,11 @@ def ahead(batches: Iterator[Batch], most: int) -> Generator[Batch, None, None]:
         ['a', 'b', 'c']
     """
     with ThreadPoolExecutor(1, thread_name_prefix="tidegate-ahead") as thread:
-        waiting = deque(thread.submit(next, batches, None) for _ in range(most))
+        waiting = deque(thread.submit(next, batches, END) for _ in range(most))
         try:
-            while (batch := waiting.popleft().result()) is not None:
-                waiting.append(thread.submit(next, batches, None))
-                yield batch
+            while (batch := waiting.popleft().result()) is not END:
+                waiting.append(thread.submit(next, batches, END))
+                yield batch  # type: ignore[misc]
         finally:
             for one in waiting:
                 one.cancel()

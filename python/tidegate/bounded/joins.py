@@ -15,7 +15,6 @@ a temporary file, and come last.
 from __future__ import annotations
 
 import functools
-import operator
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -289,8 +288,8 @@ class _Join:
     def result(self) -> Steps:
         """The batches of the result, and None from time to time."""
         with ThreadPoolExecutor(2) as threads:
-            # Both are read once before the join, for the order of their times, side by side.
-            list(threads.map(operator.attrgetter("ascends"), (self.left, self.right)))
+            # Side by side: where no statistics tell the order, all times are read for it.
+            list(threads.map(Ordered.look, (self.left, self.right)))
         lefts, rights = self._parts(self.left, 0), self._parts(self.right, 1)
         with self.files, closing(lefts), closing(rights):
             held: deque[_Part] = deque()

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 import tidegate
 from tidegate import _tidegate
 from tidegate.bounded.ahead import ahead
-from tidegate.bounded.shares import Shares
+from tidegate.bounded.shares import Shares, row_bytes
 from tidegate.bounded.sorting import Steps, is_sorted, sort
-from tidegate.io.events import STREAM_BATCH_ROWS
+from tidegate.bounded.stretches import Stretch, stretches
 from tidegate.io.given import STREAMED, OpenTable, open_table
-from tidegate.io.pruning import is_parquet
+from tidegate.io.pruning import few_of, is_parquet
 
 PLACE = "\x1fplace"
 """A name that no column of a user has."""
@@ -101,10 +101,10 @@ def places(times: pa.Array, factor: int, *, nulls: int) -> Integers:
     return scaled
 
 
-def ascends(table: OpenTable, on: str, rows: int = STREAM_BATCH_ROWS) -> bool:
-    """Whether the times of a table ascend, by reading them alone, some rows at a time."""
+def ascends(batches: Iterator[pa.RecordBatch]) -> bool:
+    """Whether the times of a column that is read alone ascend."""
     last = LOWEST
-    for batch in table.few([on], rows):
+    for batch in batches:
         found = places(batch.column(0), 1, nulls=LOWEST)
         if len(found) == 0:
             continue
@@ -151,36 +151,85 @@ class Ordered:
             _tidegate.merge_batches([nothing], on=self.on, lateness=self.lateness).close()
 
     @functools.cached_property
+    def stretches(self) -> list[Stretch] | None:
+        """The stretches of Parquet files whose statistics tell the times."""
+        table = self.given.table
+        if self.lateness is not None or table.is_in_order:
+            return None
+        return stretches(table, self.on)
+
+    @functools.cached_property
     def ascends(self) -> bool:
         """Whether the times of a table that is read again are in order, by reading them alone."""
         table = self.given.table
         if self.lateness is not None or table.is_in_order or not table.is_kept:
             return table.is_in_order
-        return ascends(table, self.on, self.shares.rows_read(self.plain))
+        return ascends(table.few([self.on], self._rows_read))
+
+    def look(self) -> None:
+        """Find out about the order of the rows, before they are read."""
+        if self.stretches is None:
+            _ = self.ascends
 
     def batches(self) -> Steps:
         """The rows, and None from time to time."""
-        rows = self._read()
+        if self.stretches is not None:
+            return self._ahead(self._of_stretches(self.stretches))
+        table = self.given.table
+        rows = self._placed(table.few(self.columns, self._rows_read))
+        if table.pieces is not None and all(map(is_parquet, table.pieces)):
+            rows = self._ahead(rows)
         if self.lateness is not None:
             return self._within_lateness(rows)
-        table = self.given.table
         if table.is_in_order or self.ascends:
             return rows
         return sort(rows, self.schema, PLACE, self.shares, self.files)
 
-    def _read(self) -> Steps:
+    @property
+    def _rows_read(self) -> int:
+        return self.shares.rows_read(self.plain)
+
+    def _ahead(self, rows: Steps) -> Steps:
+        """The same rows, read by a thread of their own."""
+        return ahead(rows, self.shares.batches_ahead(self.plain))
+
+    def _of_stretches(self, stretches: list[Stretch]) -> Steps:
+        last = LOWEST
+        for stretch in stretches:
+            for batch in self._of_stretch(stretch):
+                yield batch
+                if batch is not None:
+                    self._check_statistics(batch, last)
+                    last = batch.column(PLACE)[-1].as_py()
+
+    def _of_stretch(self, stretch: Stretch) -> Steps:
+        """The rows of a stretch in order."""
         table = self.given.table
-        few = table.few(self.columns, self.shares.rows_read(self.plain))
-        if table.pieces is not None and all(map(is_parquet, table.pieces)):
-            few = ahead(few, self.shares.batches_ahead(self.plain))
+        rows = self._placed(few_of(table, stretch, self.columns, self._rows_read))
+        size = sum(group.metadata.num_rows for group in stretch) * row_bytes(self.plain)
+        if len(stretch) == 1 and size > self.shares.sorted_in_memory:
+            times = few_of(table, stretch, [self.on], self._rows_read)
+            if ascends(times):
+                return rows
+        return sort(rows, self.schema, PLACE, self.shares, self.files)
+
+    def _check_statistics(self, batch: pa.RecordBatch, last: int) -> None:
+        if batch.column(PLACE)[0].as_py() < last:
+            message = f"{self.given.name}: a row has {batch.column(self.on)[0]} in column "
+            message += f"`{self.on}`, which the statistics of its row group rule out; write the "
+            message += "file anew"
+            raise tidegate.TidegateError(message)
+
+    def _placed(self, few: Iterator[pa.RecordBatch]) -> Steps:
+        """Rows as they are read, with their places."""
         try:
             for batch in few:
-                yield self._placed(batch)
+                yield self._with_places(batch)
         except (pa.ArrowException, OSError) as error:
             message = f"{self.given.name}: {error}"
             raise tidegate.TidegateError(message) from error
 
-    def _placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _with_places(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         times = batch.column(self.on)
         if times.null_count and not self.nullable:
             row = self.rows + pc.index(times.is_null(), value=True).as_py()

@@ -82,6 +82,14 @@ class Shares:
         return self._rows // 4
 
     @property
+    def sorted_in_memory(self) -> int:
+        """The rows of a side that are sorted without temporary files; sorting takes as much again.
+
+        They are held beside those of the slice and the window.
+        """
+        return self._rows // 16
+
+    @property
     def state(self) -> int:
         """What an operator may hold."""
         return self._rows * 2 // 5

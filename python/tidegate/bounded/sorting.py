@@ -1,7 +1,7 @@
 """Sorts rows by way of temporary files.
 
-Rows are sorted in memory, a share of the limit at a time. Each sorted run goes to a file, and the
-runs are merged. The files have no name in their folder, so that nothing is left of them however the
+Rows are sorted in memory, a share of the limit at a time. If these are all rows, and they are few,
+that is all. Otherwise each sorted run goes to a file, and the runs are merged. The files have no name in their folder, so that nothing is left of them however the
 process ends.
 """
 
@@ -184,6 +184,7 @@ def sort(batches: Steps, schema: pa.Schema, key: str, shares: Shares, files: Exi
     runs = Runs(schema, key, shares, files)
     held: list[pa.RecordBatch] = []
     size = 0
+    has_runs = False
     for batch in batches:
         yield None
         if batch is None or batch.num_rows == 0:
@@ -193,6 +194,26 @@ def sort(batches: Steps, schema: pa.Schema, key: str, shares: Shares, files: Exi
         if size >= shares.sorted:
             yield from runs.sort(held)
             size = 0
+            has_runs = True
+    if held and not has_runs and size <= shares.sorted_in_memory:
+        yield from _in_memory(held, key)
+        return
     if held:
         yield from runs.sort(held)
     yield from runs.rows()
+
+
+def _in_memory(batches: list[pa.RecordBatch], key: str) -> Batches:
+    table = pa.Table.from_batches(batches)
+    if is_sorted(table.column(key)):
+        yield from batches
+        return
+    # In batches of the same sizes.
+    sizes = [batch.num_rows for batch in batches]
+    batches.clear()
+    table = table.combine_chunks()
+    order = pc.sort_indices(table.column(key))
+    start = 0
+    for rows in sizes:
+        yield from table.take(order.slice(start, rows)).to_batches()
+        start += rows

@@ -155,28 +155,43 @@ def few(found: Sequence[Piece], columns: list[str], rows: int) -> Iterator[pa.Re
 
 
 def _few_of_parquet(dataset: ds.Dataset, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-    """The rows of Parquet files, page by page. A scanner would have some row groups in memory."""
-    schema = pa.schema([dataset.schema.field(column) for column in columns])
     for fragment in dataset.get_fragments():
-        # Columns that stand in the names of folders.
-        values = ds.get_partition_keys(fragment.partition_expression)
-        stored = [column for column in columns if column not in values]
-        constants = {
-            column: pa.scalar(values[column], schema.field(column).type)
-            for column in columns
-            if column in values
-        }
         groups = [info.id for info in fragment.row_groups]
-        with _opened(fragment) as opened:
-            file = pq.ParquetFile(opened, buffer_size=PAGE_BYTES, pre_buffer=False)
-            for batch in file.iter_batches(rows, groups, columns=stored, use_threads=False):
-                arrays = [
-                    pa.repeat(constants[column], batch.num_rows)
-                    if column in constants
-                    else batch.column(column)
-                    for column in columns
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        yield from few_of_row_groups(fragment, groups, dataset.schema, columns, rows)
+
+
+def few_of_row_groups(
+    fragment: ds.ParquetFileFragment,
+    groups: list[int],
+    schema: pa.Schema,
+    columns: list[str],
+    rows: int,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of row groups of a Parquet file, page by page.
+
+    A scanner would have some row groups in memory.
+    """
+    schema = pa.schema([schema.field(column) for column in columns])
+    # Columns that stand in the names of folders.
+    values = ds.get_partition_keys(fragment.partition_expression)
+    stored = [column for column in columns if column not in values]
+    constants = {
+        column: pa.scalar(values[column], schema.field(column).type)
+        for column in columns
+        if column in values
+    }
+    with _opened(fragment) as opened:
+        file = pq.ParquetFile(
+            opened, metadata=fragment.metadata, buffer_size=PAGE_BYTES, pre_buffer=False
+        )
+        for batch in file.iter_batches(rows, groups, columns=stored, use_threads=False):
+            arrays = [
+                pa.repeat(constants[column], batch.num_rows)
+                if column in constants
+                else batch.column(column)
+                for column in columns
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _opened(fragment: ds.ParquetFileFragment) -> pa.NativeFile:

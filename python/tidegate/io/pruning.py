@@ -6,9 +6,11 @@ for its rows. Rows that the result has without a partner are always read.
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -16,7 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tidegate import _tidegate
-from tidegate.io.events import ASKED_AT_ONCE, Piece
+from tidegate.io.events import ASKED_AT_ONCE, Piece, few_of_row_groups
+from tidegate.io.files import reading
 from tidegate.io.given import OpenTable, of_pieces
 
 Span: TypeAlias = tuple[int, int]
@@ -54,6 +57,20 @@ def row_groups(table: OpenTable) -> list[Group] | None:
         for info in fragment.row_groups
         if info.num_rows > 0
     ]
+
+
+def few_of(
+    table: OpenTable, groups: Sequence[Group], columns: list[str], rows: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some row groups of a table, such that few batches are in memory."""
+    assert table.pieces is not None  # noqa: S101 - for mypy
+    for (at, file), some in groupby(groups, key=attrgetter("file")):
+        of_file = [*some]
+        piece = table.pieces[at]
+        with reading(piece.names[file], piece.layout):
+            yield from few_of_row_groups(
+                of_file[0].fragment, [one.number for one in of_file], table.schema, columns, rows
+            )
 
 
 def is_parquet(piece: Piece) -> bool:

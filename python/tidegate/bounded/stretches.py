@@ -1,0 +1,63 @@
+"""Stretches of a table of Parquet files: row groups whose times follow each other.
+
+The statistics of a file say from which time to which the rows of a row group are. Row groups that
+have no time in common follow each other whole, and row groups that overlap make one stretch. So
+each stretch is put in time order by itself, and no time has to be read beforehand:
+
+    row groups  ├─a─┤├──b──┤   ├─d─┤
+                          ├─c─┤
+    stretches   ├─a─┤├───b c──┤├─d─┤
+
+The rows are then those of a stable sort of the whole table: rows of equal times stay as they are in
+the files.
+"""
+
+import itertools
+from collections.abc import Sequence
+
+from tidegate.io.given import OpenTable
+from tidegate.io.pruning import Group, Span, row_groups, spans
+
+Stretch = list[Group]
+
+
+def stretches(table: OpenTable, on: str) -> list[Stretch] | None:
+    """The stretches of a table by their times, each in the order of its row groups.
+
+    None if the table has other files than Parquet, or statistics lack the times of a row group or
+    say that one is null.
+    """
+    groups = row_groups(table)
+    if groups is None:
+        return None
+    found = spans(groups, on, table.schema.field(on).type)
+    if found is None:
+        return None
+    return [[groups[at] for at in numbers] for numbers in parted(found)]
+
+
+def parted(found: Sequence[Span]) -> list[list[int]]:
+    """The numbers of spans by stretches.
+
+    Two spans that touch are apart only if the earlier one has the lower number: equal times stay in
+    the order of the files.
+
+    Example:
+        >>> parted([(20, 29), (0, 9), (5, 12), (12, 15)])
+        [[1, 2], [3], [0]]
+    """
+    order = sorted(range(len(found)), key=lambda at: (*found[at], at))
+    # Of all up to here, and of all from here.
+    lasts = [*itertools.accumulate((found[at][1] for at in order), max)]
+    highest = [*itertools.accumulate(order, max)]
+    lowest = [*itertools.accumulate(reversed(order), min)][::-1]
+    parts: list[list[int]] = []
+    for place, at in enumerate(order):
+        is_apart = place > 0 and (
+            lasts[place - 1] < found[at][0]
+            or (lasts[place - 1] == found[at][0] and highest[place - 1] < lowest[place])
+        )
+        if not parts or is_apart:
+            parts.append([])
+        parts[-1].append(at)
+    return [sorted(part) for part in parts]
