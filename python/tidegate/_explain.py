@@ -101,7 +101,8 @@ def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object)
 
     Returns:
         A few lines of text. For functions that end in `_batches`, of files, a line says how the
-        inputs are read: whole, or slice by slice.
+        inputs are read: whole, or slice by slice; with a `memory_limit`, how the rows of each get
+        into time order. For that, the statistics of Parquet files are read.
 
     Raises:
         TypeError: If `function` is another function, or does not take such inputs.

@@ -10,6 +10,8 @@ return on a thread of their own. `prepared` is called before native functions ar
 - `joins.py`: joins, slice by slice.
 - `aggregates.py`: aggregations, of windows that are over.
 - `ordered.py`: the rows of an input in time order, and what is known of their order before.
+- `stretches.py`: which row groups of Parquet files follow each other in time.
+- `ahead.py`: batches that a thread makes while earlier ones are worked on.
 - `sorting.py`: sorts rows by way of temporary files.
 - `shares.py`: what the parts of the work may take of the limit.
 - `results.py`: the batches of a result, and a table of them.

@@ -16,6 +16,7 @@ from tidegate import TidegateError, _tidegate
 from tidegate.bounded.joins import how_of, reach_of
 from tidegate.bounded.ordered import Given, ascends
 from tidegate.bounded.shares import BY_ITSELF, LARGE
+from tidegate.bounded.stretches import stretches
 from tidegate.io.events import STREAM_BATCH_ROWS
 from tidegate.io.given import OpenTable, is_table, open_table
 from tidegate.io.pruning import Group, bytes_of, pruned, row_groups, spans
@@ -67,7 +68,7 @@ def _prepared_streams(
     arguments: dict[str, Any],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     streams = [given] if is_table(given) else [*given]
-    names = [f"streams[{at}]" if len(streams) > 1 else "streams" for at in range(len(streams))]
+    names = _names(len(streams))
     tables = [open_table(one, name) for one, name in zip(streams, names, strict=True)]
     try:
         choice = of_aggregation(tables, arguments)
@@ -133,7 +134,7 @@ def of_aggregation(
         arguments: The other arguments of the function.
         reads_times: Whether times are read where statistics leave their order open.
     """
-    names = [f"streams[{at}]" if len(inputs) > 1 else "streams" for at in range(len(inputs))]
+    names = _names(len(inputs))
     tables = tuple(open_table(one, name) for one, name in zip(inputs, names, strict=True))
     arguments = {key: value for key, value in arguments.items() if value is not None}
     if why := _whole_algorithm(arguments):
@@ -151,21 +152,63 @@ def of_aggregation(
 
 
 def explained(batches: str, inputs: Sequence[object], arguments: dict[str, Any]) -> str:
-    """A line on how the inputs of a call are read; none for Arrow data, or with a limit."""
-    if arguments.get("memory_limit") is not None or any(_is_arrow(one) for one in inputs):
+    """A line on how the inputs of a call are read; none for Arrow data."""
+    if any(_is_arrow(one) for one in inputs):
         return ""
     own = {
         key: value for key, value in arguments.items() if key not in {"memory_limit", "lateness"}
     }
+    limit = arguments.get("memory_limit")
     if batches == "aggregate_batches":
         given: Any = inputs[0]
         streams = [given] if is_table(given) else [*given]
         if any(_is_arrow(one) for one in streams):
             return ""
+        if limit is not None:
+            return _sorted(streams, _names(len(streams)), [own["on"]] * len(streams), arguments)
         choice = of_aggregation(streams, own, reads_times=False)
     else:
+        if limit is not None:
+            return _sorted(inputs, ("left", "right"), _times(batches, inputs, own), arguments)
         choice = of_join(batches, (inputs[0], inputs[1]), own, reads_times=False)
     return f"\n{choice}"
+
+
+def _times(batches: str, inputs: Sequence[object], arguments: dict[str, Any]) -> tuple[str, str]:
+    """The columns by which the rows of each side are in order."""
+    name = batches.removesuffix("_batches")
+    left, right = (
+        Given(one, open_table(given, one))
+        for one, given in zip(("left", "right"), inputs, strict=True)
+    )
+    schemas = left.table.schema, right.table.schema
+    plan = getattr(_tidegate, f"plan_{name}")(*schemas, **arguments)
+    return reach_of(name, plan, left, right, arguments).starts
+
+
+def _sorted(
+    inputs: Sequence[object], names: Sequence[str], times: Sequence[str], arguments: dict[str, Any]
+) -> str:
+    """A line on how the rows of each input get into time order."""
+    given = arguments.get("lateness")
+    late = given if isinstance(given, tuple) else [given] * len(inputs)
+    told = []
+    for one, name, on, lateness in zip(inputs, names, times, late, strict=True):
+        if lateness is not None:
+            told.append(f"{name}: in order but for its lateness")
+        elif found := stretches(open_table(one, name), on):
+            groups = sum(map(len, found))
+            told.append(
+                f"{name}: {groups} row groups in {len(found)} stretches of time, each sorted as it "
+                "is read"
+            )
+        else:
+            told.append(f"{name}: sorted whole, unless its times ascend")
+    return f"\n  inputs     {'; '.join(told)}"
+
+
+def _names(streams: int) -> list[str]:
+    return [f"streams[{at}]" if streams > 1 else "streams" for at in range(streams)]
 
 
 def _is_arrow(given: object) -> bool:

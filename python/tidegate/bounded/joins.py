@@ -237,6 +237,9 @@ class _Join:
     read_to: int = LOWEST
     """The place of the last right row that was read."""
 
+    carried: int = 0
+    """The bytes of right rows that the last window had of the one before."""
+
     right_ended: bool = False
     kept_back: int = 0
     """The bytes of the last rows of keys, when these were last looked for."""
@@ -300,7 +303,7 @@ class _Join:
                     continue
                 held.append(part)
                 size += part.size
-                while size >= self.shares.slice:
+                while size >= self.shares.slice_with(self.carried):
                     yield from self._slice(held, rights)
                     size = sum(one.size for one in held)
             while held:
@@ -349,7 +352,8 @@ class _Join:
         """Join left rows, as many as the share allows."""
         parts: list[_Part] = []
         size = 0
-        while held and (not parts or size + held[0].size <= self.shares.slice):
+        most = self.shares.slice_with(self.carried)
+        while held and (not parts or size + held[0].size <= most):
             size += held[0].size
             parts.append(held.popleft())
         lowest = parts[0].starts[0]
@@ -358,6 +362,7 @@ class _Join:
             firsts = [part.starts[part.starts > LOWEST] for part in parts]
             lowest = next((found[0] for found in firsts if len(found)), LOWEST)
         self._drop(_plus(int(lowest), self.reach.lower))
+        self.carried = self.window_bytes
         ends = [self._to(part) for part in parts]
         wanted = max(int(end[-1]) for end in ends)
         while not self.right_ended and self.read_to <= wanted and self._has_room():

@@ -1,0 +1,257 @@
+"""Parquet files with a `memory_limit`: row groups are put in time order as far as they overlap."""
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import tidegate as tg
+from tidegate.bounded import ordered, shares, sorting
+from tidegate.bounded.stretches import parted, stretches
+from tidegate.io.given import open_table
+
+SEEDS = range(40)
+KINDS = [pa.int64(), pa.int32(), pa.date32(), *map(pa.timestamp, ("s", "ms", "us", "ns"))]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Let few rows have many slices, and row groups be large or small beside the limit."""
+    monkeypatch.setattr(shares, "LEAST", 1)
+    monkeypatch.setattr(shares, "BESIDE", 0)
+    monkeypatch.setattr(shares, "LEAST_ROWS", 3)
+    monkeypatch.setattr(shares, "GOOD_SLICE", 500)
+    monkeypatch.setattr("tidegate.bounded.sorting.RUNS", 4)
+
+
+def row_group(chance: random.Random, begin: int) -> list[int]:
+    """Times of one row group, from about this one."""
+    count, span = chance.choice([(1, 1), (5, 1), (5, 6), (5, 6), (60, 200)])
+    times = [begin + chance.randrange(span) for _ in range(count)]
+    return times if chance.random() < 0.4 else sorted(times)
+
+
+def times_of(chance: random.Random) -> list[list[int | None]]:
+    """Times by row groups, which follow each other, touch, overlap, or are in no order."""
+    groups: list[list[int | None]] = []
+    begin = 0
+    disorder = chance.choice([0, 0, 0.1, 1])
+    for _ in range(chance.choice([1, 4, 25])):
+        at = chance.randrange(100) if chance.random() < disorder else begin
+        groups.append([*row_group(chance, at)])
+        begin = max(time or 0 for time in groups[-1]) + chance.choice([0, 0, 1, 7, -1])
+    return groups
+
+
+def written(groups, kind: pa.DataType, folder, name: str, **options) -> pa.Table:
+    """Write row groups into files of a folder; the rows of all files."""
+    folder.mkdir()
+    tables = []
+    number = 0
+    for at, group in enumerate(groups):
+        count = len(group)
+        plain = pa.int32() if kind == pa.date32() else pa.int64()
+        tables.append(
+            pa.table(
+                {
+                    "ts": pa.array(group, plain).cast(kind),
+                    "k": pa.array([f"key{row % 3}" for row in range(number, number + count)]),
+                    name: np.arange(number, number + count),
+                }
+            )
+        )
+        number += count
+        if at % 3 == 2 or at == len(groups) - 1:
+            held = tables[at - at % 3 :]
+            with pq.ParquetWriter(folder / f"{at:03}.parquet", held[0].schema, **options) as file:
+                for table in held:
+                    file.write_table(table)
+    # Parquet has no seconds.
+    return ds.dataset(folder).to_table()
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    return table.take(pc.sort_indices(table, [("ts", "ascending", "at_start")]))
+
+
+def some_limit(chance: random.Random) -> int:
+    return chance.choice([20_000, 60_000, 10**9])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.usefixtures("small")
+def test_a_join_of_files_is_that_of_the_sorted_rows(seed, tmp_path):
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    kind = chance.choice(KINDS)
+    left, right = (
+        written(times_of(chance), kind, tmp_path / name, name) for name in ("x", "y")
+    )
+    unit = "d" if kind == pa.date32() else getattr(kind, "unit", "")
+    query = {
+        "on": "ts",
+        "by": chance.choice([None, "k"]),
+        "lower": f"-3{unit}" if unit else -3,
+        "upper": f"2{unit}" if unit else 2,
+        "how": chance.choice(["inner", "left", "right", "full", "semi", "anti"]),
+    }
+    expected = tg.interval_join(in_order(left), in_order(right), **query)
+    files = tmp_path / "x", tmp_path / "y"
+    with tg.interval_join_batches(*files, **query, memory_limit=some_limit(chance)) as reader:
+        found = pa.Table.from_batches([*reader], reader.schema)
+    assert found.schema == expected.schema
+    assert found.to_pylist() == expected.to_pylist(), query
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.usefixtures("small")
+def test_windows_of_files_are_those_of_the_sorted_rows(seed, tmp_path):
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    table = written(times_of(chance), pa.timestamp("ms"), tmp_path / "x", "x")
+    aggs = {"n": tg.agg.count(), "first": tg.agg.first("x"), "all": tg.agg.collect("x")}
+    query = {"on": "ts", "size": "6ms", "advance": "3ms", "by": "k", "aggs": aggs}
+    expected = tg.aggregate(in_order(table), **query)
+    limit = chance.choice([60_000, 10**9])
+    with tg.aggregate_batches(tmp_path / "x", **query, memory_limit=limit) as reader:
+        found = pa.Table.from_batches([*reader], reader.schema)
+    assert found.to_pylist() == expected.to_pylist()
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_stretches_one_after_the_other_are_the_order_of_a_stable_sort(seed):
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    groups = [group for group in times_of(chance) if group]
+    rows = [(time, number) for number, group in enumerate(groups) for time in group]
+    spans = [(min(group), max(group)) for group in groups]
+    found = []
+    for part in parted(spans):
+        of_part = [(time, number) for number in part for time in groups[number]]
+        found += sorted(of_part, key=lambda row: row[0])
+    assert found == sorted(rows, key=lambda row: row[0])
+
+
+@pytest.mark.parametrize(
+    ("spans", "parts"),
+    [
+        ([(0, 1), (2, 3)], [[0], [1]]),
+        ([(0, 2), (2, 3)], [[0], [1]]),
+        ([(0, 3), (2, 3)], [[0, 1]]),
+        ([(2, 3), (0, 1)], [[1], [0]]),
+        # The rows of time 2 of the first file come first.
+        ([(2, 3), (0, 2)], [[0, 1]]),
+        ([(5, 5), (5, 5), (5, 9)], [[0], [1], [2]]),
+        ([(0, 9), (1, 2), (9, 9)], [[0, 1], [2]]),
+        ([], []),
+    ],
+)
+def test_row_groups_without_a_common_time_are_apart(spans, parts):
+    assert parted(spans) == parts
+
+
+def test_tables_whose_times_are_not_known_have_no_stretches(tmp_path):
+    times = [[1, 2], [3, 4]]
+    kind = pa.timestamp("us")
+    written(times, kind, tmp_path / "told", "x")
+    written(times, kind, tmp_path / "bare", "x", write_statistics=False)
+    written([[1, None], [3, 4]], kind, tmp_path / "null", "x")
+    table = pa.table({"ts": [1, 2]})
+    with pa.ipc.new_file(tmp_path / "x.arrow", table.schema) as file:
+        file.write_table(table)
+    assert len(stretches(open_table(tmp_path / "told"), "ts")) == 2
+    for name in ("bare", "null", "x.arrow"):
+        assert stretches(open_table(tmp_path / name), "ts") is None, name
+
+
+QUERY = {"on": "ts", "lower": 0, "upper": 0}
+
+
+@pytest.fixture
+def two_sides(tmp_path):
+    """Row groups in order, of rows out of order."""
+    chance = random.Random(1)  # noqa: S311 - not for secrets
+    groups = [chance.sample(range(at * 10, at * 10 + 10), 10) for at in range(30)]
+    for name in ("x", "y"):
+        written(groups, pa.int64(), tmp_path / name, name)
+    return tmp_path / "x", tmp_path / "y"
+
+
+def test_row_groups_that_follow_each_other_need_no_temporary_file(two_sides, monkeypatch):
+    def refused(_schema):
+        message = "a temporary file"
+        raise AssertionError(message)
+
+    monkeypatch.setattr(sorting, "Run", refused)
+    with tg.interval_join_batches(*two_sides, **QUERY, memory_limit="1GB") as reader:
+        assert sum(batch.num_rows for batch in reader) == 300
+
+
+def test_explain_says_how_many_row_groups_are_sorted_together(two_sides):
+    left, _ = two_sides
+    table = pa.table({"ts": [1], "y": [1]})
+    pa.csv.write_csv(table, left.parent / "y.csv")
+    plan = tg.explain(
+        tg.interval_join_batches, left, left.parent / "y.csv", **QUERY, memory_limit="1GB"
+    )
+    assert plan.splitlines()[-1] == (
+        "  inputs     left: 30 row groups in 30 stretches of time, each sorted as it is read; "
+        "right: sorted whole, unless its times ascend"
+    )
+    streams = [left, left]
+    plan = tg.explain(
+        tg.aggregate_batches, streams, on="ts", size=5, aggs={"n": tg.agg.count()}, memory_limit="1GB"
+    )
+    assert "streams[1]: 30 row groups in 30 stretches" in plan
+    plan = tg.explain(
+        tg.interval_join_batches, left, left, **QUERY, memory_limit="1GB", lateness=(0, None)
+    )
+    assert "  inputs     left: in order but for its lateness; right: 30 row" in plan
+
+
+def test_times_are_not_read_before_the_rows(two_sides, monkeypatch):
+    def refused(_batches):
+        message = "times alone"
+        raise AssertionError(message)
+
+    monkeypatch.setattr(ordered, "ascends", refused)
+    with tg.interval_join_batches(*two_sides, **QUERY, memory_limit="1GB") as reader:
+        assert sum(batch.num_rows for batch in reader) == 300
+
+
+def test_rows_that_statistics_rule_out_are_an_error(two_sides, monkeypatch):
+    """A file whose statistics are wrong does not make a wrong result."""
+    real = stretches
+
+    def wrong(table, on):
+        return [*reversed(real(table, on))]
+
+    monkeypatch.setattr(ordered, "stretches", wrong)
+    told = r"^left: a row has 280 in column `ts`, which the statistics of its row group rule out"
+    with (
+        pytest.raises(tg.TidegateError, match=told),
+        tg.interval_join_batches(*two_sides, **QUERY, memory_limit="1GB") as reader,
+    ):
+        for _ in reader:
+            pass
+
+
+def test_columns_of_folders_are_kept(tmp_path):
+    table = pa.table({"ts": [3, 1, 2], "day": ["a", "b", "a"], "x": [1, 2, 3]})
+    ds.write_dataset(
+        table,
+        tmp_path / "x",
+        format="parquet",
+        partitioning=ds.partitioning(pa.schema([("day", pa.string())]), flavor="hive"),
+    )
+    with tg.interval_join_batches(
+        tmp_path / "x", table, **QUERY, by="day", memory_limit="1GB"
+    ) as reader:
+        found = pa.Table.from_batches([*reader], reader.schema)
+    assert found.select(["ts", "day", "x"]).to_pylist() == [
+        {"ts": 1, "day": "b", "x": 2},
+        {"ts": 2, "day": "a", "x": 3},
+        {"ts": 3, "day": "a", "x": 1},
+    ]
