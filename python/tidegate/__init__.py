@@ -50,6 +50,12 @@ from tidegate import agg
 from tidegate._chain import Chain, RunningChain
 from tidegate._explain import explain
 from tidegate._functions import (
+    Aggregate,
+    AsofJoin,
+    BandJoin,
+    IntervalJoin,
+    Merge,
+    WindowJoin,
     aggregate,
     aggregate_batches,
     asof_join,
@@ -69,15 +75,10 @@ from tidegate._functions import (
 from tidegate._metrics import metrics
 from tidegate._running import Running
 from tidegate._tidegate import (
-    Aggregate,
-    AsofJoin,
-    BandJoin,
     BatchReader,
     ClosedError,
     Digest,
-    IntervalJoin,
     MemoryLimitError,
-    Merge,
     MergeReader,
     Operator,
     OrderError,
@@ -86,7 +87,6 @@ from tidegate._tidegate import (
     StateError,
     StreamJoin,
     TidegateError,
-    WindowJoin,
     __version__,
     default_threads,
     release_memory,

@@ -69,21 +69,64 @@ def told(function: Function) -> Function:
         try:
             return function(*given, **named)
         except TypeError:
-            known = inspect.signature(function).parameters
-            unknown = [name for name in named if name not in known]
-            if not unknown and len(given) > 1 and "streams" in known:
-                message = f"{function.__name__}() takes its streams as one list; write "
-                message += f"{function.__name__}([first, second, ...])"
-                raise TypeError(message) from None
-            if not unknown:
+            error = _of_unknown(function, given, named)
+            if error is None:
                 raise
-            message = f"{function.__name__}() has no argument {' or '.join(unknown)}; "
-            message += _advice(function.__name__, list(known), unknown, named)
-        raise TypeError(message)
+        raise error
 
     # A native function is known by the package, from where it can be pickled.
     call.__module__ = function.__module__.removesuffix("._tidegate")
     return call  # type: ignore[return-value]
+
+
+def told_class(kind: type) -> type:
+    """The same class, whose error for an unknown argument says what to write.
+
+    Example:
+        >>> import pyarrow as pa, tidegate as tg
+        >>> tg.IntervalJoin(pa.schema([]), pa.schema([]), on="ts", tolerance="5s")
+        Traceback (most recent call last):
+        TypeError: IntervalJoin() has no argument tolerance; write lower='-5s', upper='5s'
+    """
+
+    def new(cls: type, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the class
+        try:
+            return kind.__new__(cls, *given, **named)
+        except TypeError:
+            error = _of_unknown(kind, given, named)
+            if error is None:
+                raise
+        raise error
+
+    def refuse(_cls: type, **_named: object) -> None:
+        message = f"type 'tidegate.{kind.__name__}' is not an acceptable base type"
+        raise TypeError(message)
+
+    members = {
+        "__new__": new,
+        "__init_subclass__": classmethod(refuse),
+        "__slots__": (),
+        "__doc__": kind.__doc__,
+        "__module__": kind.__module__,
+        "__wrapped__": kind,
+    }
+    return type(kind.__name__, (kind,), members)
+
+
+def _of_unknown(
+    function: Callable[..., Any], given: tuple[Any, ...], named: Given
+) -> TypeError | None:
+    """The error of a call that was refused, if it had arguments that are not known."""
+    known = inspect.signature(function).parameters
+    unknown = [name for name in named if name not in known]
+    name = function.__name__
+    if not unknown and len(given) > 1 and "streams" in known:
+        message = f"{name}() takes its streams as one list; write {name}([first, second, ...])"
+        return TypeError(message)
+    if not unknown:
+        return None
+    message = f"{name}() has no argument {' or '.join(unknown)}; "
+    return TypeError(message + _advice(name, list(known), unknown, named))
 
 
 def _advice(function: str, known: list[str], unknown: list[str], named: Given) -> str:

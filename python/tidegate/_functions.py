@@ -1,7 +1,9 @@
-"""The functions that users call: the native ones, whose errors say which argument to write."""
+"""What users call: native functions and classes, whose errors say which argument to write."""
+
+from typing import TYPE_CHECKING
 
 from tidegate import _tidegate
-from tidegate._arguments import told
+from tidegate._arguments import told, told_class
 from tidegate._files import of_files
 
 aggregate = told(_tidegate.aggregate)
@@ -19,3 +21,20 @@ overlap_join = told(of_files(_tidegate.overlap_join))
 overlap_join_batches = told(of_files(_tidegate.overlap_join_batches))
 window_join = told(of_files(_tidegate.window_join))
 window_join_batches = told(of_files(_tidegate.window_join_batches))
+
+if TYPE_CHECKING:
+    from tidegate._tidegate import (
+        Aggregate,
+        AsofJoin,
+        BandJoin,
+        IntervalJoin,
+        Merge,
+        WindowJoin,
+    )
+else:
+    Aggregate = told_class(_tidegate.Aggregate)
+    AsofJoin = told_class(_tidegate.AsofJoin)
+    BandJoin = told_class(_tidegate.BandJoin)
+    IntervalJoin = told_class(_tidegate.IntervalJoin)
+    Merge = told_class(_tidegate.Merge)
+    WindowJoin = told_class(_tidegate.WindowJoin)

@@ -1017,6 +1017,7 @@ class Operator(Generic[_StatsT_co]):
     ) -> None: ...
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...  # noqa: ANN401 - a type
 
+@final
 class Merge(Operator[_OperatorStats]):
     """Merge sources that are pushed to.
 
@@ -1232,6 +1233,7 @@ class StreamJoin(Operator[_StreamJoinStats]):
             [2]
         """
 
+@final
 class AsofJoin(StreamJoin):
     """Pair each left row with the right row that is nearest in time, while sources push.
 
@@ -1371,6 +1373,7 @@ class AsofJoin(StreamJoin):
         digest: bool = False,
     ) -> Self: ...
 
+@final
 class IntervalJoin(StreamJoin):
     """Join rows while sources push.
 
@@ -1571,6 +1574,7 @@ class IntervalJoin(StreamJoin):
         digest: bool = False,
     ) -> Self: ...
 
+@final
 class Aggregate(Operator[_AggregateStats]):
     """Aggregate rows while sources push.
 
@@ -1710,6 +1714,7 @@ class Aggregate(Operator[_AggregateStats]):
         digest: bool = False,
     ) -> Self: ...
 
+@final
 class WindowJoin(StreamJoin):
     """Join rows by sliding windows, while sources push.
 
@@ -1856,6 +1861,7 @@ class WindowJoin(StreamJoin):
         digest: bool = False,
     ) -> Self: ...
 
+@final
 class BandJoin(StreamJoin):
     """Join rows by values that are close, over sliding windows, while sources push.
 

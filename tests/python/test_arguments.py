@@ -1,10 +1,13 @@
 """Words of other libraries: the error says which argument to write, with the caller's names."""
 
+import inspect
 import pickle
 
+import pyarrow as pa
 import pytest
 
 import tidegate as tg
+from tidegate import _tidegate
 
 TABLE = {"ts": [1, 2], "k": ["a", "b"]}
 
@@ -49,6 +52,106 @@ def test_a_word_of_other_libraries_is_answered_with_the_line_to_write(function, 
     inputs = [[TABLE]] if function in {tg.aggregate, tg.merge, tg.merge_batches} else [TABLE] * 2
     with pytest.raises(TypeError) as caught:
         function(*inputs, **named)
+    assert text in str(caught.value)
+
+
+SCHEMA = pa.schema({"ts": pa.int64(), "k": pa.string()})
+CLASSES = [
+    (tg.IntervalJoin, {"left_on": "ts", "right_on": "time"}, "write on=('ts', 'time')"),
+    (tg.IntervalJoin, {"on": "ts", "tolerance": "5s"}, "write lower='-5s', upper='5s'"),
+    (
+        tg.IntervalJoin,
+        {"on": "ts", "lower": 0, "upper": 1, "left_by": "a", "right_by": "b"},
+        "IntervalJoin() has no argument left_by or right_by; write by=[('a', 'b')]",
+    ),
+    (tg.AsofJoin, {"on": "ts", "direction": "forward"}, "write strategy='forward'"),
+    (tg.BandJoin, {"left_on": "x", "right_on": "y"}, "write on=('x', 'y')"),
+    (tg.WindowJoin, {"on": "ts", "tolerance": "5s"}, "write window='5s'"),
+    (tg.Aggregate, {"on": "ts", "every": "1h"}, "write size='1h'"),
+    (tg.Aggregate, {"index_column": "ts", "group_by": "k"}, "write on='ts', by='k'"),
+    (tg.Merge, {"onn": "ts"}, "Merge() has no argument onn; did you mean on?"),
+]
+OPERATORS = [tg.AsofJoin, tg.BandJoin, tg.IntervalJoin, tg.WindowJoin, tg.Aggregate, tg.Merge]
+
+
+@pytest.mark.parametrize(("kind", "named", "text"), CLASSES)
+def test_classes_answer_likewise(kind, named, text):
+    schemas = [SCHEMA] if kind in {tg.Aggregate, tg.Merge} else [SCHEMA] * 2
+    with pytest.raises(TypeError) as caught:
+        kind(*schemas, **named)
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_classes_stay_what_they_are(kind):
+    native = getattr(_tidegate, kind.__name__)
+    assert issubclass(kind, native)
+    assert inspect.signature(kind) == inspect.signature(native)
+    assert inspect.getdoc(kind) == inspect.getdoc(native)
+    assert pickle.loads(pickle.dumps(kind)) is kind
+    assert repr(kind) == f"<class 'tidegate.{kind.__name__}'>"
+    with pytest.raises(TypeError, match="is not an acceptable base type"):
+        type("Own", (kind,), {})
+
+
+def test_operators_have_no_attributes_of_their_own():
+    operator = tg.Merge(SCHEMA)
+    assert isinstance(operator, tg.Merge)
+    assert not hasattr(operator, "__dict__")
+    with pytest.raises(AttributeError):
+        operator.own = 1
+
+
+def test_other_errors_of_classes_stay_as_they_are():
+    with pytest.raises(TypeError, match="missing 1 required keyword argument: 'on'"):
+        tg.AsofJoin(SCHEMA, SCHEMA)
+    with pytest.raises(TypeError, match="threads: expected an integer"):
+        tg.Merge(SCHEMA, threads="2")
+
+
+BOUNDS = {"on": "ts", "lower": 0, "upper": 1}
+COUNT = {"aggs": {"n": tg.agg.count()}}
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        ("outer", "full"),
+        ("full_outer", "full"),
+        ("fullouter", "full"),
+        ("left_outer", "left"),
+        ("right outer", "right"),
+        ("leftsemi", "semi"),
+        ("left_anti", "anti"),
+        ("LEFT", "left"),
+    ],
+)
+@pytest.mark.parametrize("function", [tg.interval_join, tg.IntervalJoin])
+def test_a_join_of_other_libraries_is_answered_with_the_word_to_write(function, given, word):
+    inputs = [SCHEMA] * 2 if function is tg.IntervalJoin else [TABLE] * 2
+    with pytest.raises(tg.TidegateError) as caught:
+        function(*inputs, **BOUNDS, how=given)
+    assert str(caught.value) == (
+        "how must be one of inner, left, right, full, semi, anti, "
+        f"got `{given}`; write `{word}`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda how: tg.asof_join(TABLE, TABLE, on="ts", how=how), "an as-of join looks for"),
+        (lambda how: tg.AsofJoin(SCHEMA, SCHEMA, on="ts", how=how), "an as-of join looks for"),
+        (
+            lambda how: tg.interval_join(TABLE, TABLE, **BOUNDS, **COUNT, how=how),
+            "with aggs there is one row for each left row",
+        ),
+    ],
+)
+@pytest.mark.parametrize("how", ["outer", "full_outer", "full"])
+def test_an_outer_join_of_left_rows_alone_is_told_why_there_is_none(call, text, how):
+    with pytest.raises(tg.TidegateError) as caught:
+        call(how)
     assert text in str(caught.value)
 
 

@@ -339,6 +339,42 @@ def test_a_command_that_is_ended_leaves_no_folder(folder: Path, number: int, lef
     assert [*folder.glob(".tidegate-*")] == []
 
 
+FULL = """
+import resource, signal, sys
+from tidegate.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
+main()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of a file's size are POSIX")
+@pytest.mark.parametrize("layout", ["parquet", "csv", "arrow"])
+def test_a_full_disk_leaves_the_folder_that_was_there(folder: Path, layout: str) -> None:
+    assert run(*PARTITIONED, "-o", "out").exit_code == 0
+    before = {path: path.read_bytes() for path in (folder / "out").rglob("*.parquet")}
+    many = 20_000
+    rows = pa.table({"ts": range(many), "k": [n % 3 for n in range(many)], "x": range(many)})
+    pq.write_table(rows, folder / "many.parquet")
+    bounds = ["--on", "ts", "--lower", "0", "--upper", "0", "--partition-by", "k", "--force"]
+    command = ["join", "many.parquet", "many.parquet", *bounds, "--format", layout, "-o", "out"]
+    full = subprocess.run(
+        [sys.executable, "-c", FULL, "5000", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+
+    assert full.returncode == 1
+    [said] = full.stderr.splitlines()
+    assert said.startswith(f"tidegate: error: out: cannot be written as {layout}: ")
+    assert said.endswith("File too large")
+    assert {path: path.read_bytes() for path in (folder / "out").rglob("*.*")} == before
+    assert names(folder) == ["many.parquet", "out", "quotes.parquet", "trades.parquet"]
+    assert run(*command).exit_code == 0
+    assert names(folder / "out") == ["k=0", "k=1", "k=2"]
+
+
 # Progress and completion
 
 

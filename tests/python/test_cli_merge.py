@@ -112,7 +112,7 @@ def test_progress_and_summary(options: list[str], *, bar: bool, summary: bool) -
         ([*MERGE, "--on", "at"], 1, "there is no column `at`"),
         ([*MERGE, "--lateness", "1 parsec"], 1, "lateness: "),
         ([*MERGE, "--lateness", "-1"], 1, "lateness must not be negative"),
-        ([*MERGE, "other.parquet"], 1, "other.parquet: expected rows of (ts: Int64, name: Utf8)"),
+        ([*MERGE, "other.parquet"], 1, "other.parquet: expected rows of (ts: int64, name: string)"),
         ([*MERGE, "cut.parquet"], 1, "cut.parquet: cannot be read as parquet"),
         ([*MERGE, "text.csv"], 1, "text.csv: cannot be read as csv: In CSV column #0"),
         ([*MERGE, "null.parquet"], 1, "null.parquet: column `ts`, row 1: the time is null"),

@@ -298,7 +298,7 @@ def test_join_without_matches_keeps_what_its_how_keeps() -> None:
         (left["size"] % right.lot == 0, tidegate.TidegateError, "`left.size % right.lot`: Div"),
         (left["size"] * 2**62 > 0, tidegate.TidegateError, r"`left.size \* 4611686018427387904`"),
         (left.venue.matches("(X"), tidegate.TidegateError, "does not compile: unclosed group"),
-        (left.price.like("1%"), tidegate.SchemaError, "expected text, but `left.price` is Float64"),
+        (left.price.like("1%"), tidegate.SchemaError, "expected text, but `left.price` is double"),
         ("left.venue LIKE right.venue", ValueError, "the pattern `right.venue` is not supported"),
         ("left.venue LIKE 'a' ESCAPE 'b'", ValueError, "is not supported"),
         (5, TypeError, "expected an expression of tidegate.left and tidegate.right columns"),

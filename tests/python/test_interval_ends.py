@@ -475,14 +475,14 @@ def test_durations_integers_and_times() -> None:
         (
             {"lower": "0s", "upper": tg.left.n},
             (
-                "upper: `left.n` is Int64, which has no unit, but the time columns are dates or "
+                "upper: `left.n` is int64, which has no unit, but the time columns are dates or "
                 "timestamps; make it a duration, as in upper=\"(left.n) * INTERVAL '1 second'\""
             ),
         ),
         (
             {"lower": tg.right.until, "upper": None},
             (
-                "lower: `right.until` is Timestamp(µs), a time of the right side, and lower bounds "
+                "lower: `right.until` is timestamp[us], a time of the right side, and lower bounds "
                 "`right.ts`; for the left rows whose time is between two times of a right row, "
                 'write overlap_join with on=(("ts", "ts"), (start, end))'
             ),
@@ -497,8 +497,8 @@ def test_durations_integers_and_times() -> None:
         (
             {"lower": tg.left.near * 0.5, "upper": None},
             (
-                "lower `left.near * 0.5`: cannot compute `left.near` of type Duration(µs) with "
-                "`0.5` of type Float64"
+                "lower `left.near * 0.5`: cannot compute `left.near` of type duration[us] with "
+                "`0.5` of type double"
             ),
         ),
         (
@@ -508,7 +508,7 @@ def test_durations_integers_and_times() -> None:
         (
             {"lower": tg.left.n > 3, "upper": None},
             (
-                "lower: `left.n > 3` is Boolean, expected a duration, which is a distance from the "
+                "lower: `left.n > 3` is bool, expected a duration, which is a distance from the "
                 "left time, or a time"
             ),
         ),

@@ -71,12 +71,12 @@ def taken(merging: Merge) -> list[int]:
         (
             {"streams": [TABLE, TABLE.select(["ts"])]},
             SchemaError,
-            r"streams\[1\]: expected rows of \(ts: Int64, v: Int64\), got \(ts: Int64\); select",
+            r"streams\[1\]: expected rows of \(ts: int64, v: int64\), got \(ts: int64\); select",
         ),
         (
             {"streams": [pa.table({"ts": [1.5]})]},
             SchemaError,
-            "column `ts` is Float64, expected a time",
+            "column `ts` is double, expected a time",
         ),
         ({"lateness": -1}, TidegateError, "lateness must not be negative, got -1"),
         ({"lateness": "1s"}, SchemaError, "lateness is a duration, but the time columns are int"),

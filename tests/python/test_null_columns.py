@@ -126,11 +126,11 @@ def test_a_snapshot_with_them():
         ),
         (
             lambda: interval_join(FRAME, FRAME, **TIGHT, by=[("n", "k")]),
-            "left `n` is Null, right `k` is Int64; cast one of them",
+            "left `n` is null, right `k` is int64; cast one of them",
         ),
         (
             lambda: aggregate(FRAME, on="ts", size=1, aggs={"s": agg.sum("n")}),
-            "sum of column `n` of type Null: expected numbers; cast it first",
+            "sum of column `n` of type null: expected numbers; cast it first",
         ),
     ],
 )

@@ -370,12 +370,12 @@ GOOD = pa.table({"start": [1], "end": [2], "f": [1.5]})
         (
             {"on": (("start", "ts"), ("start", "end"))},
             tg.SchemaError,
-            "an integer and a time cannot be compared: left `start` is Int64, left `ts` is",
+            "an integer and a time cannot be compared: left `start` is int64, left `ts` is",
         ),
         (
             {"on": (("start", "start"), ("f", "end"))},
             tg.SchemaError,
-            "right: column `f` is Float64, expected a time",
+            "right: column `f` is double, expected a time",
         ),
         (
             {"on": "start"},

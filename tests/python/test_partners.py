@@ -344,7 +344,7 @@ def test_max_rows_counts_rows_of_the_result(how):
 def test_a_sum_that_does_not_fit_names_the_left_row():
     right = pa.table({"ts": [1, 2, 3], "x": pa.array([1, 2**62, 2**62])})
     with pytest.raises(
-        TidegateError, match=r"`s`: for left row 1 .* the sum .* does not fit Int64"
+        TidegateError, match=r"`s`: for left row 1 .* the sum .* does not fit int64"
     ):
         interval_join(
             pa.table({"ts": [1, 3]}), right, on="ts", lower=-1, upper=0, aggs={"s": agg.sum("x")}

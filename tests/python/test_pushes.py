@@ -88,12 +88,12 @@ def test_an_operator_takes_strings_that_are_views_for_dictionaries():
         (
             typed(size=pa.int64()).set_column(2, "size", pa.array([1, 2**40, 3])),
             tg.TidegateError,
-            "source 0: column `size`, row 1: 1099511627776 of Int64 is no value of Int32",
+            "source 0: column `size`, row 1: 1099511627776 of int64 is no value of int32",
         ),
         (
             TABLE.set_column(3, "price", pa.array([2**53 + 1, 0, 0])),
             tg.TidegateError,
-            "column `price`, row 0: 9007199254740993 of Int64 is no value of Float64",
+            "column `price`, row 0: 9007199254740993 of int64 is no value of double",
         ),
         (
             TABLE.set_column(0, "ts", pa.array([1, 2, 3], pa.timestamp("ns"))),
@@ -103,17 +103,17 @@ def test_an_operator_takes_strings_that_are_views_for_dictionaries():
         (
             TABLE.set_column(2, "size", pa.array([1.0, 2.0, 3.0])),
             tg.SchemaError,
-            "source 0: column `size` is Float64, expected Int32; cast it first",
+            "source 0: column `size` is double, expected int32; cast it first",
         ),
         (
             TABLE.set_column(0, "ts", TABLE["ts"].cast(pa.timestamp("us", "UTC"))),
             tg.SchemaError,
-            r"source 0: column `ts` is Timestamp\(µs, \"UTC\"\), expected Timestamp\(µs\)",
+            r"source 0: column `ts` is timestamp\[us, tz=UTC\], expected timestamp\[us\]",
         ),
         (
             TABLE.drop_columns(["sym"]),
             tg.SchemaError,
-            "source 0: the rows have no column `sym`, which is Utf8; they have `ts`, `size`,",
+            "source 0: the rows have no column `sym`, which is string; they have `ts`, `size`,",
         ),
         (
             TABLE.append_column("venue", [["X"] * 3]),
@@ -180,7 +180,7 @@ def test_a_row_is_named_by_its_place_among_all_of_the_source():
     merge = tg.Merge(pa.schema({"ts": pa.int64(), "x": pa.int8()}))
     (source,) = merge.sources
     source.push(pa.table({"ts": [1, 2, 3], "x": [1, 2, 3]}))
-    with pytest.raises(tg.TidegateError, match="column `x`, row 4: 300 of Int64"):
+    with pytest.raises(tg.TidegateError, match="column `x`, row 4: 300 of int64"):
         source.push(pa.table({"ts": [4, 5], "x": [1, 300]}))
 
 
@@ -250,7 +250,7 @@ def test_a_python_value_stays_as_it_is(type_, value, kept):
 def test_values_inside_lists_are_converted_only_to_other_layouts():
     schema = pa.schema({"ts": pa.int64(), "x": pa.list_(pa.int8())})
     wide = pa.table({"ts": [0], "x": pa.array([[300, 1]], pa.list_(pa.int64()))})
-    with pytest.raises(tg.SchemaError, match=r"column `x` is List\(Int64\), expected List\(Int8\)"):
+    with pytest.raises(tg.SchemaError, match=r"column `x` is list<item: int64>, expected list<item: int8>"):
         merged(wide, schema)
 
 

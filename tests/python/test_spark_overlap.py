@@ -439,7 +439,7 @@ def test_rows_that_are_longer_when_they_are_read_again(spark, sides, monkeypatch
     [
         ({"on": "start"}, "on: expected a tuple of the names of the start and the end column"),
         ({"on": (("begin", "end"), ON[1])}, "left: there is no column `begin`"),
-        ({"on": (("w", "end"), ON[1])}, "left: column `w` is Float64, expected a time"),
+        ({"on": (("w", "end"), ON[1])}, "left: column `w` is double, expected a time"),
         ({"closed": "right"}, "closed must be one of both, left, got `right`"),
         ({"min_overlap": -1}, "min_overlap must not be negative, got -1"),
         ({"min_overlap": "1s"}, "min_overlap is a duration, but the time columns are integers"),

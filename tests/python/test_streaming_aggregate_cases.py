@@ -56,10 +56,10 @@ WHOLE = [
         ({"size": None}, TypeError, "size: expected a duration, got None; or give session"),
         ({"session": 5}, TidegateError, "size cannot be combined with session"),
         ({"size": None, "advance": None, "session": 0}, TidegateError, "session must be greater"),
-        ({"aggs": {"x": agg.min("l")}}, SchemaError, "aggs: `x`: min of column `l` of type List"),
+        ({"aggs": {"x": agg.min("l")}}, SchemaError, "aggs: `x`: min of column `l` of type list"),
         ({"on": "at"}, SchemaError, "there is no column `at`, which `on` names"),
         ({"by": "z"}, SchemaError, "there is no column `z`, which `by` names"),
-        ({"aggs": {"s": agg.sum("k")}}, SchemaError, "aggs: `s`: sum of column `k` of type Utf8"),
+        ({"aggs": {"s": agg.sum("k")}}, SchemaError, "aggs: `s`: sum of column `k` of type string"),
         ({"aggs": {"k": agg.count()}}, SchemaError, "the result would have two columns `k`"),
         ({"aggs": [agg.count()]}, TypeError, "aggs: expected a mapping from names"),
         ({"where": "z > 1"}, SchemaError, "z"),
@@ -241,7 +241,7 @@ def test_a_sum_that_does_not_fit_is_told_and_stays():
     windows.sources[0].close()
     for _ in range(2):
         with pytest.raises(
-            TidegateError, match=r"aggs: `s`: in the window that starts at -2 .* does not fit Int64"
+            TidegateError, match=r"aggs: `s`: in the window that starts at -2 .* does not fit int64"
         ):
             windows.poll()
 
@@ -266,7 +266,7 @@ def test_a_condition_that_cannot_be_evaluated_is_told():
 
 def test_a_row_of_another_schema_is_refused():
     windows = new()
-    with pytest.raises(SchemaError, match=r"source 0: the rows have no column `k`, which is Utf8"):
+    with pytest.raises(SchemaError, match=r"source 0: the rows have no column `k`, which is string"):
         windows.sources[0].push(TABLE.select(["ts"]))
     assert windows.stats()["rows_in"] == 0
 

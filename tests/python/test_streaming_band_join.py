@@ -448,7 +448,7 @@ def test_explain_says_why_an_index_is_used_or_not():
     text = tidegate.explain(BandJoin, schema, schema, **streaming)
     assert text.splitlines()[:4] == [
         "band_join (inner)",
-        "  band       left.x - 1 <= right.x <= left.x + 1, compared as Int64",
+        "  band       left.x - 1 <= right.x <= left.x + 1, compared as int64",
         "  time       left.ts, right.ts",
         "  window     left rows stay 2, right rows 3 (integer)",
     ]

@@ -218,11 +218,11 @@ def test_a_late_flood_costs_nothing_but_the_late_rows() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (RIGHT, "the rows have no column `l`, which is Int64; they have `ts`, `k`, `r`"),
-        (LEFT.select(["ts", "k"]), "the rows have no column `l`, which is Int64; they have"),
+        (RIGHT, "the rows have no column `l`, which is int64; they have `ts`, `k`, `r`"),
+        (LEFT.select(["ts", "k"]), "the rows have no column `l`, which is int64; they have"),
         (
             LEFT.set_column(2, "l", LEFT["l"].cast(pa.string())),
-            "column `l` is Utf8, expected Int64",
+            "column `l` is string, expected int64",
         ),
     ],
 )

@@ -69,7 +69,7 @@ aggregate_function! { aggregate_batches -> BatchReader: to_reader }
 aggregate_function! { plan_aggregate -> AggregationPlan: to_plan }
 
 #[doc = manual!(Aggregate)]
-#[pyclass(frozen, extends = Operator, module = "tidegate")]
+#[pyclass(frozen, extends = Operator, subclass, module = "tidegate")]
 pub(crate) struct Aggregate;
 
 #[pymethods]

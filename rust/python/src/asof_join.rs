@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use tidegate::{AsofJoin as Query, Strategy, stream};
 
 use crate::error::raise;
-use crate::input::{bound, name_pair, word};
+use crate::input::{bound, name_pair, of_other_libraries, word};
 use crate::join::{self, Given, Options, Sides, asof_class, asof_functions};
 
 const STRATEGIES: [(&str, Strategy); 3] = [
@@ -44,8 +44,12 @@ fn read(
     strategy: &str,
     tolerance: Option<Given<'_, '_>>,
     allow_exact_matches: bool,
-    options: Options<'_, '_>,
+    mut options: Options<'_, '_>,
 ) -> PyResult<Query> {
+    if options.how.is_some_and(|how| of_other_libraries(how) == "full") {
+        // Refused with the reason, and not with a word that is refused in turn.
+        options.how = Some("full");
+    }
     Ok(Query {
         on: name_pair("on", on)?,
         strategy: word("strategy", strategy, &STRATEGIES)?,

@@ -518,9 +518,7 @@ const BYTES: [(&str, f64); 9] = [
 pub(crate) fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) -> PyResult<T> {
     words.iter().find(|(word, _)| *word == given).map(|(_, value)| *value).ok_or_else(|| {
         let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-        // Other libraries call it so.
-        let given_here = if given.eq_ignore_ascii_case("outer") { "full" } else { given };
-        let meant = known.iter().find(|word| word.eq_ignore_ascii_case(given_here));
+        let meant = known.iter().find(|word| word.eq_ignore_ascii_case(of_other_libraries(given)));
         let hint = meant.map(|word| format!("; write `{word}`")).unwrap_or_default();
         raise(Error::argument(format!(
             "{argument} must be one of {}, got `{}`{hint}",
@@ -528,6 +526,19 @@ pub(crate) fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) ->
             shown(given)
         )))
     })
+}
+
+/// The word here for what pandas, Polars, Spark or SQL call so.
+pub(crate) fn of_other_libraries(given: &str) -> &str {
+    let plain = given.to_lowercase().replace(['_', ' '], "");
+    match plain.as_str() {
+        "outer" | "fullouter" => "full",
+        "leftouter" => "left",
+        "rightouter" => "right",
+        "leftsemi" => "semi",
+        "leftanti" => "anti",
+        _ => given,
+    }
 }
 
 /// The number of rows of batches.

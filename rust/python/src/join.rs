@@ -16,7 +16,7 @@ use tidegate::{
 
 use crate::error::raise;
 use crate::functions::aggregates;
-use crate::input::{check_distinct, count, name_pairs, names, rows_of, word};
+use crate::input::{check_distinct, count, name_pairs, names, of_other_libraries, rows_of, word};
 use crate::plan::JoinPlan;
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 use crate::source::{self, schema};
@@ -52,7 +52,12 @@ impl Options<'_, '_> {
     /// The functions of `aggs`, if there is one.
     pub(crate) fn functions(&self) -> PyResult<Option<Functions>> {
         let Some(aggs) = self.aggs else { return Ok(None) };
-        Ok(Some((aggregates(aggs)?, word("how", self.how.unwrap_or("left"), &HOW)?)))
+        let how = match self.how.unwrap_or("left") {
+            // Refused with the reason, and not with a word that is refused in turn.
+            outer if of_other_libraries(outer) == "full" => "full",
+            how => how,
+        };
+        Ok(Some((aggregates(aggs)?, word("how", how, &HOW)?)))
     }
 
     pub(crate) fn read(self) -> PyResult<JoinOptions> {
@@ -354,7 +359,7 @@ pub(crate) use asof_function;
 macro_rules! asof_class {
     ($class:ident = $open:ident) => {
         #[doc = manual!($class)]
-        #[pyclass(frozen, extends = $crate::stream_join::StreamJoin, module = "tidegate")]
+        #[pyclass(frozen, extends = $crate::stream_join::StreamJoin, subclass, module = "tidegate")]
         pub(crate) struct $class;
 
         #[pymethods]
@@ -413,7 +418,7 @@ macro_rules! join_class {
         before_threads($algorithm:ident: $algorithm_type:ty = $algorithm_default:tt)
     ) => {
         #[doc = manual!($class)]
-        #[pyclass(frozen, extends = $crate::stream_join::StreamJoin, module = "tidegate")]
+        #[pyclass(frozen, extends = $crate::stream_join::StreamJoin, subclass, module = "tidegate")]
         pub(crate) struct $class;
 
         #[pymethods]

@@ -187,7 +187,7 @@ impl BatchStream for Merging {
 }
 
 #[doc = manual!(Merge)]
-#[pyclass(frozen, extends = Operator, module = "tidegate")]
+#[pyclass(frozen, extends = Operator, subclass, module = "tidegate")]
 pub(crate) struct Merge;
 
 #[pymethods]

@@ -13,7 +13,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyList, PyTuple, PyType};
 use pyo3_arrow::{PyField, PyRecordBatch, PySchema};
 use tidegate::stream::{self, Driven, Figure, Memory, ResultTime, Side, SourceStats, Stats, lock};
-use tidegate::{Digest as Rows, Error, Extra, Stop};
+use tidegate::{Digest as Rows, Error, Extra, Stop, TypeName};
 
 use crate::digest::Digest;
 use crate::error::raise;
@@ -252,7 +252,7 @@ const EXTRA: [(&str, Extra); 2] = [("error", Extra::Refuse), ("ignore", Extra::I
 /// without loss.
 fn time(argument: &str, ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let wrong = |why: &str| {
-        let (name, data_type) = (field.name(), field.data_type());
+        let (name, data_type) = (field.name(), TypeName(field.data_type()));
         Error::argument(format!(
             "{argument}: expected a time of column `{name}`, which is {data_type}, or an integer in its \
              unit, got {ob:?}{why}"

@@ -18,6 +18,7 @@ use tidegate_structures::memory::pages::Pages;
 
 use super::columns::Columns;
 use super::streams::{Streams, cast};
+use crate::columns::type_name::TypeName;
 use crate::query::aggregate::plan::{FunctionsPlan, leaf, list_item};
 use crate::query::aggregate::{Function, Takes};
 use crate::results::gather::Column;
@@ -156,9 +157,10 @@ impl<'a> FunctionValues<'a> {
         }
         if found.data_type() != data_type {
             return Err(wrong(format!(
-                "the function returned {}, but returns= says {data_type}; give the type that it \
+                "the function returned {}, but returns= says {}; give the type that it \
                  returns",
-                found.data_type()
+                TypeName(found.data_type()),
+                TypeName(data_type)
             )));
         }
         if missing.is_empty() {
@@ -230,10 +232,11 @@ impl<'a> FunctionValues<'a> {
         };
         if let Some(row) = values.iter().position(|value| !fits(*value)) {
             return Err(Error::data(format!(
-                "aggs: `{}`: {} the sum {} does not fit {data_type}; cast the column to {}",
+                "aggs: `{}`: {} the sum {} does not fit {}; cast the column to {}",
                 self.functions.outputs[at].name,
                 place(row),
                 values[row],
+                TypeName(data_type),
                 if self.scale(at).is_some() { "float64" } else { "a decimal or to float64" }
             )));
         }

@@ -19,6 +19,7 @@ use super::distance::{CodeStep, Distance, Within};
 use super::keys::common_type;
 use super::table::{Table, column};
 use super::time::{Int64s, Unit, as_int64, common_unit};
+use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
 /// Rows a thread encodes at a time.
@@ -205,7 +206,7 @@ impl fmt::Display for ColumnPlan {
         let ColumnPlan { names: (left, right), within: Within { below, above }, common, .. } = self;
         let lower = below.map_or(String::new(), |below| format!("left.{left} - {below} <= "));
         let upper = above.map_or(String::new(), |above| format!(" <= left.{left} + {above}"));
-        write!(f, "{lower}right.{right}{upper}, compared as {common}")
+        write!(f, "{lower}right.{right}{upper}, compared as {}", TypeName(common))
     }
 }
 
@@ -251,9 +252,9 @@ fn compared_as(left: &Field, right: &Field) -> Result<DataType> {
         Error::schema(format!(
             "columns of these types have no band: left `{}` is {}, right `{}` is {}; {expected}",
             left.name(),
-            left.data_type(),
+            TypeName(left.data_type()),
             right.name(),
-            right.data_type()
+            TypeName(right.data_type())
         ))
     })
 }

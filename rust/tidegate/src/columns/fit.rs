@@ -12,6 +12,7 @@ use arrow_ord::cmp::distinct;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::expression::is_text_or_binary;
+use crate::columns::type_name::TypeName;
 use crate::{Error, Result, shown};
 
 /// What happens to columns that a schema has not.
@@ -89,7 +90,7 @@ fn places(name: &str, schema: &Schema, given: &Schema, extra: Extra) -> Result<V
             (None, _) => {
                 return Err(Error::schema(format!(
                     "{name}: the rows have no column `{column}`, which is {}; they have {}",
-                    field.data_type(),
+                    TypeName(field.data_type()),
                     names(given)
                 )));
             }
@@ -98,8 +99,8 @@ fn places(name: &str, schema: &Schema, given: &Schema, extra: Extra) -> Result<V
             true => Ok(place),
             false => Err(Error::schema(format!(
                 "{name}: column `{column}` is {}, expected {}; cast it first",
-                other.data_type(),
-                field.data_type()
+                TypeName(other.data_type()),
+                TypeName(field.data_type())
             ))),
         }
     };
@@ -193,7 +194,12 @@ fn exact(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<Arr
         return Ok(column.clone());
     }
     let failed = |error| {
-        Error::data(format!("{name}: column `{}`: {from} to {to}: {error}", shown(field.name())))
+        Error::data(format!(
+            "{name}: column `{}`: {} to {}: {error}",
+            shown(field.name()),
+            TypeName(from),
+            TypeName(to)
+        ))
     };
     // Where a value has no place in a type, a cast makes null of it.
     let options = CastOptions { safe: true, ..CastOptions::default() };
@@ -227,11 +233,13 @@ fn exact(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<Arr
             let value = ArrayFormatter::try_new(&plain, &options)
                 .map_or_else(|_| "a value".to_owned(), |values| values.value(row).to_string());
             Err(Error::data(format!(
-                "{name}: column `{}`, row {}: {} of {from} is no value of {to}; round it first, or make \
+                "{name}: column `{}`, row {}: {} of {} is no value of {}; round it first, or make \
                  the operator with a wider type",
                 shown(field.name()),
                 first + row as u64,
-                shown(&value)
+                shown(&value),
+                TypeName(from),
+                TypeName(to)
             )))
         }
     }
@@ -284,18 +292,18 @@ mod tests {
     fn a_value_that_would_change_is_an_error() {
         let lost = |to, column: ArrayRef| fitted(to, column).unwrap_err().message().to_owned();
         let odd = lost(DataType::Float64, Arc::new(Int64Array::from(vec![0, (1 << 53) + 1])));
-        assert!(odd.starts_with("rows: column `x`, row 8: 9007199254740993 of Int64"), "{odd}");
+        assert!(odd.starts_with("rows: column `x`, row 8: 9007199254740993 of int64"), "{odd}");
         let wide = lost(DataType::UInt8, Arc::new(Int64Array::from(vec![-1])));
-        assert!(wide.contains("row 7: -1 of Int64 is no value of UInt8"), "{wide}");
+        assert!(wide.contains("row 7: -1 of int64 is no value of uint8"), "{wide}");
         let seconds = DataType::Timestamp(TimeUnit::Second, None);
         let between = lost(seconds.clone(), Arc::new(TimestampMicrosecondArray::from(vec![1])));
-        assert!(between.contains("is no value of Timestamp(s)"), "{between}");
+        assert!(between.contains("is no value of timestamp[s]"), "{between}");
         let kind = lost(seconds, Arc::new(Int64Array::from(vec![1])));
         assert!(
-            kind.contains("column `x` is Int64, expected Timestamp(s); cast it first"),
+            kind.contains("column `x` is int64, expected timestamp[s]; cast it first"),
             "{kind}"
         );
         let float = lost(DataType::Int64, Arc::new(Float64Array::from(vec![1.0])));
-        assert!(float.contains("is Float64, expected Int64"), "{float}");
+        assert!(float.contains("is double, expected int64"), "{float}");
     }
 }

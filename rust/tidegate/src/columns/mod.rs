@@ -5,7 +5,7 @@
 //! | `table.rs` | inputs, validated |
 //! | `time.rs`, `duration.rs` | units, zones and bounds; durations as text |
 //! | `fit.rs` | rows as a schema asks for them |
-//! | `names.rs` | names for messages |
+//! | `names.rs`, `type_name.rs` | names and types for messages |
 //! | `row_ends.rs` | ends of intervals, computed from columns |
 //! | `keys/` | keys as dense numbers |
 //! | `codes.rs`, `distance.rs` | values as codes in their order; how far they may be apart |
@@ -21,3 +21,4 @@ pub(crate) mod names;
 pub(crate) mod row_ends;
 pub(crate) mod table;
 pub(crate) mod time;
+pub(crate) mod type_name;

@@ -12,6 +12,7 @@ use super::expression::{
     EndCondition, EndRule, Expr, Origin, RowValue, is_whole_number, whole_numbers,
 };
 use super::time::{self, Bound, Unit};
+use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
 /// An end of an interval as the caller gave it.
@@ -233,8 +234,9 @@ fn meaning(
     unit: Unit,
 ) -> Result<((i64, i64), bool)> {
     let (text, data_type) = (value.text(), value.data_type());
-    let refused =
-        |why: String| Err(Error::schema(format!("{argument}: `{text}` is {data_type}, {why}")));
+    let refused = |why: String| {
+        Err(Error::schema(format!("{argument}: `{text}` is {}, {why}", TypeName(data_type))))
+    };
     let is_integer = is_whole_number(data_type);
     let nanoseconds = match data_type {
         DataType::Duration(unit) | DataType::Timestamp(unit, _) => time::nanoseconds(*unit),
@@ -288,7 +290,7 @@ fn meaning(
             "and `left.{}` is {}: times with and without a zone cannot be compared; give both a \
              zone or neither",
             of_left.name(),
-            of_left.data_type()
+            TypeName(of_left.data_type())
         ));
     }
     Ok(((nanoseconds, step), true))

@@ -17,6 +17,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::duration::duration_text;
 use super::table::Table;
+use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
 /// The meaning of one step of a time column.
@@ -62,9 +63,10 @@ impl Unit {
             DataType::Date64 => Ok(Unit::Nanoseconds(1_000_000)),
             DataType::Timestamp(unit, _) => Ok(Unit::Nanoseconds(nanoseconds(*unit))),
             other => Err(Error::schema(format!(
-                "{table}: column `{}` is {other}, expected a time: int32, int64, uint32, uint64, \
+                "{table}: column `{}` is {}, expected a time: int32, int64, uint32, uint64, \
                  date32, date64 or timestamp{}",
                 field.name(),
+                TypeName(other),
                 mend(other)
             ))),
         }
@@ -124,9 +126,9 @@ fn finer_unit((of_left, left): (&str, &Field), (of_right, right): (&str, &Field)
         format!(
             "{of_left} `{}` is {}, {of_right} `{}` is {}",
             left.name(),
-            left.data_type(),
+            TypeName(left.data_type()),
             right.name(),
-            right.data_type()
+            TypeName(right.data_type())
         )
     };
     let zoned = |field: &Field| match field.data_type() {

@@ -14,6 +14,7 @@ use super::value::EndCondition;
 use super::{Arithmetic, Binary, Comparison, Expr, Function, Literal, Origin, Unary};
 use super::{casts, functions, pattern};
 use crate::columns::names::known;
+use crate::columns::type_name::TypeName;
 use crate::{Error, Result, shown};
 
 /// An expression that was checked against the schemas of two tables and yields a boolean.
@@ -295,7 +296,8 @@ impl Binder<'_> {
                 if !is_text(leaf(&value.data_type)) {
                     let (shown, data_type) = (&value.text, &value.data_type);
                     return Err(Error::schema(format!(
-                        "where `{text}`: expected text, but `{shown}` is {data_type}"
+                        "where `{text}`: expected text, but `{shown}` is {}",
+                        TypeName(data_type)
                     )));
                 }
                 Ok(boolean(text, Operation::Match(Box::new(value), pattern)))
@@ -379,7 +381,8 @@ impl Binder<'_> {
                 let Some(data_type) = data_type else {
                     return Err(Error::schema(format!(
                         "where `{text}`: expected a number or a duration, but `{}` is {}",
-                        operand.text, operand.data_type
+                        operand.text,
+                        TypeName(&operand.data_type)
                     )));
                 };
                 let operand = Box::new(cast(operand, &data_type)?);
@@ -494,7 +497,8 @@ fn as_condition(bound: Bound) -> Result<Bound> {
         DataType::Null => cast(bound, &DataType::Boolean),
         _ => Err(Error::schema(format!(
             "where: expected a condition that is true or false, but `{}` is {}",
-            bound.text, bound.data_type
+            bound.text,
+            TypeName(&bound.data_type)
         ))),
     }
 }
@@ -525,7 +529,10 @@ fn mismatch(text: &str, verb: &str, left: &Bound, right: &Bound) -> Error {
     let hint = hint(leaf(&left.data_type), leaf(&right.data_type));
     Error::schema(format!(
         "where `{text}`: cannot {verb} `{}` of type {} with `{}` of type {}{hint}",
-        left.text, left.data_type, right.text, right.data_type
+        left.text,
+        TypeName(&left.data_type),
+        right.text,
+        TypeName(&right.data_type)
     ))
 }
 

@@ -15,6 +15,7 @@ use super::pattern::Pattern;
 use super::turn::Turn;
 use super::types::{is_text_or_binary, leaf, literal_type, nanoseconds_of};
 use super::{Arithmetic, Comparison, Literal, Origin, TimePart};
+use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
 /// No cast may lose a value: a value that does not fit is an error.
@@ -120,14 +121,20 @@ pub(super) fn cast(operand: Bound, to: &DataType) -> Result<Bound> {
     }
     if let Operation::Scalar(value) = &operand.operation {
         let value = cast_with_options(value, to, &EXACT).map_err(|_| {
-            Error::schema(format!("where: the literal {} does not fit {to}", operand.text))
+            Error::schema(format!(
+                "where: the literal {} does not fit {}",
+                operand.text,
+                TypeName(to)
+            ))
         })?;
         return Ok(Bound { operation: Operation::Scalar(value), data_type: to.clone(), ..operand });
     }
     if !can_cast_types(&operand.data_type, to) {
         return Err(Error::schema(format!(
-            "where: `{}` of type {} cannot be read as {to}; convert the column first",
-            operand.text, operand.data_type
+            "where: `{}` of type {} cannot be read as {}; convert the column first",
+            operand.text,
+            TypeName(&operand.data_type),
+            TypeName(to)
         )));
     }
     // A finer unit of time or more decimal digits may not hold the value. Numbers and text always

@@ -6,6 +6,7 @@ use arrow_schema::{DataType, TimeUnit};
 use super::CastType;
 use super::bound::{Bound, Operation};
 use super::types::{is_text, leaf};
+use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
 /// The operand in another type. A value that the type does not hold is an error when it is met.
@@ -23,7 +24,8 @@ pub(super) fn bind(operand: Bound, to: CastType, text: String) -> Result<Bound> 
         };
         return Err(Error::schema(format!(
             "where `{text}`: `{}` of type {} cannot be cast to {to}{hint}",
-            operand.text, operand.data_type
+            operand.text,
+            TypeName(&operand.data_type)
         )));
     };
     Ok(converted(operand, data_type, text))

@@ -18,6 +18,7 @@ use super::casts::converted;
 use super::evaluate::{Rows, Value};
 use super::types::{computed, is_text, leaf};
 use super::{Function, TimePart};
+use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
 /// A function of text, and of numbers beside it.
@@ -105,7 +106,8 @@ pub(super) fn extract(part: TimePart, time: Bound, text: String) -> Result<Bound
     if !is_time {
         return Err(Error::schema(format!(
             "where `{text}`: expected a date or a time that has the part {part}, but `{}` is {}",
-            time.text, time.data_type
+            time.text,
+            TypeName(&time.data_type)
         )));
     }
     let time = match leaf(&time.data_type) {
@@ -158,7 +160,8 @@ fn rounded(value: Bound, rounding: Rounding, text: String) -> Result<Bound> {
         _ => {
             return Err(Error::schema(format!(
                 "where `{text}`: expected a number of at most 38 digits, but `{}` is {}",
-                value.text, value.data_type
+                value.text,
+                TypeName(&value.data_type)
             )));
         }
     };
@@ -194,7 +197,8 @@ fn of_text(function: Function, operands: Vec<Bound>, text: String) -> Result<Bou
             let expected = if is_number { "a whole number" } else { "text" };
             return Err(Error::schema(format!(
                 "where `{text}`: expected {expected}, but `{}` is {}",
-                operand.text, operand.data_type
+                operand.text,
+                TypeName(&operand.data_type)
             )));
         }
         Ok(converted_to(operand, if is_number { DataType::Int64 } else { DataType::Utf8View }))

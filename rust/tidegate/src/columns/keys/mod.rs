@@ -41,6 +41,7 @@ pub(crate) use self::types::{common_type, is_word};
 pub(crate) use self::words::canonical;
 use self::words::{WordColumn, direct, span, words};
 use super::table::Table;
+use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
 /// Rows a thread encodes at a time.
@@ -79,9 +80,9 @@ impl KeyColumn {
                 Error::schema(format!(
                     "keys of these types cannot be compared: left `{}` is {}, right `{}` is {}; {}",
                     left_field.name(),
-                    left_field.data_type(),
+                    TypeName(left_field.data_type()),
                     right_field.name(),
-                    right_field.data_type(),
+                    TypeName(right_field.data_type()),
                     mend(left_field.data_type(), right_field.data_type())
                 ))
             })?;

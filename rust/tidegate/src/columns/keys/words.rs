@@ -15,6 +15,7 @@ use tidegate_structures::memory::partition::ranges;
 use super::numbering::KeySource;
 use super::{Chunks, Keys, NO_KEY, PART_ROWS, split};
 use crate::columns::table::Table;
+use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
 /// A chunk as words: equal values, and only they, have equal words.
@@ -27,8 +28,9 @@ pub(super) fn word_chunk(
     let failed = |error| {
         let name = table.schema().field(column).name().clone();
         Error::data(format!(
-            "{}: key column `{name}` cannot be compared as {common}: {error}",
-            table.name()
+            "{}: key column `{name}` cannot be compared as {}: {error}",
+            table.name(),
+            TypeName(common)
         ))
     };
     if let Some(values) = crate::columns::time::as_int64(chunk)

@@ -11,6 +11,7 @@ use crate::columns::expression::{Origin, Predicate};
 use crate::columns::keys::{KeyColumn, common_type};
 use crate::columns::table::{Names, column};
 use crate::columns::time::{self, Unit};
+use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
 /// The columns that are read of the tables, and the columns that are made of them.
@@ -260,9 +261,9 @@ fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> 
             Error::schema(format!(
                 "{why}: column `{}` is {} in {} and {} in {name}",
                 field.name(),
-                fields[0].data_type(),
+                TypeName(fields[0].data_type()),
                 tables[0].0,
-                field.data_type()
+                TypeName(field.data_type())
             ))
         };
         if zoned(field) != zoned(fields[0]) {
@@ -325,9 +326,9 @@ fn read_schema(
                         common_type(common.data_type(), field.data_type()).ok_or_else(|| {
                             Error::schema(format!(
                                 "column `{name}` is {} in {} and {} in {table}; cast one of them",
-                                common.data_type(),
+                                TypeName(common.data_type()),
                                 tables[0].0,
-                                field.data_type()
+                                TypeName(field.data_type())
                             ))
                         })?;
                     let nullable = common.is_nullable() || field.is_nullable();
@@ -346,7 +347,7 @@ fn key(read: &Schema, at: usize) -> Result<KeyColumn> {
     KeyColumn::new(at, field, at, field).map_err(|_| {
         Error::schema(format!(
             "by: column `{name}` is {}, which cannot be a key; cast it first",
-            field.data_type()
+            TypeName(field.data_type())
         ))
     })
 }
@@ -490,7 +491,7 @@ impl FunctionsPlan {
             "aggs: `{name}`: {} by column `{}` of type {}: expected {expected}; cast it first",
             function.name(),
             of.name(),
-            of.data_type()
+            TypeName(of.data_type())
         )))
     }
 }
@@ -510,9 +511,10 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
     let values = leaf(given);
     let refuse = |expected: &str| {
         Error::schema(format!(
-            "aggs: `{name}`: {} of column `{}` of type {given}: expected {expected}; cast it first",
+            "aggs: `{name}`: {} of column `{}` of type {}: expected {expected}; cast it first",
             function.name(),
-            of.name()
+            of.name(),
+            TypeName(given)
         ))
     };
     match function {

@@ -337,7 +337,7 @@ mod tests {
         let error = query(Windows::Session(Bound::Steps(10)), None).schema(&[schema]).unwrap_err();
         assert_eq!(
             error.message(),
-            "aggs: `digits`: digits of column `v` of type Utf8: expected whole numbers that fit int64; cast it first"
+            "aggs: `digits`: digits of column `v` of type string: expected whole numbers that fit int64; cast it first"
         );
     }
 }

@@ -24,6 +24,7 @@ use crate::columns::fit::{Extra, fit};
 use crate::columns::row_ends::Width;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Unit};
+use crate::columns::type_name::TypeName;
 use crate::results::interleave::{Place, interleave};
 use crate::stream::memory::{Charge, Memory, Refused};
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
@@ -833,7 +834,7 @@ pub(crate) fn columns(schema: &Schema) -> String {
     let mut shown: Vec<_> = fields
         .iter()
         .take(SHOWN)
-        .map(|field| format!("{}: {}", field.name(), field.data_type()))
+        .map(|field| format!("{}: {}", field.name(), TypeName(field.data_type())))
         .collect();
     if fields.len() > SHOWN {
         shown.push(format!("and {} more", fields.len() - SHOWN));
