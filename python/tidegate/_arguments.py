@@ -98,7 +98,7 @@ def told_class(kind: type) -> type:
                 raise
         raise error
 
-    def refuse(_cls: type, **_named: object) -> None:
+    def refuse(_cls: type, /, **_named: object) -> None:
         message = f"type 'tidegate.{kind.__name__}' is not an acceptable base type"
         raise TypeError(message)
 

@@ -23,14 +23,12 @@ window_join = told(of_files(_tidegate.window_join))
 window_join_batches = told(of_files(_tidegate.window_join_batches))
 
 if TYPE_CHECKING:
-    from tidegate._tidegate import (
-        Aggregate,
-        AsofJoin,
-        BandJoin,
-        IntervalJoin,
-        Merge,
-        WindowJoin,
-    )
+    Aggregate = _tidegate.Aggregate
+    AsofJoin = _tidegate.AsofJoin
+    BandJoin = _tidegate.BandJoin
+    IntervalJoin = _tidegate.IntervalJoin
+    Merge = _tidegate.Merge
+    WindowJoin = _tidegate.WindowJoin
 else:
     Aggregate = told_class(_tidegate.Aggregate)
     AsofJoin = told_class(_tidegate.AsofJoin)

@@ -132,8 +132,7 @@ def test_a_join_of_other_libraries_is_answered_with_the_word_to_write(function, 
     with pytest.raises(tg.TidegateError) as caught:
         function(*inputs, **BOUNDS, how=given)
     assert str(caught.value) == (
-        "how must be one of inner, left, right, full, semi, anti, "
-        f"got `{given}`; write `{word}`"
+        f"how must be one of inner, left, right, full, semi, anti, got `{given}`; write `{word}`"
     )
 
 

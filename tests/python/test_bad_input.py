@@ -72,15 +72,15 @@ def test_doubled_columns_of_the_result():
 @pytest.mark.parametrize(
     ("type_", "text"),
     [
-        (pa.string(), "left: column `ts` is Utf8, expected a time: int32, int64"),
+        (pa.string(), "left: column `ts` is string, expected a time: int32, int64"),
         (pa.large_string(), "timestamp; parse the text first, for instance by pandas.to_datetime"),
         (pa.float32(), "timestamp; cast it to int64 or to a timestamp first"),
         (pa.uint8(), "timestamp; cast it to int64 first"),
-        (pa.float64(), "left: column `ts` is Float64, expected a time"),
-        (pa.int16(), "left: column `ts` is Int16, expected a time"),
-        (pa.duration("s"), "left: column `ts` is Duration(s), expected a time"),
-        (pa.timestamp("s"), "an integer and a time cannot be compared: left `ts` is Timestamp(s)"),
-        (pa.date32(), "an integer and a time cannot be compared: left `ts` is Date32"),
+        (pa.float64(), "left: column `ts` is double, expected a time"),
+        (pa.int16(), "left: column `ts` is int16, expected a time"),
+        (pa.duration("s"), "left: column `ts` is duration[s], expected a time"),
+        (pa.timestamp("s"), "an integer and a time cannot be compared: left `ts` is timestamp[s]"),
+        (pa.date32(), "an integer and a time cannot be compared: left `ts` is date32[day]"),
     ],
 )
 def test_wrong_types_of_time(type_, text):

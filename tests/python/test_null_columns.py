@@ -108,21 +108,21 @@ def test_a_snapshot_with_them():
     [
         (
             lambda: interval_join(FRAME, FRAME, on="n", lower=0, upper=0),
-            "left: column `n` is Null, expected a time",
+            "left: column `n` is null, expected a time",
         ),
         (
             lambda: aggregate(FRAME, on="n", size=1, aggs=AGGS),
-            "column `n` is Null, expected a time",
+            "column `n` is null, expected a time",
         ),
-        (lambda: merge([FRAME], on="n"), "column `n` is Null, expected a time"),
-        (lambda: Merge(SCHEMA, on="n"), "column `n` is Null, expected a time"),
+        (lambda: merge([FRAME], on="n"), "column `n` is null, expected a time"),
+        (lambda: Merge(SCHEMA, on="n"), "column `n` is null, expected a time"),
         (
             lambda: overlap_join(FRAME, FRAME, on=("ts", "n")),
-            "column `n` is Null, expected a time",
+            "column `n` is null, expected a time",
         ),
         (
             lambda: band_join(FRAME, FRAME, on="n", within=0),
-            "left `n` is Null, right `n` is Null; expected two numbers",
+            "left `n` is null, right `n` is null; expected two numbers",
         ),
         (
             lambda: interval_join(FRAME, FRAME, **TIGHT, by=[("n", "k")]),

@@ -98,7 +98,7 @@ def test_an_operator_takes_strings_that_are_views_for_dictionaries():
         (
             TABLE.set_column(0, "ts", pa.array([1, 2, 3], pa.timestamp("ns"))),
             tg.TidegateError,
-            r"column `ts`, row 0: .* of Timestamp\(ns\) is no value of Timestamp\(µs\)",
+            r"column `ts`, row 0: .* of timestamp\[ns\] is no value of timestamp\[us\]",
         ),
         (
             TABLE.set_column(2, "size", pa.array([1.0, 2.0, 3.0])),
@@ -250,7 +250,9 @@ def test_a_python_value_stays_as_it_is(type_, value, kept):
 def test_values_inside_lists_are_converted_only_to_other_layouts():
     schema = pa.schema({"ts": pa.int64(), "x": pa.list_(pa.int8())})
     wide = pa.table({"ts": [0], "x": pa.array([[300, 1]], pa.list_(pa.int64()))})
-    with pytest.raises(tg.SchemaError, match=r"column `x` is list<item: int64>, expected list<item: int8>"):
+    with pytest.raises(
+        tg.SchemaError, match=r"column `x` is list<item: int64>, expected list<item: int8>"
+    ):
         merged(wide, schema)
 
 

@@ -266,7 +266,9 @@ def test_a_condition_that_cannot_be_evaluated_is_told():
 
 def test_a_row_of_another_schema_is_refused():
     windows = new()
-    with pytest.raises(SchemaError, match=r"source 0: the rows have no column `k`, which is string"):
+    with pytest.raises(
+        SchemaError, match=r"source 0: the rows have no column `k`, which is string"
+    ):
         windows.sources[0].push(TABLE.select(["ts"]))
     assert windows.stats()["rows_in"] == 0
 

@@ -88,9 +88,7 @@ def some_limit(chance: random.Random) -> int:
 def test_a_join_of_files_is_that_of_the_sorted_rows(seed, tmp_path):
     chance = random.Random(seed)  # noqa: S311 - not for secrets
     kind = chance.choice(KINDS)
-    left, right = (
-        written(times_of(chance), kind, tmp_path / name, name) for name in ("x", "y")
-    )
+    left, right = (written(times_of(chance), kind, tmp_path / name, name) for name in ("x", "y"))
     unit = "d" if kind == pa.date32() else getattr(kind, "unit", "")
     query = {
         "on": "ts",
@@ -202,7 +200,12 @@ def test_explain_says_how_many_row_groups_are_sorted_together(two_sides):
     )
     streams = [left, left]
     plan = tg.explain(
-        tg.aggregate_batches, streams, on="ts", size=5, aggs={"n": tg.agg.count()}, memory_limit="1GB"
+        tg.aggregate_batches,
+        streams,
+        on="ts",
+        size=5,
+        aggs={"n": tg.agg.count()},
+        memory_limit="1GB",
     )
     assert "streams[1]: 30 row groups in 30 stretches" in plan
     plan = tg.explain(

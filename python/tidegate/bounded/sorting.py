@@ -1,8 +1,8 @@
 """Sorts rows by way of temporary files.
 
 Rows are sorted in memory, a share of the limit at a time. If these are all rows, and they are few,
-that is all. Otherwise each sorted run goes to a file, and the runs are merged. The files have no name in their folder, so that nothing is left of them however the
-process ends.
+that is all. Otherwise each sorted run goes to a file, and the runs are merged. The files have no
+name in their folder, so that nothing is left of them however the process ends.
 """
 
 import tempfile

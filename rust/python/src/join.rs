@@ -52,19 +52,21 @@ impl Options<'_, '_> {
     /// The functions of `aggs`, if there is one.
     pub(crate) fn functions(&self) -> PyResult<Option<Functions>> {
         let Some(aggs) = self.aggs else { return Ok(None) };
-        let how = match self.how.unwrap_or("left") {
-            // Refused with the reason, and not with a word that is refused in turn.
-            outer if of_other_libraries(outer) == "full" => "full",
-            how => how,
-        };
-        Ok(Some((aggregates(aggs)?, word("how", how, &HOW)?)))
+        Ok(Some((aggregates(aggs)?, self.how("left")?)))
+    }
+
+    fn how(&self, usual: &str) -> PyResult<How> {
+        let how = self.how.unwrap_or(usual);
+        let is_refused = self.aggs.is_some() && of_other_libraries(how) == "full";
+        // Refused with the reason later, and not with a word that is refused in turn.
+        word("how", if is_refused { "full" } else { how }, &HOW)
     }
 
     pub(crate) fn read(self) -> PyResult<JoinOptions> {
         Ok(JoinOptions {
             by: name_pairs("by", self.by)?,
             predicate: self.r#where.map(expression::extract).transpose()?,
-            how: word("how", self.how.unwrap_or("inner"), &HOW)?,
+            how: self.how("inner")?,
             suffix: self.suffix.to_owned(),
             columns: names("columns", self.columns)?,
             threads: count("threads", self.threads, 1, MAX_THREADS as i64)?
