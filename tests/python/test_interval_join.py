@@ -166,6 +166,32 @@ def test_spellings_of_a_duration(bound):
 
 
 @pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("5 seconds", 5),
+        ("5sec", 5),
+        ("PT5S", 5),
+        ("1 day", 86_400),
+        ("P1DT2H", 93_600),
+        ("1h30m", 5_400),
+        ("1.5 hours", 5_400),
+        ("1 hour 30 minutes", 5_400),
+        ("2 weeks", 1_209_600),
+        ("2000ms", 2),
+    ],
+)
+def test_one_parser_reads_bounds_windows_and_conditions(text, seconds):
+    table = pa.table({"ts": stamps(0, seconds - 1, seconds, seconds + 1)})
+    found = interval_join(table.slice(0, 1), table, on="ts", lower=text, upper=text)
+    assert found["ts_right"].to_pylist() == stamps(seconds).to_pylist()
+    condition = f"right.ts - left.ts = INTERVAL '{text}'"
+    everything = {"on": "ts", "lower": "0s", "upper": "30d"}
+    assert interval_join(table.slice(0, 1), table, **everything, where=condition) == found
+    counts = tidegate.aggregate(table, on="ts", size=text, aggs={"n": tidegate.agg.count()})
+    assert counts["n"].to_pylist() == [2, 2]
+
+
+@pytest.mark.parametrize(
     ("unit", "other"), [("s", "ms"), ("ms", "ns"), ("us", "s"), ("ns", "us"), ("ms", "ms")]
 )
 def test_units_are_compared_in_the_finer_one(unit, other):
