@@ -339,6 +339,39 @@ def test_a_command_that_is_ended_leaves_no_folder(folder: Path, number: int, lef
     assert [*folder.glob(".tidegate-*")] == []
 
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tidegate.cli import main
+rename, name = Path.rename, sys.argv.pop()
+def killed(self, target):
+    if self.name.endswith(name):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rename(self, target)
+Path.rename = killed
+main()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+@pytest.mark.parametrize(("moved", "rows"), [("out", 1), (".tmp.d", 3)])
+def test_a_kill_while_a_folder_is_replaced_loses_neither(folder: Path, moved: str, rows) -> None:
+    """Either the old folder has its name still, or the next run gives it to the new one."""
+    assert run(*PARTITIONED, "--where", "left.symbol = 'B'", "-o", "out").exit_code == 0
+    command = [*PARTITIONED, "--where", "left.symbol = 'A'", "--force", "-o", "out"]
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *command, moved], check=False, timeout=PATIENCE
+    )
+    assert killed.returncode == -signal.SIGKILL
+    for path in folder.glob(".tidegate-*"):
+        os.utime(path, (0, 0))
+
+    assert run(*PARTITIONED, "-o", "other").exit_code == 0
+
+    assert ds.dataset(folder / "out", partitioning="hive").to_table().num_rows == rows
+    assert names(folder) == ["other", "out", "quotes.parquet", "trades.parquet"]
+
+
 FULL = """
 import resource, signal, sys
 from tidegate.cli import main
@@ -353,9 +386,9 @@ def test_a_full_disk_leaves_the_folder_that_was_there(folder: Path, layout: str)
     assert run(*PARTITIONED, "-o", "out").exit_code == 0
     before = {path: path.read_bytes() for path in (folder / "out").rglob("*.parquet")}
     many = 20_000
-    rows = pa.table({"ts": range(many), "k": [n % 3 for n in range(many)], "x": range(many)})
+    rows = pa.table({"ts": range(many), "symbol": [n % 3 for n in range(many)], "x": range(many)})
     pq.write_table(rows, folder / "many.parquet")
-    bounds = ["--on", "ts", "--lower", "0", "--upper", "0", "--partition-by", "k", "--force"]
+    bounds = ["--on", "ts", "--lower", "0", "--upper", "0", "--partition-by", "symbol", "--force"]
     command = ["join", "many.parquet", "many.parquet", *bounds, "--format", layout, "-o", "out"]
     full = subprocess.run(
         [sys.executable, "-c", FULL, "5000", *command],
@@ -372,7 +405,7 @@ def test_a_full_disk_leaves_the_folder_that_was_there(folder: Path, layout: str)
     assert {path: path.read_bytes() for path in (folder / "out").rglob("*.*")} == before
     assert names(folder) == ["many.parquet", "out", "quotes.parquet", "trades.parquet"]
     assert run(*command).exit_code == 0
-    assert names(folder / "out") == ["k=0", "k=1", "k=2"]
+    assert names(folder / "out") == ["symbol=0", "symbol=1", "symbol=2"]
 
 
 # Progress and completion

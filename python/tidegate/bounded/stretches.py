@@ -12,7 +12,6 @@ The rows are then those of a stable sort of the whole table: rows of equal times
 the files.
 """
 
-import itertools
 from collections.abc import Sequence
 
 from tidegate.io.given import OpenTable
@@ -47,17 +46,22 @@ def parted(found: Sequence[Span]) -> list[list[int]]:
         [[1, 2], [3], [0]]
     """
     order = sorted(range(len(found)), key=lambda at: (*found[at], at))
-    # Of all up to here, and of all from here.
-    lasts = [*itertools.accumulate((found[at][1] for at in order), max)]
-    highest = [*itertools.accumulate(order, max)]
-    lowest = [*itertools.accumulate(reversed(order), min)][::-1]
+    # The lowest number of those from here on that begin at the same time.
+    lowest = [*order]
+    for place in range(len(order) - 2, -1, -1):
+        if found[order[place]][0] == found[order[place + 1]][0]:
+            lowest[place] = min(lowest[place], lowest[place + 1])
     parts: list[list[int]] = []
+    # The last time so far, and the highest number that reaches it.
+    last: int | None = None
+    highest = 0
     for place, at in enumerate(order):
-        is_apart = place > 0 and (
-            lasts[place - 1] < found[at][0]
-            or (lasts[place - 1] == found[at][0] and highest[place - 1] < lowest[place])
-        )
-        if not parts or is_apart:
+        first, end = found[at]
+        if last is None or last < first or (last == first and highest < lowest[place]):
             parts.append([])
+        if last is None or end > last:
+            last, highest = end, at
+        elif end == last:
+            highest = max(highest, at)
         parts[-1].append(at)
     return [sorted(part) for part in parts]

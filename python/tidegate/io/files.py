@@ -364,6 +364,9 @@ LEFTOVER_AGE_S = 60
 FOLDER_SUFFIX = ".d"
 """Added to the name of a temporary file by a folder that goes with it."""
 
+OLD_SUFFIX = ".old"
+"""Added to that by the folder that it replaces, while it does."""
+
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of runs that were killed: nobody has locked them."""
@@ -372,9 +375,19 @@ def remove_leftovers(folder: Path) -> None:
             if time.time() - path.stat().st_mtime > LEFTOVER_AGE_S:
                 with path.open("rb+") as file:
                     if try_lock(file.fileno()):
-                        folder = path.with_name(path.name + FOLDER_SUFFIX)
-                        shutil.rmtree(folder, ignore_errors=True)
+                        made = path.with_name(path.name + FOLDER_SUFFIX)
+                        _end_replacing(made, file.read().decode())
+                        shutil.rmtree(made, ignore_errors=True)
                         path.unlink()
+
+
+def _end_replacing(made: Path, name: str) -> None:
+    """Give a folder its name if its run was killed after it had moved the old folder away."""
+    old = made.with_name(made.name + OLD_SUFFIX)
+    if old.exists():
+        if not made.with_name(name).exists():
+            made.rename(made.with_name(name))
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:

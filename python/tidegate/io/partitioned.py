@@ -19,6 +19,7 @@ import pyarrow.dataset as ds
 from tidegate import SchemaError
 from tidegate.io.files import (
     FOLDER_SUFFIX,
+    OLD_SUFFIX,
     BatchWriter,
     Format,
     converted,
@@ -65,8 +66,10 @@ def partitioned_writer(
     with naming(name, f"cannot be written as {layout}"):
         remove_leftovers(target.parent)
         with mark.open("xb") as locked:
-            # For others to know that the folder is no leftover.
+            # For others to know that the folder is no leftover, and what it would be called.
             try_lock(locked.fileno())
+            locked.write(target.name.encode())
+            locked.flush()
             try:
                 writer = _Writer(folder, layout, without_views(schema), by)
                 try:
@@ -75,7 +78,7 @@ def partitioned_writer(
                 finally:
                     writer.stop()
                 _sync(folder)
-                _replace(folder, target, mark.with_name(f"{mark.name}{FOLDER_SUFFIX}.old"))
+                _replace(folder, target, folder.with_name(folder.name + OLD_SUFFIX))
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
                 mark.unlink(missing_ok=True)
