@@ -1,6 +1,8 @@
 """Parquet files with a `memory_limit`: row groups are put in time order as far as they overlap."""
 
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -261,3 +263,45 @@ def test_columns_of_folders_are_kept(tmp_path):
         {"ts": 2, "day": "a", "x": 3},
         {"ts": 3, "day": "a", "x": 1},
     ]
+
+
+# The most memory that a process of its own has held
+
+WORK = """
+import sys
+from pathlib import Path
+import tidegate as tg
+query = dict(on="ts", by="k", lower=-5, upper=0, memory_limit="256MB")
+rows = 0
+with tg.interval_join_batches("x.parquet", "y.parquet", **query) as reader:
+    for batch in reader:
+        rows += batch.num_rows
+status = Path("/proc/self/status").read_text()
+print(rows, int(status.partition("VmHWM:")[2].split()[0]) * 1024)
+"""
+
+
+def most_memory(folder, count: int, rows: int) -> int:
+    """Of a join of row groups that follow each other, of rows out of order."""
+    for seed, name in enumerate("xy"):
+        random_ = np.random.default_rng(seed)
+        times = np.concatenate(
+            [start + random_.permutation(rows) for start in range(0, count, rows)]
+        )
+        columns = {"ts": times, "k": times % 4, name: random_.random(len(times))}
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet", row_group_size=rows)
+    done = subprocess.run(
+        [sys.executable, "-c", WORK], cwd=folder, capture_output=True, text=True, check=True
+    )
+    found, most = map(int, done.stdout.split())
+    assert found > count
+    return most
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak")
+@pytest.mark.parametrize("rows", [1 << 18, 1 << 20])
+def test_memory_stays_within_the_limit(rows, tmp_path):
+    """A small row group is sorted in memory, a large one in temporary files."""
+    alone = most_memory(tmp_path, 1000, 1000)
+    # The rows of both sides take 402 MB.
+    assert most_memory(tmp_path, 8 << 20, rows) - alone < 256_000_000
