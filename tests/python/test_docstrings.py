@@ -173,7 +173,6 @@ SEVERAL_TEXTS = {
         "on": (3, "the times of two inputs, the values of a band, and starts and ends"),
         "parallelism": (4, "slices are of time or of values, or get the nearest rows only"),
         "partitions": (2, "tables alone have no buckets that outlive a restart"),
-        "right_df": (2, "rows that overlap are those of tables"),
     },
 }
 # Only `tidegate.explain` calls these.

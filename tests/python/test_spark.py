@@ -500,11 +500,6 @@ def test_unfit_frames(spark, sides):
     twice = sides[0].select("ts", "key", "key")
     with pytest.raises(tidegate.SchemaError, match=r"left: .*key.*twice"):
         tidegate.spark.interval_join(twice, sides[1], on="ts", lower=0, upper=0)
-    stream = spark.readStream.format("rate").load()
-    with pytest.raises(
-        tidegate.TidegateError, match="right is a streaming DataFrame and left is not"
-    ):
-        tidegate.spark.interval_join(sides[0], stream, on="ts", lower=0, upper=0)
 
 
 @pytest.mark.parametrize("parallelism", ["time", *more("key")])

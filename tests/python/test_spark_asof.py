@@ -466,13 +466,6 @@ def test_refusals_say_what_to_write(sides, changed, error, words):
         tidegate.spark.asof_join(*sides, **(LAST | changed))
 
 
-def test_a_stream_and_a_table_are_refused_by_name(spark, sides):
-    stream = spark.readStream.format("rate").load().selectExpr("timestamp as ts", "value as key")
-    for frames, name in (((stream, sides[1]), "left"), ((sides[0], stream), "right")):
-        with pytest.raises(TidegateError, match=rf"^{name} is a streaming.*inside `foreachBatch`"):
-            tidegate.spark.asof_join(*frames, **LAST)
-
-
 def test_a_table_of_another_kind_is_refused(sides):
     with pytest.raises(TypeError, match=r"right: expected a DataFrame of Spark, got pyarrow"):
         tidegate.spark.asof_join(sides[0], SIDES[1], **LAST)

@@ -67,17 +67,6 @@ def test_sessions_of_one_spark_do_mix(spark, folder):
     assert mixed.count() == alone.count() > 0
 
 
-@pytest.mark.parametrize("join", streaming.QUERIES)
-def test_a_stream_and_a_table_do_not_mix(spark, folder, join):
-    stream, _ = streaming.read(spark, folder)
-    table = spark.read.parquet(str(folder / "right"))
-    function, query = getattr(tidegate.spark, join), streaming.QUERIES[join]
-    with pytest.raises(tidegate.TidegateError, match="left is a streaming DataFrame and right is"):
-        function(stream, table, **query)
-    with pytest.raises(tidegate.TidegateError, match="right is a streaming DataFrame and left is"):
-        function(table, stream, **query)
-
-
 @pytest.mark.parametrize("query", [streaming.joined, streaming.aggregated])
 def test_an_output_mode_that_cannot_work(spark, folder, tmp_path, query):
     more = {"aggs": WINDOWS["aggs"]} if query is streaming.aggregated else {}

@@ -38,7 +38,12 @@ Where a row goes depends on nothing but its own values and the plan, and for cop
 on the other rows of its task, so a retried or speculative task yields equal rows. Their order is
 not promised, as in any Spark join.
 
-Streaming DataFrames go through one stateful operator. Each needs a watermark on its time column
+A streaming DataFrame and a table: the table is read once, when the function is called, and sent
+whole to every task. Each micro-batch is joined with it, nothing is kept, and no watermark is
+needed. A row comes in the micro-batch that brings it. So rows keep their watermark, and a stateful
+operation of the same query can follow. The table is read anew when the query is started again.
+
+Two or more streaming DataFrames, and an aggregation of one, go through one stateful operator. Each needs a watermark on its time column
 (`withWatermark`) and the session Spark's RocksDB state store; the output mode is `append`. A pair
 comes out in the micro-batch whose watermark has passed its later row, a row without a partner in
 the one whose watermark has passed all that it could have had, as does a left row of a join with
@@ -54,7 +59,7 @@ while after a restart, and nothing else. A query's watermark is that of its slow
 silent one holds results back, unless `spark.sql.streaming.multipleWatermarkPolicy` is `max`: then
 rows of slower streams may be late.
 
-What comes out of a stream is older than its watermark. So no operation that waits for a watermark
+What comes out of such an operator is older than its watermark. So no operation that waits for a watermark
 can follow in the same query: those of this package are refused there, and Spark's own, after
 another `withWatermark`, would never give a row, for the watermark of a query waits for all of its
 streams. Write the rows to a sink, and read that as the stream of another query.

@@ -98,7 +98,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
 
     Args:
         left_df: The left side.
-        right_df: The right side. It is a stream if and only if the left side is one.
+        right_df: The right side. If one side is a stream and the other a table, the table is read
+            once, by the call, and sent whole to every task of every micro-batch. Rows then come in
+            the micro-batch that brings them, and the stream needs no watermark. A table of more
+            than 64 MB needs `parallelism="broadcast"`.
         on: The time column, or a pair of names if the two sides name it differently. Its type is
             timestamp, timestamp_ntz, date or integer. For streams, it is the column that has the
             watermark.
@@ -250,7 +253,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
 
     Args:
         left_df: The left side.
-        right_df: The right side. It is a stream if and only if the left side is one.
+        right_df: The right side. If one side is a stream and the other a table, the table is read
+            once, by the call, and sent whole to every task of every micro-batch. Rows then come in
+            the micro-batch that brings them, and the stream needs no watermark. A table of more
+            than 64 MB needs `parallelism="broadcast"`.
         on: The time column, or a pair of names if the two sides name it differently. Its type is
             timestamp, timestamp_ntz, date or integer. For streams, it is the column that has the
             watermark.
@@ -388,7 +394,10 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Args:
         left_df: The left side.
-        right_df: The right side. It is a stream if and only if the left side is one.
+        right_df: The right side. If one side is a stream and the other a table, the table is read
+            once, by the call, and sent whole to every task of every micro-batch. Rows then come in
+            the micro-batch that brings them, and the stream needs no watermark. A table of more
+            than 64 MB needs `parallelism="broadcast"`.
         on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
             to right names. They have integers, floats, decimals, dates or timestamps. A float on
             either side means that both are compared as floats. Rows are divided by the values of
@@ -552,7 +561,10 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Args:
         left_df: The left side.
-        right_df: The right side. It is a stream if and only if the left side is one.
+        right_df: The right side. If one side is a stream and the other a table, the table is read
+            once, by the call, and sent whole to every task of every micro-batch. Rows then come in
+            the micro-batch that brings them, and the stream needs no watermark. A table of more
+            than 64 MB needs `parallelism="broadcast"`.
         on: The time column, or a pair of names if the two sides name it differently. Its type is
             timestamp, timestamp_ntz, date or integer. For streams, it is the column that has the
             watermark.
@@ -606,11 +618,11 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     Raises:
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type, or
             `tolerance` has an unfit unit.
-        tidegate.TidegateError: `tolerance` is negative, another argument is unfit, one side alone
-            is a stream, or a stream has no watermark or no RocksDB to keep its state. A time is
-            null in a side that is sent whole. Elsewhere the task that meets a null time finds it,
-            so Spark raises when the DataFrame is used. The same holds where `where` overflows or
-            divides by zero.
+        tidegate.TidegateError: `tolerance` is negative, another argument is unfit, or the right
+            side alone is a stream. Of two streams, one has no watermark or no RocksDB to keep its
+            state. A time is null in a side that is sent whole. Elsewhere the task that meets a null
+            time finds it, so Spark raises when the DataFrame is used. The same holds where `where`
+            overflows or divides by zero.
     """
     arguments = {
         "on": on,
@@ -660,8 +672,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     `<=`. A null start or end overlaps nothing. The result has the rows of `tidegate.overlap_join`,
     in no particular order.
 
-    Both sides are tables. Join the rows of a stream inside `foreachBatch`, where each micro-batch
-    is a table.
+    One side may be a stream, the other is a table. Join the rows of two streams inside
+    `foreachBatch`, where each micro-batch is a table.
 
     Example:
         >>> alarms = spark.createDataFrame(
@@ -704,7 +716,10 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Args:
         left_df: The left side.
-        right_df: The right side.
+        right_df: The right side. If one side is a stream and the other a table, the table is read
+            once, by the call, and sent whole to every task of every micro-batch. Rows then come in
+            the micro-batch that brings them, and the stream needs no watermark. A table of more
+            than 64 MB needs `parallelism="broadcast"`.
         on: The start and the end column of both sides, or a pair of names for each side, as in
             `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
             it lies in. The columns are timestamps, timestamps_ntz, dates or integers.
@@ -758,9 +773,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Raises:
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
-        tidegate.TidegateError: Another argument is unfit, or a side is a stream. A row starts after
-            it ends in a side that is sent whole. Elsewhere the task that meets such a row finds it,
-            so Spark raises when the DataFrame is used.
+        tidegate.TidegateError: Another argument is unfit, or both sides are streams. A row starts
+            after it ends in a side that is sent whole. Elsewhere the task that meets such a row
+            finds it, so Spark raises when the DataFrame is used.
 
     Note:
         Times are compared exactly, in the finest unit of the four columns. In an inner join, a row

@@ -8,6 +8,7 @@ from pyspark.sql.types import IntegralType
 
 import tidegate
 from tidegate.spark.driver.bins import hashed, told
+from tidegate.spark.driver.jobs import recorded
 from tidegate.spark.driver.join import places_rows
 from tidegate.spark.driver.levels import built as built_side
 from tidegate.spark.driver.levels import method
@@ -27,6 +28,8 @@ from tidegate.spark.plan.checks import empty
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tidegate.spark.driver.whole import Whole
     from tidegate.spark.layout.layout import Layout, Places
     from tidegate.spark.plan.aggregate import AggregatePlan
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 
 _PARTIAL = "right rows that pair with all left rows of a slice travel as one row a key"
+_AT_ONCE = "in the micro-batch of the stream's row; the table is read once, by this call"
 _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"
 
 
@@ -57,10 +61,14 @@ def described(plan: Plan, *, fused: bool = False) -> str:
     lines = [native, "  sent       left {}; right {}".format(*sent)]
     if plan.query.comes_once:
         lines.append(f"  ties       {_ties(plan)}")
-    way = of_join(plan, fused=fused)
+    with recorded() as texts:
+        way = of_join(plan, fused=fused)
+    lines += _jobs(texts)
     if isinstance(way, Streamed):
         return "\n".join([*lines, *_streamed(plan, way.layout)])
     lines += _of_tables(plan, way)
+    if plan.stream_side is not None:
+        lines.append(f"  comes      {_AT_ONCE}")
     return "\n".join([*lines, f"  because    {way.reason}"])
 
 
@@ -91,6 +99,13 @@ def _of_points(plan: Plan, way: Shuffled) -> list[str]:
     elif plan.parts is not None and not way.layout.has_pieces:
         lines.append(f"  partial    {_PARTIAL}")
     return lines
+
+
+def _jobs(texts: Sequence[str]) -> list[str]:
+    """The jobs that the call runs, before its result is used."""
+    if not texts:
+        return ["  jobs       none before the result is used"]
+    return [f"  jobs       before the result is used: {', then '.join(texts)}"]
 
 
 def _streamed(plan: Plan, layout: Layout) -> list[str]:
@@ -217,11 +232,12 @@ def aggregate_described(plan: AggregatePlan) -> str:
     what = f"rows, for {why}"
     if plan.combines:
         what = "aggregates by slice of time and key, made where the rows are read"
-    way = of_aggregation(plan)
+    with recorded() as texts:
+        way = of_aggregation(plan)
     if isinstance(way, Streamed):
         return "\n".join([native, *_streamed_windows(plan, way.layout)])
     sent = f"  sent       {what}: {', '.join(plan.sent)}"
-    return "\n".join([native, sent, *_shuffled(way.layout)])
+    return "\n".join([native, sent, *_jobs(texts), *_shuffled(way.layout)])
 
 
 def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:

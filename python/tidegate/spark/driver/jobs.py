@@ -1,8 +1,9 @@
-"""The names of a plan's jobs in Spark's user interface."""
+"""The jobs that a call runs before its result is used, and their names in Spark's interface."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -14,10 +15,27 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = "spark.job.description"
 
+# The texts of the jobs that begin, where somebody wants to know them.
+_recorded: ContextVar[list[str] | None] = ContextVar("_recorded", default=None)
+
+
+@contextmanager
+def recorded() -> Iterator[list[str]]:
+    """The texts of the jobs that begin meanwhile."""
+    texts: list[str] = []
+    token = _recorded.set(texts)
+    try:
+        yield texts
+    finally:
+        _recorded.reset(token)
+
 
 @contextmanager
 def described(session: SparkSession, text: str) -> Iterator[None]:
     """Describe the jobs that begin meanwhile; Spark Connect has no such descriptions."""
+    texts = _recorded.get()
+    if texts is not None:
+        texts.append(text)
     try:
         context = session.sparkContext
     except PySparkException:

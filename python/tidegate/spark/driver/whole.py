@@ -1,8 +1,9 @@
 """A small side, collected once and sent whole to every task: the other side stays where it is.
 
 The other side then needs neither a layout nor a shuffle, and no skew of its keys can make a task
-heavy. Collected rows are in time or value order, so that a task joins its rows with the rows within
-reach only.
+heavy. It may be a stream: each micro-batch then meets the same rows, and nothing is kept of it.
+Collected rows are in time or value order, so that a task joins its rows with the rows within reach
+only.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+import tidegate
 from tidegate.spark.driver.division import cores
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.query.query import joined as native_joined
@@ -70,6 +72,8 @@ class Choice(NamedTuple):
 
 def chosen(plan: Plan) -> Choice:
     """The smaller side, if it may be sent whole and is small, or was asked to be."""
+    if plan.stream_side is not None:
+        return _of_table(plan, 1 - plan.stream_side)
     if plan.parallelism not in ("auto", "broadcast"):
         return Choice(None, f"parallelism is {plan.parallelism!r}")
     # Every task has all of the side that is whole, so none could tell which rows lack a partner.
@@ -78,15 +82,32 @@ def chosen(plan: Plan) -> Choice:
         return Choice(None, "a full join returns rows without a partner of both sides")
     sizes = {side: _estimated_bytes(plan.inputs[side].frame) for side in sides}
     side = min(sides, key=lambda side: sizes[side])
+    return _if_small(plan, side, sizes[side])
+
+
+def _of_table(plan: Plan, side: int) -> Choice:
+    """The table that a stream is joined with: nothing else can be done with it."""
+    whole, reason = _if_small(plan, side, _estimated_bytes(plan.inputs[side].frame))
+    if whole is not None:
+        return Choice(whole, reason)
+    message = f"{reason}, and {NAMES[1 - side]} is a stream, so that every task of every "
+    message += f"micro-batch is sent all of {NAMES[side]}: give parallelism='broadcast' if the "
+    message += "workers have room for it, or join inside `foreachBatch`, where each micro-batch is "
+    message += "a table and rows are shuffled"
+    raise tidegate.TidegateError(message)
+
+
+def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
+    """A side, if it is small or was asked to be sent whole."""
     if plan.parallelism == "broadcast":
         return Choice(_collected(plan, side), "parallelism is 'broadcast'")
     width = _width(plan.columns.of(side))
-    if sizes[side] <= _SURE and width is not None:
+    if estimated <= _SURE and width is not None:
         whole = _collected(plan, side, LIMIT // max(1, width) + 1)
         size = _bytes(whole.rows, width)
         if size <= LIMIT:
             return Choice(whole, f"{NAMES[side]} has {_text(size)}, at most {_text(LIMIT)}")
-    is_small, reason = _measured(plan, side, sizes[side])
+    is_small, reason = _measured(plan, side, estimated)
     return Choice(_collected(plan, side) if is_small else None, f"{NAMES[side]} {reason}")
 
 

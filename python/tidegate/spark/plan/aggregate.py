@@ -277,7 +277,7 @@ def _check_kind(frames: Sequence[DataFrame], names: Sequence[str], late_as: str 
             message = f"{name} {kinds[0]} a streaming DataFrame and {names[0]} {kinds[1]}: read "
             message += "all as streams, or aggregate inside `foreachBatch`, where all are tables"
             raise tidegate.TidegateError(message)
-    check_late_as(late_as, "an aggregation", streams=frames[0].isStreaming)
+    check_late_as(late_as, "an aggregation of tables", streams=frames[0].isStreaming)
 
 
 def _check_types(frames: Sequence[DataFrame], names: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ def check_late_as(late_as: str | None, what: str, *, streams: bool) -> None:
         message = f"late_as: expected the name of a column, got {late_as!r}"
         raise TypeError(message)
     if late_as is not None and not streams:
-        message = f"late_as: in {what} of tables no row is late: leave it out"
+        message = f"late_as: in {what} no row is late: leave it out"
         raise tidegate.TidegateError(message)
 
 

@@ -98,23 +98,40 @@ def _check_kind(
     late_as: str | None,
     max_width: Length | None,
 ) -> None:
-    """Both sides are tables, or both are streams, of which there is no overlap join."""
-    if query.is_overlap and (left.isStreaming or right.isStreaming):
-        name = "left" if left.isStreaming else "right"
-        message = f"{name} is a streaming DataFrame, and overlap_join is for tables, since an "
-        message += "interval may have any length: call it inside `foreachBatch`, where each "
-        message += "micro-batch is a table"
+    """Refuse an overlap join of two streams, and what only a join of two streams has."""
+    streams = left.isStreaming and right.isStreaming
+    if query.is_overlap and streams:
+        message = "both sides are streaming DataFrames, and overlap_join keeps no rows of streams, "
+        message += "since an interval may have any length: read one side as a table, or call it "
+        message += "inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message)
-    if left.isStreaming != right.isStreaming:
-        names = ("left", "right") if left.isStreaming else ("right", "left")
-        message = "{} is a streaming DataFrame and {} is not: read both as streams, or join inside "
-        message += "`foreachBatch`, where both are tables"
+    one = left.isStreaming or right.isStreaming
+    what = "a join of a stream and a table" if one else "a join of tables"
+    check_late_as(late_as, what, streams=streams)
+    if max_width is not None and not streams:
+        message = "max_width bounds what is kept of two streams, and here a side is a table, where "
+        message += "ends may be any time away: leave it out"
+        raise tidegate.TidegateError(message)
+
+
+def _check_stream_and_table(plan: Plan, stream: int) -> None:
+    """Refuse what a join of a stream and a table cannot do."""
+    names = NAMES[stream], NAMES[1 - stream]
+    if plan.reports[1 - stream]:
+        asked = f"how={plan.query.how!r}"
+        remedy = "give how='inner' or how={0!r}"
+        if plan.query.comes_once:
+            asked = "an as-of join" if plan.query.is_asof else "aggs"
+            remedy = "let the stream be the left side"
+        message = f"{asked}: {{0}} is a stream, which never ends, and {{1}} is a table, of which "
+        message += "no row is then known to have met all its partners: "
+        message += f"{remedy}, or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message.format(*names))
-    check_late_as(late_as, "a join", streams=left.isStreaming)
-    if max_width is not None and not left.isStreaming:
-        message = "max_width bounds what is kept of streams, and these are tables, where ends may "
-        message += "be any time away: leave it out"
-        raise tidegate.TidegateError(message)
+    if plan.parallelism not in ("auto", "broadcast"):
+        message = "parallelism {2!r} divides the rows of both sides, but {0} is a stream and {1} a "
+        message += "table, which is sent whole: leave it out, or join inside `foreachBatch`, where "
+        message += "each micro-batch is a table"
+        raise tidegate.TidegateError(message.format(*names, plan.parallelism))
 
 
 def _check_ends(plan: Plan) -> None:
@@ -277,6 +294,8 @@ class Plan:
         plan = cls(query, native, left, right, sent, partitions, parallelism, late_as, max_width)
         if plan.streams:
             _check_streams(plan)
+        elif plan.stream_side is not None:
+            _check_stream_and_table(plan, plan.stream_side)
         elif parallelism == "bins" and plan.without_bins is not None:
             message = f"parallelism 'bins' is not for this join: {plan.without_bins}; leave it "
             message += "out, or give another"
@@ -316,7 +335,14 @@ class Plan:
     @property
     def streams(self) -> bool:
         """Whether both sides are streams."""
-        return self.left.isStreaming
+        return self.left.isStreaming and self.right.isStreaming
+
+    @property
+    def stream_side(self) -> int | None:
+        """The side that is a stream while the other is a table, if there is such a side."""
+        if self.left.isStreaming == self.right.isStreaming:
+            return None
+        return LEFT if self.left.isStreaming else RIGHT
 
     @cached_property
     def without_bins(self) -> str | None:
