@@ -45,13 +45,16 @@ def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, how, mode):
 def test_the_example_of_the_manual_runs(spark, tmp_path):
     page = Path(__file__).parents[2] / "docs" / "spark.md"
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    [example] = [block for block in blocks if "readStream" in block]
+    at = next(at for at, block in enumerate(blocks) if "readStream" in block)
+    example, with_a_table = blocks[at : at + 2]
     times = pa.array([0, 1_000_000, 600_000_000], pa.timestamp("us", "UTC"))
     for name, column in [("trades", "price"), ("quotes", "bid")]:
         rows = pa.table({"ts": times, "sym": ["A", "A", "A"], column: [1.0, 2.0, 3.0]})
         (tmp_path / name).mkdir()
         pq.write_table(rows, tmp_path / name / "part.parquet")
-    folders = re.compile(r'"(trades|quotes|priced|checkpoint)"')
+    called = pa.table({"ts": times[:2], "sym": ["A", "A"], "name": ["Alpha", "Alpha Ltd"]})
+    pq.write_table(called, tmp_path / "names.parquet")
+    folders = re.compile(r'"(trades|quotes|priced|checkpoint|names.parquet)"')
     names = {"spark": spark, "tidegate": tidegate}
     exec(folders.sub(rf'"{tmp_path}/\1"', example), names)  # noqa: S102 - a text of ours
     names["query"].processAllAvailable()
@@ -62,6 +65,14 @@ def test_the_example_of_the_manual_runs(spark, tmp_path):
         (2.0, 1.0),
         (2.0, 2.0),
     ]
+    exec(folders.sub(rf'"{tmp_path}/\1"', with_a_table), names)  # noqa: S102 - likewise
+    (tmp_path / "named").mkdir()
+    found = streaming.Sink(tmp_path / "named").drain(names["named"]).to_pylist()
+    assert {(row["price"], row["name"]) for row in found} == {
+        (1.0, "Alpha"),
+        (2.0, "Alpha Ltd"),
+        (3.0, "Alpha Ltd"),
+    }
 
 
 # A full join is not divided.

@@ -43,26 +43,26 @@ whole to every task. Each micro-batch is joined with it, nothing is kept, and no
 needed. A row comes in the micro-batch that brings it. So rows keep their watermark, and a stateful
 operation of the same query can follow. The table is read anew when the query is started again.
 
-Two or more streaming DataFrames, and an aggregation of one, go through one stateful operator. Each needs a watermark on its time column
-(`withWatermark`) and the session Spark's RocksDB state store; the output mode is `append`. A pair
-comes out in the micro-batch whose watermark has passed its later row, a row without a partner in
-the one whose watermark has passed all that it could have had, as does a left row of a join with
-`aggs` or of an as-of join, and the aggregates of a window in the one whose watermark has passed its
-end. The mode `update` gives the same rows at the same time: none is ever updated, and no window
-comes before its end. Spark refuses `complete`. Every row, or what it adds to a slice of time, is
-written to the state store once, and removed once it cannot matter any more. The last right row of
-each key, which as-of joins and `prevailing` look back to, is written about twice. Native operators
-stay in the Python workers' memory from batch to batch, and are made anew from the store where a
-worker was lost. Rows are late if they are older than the watermark; `late_as` lets them out, too.
-Which rows are late depends on the micro-batches and on Spark's watermark, which may be lower for a
-while after a restart, and nothing else. A query's watermark is that of its slowest stream, so a
-silent one holds results back, unless `spark.sql.streaming.multipleWatermarkPolicy` is `max`: then
-rows of slower streams may be late.
+Two or more streaming DataFrames, and an aggregation of one, go through one stateful operator. Each
+needs a watermark on its time column (`withWatermark`) and the session Spark's RocksDB state store;
+the output mode is `append`. A pair comes out in the micro-batch whose watermark has passed its
+later row, a row without a partner in the one whose watermark has passed all that it could have had,
+as does a left row of a join with `aggs` or of an as-of join, and the aggregates of a window in the
+one whose watermark has passed its end. The mode `update` gives the same rows at the same time: none
+is ever updated, and no window comes before its end. Spark refuses `complete`. Every row, or what it
+adds to a slice of time, is written to the state store once, and removed once it cannot matter any
+more. The last right row of each key, which as-of joins and `prevailing` look back to, is written
+about twice. Native operators stay in the Python workers' memory from batch to batch, and are made
+anew from the store where a worker was lost. Rows are late if they are older than the watermark;
+`late_as` lets them out, too. Which rows are late depends on the micro-batches and on Spark's
+watermark, which may be lower for a while after a restart, and nothing else. A query's watermark is
+that of its slowest stream, so a silent one holds results back, unless
+`spark.sql.streaming.multipleWatermarkPolicy` is `max`: then rows of slower streams may be late.
 
-What comes out of such an operator is older than its watermark. So no operation that waits for a watermark
-can follow in the same query: those of this package are refused there, and Spark's own, after
-another `withWatermark`, would never give a row, for the watermark of a query waits for all of its
-streams. Write the rows to a sink, and read that as the stream of another query.
+What comes out of such an operator is older than its watermark. So no operation that waits for a
+watermark can follow in the same query: those of this package are refused there, and Spark's own,
+after another `withWatermark`, would never give a row, for the watermark of a query waits for all of
+its streams. Write the rows to a sink, and read that as the stream of another query.
 
 DataFrames of several sessions of one Spark (`newSession`, and those in `foreachBatch`) can be
 joined, as in Spark itself; the settings are those of the first one's session. DataFrames of Spark
