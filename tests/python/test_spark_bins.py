@@ -419,7 +419,7 @@ def test_auto_keeps_native_calls_otherwise(sides, monkeypatch):
     assert "MapInArrow tidegate_join" in found._jdf.queryExecution().toString()
     text = explained(sides, **NEAR)
     assert "no bins    about 2.9 s of processor time by bins, 3 s natively" in text
-    assert "by partition number" in text
+    assert "placed     by " in text
 
 
 @pytest.mark.usefixtures("large")
@@ -434,7 +434,7 @@ def test_auto_keeps_native_calls_where_bins_cannot_be(sides, monkeypatch):
     assert "bins" not in band
     monkeypatch.setattr(driver_bins, "_HASHED", 0)
     monkeypatch.setattr(driver_bins, "_WHOLE", 0)
-    assert "by partition number" in explained(sides, **NEAR)
+    assert "placed     by " in explained(sides, **NEAR)
 
 
 @pytest.mark.usefixtures("large")

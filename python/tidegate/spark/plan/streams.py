@@ -28,8 +28,8 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 def check_host(session: SparkSession) -> None:
     """Refuse what no stateful operator can do here."""
-    if not hasattr(GroupedData, "transformWithState"):
-        message = f"streams need PySpark 4.1 or later, found {pyspark.__version__}: work inside "
+    if not hasattr(GroupedData, "transformWithStateInPandas"):
+        message = f"streams need PySpark 4.0 or later, found {pyspark.__version__}: work inside "
         message += "`foreachBatch`, or update PySpark"
         raise tidegate.TidegateError(message)
     store = session.conf.get(_STORE)

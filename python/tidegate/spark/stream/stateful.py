@@ -31,9 +31,13 @@ BUCKETS = 64
 def stateful(packs: DataFrame, work: Work) -> DataFrame:
     """What the stateful operator makes of packs."""
     # Needs protobuf, which PySpark does not ask for by itself, so not before it is used.
-    from tidegate.spark.stream.store import OUTPUT, Processor  # noqa: PLC0415
+    from tidegate.spark.stream.store import OUTPUT, PandasProcessor, Processor  # noqa: PLC0415
 
     buckets = packs.groupBy("partition")
+    if not hasattr(buckets, "transformWithState"):
+        # Before PySpark 4.1.
+        pandas = PandasProcessor(work)
+        return buckets.transformWithStateInPandas(pandas, OUTPUT, "Append", "EventTime")
     return buckets.transformWithState(Processor(work), OUTPUT, "Append", "EventTime")
 
 
