@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Joins the flights of 2013 with the weather in Spark, aggregates what happened before each flight and trade, then joins
-# orders and executions as they land; the picture and the folder `live` land in the current folder.
+# Aggregates the flights before each flight of 2013 and joins them with the weather, in Spark; the same kinds of questions
+# without Spark; then joins orders and executions as they land. The picture, the folder `live` and Spark's logs land in the
+# current folder.
 set -euo pipefail
 python python/examples/flights_weather.py "$@"
 python python/examples/around_each_row.py

@@ -59,9 +59,8 @@ def wind_before_flights() -> None:
             },
         )
     )
-    print(f"{flights.num_rows:,} flights, {weather.num_rows:,} hourly observations")
-    print(f"the wind of the three hours before each flight: {seconds:.3f} s\n")
-    show(found.slice(100_000, 4), ["wind", "strongest"])
+    print(f"the wind of the three hours before {flights.num_rows:,} flights: {seconds:.3f} s")
+    show(found.slice(100_000, 2), ["wind", "strongest"])
     numbered, grouped = pairs(flights, weather, query, "wind_speed")
     means = [(row, count, total / count) for row, count, total in grouped if count]
     check(numbered.num_rows, found["hours"], found["wind"], means)
@@ -91,10 +90,9 @@ def trades_before_trades() -> None:
             },
         )
     )
-    print(f"\n{trades.num_rows:,} trade messages in any order")
-    print(f"volume and VWAP of the ten seconds before each trade: {seconds:.3f} s\n")
+    print(f"volume and VWAP of the 10 seconds before {trades.num_rows} trades: {seconds:.3f} s")
     busiest = pc.index(found["trades"], pc.max(found["trades"])).as_py()
-    show(found.slice(busiest, 4), ["price", "size", "volume", "vwap"])
+    show(found.slice(busiest, 2), ["price", "size", "volume", "vwap"])
     numbered, grouped = pairs(trades, trades, query, "size")
     check(numbered.num_rows, found["trades"], found["volume"], grouped)
 
@@ -141,7 +139,7 @@ def check(
     distance = pc.abs(pc.subtract(values.fill_null(0), pa.array(wanted)))
     if not same or pc.max(distance).as_py() > 1e-6 * max([1.0, *map(abs, wanted)]):
         sys.exit(BUG)
-    print("\nThe pairs, grouped, say the same.")
+    print("The pairs, grouped, say the same.\n")
 
 
 if __name__ == "__main__":

