@@ -48,8 +48,8 @@ Single tests of other files that take seconds have the marker `slow`.
 """
 
 
-CLUSTER = "test_spark_cluster"
-"""The file whose Spark is in processes of its own."""
+APART = re.compile(r"test_spark_(cluster|connect)")
+"""The files whose Spark is in processes of its own."""
 
 STREAMS = re.compile(r"test_spark_(stream|state)")
 """The files of Spark's streams, and of their state."""
@@ -70,7 +70,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
-            if "test_spark" not in file or CLUSTER in file:
+            if "test_spark" not in file or APART.search(file):
                 return file
             return "streams of Spark" if STREAMS.search(file) else "tables of Spark"
 
@@ -78,7 +78,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The files with Spark's sessions come first, then the cluster: these take minutes.
+    """The files with Spark's sessions come first, then those apart: these take minutes.
 
     Short files fill the processes in the end. A campaign gives each test as much more time as it
     tries more.
@@ -86,7 +86,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(
         key=lambda item: (
             "spark" not in item.path.name,
-            item.path.stem == CLUSTER,
+            APART.search(item.path.name) is not None,
             STREAMS.search(item.path.name) is None,
         )
     )

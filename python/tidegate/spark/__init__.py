@@ -66,7 +66,8 @@ its streams. Write the rows to a sink, and read that as the stream of another qu
 
 DataFrames of several sessions of one Spark (`newSession`, and those in `foreachBatch`) can be
 joined, as in Spark itself; the settings are those of the first one's session. DataFrames of Spark
-Connect and others cannot.
+Connect and others cannot. Sessions of Spark Connect have the same functions. Their DataFrames do
+not tell their size, so `auto` sends no side whole; `parallelism="broadcast"` does.
 
 Getting rows to Python and back costs more than the join itself. Name the `columns` that are needed,
 and move what comes next (a projection, a filter, a partial aggregate) into `then`, which sees the

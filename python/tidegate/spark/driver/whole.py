@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark import Broadcast
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from tidegate.spark.layout.layout import Integers, Reach
@@ -132,7 +132,7 @@ def _text(size: int) -> str:
 def _estimated_bytes(frame: DataFrame) -> int:
     """Spark's estimate from files or local rows: often too high, and too low for what is packed.
 
-    Spark Connect does not tell it, and cannot broadcast.
+    Spark Connect does not tell it.
     """
     try:
         statistics = frame._jdf.queryExecution().optimizedPlan().stats()  # noqa: SLF001 - no other way
@@ -217,7 +217,7 @@ def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFram
     session = plan.left.sparkSession
     other = plan.inputs[1 - whole.side]
     task = _Task(
-        whole=session.sparkContext.broadcast(_stream(whole.rows)),
+        whole=_sent(session, NAMES[whole.side], _stream(whole.rows)),
         side=whole.side,
         near=_near(plan, whole.side),
         schema=plan.columns.of(1 - whole.side),
@@ -227,6 +227,28 @@ def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFram
     # Every task prepares the whole side for itself.
     tasks = plan.partitions or _TASKS * cores(session)
     return rows.coalesce(tasks).mapInArrow(on_worker(task.run, "tidegate_join"), schema)
+
+
+def _sent(session: SparkSession, name: str, stream: pa.Buffer) -> Broadcast[pa.Buffer] | _Held:
+    """The rows as tasks get them: Spark Connect has no broadcast, and sends them with the task."""
+    try:
+        context = session.sparkContext
+    except PySparkException:
+        if stream.size > LIMIT:
+            message = (
+                f"parallelism 'broadcast': {name} has {_text(stream.size)}, and Spark Connect "
+            )
+            message += f"can send {_text(LIMIT)} to every task: leave it out"
+            raise tidegate.TidegateError(message) from None
+        return _Held(stream)
+    return context.broadcast(stream)
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Rows that are sent with the task itself."""
+
+    value: pa.Buffer
 
 
 def _stream(rows: pa.Table) -> pa.Buffer:
@@ -256,7 +278,7 @@ def _chunks(batches: Batches) -> Iterator[pa.Table]:
 class _Task:
     """A join of the rows of a Spark partition and the whole side, as it is sent to the workers."""
 
-    whole: Broadcast[pa.Buffer]
+    whole: Broadcast[pa.Buffer] | _Held
     side: int
     near: _Within | _Overlapping
     schema: pa.Schema

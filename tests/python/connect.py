@@ -1,0 +1,70 @@
+"""An application for `test_spark_connect.py`: queries of a session of Spark Connect.
+
+    python connect.py FOLDER
+
+FOLDER has `left.parquet` and `right.parquet`. The rows of a query are left in `QUERY.parquet`; what
+an error says, in `QUERY.txt`.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+import spark_session
+import tidegate.spark
+from tidegate import agg
+
+NEAR: dict[str, Any] = {"on": "ts", "by": "k", "lower": -5, "upper": 5}
+AGGS = {"n": agg.count(), "sum": agg.sum("b")}
+WINDOWS: dict[str, Any] = {"on": "ts", "size": 10, "by": "k", "aggs": {"n": agg.count()}}
+
+# By name, the function and its arguments.
+JOINS: dict[str, tuple[str, dict[str, Any]]] = {
+    "full": ("interval_join", {**NEAR, "how": "full"}),
+    "bins": ("interval_join", {**NEAR, "parallelism": "bins"}),
+    "broadcast": ("interval_join", {**NEAR, "how": "left", "parallelism": "broadcast"}),
+    "aggs": ("interval_join", {**NEAR, "aggs": AGGS}),
+    "band": ("band_join", {"on": "ts", "within": 3, "how": "anti", "by": "k"}),
+}
+
+
+def main(name: str) -> None:
+    folder = Path(name)
+    os.environ["PYSPARK_PYTHON"] = spark_session.python()
+    session = (
+        SparkSession.builder.remote("local[2]")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.extraJavaOptions", spark_session.JVM)
+        .getOrCreate()
+    )
+    left, right = (
+        session.read.parquet(str(folder / f"{side}.parquet")) for side in ("left", "right")
+    )
+    assert "connect" in type(left).__module__
+    for query, (join, arguments) in JOINS.items():
+        found = getattr(tidegate.spark, join)(left, right, **arguments)
+        pq.write_table(found.toArrow(), folder / f"{query}.parquet")
+    windows = tidegate.spark.aggregate(left, **WINDOWS).toArrow()
+    pq.write_table(windows, folder / "aggregate.parquet")
+    (folder / "landed").mkdir()
+    pq.write_table(pq.read_table(folder / "left.parquet"), folder / "landed" / "0.parquet")
+    stream = session.readStream.schema(left.schema).parquet(str(folder / "landed"))
+    found = tidegate.spark.interval_join(stream, right, **NEAR, parallelism="broadcast")
+    writer = found.writeStream.trigger(availableNow=True).format("parquet")
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    writer.start(str(folder / "found")).awaitTermination()
+    pq.write_table(session.read.parquet(str(folder / "found")).toArrow(), folder / "stream.parquet")
+    try:
+        tidegate.spark.interval_join(stream, right, **NEAR)
+    except tidegate.TidegateError as error:
+        (folder / "refused.txt").write_text(str(error))
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
