@@ -3,6 +3,7 @@
 No Spark here: the layouts are drawn at random and every pair of rows is tried.
 """
 
+import math
 from bisect import bisect_right
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.spark.layout.balance import Sample, by_time, hybrid
+from tidegate.spark.layout.balance import Sample, by_time, chosen, hybrid, likely, measured
 from tidegate.spark.layout.cycle import Cycle
 from tidegate.spark.layout.layout import LIMIT, Bucket, Layout, Reach, Span, by_key
 
@@ -125,6 +126,44 @@ def test_a_hot_key_is_cut_until_no_partition_has_more_than_its_share(skewed, par
     assert layout.fullest <= 1.2 * skewed.rows / partitions
     assert layout.sent <= 1.05 * skewed.rows
     assert all(len(set(b.partitions)) == len(b.partitions) for b in layout.buckets)
+
+
+@pytest.mark.parametrize("division", ["auto", "key"])
+def test_buckets_of_which_the_sample_has_no_row_are_spread(division):
+    """A sample that has a few rows a bucket; the next rows of the same keys say what tasks get."""
+    rng = np.random.default_rng(8)
+    partitions = 500
+
+    def drawn(rows):
+        columns = [
+            column
+            for _ in range(2)
+            for column in (rng.integers(-(2**63), 2**63 - 1, rows), rng.integers(0, 10**9, rows))
+        ]
+        return Sample(*columns, weight=1e6 / rows)
+
+    reach = Reach.of(-50, 50)
+    if division == "key":
+        layout = hybrid(drawn(10_000), partitions, "right", reach, most=1)
+    else:
+        layout = chosen(drawn(10_000), partitions, "right", reach, division)
+    found = measured(layout, drawn(200_000))
+    assert found.fullest <= 2 * found.sent / partitions
+
+
+@given(st.lists(st.integers(0, 50), min_size=1))
+def test_likely_counts_add_up_to_the_counts(counts):
+    likely_counts = likely(np.array(counts))
+    assert math.isclose(likely_counts.sum(), sum(counts), abs_tol=1e-6)
+    assert np.all(likely_counts >= 0)
+
+
+def test_counts_that_chance_does_not_explain_stay():
+    counts = np.array([100, 2, 3, 1, 2, 2, 0, 3] * 10)
+    found = likely(counts)
+    assert np.all(found[::8] == 100)
+    # The others vary less than by chance.
+    assert np.allclose(found.reshape(10, 8)[:, 1:], 13 / 7)
 
 
 def test_a_key_that_is_not_cut_makes_a_heavy_partition(skewed):

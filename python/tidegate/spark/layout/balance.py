@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from tidegate.spark.layout.layout import LIMIT, Bucket, Copied, Integers, Layout, Reach, Span
 from tidegate.spark.layout.nearest import HOME, Slices, carried
@@ -24,7 +25,8 @@ Division = Literal["auto", "key", "time", "hybrid"]
 BALANCED = 1.1
 
 # Heavy slices are cut into pieces if a partition holds this multiple of the mean, and so many
-# standard deviations more of what the sample says of a mean partition.
+# standard deviations more of what the sample says of a mean partition. A bucket is as heavy as the
+# sample says if it is so many above the mean.
 _HEAVY = 1.2
 _DEVIATIONS = 4
 
@@ -80,7 +82,7 @@ def chosen(
 def by_time(sample: Sample, partitions: int, copied: Copied, reach: Reach) -> Layout:
     """One bucket for all keys, cut into a slice a partition."""
     bucket = cut(_centres(sample, reach), tuple(range(partitions)))
-    return _evened(_measured(Layout(partitions, (bucket,), copied, reach), sample), sample)
+    return _evened(measured(Layout(partitions, (bucket,), copied, reach), sample), sample)
 
 
 def hybrid(sample: Sample, partitions: int, copied: Copied, reach: Reach, *, most: int) -> Layout:
@@ -90,10 +92,14 @@ def hybrid(sample: Sample, partitions: int, copied: Copied, reach: Reach, *, mos
     """
     loads = _bucket_loads(sample, BUCKETS * partitions, copied, reach)
     best = spread_out(loads, partitions, BALANCED * sample.rows / partitions, most)
+    # Of many buckets few are cut, and to look for the rows of one takes as long as for all.
     buckets = tuple(
-        cut(_centres(sample.of_bucket(b, len(best)), reach), homes) for b, homes in enumerate(best)
+        cut(_centres(sample.of_bucket(b, len(best)), reach), homes)
+        if len(homes) > 1
+        else Bucket(homes)
+        for b, homes in enumerate(best)
     )
-    layout = _measured(Layout(partitions, buckets, copied, reach), sample)
+    layout = measured(Layout(partitions, buckets, copied, reach), sample)
     return layout if most == 1 else _evened(layout, sample)
 
 
@@ -162,9 +168,26 @@ class _Load:
         return next(fitting, most if self.rows > self.halo else 1)
 
 
+def likely(counts: Integers) -> npt.NDArray[np.float64]:
+    """The rows of a sample that buckets likely have, beside the numbers that they have by chance.
+
+    A sample has few rows a bucket if there are many partitions. A bucket of which it has none is
+    then not empty. If it were taken for empty, all such buckets would go to one partition, as they
+    seem to fill none. So counts move towards their mean, the further the more of their variance is
+    that of chance (empirical Bayes: that of Poisson's distribution is the mean). Counts that chance
+    does not explain stay, and do not count for the mean.
+    """
+    usual = counts <= counts.mean() + _DEVIATIONS * math.sqrt(counts.mean())
+    mean, variance = float(counts[usual].mean()), float(counts[usual].var())
+    kept = max(0.0, 1 - mean / variance) if variance else 0.0
+    return np.where(usual, mean + (counts - mean) * kept, counts)
+
+
 def _bucket_loads(sample: Sample, count: int, copied: Copied, reach: Reach) -> list[_Load]:
-    left = np.bincount(sample.left_hash % count, minlength=count) * sample.weight
-    right = np.bincount(sample.right_hash % count, minlength=count) * sample.weight
+    left, right = (
+        likely(np.bincount(hashes % count, minlength=count)) * sample.weight
+        for hashes in (sample.left_hash, sample.right_hash)
+    )
     copies = {"left": left, "right": right, "both": left + right}[copied]
     times = np.concatenate([sample.left_time, sample.right_time])
     span = max(1, int(np.ptp(times))) if len(times) else 1
@@ -243,15 +266,18 @@ def _evened(layout: Layout, sample: Sample) -> Layout:
     spread = _DEVIATIONS * math.sqrt(mean * sample.weight)
     if layout.copied == "both" or layout.fullest <= _HEAVY * mean + spread:
         return layout
-    divided = _measured(replace(layout, buckets=_in_pieces(layout, sample)), sample)
+    divided = measured(replace(layout, buckets=_in_pieces(layout, sample)), sample)
     return min(layout, divided, key=lambda one: one.cost)
 
 
 def _in_pieces(layout: Layout, sample: Sample) -> tuple[Bucket, ...]:
     """The buckets with slices cut until no partition has more than its share, if that can be."""
     rows = [
-        _spread(layout, sample.left_hash, sample.left_time, layout.left_span) * sample.weight,
-        _spread(layout, sample.right_hash, sample.right_time, layout.right_span) * sample.weight,
+        likely(_spread(layout, hashes, times, span)) * sample.weight
+        for hashes, times, span in (
+            (sample.left_hash, sample.left_time, layout.left_span),
+            (sample.right_hash, sample.right_time, layout.right_span),
+        )
     ]
     homes, copies = reversed(rows) if layout.copied == "left" else rows
     partitions = layout.partitions
@@ -287,7 +313,7 @@ def _placed(borders: tuple[int, ...], places: list[tuple[int, ...]]) -> Bucket:
     return Bucket(flat, borders, pieces if max(pieces) > 1 else ())
 
 
-def _measured(layout: Layout, sample: Sample) -> Layout:
+def measured(layout: Layout, sample: Sample) -> Layout:
     """The layout with the shares it would give the sample's rows."""
     slices = _spread(layout, sample.left_hash, sample.left_time, layout.left_span)
     slices += _spread(layout, sample.right_hash, sample.right_time, layout.right_span)

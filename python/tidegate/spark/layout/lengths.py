@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from tidegate.spark.layout.balance import BALANCED, BUCKETS, cut, spread_out
+from tidegate.spark.layout.balance import BALANCED, BUCKETS, cut, likely, spread_out
 from tidegate.spark.layout.layout import LIMIT, Bucket, Integers
 from tidegate.spark.layout.overlap import BOTH, LEFT, RIGHT, Layer, OverlapLayout, Rows, whole
 
@@ -101,7 +101,9 @@ def by_time(sample: Sample, partitions: int, kept: Kept) -> OverlapLayout:
 def hybrid(sample: Sample, partitions: int, kept: Kept, *, most: int) -> OverlapLayout:
     """Buckets of keys, the heavy ones cut until no partition has more than its share."""
     count = BUCKETS * partitions
-    left, right = (np.bincount(side.hashes % count, minlength=count) for side in sample.sides)
+    left, right = (
+        likely(np.bincount(side.hashes % count, minlength=count)) for side in sample.sides
+    )
     loads = [
         _Load(float(rows) * sample.weight, cache(partial(_of_bucket, sample, bucket, count, kept)))
         for bucket, rows in enumerate(left + right)
