@@ -31,12 +31,14 @@ QUERIES: dict[str, dict[str, Any]] = {
     "interval_join": QUERY,
     "window_join": {"on": "ts", "by": "k", "window": ("2s", "4s")},
     "band_join": {"on": "v", "within": 25, "by": "k", "time": "ts", "window": ("2s", "4s")},
+    "asof_join": {"on": "ts", "by": "k"},
 }
 WINDOWS = {"on": "ts", "by": "k", "size": "8s", "advance": "3s"}
 SIDES = ("left", "right")
 
-# Milliseconds that rows may be late.
+# Milliseconds that rows may be late, and how late none is.
 DELAY = 5_000
+LONG = 40_000
 
 _START = 1_700_000_000_000_000
 _STEP = 10_000_000
@@ -89,13 +91,13 @@ def held_back(folder: Path) -> Iterator[None]:
         os.utime(path, (time, time))
 
 
-def read(spark: SparkSession, folder: Path) -> tuple[DataFrame, DataFrame]:
+def read(spark: SparkSession, folder: Path, delay: int = DELAY) -> tuple[DataFrame, DataFrame]:
     """Both folders as streams."""
     left, right = (
         spark.readStream.schema("k string, ts timestamp, v long")
         .option("maxFilesPerTrigger", 1)
         .parquet(str(folder / side))
-        .withWatermark("ts", f"{DELAY} milliseconds")
+        .withWatermark("ts", f"{delay} milliseconds")
         for side in SIDES
     )
     return left, right
@@ -196,6 +198,15 @@ def check(
     function = getattr(tidegate, join)
     expected = function(*_used(files, late), **{**QUERIES[join], **arguments})
     results = [row for row in rows if not row["late"] and END not in _values(row)]
+    assert len(results) == expected.num_rows > 0
+    assert _counted(results) == _counted(expected.to_pylist())
+
+
+def check_of_all(folder: Path, found: pa.Table, join: str, **arguments: Any) -> None:
+    """As `check`, where no row is late. The result has a column `v_right`."""
+    query = {**QUERIES[join], **arguments}
+    expected = getattr(tidegate, join)(*_used(_files(folder), set()), **query)
+    results = [row for row in found.to_pylist() if END not in _values(row)]
     assert len(results) == expected.num_rows > 0
     assert _counted(results) == _counted(expected.to_pylist())
 

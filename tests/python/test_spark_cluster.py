@@ -105,7 +105,4 @@ def test_executors_of_a_stream_that_are_killed_cost_no_row(left_by, query):
     rows = pq.read_table(left_by(f"{query}/rows.parquet"))
     folder = left_by(query)
     assert len(cluster.markers(folder)) == cluster.KILLS
-    if query == "aggregate":
-        streaming.check_windows(folder, rows, aggs=streaming_query.AGGS)
-    else:
-        streaming.check(folder, rows, how=streaming_query.HOW)
+    streaming_query.check(query, folder, rows, restarted=False)

@@ -180,6 +180,77 @@ def test_slices_are_stored_and_not_rows() -> None:
     assert sizes[1] < sizes[0] / 10
 
 
+def of_sessions(aggs: dict[str, Any], length: int) -> Windows:
+    query = Aggregation("ts", None, None, None, us(length), ("k",), aggs)
+    return Windows(
+        schema=SCHEMA,
+        kept_schema=SCHEMA,
+        slices=None,
+        final=query,
+        sources=2,
+        source="source",
+        size=None,
+        slice=None,
+        offset=0,
+        query="q",
+        keeps_late=True,
+    )
+
+
+@pytest.mark.parametrize("forgetful", [0.0, 0.5, 1.0], ids=["warm", "some moved", "all moved"])
+@pytest.mark.parametrize("spare", [0, 2_000, 1 << 16])
+def test_sessions_are_those_of_the_aggregation_of_tables(
+    monkeypatch: pytest.MonkeyPatch, forgetful: float, spare: int
+) -> None:
+    monkeypatch.setattr(store, "_SPARE", spare)
+    for seed in range(campaign.tries(5)):
+        draw = random.Random(f"{spare} {seed}")  # noqa: S311 - for tests
+        query = of_sessions(IN_ORDER, draw.randrange(1, 8) * SECOND // 2)
+        bucket = Bucket(query)
+        start = 1_700_000_000 * SECOND
+        pushed, watermark = [SCHEMA.empty_table()], 0
+        for number in range(12):
+            now = start + number * 5 * SECOND
+            tables = [rows(draw, now, draw.randrange(10)) for _ in range(draw.randrange(3))]
+            pushed += tables
+            if draw.random() < 0.8:
+                watermark = max(watermark, now - draw.randrange(2, 8) * SECOND, 0)
+            if draw.random() < forgetful:
+                store._warm.clear()
+            bucket.batch(watermark, *(pack(1, table) for table in tables))
+        for _ in range(2):
+            bucket.batch(start + 1000 * SECOND)
+        late, every = counted(read(bucket.output, 0)), counted(pa.concat_tables(pushed).to_pylist())
+        assert late <= every
+        in_time = [dict(zip(SCHEMA.names, row, strict=True)) for row in (every - late).elements()]
+        used = pa.Table.from_pylist(in_time, SCHEMA)
+        sessions = expected(query.final, used)
+        assert sessions.num_rows > 5
+        assert counted(read(bucket.output, None)) == counted(sessions.to_pylist())
+
+
+@pytest.mark.parametrize("forgetful", [False, True], ids=["warm", "moved"])
+def test_a_session_that_goes_on_keeps_its_state_and_not_its_rows(
+    monkeypatch: pytest.MonkeyPatch, *, forgetful: bool
+) -> None:
+    monkeypatch.setattr(store, "_SPARE", 4_000)
+    draw = random.Random(1)  # noqa: S311 - for tests
+    bucket = Bucket(of_sessions({"n": agg.count(), "most": agg.max("x")}, 60 * SECOND))
+    sizes = []
+    for number in range(60):
+        now = (1_700_000_000 + number * 10) * SECOND
+        table = rows(draw, now, 200)
+        bucket.batch(now - 20 * SECOND, pack(1, table))
+        if forgetful:
+            store._warm.clear()
+        entries = bucket.entries.values()
+        sizes.append(sum(len(part) for _, parts in entries for part in parts if part))
+    assert read(bucket.output, None) == []
+    assert max(sizes[30:]) < 1.5 * max(sizes[:30])
+    bucket.batch((1_700_000_000 + 2_000) * SECOND)
+    assert sum(row["n"] for row in read(bucket.output, None)) == 60 * 200
+
+
 def test_a_row_without_a_time_is_refused() -> None:
     table = pa.table([[None], ["a"], [0.5], [1], [0]], schema=SCHEMA)
     with pytest.raises(tidegate.TidegateError, match="streams: column 'ts' has a null"):

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 # Of the second ones aggregates of slices are kept.
 IN_ORDER = {"n": agg.count(), "mean": agg.mean("v"), "last": agg.last("v", where="v > 3")}
 IN_SLICES = {"n": agg.count(), "sum": agg.sum("v"), "most": agg.max("v", where="v > 30")}
+SESSIONS = {"size": None, "advance": None, "session": "1500ms"}
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,12 @@ def spark():
     [
         (IN_SLICES, {"by": None, "advance": None, "offset": "1s", "where": "v <> 5"}),
         (IN_ORDER, {"by": ["k", "v"], "advance": "10s"}),
-        *more((IN_ORDER, {}), (IN_SLICES, {"offset": "1s", "where": "v <> 5"})),
+        (IN_ORDER, SESSIONS),
+        *more(
+            (IN_ORDER, {}),
+            (IN_SLICES, {**SESSIONS, "by": None}),
+            (IN_SLICES, {"offset": "1s", "where": "v <> 5"}),
+        ),
     ],
 )
 def test_rows_are_those_of_the_aggregation_of_tables(spark, tmp_path, aggs, changed):
@@ -49,13 +55,16 @@ def test_rows_are_those_of_the_aggregation_of_tables(spark, tmp_path, aggs, chan
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
-@pytest.mark.parametrize("aggs", [IN_SLICES, *more(IN_ORDER)])
-def test_workers_that_are_killed_cost_no_row(spark, tmp_path, aggs):
+@pytest.mark.parametrize(
+    ("aggs", "changed"),
+    [(IN_SLICES, {}), *more((IN_ORDER, {}), (IN_ORDER, SESSIONS))],
+)
+def test_workers_that_are_killed_cost_no_row(spark, tmp_path, aggs, changed):
     streaming.write(tmp_path, 2, seed=3)
     killer = streaming.Killer(tmp_path, spark)
-    found = killer.drain(streaming.aggregated(spark, tmp_path, aggs=aggs))
+    found = killer.drain(streaming.aggregated(spark, tmp_path, aggs=aggs, **changed))
     assert killer.killed >= 4
-    streaming.check_windows(tmp_path, found, aggs=aggs)
+    streaming.check_windows(tmp_path, found, aggs=aggs, **changed)
 
 
 def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
@@ -128,7 +137,6 @@ def test_explain_tells_what_is_kept_of_a_stream(spark, tmp_path):
         ({"parallelism": "time"}, "windows of streams are divided by key"),
         ({"late_as": "n"}, "late_as: the result has a column 'n'"),
         ({"then": lambda batch: batch, "then_schema": "a int"}, "give one of them"),
-        ({"size": None, "advance": None, "session": "3s"}, "session: of streams, a session that"),
     ],
 )
 def test_unfit_arguments(spark, tmp_path, change, message):

@@ -51,13 +51,14 @@ as does a left row of a join with `aggs` or of an as-of join, and the aggregates
 one whose watermark has passed its end. The mode `update` gives the same rows at the same time: none
 is ever updated, and no window comes before its end. Spark refuses `complete`. Every row, or what it
 adds to a slice of time, is written to the state store once, and removed once it cannot matter any
-more. The last right row of each key, which as-of joins and `prevailing` look back to, is written
-about twice. Native operators stay in the Python workers' memory from batch to batch, and are made
-anew from the store where a worker was lost. Rows are late if they are older than the watermark;
-`late_as` lets them out, too. Which rows are late depends on the micro-batches and on Spark's
-watermark, which may be lower for a while after a restart, and nothing else. A query's watermark is
-that of its slowest stream, so a silent one holds results back, unless
-`spark.sql.streaming.multipleWatermarkPolicy` is `max`: then rows of slower streams may be late.
+more. The last right row of each key, which as-of joins and `prevailing` look back to, and the state
+of a session that goes on, are written about twice. Native operators stay in the Python workers'
+memory from batch to batch, and are made anew from the store where a worker was lost. Rows are late
+if they are older than the watermark; `late_as` lets them out, too. Which rows are late depends on
+the micro-batches and on Spark's watermark, which may be lower for a while after a restart, and
+nothing else. A query's watermark is that of its slowest stream, so a silent one holds results back,
+unless `spark.sql.streaming.multipleWatermarkPolicy` is `max`: then rows of slower streams may be
+late.
 
 What comes out of such an operator is older than its watermark. So no operation that waits for a
 watermark can follow in the same query: those of this package are refused there, and Spark's own,
@@ -177,7 +178,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         advance: How much later the next window begins, in the same forms. None takes `size`.
         offset: Where windows begin, counted from 1970-01-01T00:00 UTC (0 for integers).
         session: How long a session lasts after its last row, in place of `size`, `advance` and
-            `offset`. Not for streams: there, Spark's own `session_window` does it.
+            `offset`. Of streams, the state has aggregates of a session that goes on, and its rows
+            for functions of all values.
         by: Key columns: a name or a list of names. Null is a group.
         aggs: What is computed: from names of result columns to functions of `tidegate.agg`.
         where: Which rows there are at all: a condition on `tidegate.row` columns, or its SQL text.

@@ -104,13 +104,6 @@ class AggregatePlan:
             message = f"late_as: the result has a column {late_as!r}: choose another name"
             raise tidegate.SchemaError(message)
         if frames[0].isStreaming:
-            if session is not None:
-                message = (
-                    "session: of streams, a session that goes on would keep its rows for ever: "
-                )
-                message += "give `size`, or group by Spark's own session_window, which keeps one "
-                message += "row of aggregates a session"
-                raise tidegate.TidegateError(message)
             for frame, name in zip(frames, names, strict=True):
                 check_watermark(frame, name, on)
             check_host(frames[0].sparkSession)

@@ -55,7 +55,7 @@ def windows(plan: AggregatePlan, layout: Layout) -> Windows:
     rows = plan.empty
     slices, final = plan.by_slice if plan.combines else (None, plan.aggregation)
     kept = rows if slices is None else slices.run([rows]).select(plan.kept)
-    size, _, offset = plan.sliding
+    size, _, offset = plan.windows or (None, None, 0)
     schema, arguments = str(rows.schema), plan.aggregation.arguments
     return Windows(
         schema=rows.schema,
@@ -65,7 +65,7 @@ def windows(plan: AggregatePlan, layout: Layout) -> Windows:
         sources=1 if plan.combines else len(plan.frames),
         source=plan.source,
         size=size,
-        slice=plan.slice,
+        slice=None if slices is None else plan.slice,
         offset=offset,
         query=digest("aggregate", layout.partitions, len(plan.frames), schema, arguments),
         keeps_late=plan.late_as is not None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -164,7 +165,24 @@ class Snapshot(NamedTuple):
     waiting: tuple[pa.RecordBatch | None, ...]
 
 
-class LeftRows:
+class Condensing(ABC):
+    """A bucket whose state may be smaller than the rows that may matter by their times."""
+
+    @property
+    @abstractmethod
+    def condenses(self) -> bool:
+        """Whether it may be."""
+
+    @abstractmethod
+    def snapshot(self) -> Snapshot:
+        """The state, once all results that are final have been polled."""
+
+    @abstractmethod
+    def restore(self, native: bytes) -> None:
+        """Go on from a native snapshot, before there are any rows."""
+
+
+class LeftRows(Condensing):
     """A native join that gives each left row one row.
 
     If the order of right rows shows, it gets them once the watermark has passed them. Then all rows
@@ -220,7 +238,8 @@ class Windows:
 
     Where the order of rows shows in no result, `slices` makes of the rows of a micro-batch what is
     kept of them: aggregates by slice of `slice` microseconds, counted from `offset`. Then `final`
-    aggregates these; else `slices` is None, and it aggregates the rows.
+    aggregates these; else `slices` is None, and it aggregates the rows. Windows are `size`
+    microseconds long, if they are no sessions.
     """
 
     schema: pa.Schema
@@ -229,8 +248,8 @@ class Windows:
     final: Aggregation
     sources: int
     source: str | None
-    size: int
-    slice: int
+    size: int | None
+    slice: int | None
     offset: int
     query: str
     keeps_late: bool
@@ -263,20 +282,26 @@ class Windows:
         return None
 
     def until(self, side: int, rows: pa.Table) -> int:
-        """As long as a window of the rows is open."""
-        return _last(rows.column(self.times[side]), self.size)
+        """As long as a window of the rows is open; a session may be for ever."""
+        return _last(rows.column(self.times[side]), None if self.has_sessions else self.size)
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether windows are sessions."""
+        return self.final.session is not None
 
     def start(self, time: int) -> int:
         """Where the slice begins that a time is in; where there are none, the time."""
-        if self.slices is None:
+        if self.slices is None or self.slice is None:
             return time
         return (time - self.offset) // self.slice * self.slice + self.offset
 
 
-class _Aggregate:
+class _Aggregate(Condensing):
     """A native aggregation that gets rows once the watermark has passed them.
 
-    So it gets them in an order that depends on them alone.
+    So it gets them in an order that depends on them alone. A session may go on for ever, and its
+    state stands for its rows.
     """
 
     def __init__(self, work: Windows) -> None:
@@ -314,6 +339,18 @@ class _Aggregate:
 
     def poll(self) -> pa.RecordBatch | None:
         return self._native.poll()
+
+    @property
+    def condenses(self) -> bool:
+        return self._work.has_sessions
+
+    def snapshot(self) -> Snapshot:
+        waiting = pa.concat_tables(self._waiting) if self._waiting else None
+        rows = _one_batch(waiting) if waiting is not None and waiting.num_rows else None
+        return Snapshot(self._native.snapshot(), (rows,))
+
+    def restore(self, native: bytes) -> None:
+        self._native.restore(native)
 
 
 def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:

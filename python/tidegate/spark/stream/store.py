@@ -10,7 +10,8 @@ anew, fed with the bucket's entries and advanced to the header's watermark; what
 there has come out before.
 
 A row may matter for ever by its time, as the last right row of a key that a left row may look back
-to. The operator drops it once a later row takes its place. Where that happens (`condenses`), the
+to, or a row of a session that goes on. The operator drops it once a later row takes its place, or
+its session has a state that stands for it. Where that happens (`condenses`), the
 entries would grow for ever. So once they have as many bytes as the last *snapshot* of the operator,
 and some to spare, they are removed. A new snapshot is written as the first entry of what follows.
 So no row is written more than about twice, and the store has about twice what the operator keeps.
@@ -33,7 +34,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import tidegate
-from tidegate.spark.stream.operators import LeftRows
+from tidegate.spark.stream.operators import Condensing
 from tidegate.spark.worker.task import loader
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ class Processor(StatefulProcessor):
             end, parts = stored
             until.append(end)
             sides, snapshots = parts[: len(self._work.stored)], parts[len(self._work.stored) :]
-            if snapshots and isinstance(bucket, LeftRows):
+            if snapshots and isinstance(bucket, Condensing):
                 bucket.restore(_decompressed(snapshots[0]).to_pybytes())
                 size = Size(_bytes(parts))
             else:
@@ -279,7 +280,7 @@ class Processor(StatefulProcessor):
             warm.until.append(until)
             warm.size.since += _bytes(stored)
             is_large = warm.size.since > warm.size.snapshot + _SPARE
-            if is_large and isinstance(warm.bucket, LeftRows) and warm.bucket.condenses:
+            if is_large and isinstance(warm.bucket, Condensing) and warm.bucket.condenses:
                 for entry in range(first, end):
                     self._entries.removeKey((entry,))
                 first = end
@@ -332,7 +333,7 @@ def _maker() -> Callable[[bytes], Processor]:
     return make
 
 
-def _condensed(bucket: LeftRows) -> list[bytes | None]:
+def _condensed(bucket: Condensing) -> list[bytes | None]:
     """An entry that stands for all before: by side the rows that wait, then the snapshot."""
     snapshot = bucket.snapshot()
     waiting = [None if rows is None else _packed(rows) for rows in snapshot.waiting]
