@@ -128,29 +128,27 @@ def test_a_hot_key_is_cut_until_no_partition_has_more_than_its_share(skewed, par
     assert all(len(set(b.partitions)) == len(b.partitions) for b in layout.buckets)
 
 
-@pytest.mark.parametrize(
-    ("division", "sampled", "most"), [("auto", 10_000, 2), ("key", 10_000, 2), ("hybrid", 500, 12)]
-)
-def test_buckets_of_which_the_sample_has_no_row_are_spread(division, sampled, most):
+@pytest.mark.parametrize("division", ["auto", "hybrid"])
+def test_buckets_of_which_the_sample_has_no_row_are_spread(division):
     """A sample that has a few rows a bucket; the next rows of the same keys say what tasks get."""
     rng = np.random.default_rng(8)
     partitions = 500
 
     def drawn(rows):
-        columns = [
-            column
-            for _ in range(2)
-            for column in (rng.integers(-(2**63), 2**63 - 1, rows), rng.integers(0, 10**9, rows))
-        ]
+        columns = []
+        for _ in range(2):
+            hashes = rng.integers(-(2**63), 2**63 - 1, rows)
+            times = rng.integers(0, 10**9, rows)
+            # A key that is heavy at one time, which no border cuts.
+            is_heavy = rng.random(rows) < 0.03
+            hashes[is_heavy], times[is_heavy] = 12345, 500
+            columns += [hashes, times]
         return Sample(*columns, weight=1e6 / rows)
 
     reach = Reach.of(-50, 50)
-    if division == "key":
-        layout = hybrid(drawn(sampled), partitions, "right", reach, most=1)
-    else:
-        layout = chosen(drawn(sampled), partitions, "right", reach, division)
+    layout = chosen(drawn(500), partitions, "right", reach, division)
     found = measured(layout, drawn(200_000))
-    assert found.fullest <= most * found.sent / partitions
+    assert found.fullest <= 12 * found.sent / partitions
 
 
 @given(st.lists(st.integers(0, 50), min_size=1))
