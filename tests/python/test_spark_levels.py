@@ -269,6 +269,36 @@ def test_levels_that_a_sample_chooses(sides, how, extremes):
     same(*given, on=ON, by=["case", "key"], how=how, suffix="_2")
 
 
+def own_loop(frames, how: str, closed: str, least: int):
+    """Spark's own nested loop: it sees no equal keys here, so that it compares each two rows."""
+    left, right = (frame.alias(name) for frame, name in zip(frames, "lr", strict=True))
+    met = [f"l.{key} <= r.{key} and r.{key} <= l.{key}" for key in ("case", "key")]
+    met += ["l.start <= r.to and r.from <= l.end"]
+    if closed == "left":
+        met += ["l.start < r.to and r.from < l.end and l.start < l.end and r.from < r.to"]
+    met += [f"least(l.end, r.to) - greatest(l.start, r.from) >= {least}"]
+    kind = {"semi": "left_semi", "anti": "left_anti"}.get(how, how)
+    found = left.join(right, F.expr(" and ".join(met)), kind)
+    assert "NestedLoop" in found._jdf.queryExecution().toString()
+    return found
+
+
+@grid(
+    how=[*HOWS, "full"],
+    form=["bins", "hybrid", "time", "key"],
+    closed=["both", "left"],
+    least=[0, 4],
+)
+def test_rows_are_those_of_sparks_own_loop(sides, how, form, closed, least):
+    frames, _ = without_extremes(sides)
+    form = "hybrid" if (form, how) == ("bins", "full") else form
+    names = ["l"] if how in ("semi", "anti") else ["l", "r"]
+    query = {"on": ON, "by": ["case", "key"], "how": how, "closed": closed, "columns": names}
+    found = tidegate.spark.overlap_join(*frames, **query, min_overlap=least, parallelism=form)
+    expected = own_loop(frames, how, closed, least).select(*names)
+    assert counted(found.toArrow()) == counted(expected.toArrow())
+
+
 @pytest.mark.parametrize("how", ["left", *more("inner", "right", "semi", "anti")])
 def test_without_a_key(sides, how):
     same(*without_extremes(sides, 6), on=ON, how=how)
