@@ -5,6 +5,7 @@
 
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::NO_KEY;
+use tidegate_structures::simd::wide::{Work, wide};
 
 use super::JoinColumns;
 use super::group::{Groups, Value, are_sorted};
@@ -28,7 +29,7 @@ pub(crate) trait Follow: Sync {
     fn begin(&self, key: u32) -> Self::Place;
 
     /// The thing for the row with this number and time. `place` is that of an earlier row of the
-    /// key, and becomes that of this row.
+    /// key, and becomes that of this row. It is inlined, for wide instructions.
     fn next(&self, place: &mut Self::Place, key: u32, row: usize, ts: i64) -> Self::Found;
 }
 
@@ -44,7 +45,7 @@ impl<P: Copy + Default> Cursor<P> {
         Cursor { key: NO_KEY, place: P::default() }
     }
 
-    #[inline]
+    #[inline(always)]
     fn next<F: Follow<Place = P>>(
         &mut self,
         follow: &F,
@@ -94,25 +95,45 @@ fn in_row_order<F: Follow>(
     driver.map_with(tasks, cursors, |cursors, (task, found)| {
         let first = task * rows;
         let ts = &side.ts[first..first + found.len()];
-        match side.keys.map(|keys| &keys[first..first + found.len()]) {
-            None => {
-                let cursor = &mut cursors[0];
-                for ((found, &ts), row) in found.iter_mut().zip(ts).zip(first..) {
-                    found.set(cursor.next(follow, 0, row, ts));
-                }
-            }
-            Some(keys) => {
-                for (((found, &ts), &key), row) in found.iter_mut().zip(ts).zip(keys).zip(first..) {
-                    found.set(if key == NO_KEY {
-                        F::Found::default()
-                    } else {
-                        cursors[key as usize & (slots - 1)].next(follow, key, row, ts)
-                    });
-                }
-            }
-        }
+        let keys = side.keys.map(|keys| &keys[first..first + found.len()]);
+        wide(InRowOrder { follow, first, ts, keys, cursors, found });
     })?;
     Ok(())
+}
+
+/// The rows of a task, and the cursors of its thread, whose number is a power of two.
+struct InRowOrder<'a, F: Follow> {
+    follow: &'a F,
+    /// The number of the first row.
+    first: usize,
+    ts: &'a [i64],
+    keys: Option<&'a [u32]>,
+    cursors: &'a mut [Cursor<F::Place>],
+    found: &'a mut [Slot<F::Found>],
+}
+
+impl<F: Follow> Work for InRowOrder<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let InRowOrder { follow, first, ts, keys, cursors, found } = self;
+        let Some(keys) = keys else {
+            let cursor = &mut cursors[0];
+            for ((found, &ts), row) in found.iter_mut().zip(ts).zip(first..) {
+                found.set(cursor.next(follow, 0, row, ts));
+            }
+            return;
+        };
+        let last = cursors.len() - 1;
+        for (((found, &ts), &key), row) in found.iter_mut().zip(ts).zip(keys).zip(first..) {
+            found.set(if key == NO_KEY {
+                F::Found::default()
+            } else {
+                cursors[key as usize & last].next(follow, key, row, ts)
+            });
+        }
+    }
 }
 
 /// Follows rows that are in groups, each group from its beginning.
@@ -126,7 +147,26 @@ fn by_group<F: Follow>(
     let mut by_group = Pages::<F::Found>::unwritten(total);
     let tasks = by_group.chunks_mut(TASK_ROWS).enumerate().collect();
     driver.map(tasks, |(task, found): (usize, &mut [Slot<F::Found>])| {
-        let first = task * TASK_ROWS;
+        wide(ByGroup { follow, side: &side, first: task * TASK_ROWS, found });
+    })?;
+    side.put_by_row(by_group.written(), found, driver)
+}
+
+/// The places of a task, which may begin within a group.
+struct ByGroup<'a, 'b, F: Follow> {
+    follow: &'a F,
+    side: &'a Groups<'b>,
+    /// The first place.
+    first: usize,
+    found: &'a mut [Slot<F::Found>],
+}
+
+impl<F: Follow> Work for ByGroup<'_, '_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let ByGroup { follow, side, first, found } = self;
         // The last group that starts at or before the task's first row, and is not empty.
         let mut key = side.starts.partition_point(|&start| start as usize <= first) - 1;
         let mut cursor = Cursor::new();
@@ -137,6 +177,5 @@ fn by_group<F: Follow>(
             let row = side.numbers().map_or(place, |numbers| numbers[place] as usize);
             found.set(cursor.next(follow, key as u32, row, side.ts()[place]));
         }
-    })?;
-    side.put_by_row(by_group.written(), found, driver)
+    }
 }

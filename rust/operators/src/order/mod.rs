@@ -35,8 +35,9 @@ pub fn time_order(ts: &[i64], driver: &Driver) -> Result<Option<Pages<u32>>, Sto
     Ok(Groups::new(JoinColumns { ts, keys: None }, 1, driver)?.into_numbers())
 }
 
-/// As [`gallop`], for calls that move by a few places: no branch depends on how many.
-#[inline]
+/// As [`gallop`], for calls that move by a few places: no branch depends on how many. It is for
+/// loops that are compiled for wide instructions.
+#[inline(always)]
 pub(crate) fn step(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
     const BLOCK: usize = 8;
     let mut low = from as usize;

@@ -195,7 +195,7 @@ impl Follow for Reach<'_> {
         self.windows.of_key(key).start
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&self, window: &mut u32, key: u32, row: usize, start: i64) -> Reached {
         let (first, end) = (self.right.starts[key as usize], self.right.starts[key as usize + 1]);
         if first == end {
@@ -265,7 +265,7 @@ impl Follow for Count<'_> {
         Run { start, end: start }
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&self, place: &mut Run, key: u32, row: usize, start: i64) -> Run {
         let group = ..self.starts.starts[key as usize + 1] as usize;
         let (starts, ends) = (&self.starts.ts()[group], &self.right_ends[group]);
