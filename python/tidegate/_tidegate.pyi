@@ -3265,6 +3265,35 @@ class JoinPlan:
             (('ts', 'ts'), (-5, 3))
         """
 
+    def row_intervals(self, side: Literal["left", "right"], rows: Table) -> pa.RecordBatch | None:
+        """Where the intervals of rows start and end, for ends that are computed from columns.
+
+        Rows of both sides pair only if their intervals overlap. Not all that overlap pair. The
+        Spark form divides rows by these intervals. A row that matches nothing has its time for
+        both.
+
+        Args:
+            side: The side of the rows, `"left"` or `"right"`.
+            rows: Rows with the columns that the plan was made for.
+
+        Returns:
+            Columns `start` and `end` of integers, in the finer unit of the times of both sides.
+            None if no end is computed from columns.
+
+        Raises:
+            SchemaError: The rows have other columns.
+
+        Example:
+            >>> from tidegate._tidegate import plan_interval_join
+            >>> left = pa.table({"ts": [10, 20], "near": [3, None]})
+            >>> right = pa.table({"ts": [11, 30]})
+            >>> plan = plan_interval_join(left, right, on="ts", lower=-1, upper="left.near")
+            >>> plan.row_intervals("left", left).to_pydict()
+            {'start': [9, 20], 'end': [13, 20]}
+            >>> plan.row_intervals("right", right).to_pydict()
+            {'start': [11, 30], 'end': [11, 30]}
+        """
+
 def plan_asof_join(
     left: Table,
     right: Table,

@@ -109,9 +109,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             sets no bound. An expression over the columns of one side, such as
             `-tidegate.left.tolerance`, or its SQL text, gives each row an end of its own. Its value
             is a duration or an integer, or of the left side a time, which is the end itself. A row
-            with a null end has no pair. Of tables, such an end does not tell how far pairs are
-            apart. So slices of time get copies of all rows of one side, where `overlap_join`
-            divides rows by their lengths. For streams, see `max_width`.
+            with a null end has no pair. Of tables, rows are then divided as in `overlap_join`, by
+            intervals of their own: a few wide ones cost few copies. For streams, see `max_width`.
         upper: The greatest `r.ts - l.ts`, in the same forms. None sets no bound.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. A null key matches nothing. Without keys,

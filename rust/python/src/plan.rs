@@ -1,10 +1,17 @@
 //! The classes `JoinPlan` and `AggregationPlan`: the columns that a query reads, and those of its
 //! result.
 
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
-use pyo3_arrow::PySchema;
-use tidegate::{Difference, QueryPlan, Reach};
+use pyo3_arrow::{PyRecordBatch, PySchema};
+use tidegate::{Difference, Driver, Error, QueryPlan, Reach, Stop, Table};
+
+use crate::error::raise;
+use crate::input::{self, word};
+use crate::interrupt;
 
 #[doc = manual!(JoinPlan)]
 #[pyclass(frozen, module = "tidegate")]
@@ -120,6 +127,40 @@ impl JoinPlan {
     #[getter]
     fn time<'py>(&self, py: Python<'py>) -> PyResult<Option<(Pair, Ends<'py>)>> {
         self.plan.time.as_ref().map(|reach| self.reach(py, reach)).transpose()
+    }
+
+    #[doc = manual!(JoinPlan.row_intervals)]
+    fn row_intervals<'py>(
+        &self,
+        side: &str,
+        rows: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let of_left = word("side", side, &[("left", true), ("right", false)])?;
+        let (schema, batches) = input::read("rows", rows, &Stop::default())?;
+        let expected = &self.schemas[usize::from(!of_left)];
+        let types = |schema: &SchemaRef| -> Vec<_> {
+            let fields = schema.fields().iter();
+            fields.map(|field| (field.name().clone(), field.data_type().clone())).collect()
+        };
+        if types(&schema) != types(expected) {
+            return Err(raise(Error::schema(format!(
+                "rows: expected the columns of the {side} side that the plan was made for, got \
+                 {schema}; select these columns of the rows"
+            ))));
+        }
+        let found = interrupt::detached(rows.py(), || {
+            let driver = Driver::new(1, Stop::default());
+            let rows = Table::new(side, schema, batches, &driver)?;
+            self.plan.row_intervals(&rows, of_left)
+        })?;
+        let batch = |[starts, ends]: [Vec<i64>; 2]| {
+            let columns = [("start", starts), ("end", ends)]
+                .map(|(name, times)| (name, Arc::new(Int64Array::from(times)) as ArrayRef));
+            let batch = RecordBatch::try_from_iter(columns)
+                .map_err(|error| raise(Error::bug(error.to_string())))?;
+            PyRecordBatch::new(batch).into_pyarrow(rows.py())
+        };
+        found.map(batch).transpose()
     }
 }
 

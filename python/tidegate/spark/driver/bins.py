@@ -5,17 +5,14 @@ No row goes to Python. Which rows have one bin and which are copied: `layout/bin
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import (
     DataType,
     DateType,
     IntegralType,
-    LongType,
     TimestampNTZType,
     TimestampType,
 )
@@ -25,7 +22,7 @@ from tidegate.spark.layout.bins import Width, costs, fitting
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from tidegate.spark.layout.balance import Sample
     from tidegate.spark.layout.bins import Bins, Costs, Ends
@@ -134,25 +131,23 @@ def _binned(plan: Plan, bins: Bins, side: int) -> DataFrame:
     columns = [F.col(f"u{at}") for at in range(len(mine.fields))]
     columns[mine.on] = _checked(plan, side)
     rows = rows.select(*(column.alias(f"u{at}") for at, column in enumerate(columns)))
-    sent = [F.col(f"u{at}").alias(f"{name}{at}") for at in range(len(mine.fields))]
-    key = mine.key_hash(other) if mine.by else F.lit(0).cast(LongType())
-    time = _number(mine, other, mine.value)
-    rows = rows.select(*sent, time.alias(f"{name}t"), key.alias("key"))
+    sent = [f"u{at} {name}{at}" for at in range(len(mine.fields))]
+    time = _number(mine, other, f"u{mine.on}")
+    rows = rows.selectExpr(*sent, f"{time} {name}t", f"{mine.key_hash(other)} key")
     names = rows.columns[:-1] if _is_kept(mine) else rows.columns[:-2]
-    time = F.col(f"{name}t")
+    time = f"{name}t"
     if NAMES[side] != bins.copied:
-        rows = rows.select(*names, "key", bin_of(time, bins.width).alias("bin"))
+        rows = rows.selectExpr(*names, "key", f"{bin_of(time, bins.width)} bin")
     else:
         lower, upper = bins.ends
         ends = (lower, upper) if side == LEFT else (-upper, -lower)
         first, last = (bin_of(later(time, end), bins.width) for end in ends)
-        rows = rows.select(*names, "key", first.alias("first"), last.alias("last"))
-        second = F.when(F.col("last") != F.col("first"), F.col("last"))
-        rows = rows.select(*names, "key", "first", second.alias("last"))
+        rows = rows.selectExpr(*names, "key", f"{first} first", f"{last} last")
+        rows = rows.selectExpr(*names, "key", "first", "case when last <> first then last end last")
         rows = rows.unpivot([*names, "key"], ["first", "last"], "which", "bin")
-        rows = rows.where(F.col("bin").isNotNull())
+        rows = rows.where("bin is not null")
     # Of one key two bins make two hashes, so that no pair meets twice.
-    return rows.select(*names, F.col("key").bitwiseXOR(F.col("bin")).alias(f"{name}h"))
+    return rows.selectExpr(*names, f"key ^ bin {name}h")
 
 
 def _checked(plan: Plan, side: int) -> Column:
@@ -173,78 +168,75 @@ def _is_kept(side: Input) -> bool:
     return isinstance(side.value_type, TimestampNTZType)
 
 
-def _number(mine: Input, other: Input, time: Column) -> Column:
+def _number(mine: Input, other: Input, time: str) -> str:
     """The time as an integer: days if both sides have dates, or microseconds."""
     kinds = mine.value_type, other.value_type
     return number(time, kinds[0], in_days=all(isinstance(kind, DateType) for kind in kinds))
 
 
-def number(time: Column, kind: DataType, *, in_days: bool) -> Column:
+# What follows is SQL, since each step of a `Column` is a dozen calls to Spark's process.
+
+
+def number(time: str, kind: DataType, *, in_days: bool) -> str:
     """A time of a type as an integer: as it is, in days, or in microseconds."""
     if isinstance(kind, IntegralType):
-        return time.cast(LongType())
+        return f"cast({time} as bigint)"
     if isinstance(kind, TimestampType):
-        return F.unix_micros(time)
-    days = F.unix_date(time.cast(DateType())).cast(LongType())
+        return f"unix_micros({time})"
+    days = f"cast(unix_date(cast({time} as date)) as bigint)"
     if in_days:
         return days
-    far = F.raise_error(F.lit("a date is too far away to be compared with a timestamp"))
-    fits = F.abs(days) <= _LARGEST // _DAY
-    midnight = F.when(fits, days * F.lit(_DAY)).otherwise(far.cast(LongType()))
     if not isinstance(kind, TimestampNTZType):
-        return midnight
+        far = "raise_error('a date is too far away to be compared with a timestamp')"
+        is_far = f"abs({days}) > {_LARGEST // _DAY}L"
+        return f"(case when {is_far} then cast({far} as bigint) else {days} * {_DAY}L end)"
     # Spark has no function for it that does not depend on the time zone of the session.
-    seconds = (F.date_part(F.lit("SECOND"), time) * F.lit(_SECOND)).cast(LongType())
-    hours, minutes = (part(time).cast(LongType()) for part in (F.hour, F.minute))
-    clock = hours * F.lit(_HOUR) + minutes * F.lit(_MINUTE)
-    return days * F.lit(_DAY) + clock + seconds
+    seconds = f"cast(date_part('SECOND', {time}) * {_SECOND}L as bigint)"
+    clock = f"cast(hour({time}) as bigint) * {_HOUR}L + cast(minute({time}) as bigint) * {_MINUTE}L"
+    return f"({days} * {_DAY}L + {clock} + {seconds})"
 
 
-def bin_of(time: Column, width: int) -> Column:
+def bin_of(time: str, width: int) -> str:
     """The bin of a time. The bin around 0 is about twice as wide as others."""
-    return F.call_function("div", time, F.lit(width).cast(LongType()))
+    return f"({time} div {width}L)"
 
 
-def later(time: Column, by: int) -> Column:
+def later(time: str, by: int) -> str:
     """The time plus so much, or the end of time."""
     if by >= 0:
-        return F.least(time, F.lit(_LARGEST - by)) + F.lit(by)
-    return F.greatest(time, F.lit(_LEAST - by)) + F.lit(by)
+        return f"(least({time}, {_LARGEST - by}L) + {by}L)"
+    return f"(greatest({time}, {_LEAST - by}L) - {-by}L)"
 
 
 def _pairs(plan: Plan, ends: Ends) -> Column:
     """Whether two rows are a pair. A sum that would leave 64 bits is not taken for their end."""
     left, right = (_sent_number(plan, side) for side in (LEFT, RIGHT))
     lower, upper = ends
-    after = right >= later(left, lower)
+    after = f"{right} >= {later(left, lower)}"
     if lower > 0:
-        after = later(right, 1 - lower) > left
-    before = right <= later(left, upper)
+        after = f"{later(right, 1 - lower)} > {left}"
+    before = f"{right} <= {later(left, upper)}"
     if upper < 0:
-        before = later(left, upper + 1) > right
-    return reduce(Column.__and__, [*equal_keys(plan), after, before])
+        before = f"{later(left, upper + 1)} > {right}"
+    return F.expr(" and ".join([*equal_keys(plan), after, before]))
 
 
-def equal_keys(plan: Plan) -> list[Column]:
+def equal_keys(plan: Plan) -> list[str]:
     """Whether two rows have one hash, and one key.
 
     The hashes alone are equal keys for Spark, a single integer. It sees no others in `coalesce`.
     """
     keys = zip(plan.inputs[LEFT].by, plan.inputs[RIGHT].by, strict=True)
-    equal = [
-        F.coalesce(F.col(f"l{mine}") == F.col(f"r{other}"), F.lit(False))  # noqa: FBT003
-        for mine, other in keys
-    ]
-    return [F.col("lh") == F.col("rh"), *equal]
+    return ["lh = rh", *(f"coalesce(l{mine} = r{other}, false)" for mine, other in keys)]
 
 
-def _sent_number(plan: Plan, side: int) -> Column:
+def _sent_number(plan: Plan, side: int) -> str:
     """The time of a row as an integer, after the rows were sent."""
     mine, other = plan.inputs[side], plan.inputs[1 - side]
     name = NAMES[side][0]
     if _is_kept(mine):
-        return F.col(f"{name}t")
-    return _number(mine, other, F.col(f"{name}{mine.on}"))
+        return f"{name}t"
+    return _number(mine, other, f"{name}{mine.on}")
 
 
 def results(plan: Plan) -> list[Column]:

@@ -116,7 +116,7 @@ def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
     drawn = side.without_unmatchable().sample(fraction=FRACTION, seed=number)
     return drawn.select(
         F.lit(number).alias("side"),
-        (side.key_hash(other) if side.by else F.lit(0).cast("long")).alias("hash"),
+        F.expr(side.key_hash(other)).alias("hash"),
         *(time.alias(name) for time, name in times),
     )
 
@@ -124,9 +124,10 @@ def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
 def _sample_of_rows(plan: AggregatePlan) -> Sample:
     """Keys and times of rows, as the right side of a join whose left rows are windows."""
     rows = plan.input
-    key = rows.key_hash(rows) if rows.by else F.lit(0).cast("long")
     drawn = rows.frame.sample(fraction=FRACTION, seed=0)
-    found, weight = sampled(drawn.select(key.alias("hash"), rows.value.alias("time")))
+    found, weight = sampled(
+        drawn.select(F.expr(rows.key_hash(rows)).alias("hash"), rows.value.alias("time"))
+    )
     none = np.array([], np.int64)
     times = TimeAxis(plan.in_days).integers(found.column("time"))
     return Sample(none, none, found.column("hash").to_numpy(), times, weight)

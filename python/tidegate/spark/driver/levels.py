@@ -5,12 +5,10 @@ No row goes to Python. Which bins a row has, and why each pair meets once: `layo
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import LongType, TimestampNTZType
+from pyspark.sql.types import TimestampNTZType
 
 from tidegate.spark.driver.bins import (
     bin_of,
@@ -28,7 +26,7 @@ from tidegate.spark.layout.levels import fitting, known, measuring
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from tidegate.spark.layout.bins import Costs
     from tidegate.spark.layout.lengths import Sample
@@ -91,21 +89,24 @@ def _placed(plan: Plan, levels: Levels, side: int) -> DataFrame:
     name = NAMES[side][0]
     rows = mine.frame if plan.keeps[side] else mine.without_unmatchable()
     start, end = _numbers(plan, side, "u")
-    sent = [F.col(f"u{at}").alias(f"{name}{at}") for at in range(len(mine.fields))]
-    key = mine.key_hash(other) if mine.by else F.lit(0).cast(LongType())
+    sent = [f"u{at} {name}{at}" for at in range(len(mine.fields))]
     checked = _checked(plan, levels, side, start, end)
-    rows = rows.select(*sent, checked.alias(f"{name}s"), end.alias(f"{name}e"), key.alias("key"))
+    key = f"{mine.key_hash(other)} key"
+    rows = rows.selectExpr(*sent, f"{checked} {name}s", f"{end} {name}e", key)
     names = rows.columns[:-1] if _is_kept(plan, side) else rows.columns[:-3]
-    bins = _bins(levels, side, F.col(f"{name}s"), F.col(f"{name}e"))
-    rows = rows.select(*names, "key", bins.alias("bin"))
+    bins = _bins(levels, side, f"{name}s", f"{name}e")
+    rows = rows.selectExpr(*names, "key", f"{bins} bin")
     # Of one key two bins make two hashes, so that no pair meets twice.
-    hashed = F.col("key").bitwiseXOR(F.col("bin")).alias(f"{name}h")
+    hashed = f"key ^ bin {name}h"
     if levels.single is None and side == LEFT:
-        return rows.select(*names, "bin", hashed)
-    return rows.select(*names, hashed)
+        return rows.selectExpr(*names, "bin", hashed)
+    return rows.selectExpr(*names, hashed)
 
 
-def _bins(levels: Levels, side: int, start: Column, end: Column) -> Column:
+# What follows is SQL, as in `bins.py`.
+
+
+def _bins(levels: Levels, side: int, start: str, end: str) -> str:
     """The number of a row's bin and cell, or of each."""
     if levels.single == side:
         return _by_level(
@@ -116,78 +117,87 @@ def _bins(levels: Levels, side: int, start: Column, end: Column) -> Column:
             _sequence(levels, cell, _before(start, level.longest), end)
             for cell, level in enumerate(levels.levels)
         ]
-        return F.explode(F.concat(*every) if len(every) > 1 else every[0])
+        return f"explode({_together(every)})"
     covered = [_sequence(levels, cell, start, end) for cell in range(levels.cells)]
-    by_level = []
-    for level in range(len(levels.levels)):
-        cells = [covered[cell] for cell in levels.cells_of(side, level)]
-        by_level.append(F.concat(*cells) if len(cells) > 1 else cells[0])
-    return F.explode(_by_level(levels, start, end, by_level))
+    by_level = [
+        _together([covered[cell] for cell in levels.cells_of(side, level)])
+        for level in range(len(levels.levels))
+    ]
+    return f"explode({_by_level(levels, start, end, by_level)})"
 
 
-def _before(start: Column, longest: int) -> Column:
+def _together(arrays: list[str]) -> str:
+    return f"concat({', '.join(arrays)})" if len(arrays) > 1 else arrays[0]
+
+
+def _before(start: str, longest: int) -> str:
     """The start of the earliest row that is so long and overlaps one with this start."""
-    return F.lit(_EARLIEST) if longest >= ANY else later(start, -longest)
+    return f"{_EARLIEST}L" if longest >= ANY else later(start, -longest)
 
 
-def _by_level(levels: Levels, start: Column, end: Column, values: list[Column]) -> Column:
+def _by_level(levels: Levels, start: str, end: str, values: list[str]) -> str:
     """The value of the lowest level for rows of this length."""
     found = values[-1]
     for level, value in [*zip(levels.levels, values, strict=True)][-2::-1]:
-        found = F.when(end > later(start, level.longest), found).otherwise(value)
+        found = f"case when {end} > {later(start, level.longest)} then {found} else {value} end"
     return found
 
 
-def _numbered(levels: Levels, cell: int, time: Column) -> Column:
+def _numbered(levels: Levels, cell: int, time: str) -> str:
     """The number of the bin of a time in a cell. No two cells have one number."""
     number = bin_of(time, levels.width_of(cell))
-    if levels.cells == 1:
-        return number
-    return number * F.lit(levels.cells).cast(LongType()) + F.lit(cell).cast(LongType())
+    return number if levels.cells == 1 else f"({number} * {levels.cells}L + {cell}L)"
 
 
-def _sequence(levels: Levels, cell: int, start: Column, end: Column) -> Column:
+def _sequence(levels: Levels, cell: int, start: str, end: str) -> str:
     """The numbers of the bins from a start to an end."""
     first, last = (_numbered(levels, cell, time) for time in (start, end))
-    step = F.lit(levels.cells).cast(LongType())
-    return F.when(first == last, F.array(first)).otherwise(F.sequence(first, last, step))
+    every = f"sequence({first}, {last}, {levels.cells}L)"
+    return f"case when {first} = {last} then array({first}) else {every} end"
 
 
-def _checked(plan: Plan, levels: Levels, side: int, start: Column, end: Column) -> Column:
+def _checked(plan: Plan, levels: Levels, side: int, start: str, end: str) -> str:
     """The start of a row, or an error if it is after the end, or too far before it."""
     mine, names = plan.inputs[side], plan.query.intervals[side]
     if len(set(mine.interval)) == 1:
         return start
-    first, last = (F.col(f"u{at}").cast("string") for at in mine.interval)
+    first, last = (f"cast(u{at} as string)" for at in mine.interval)
     quoted = [f"`{name}`" for name in names]
-    late = F.concat(
-        F.lit(f"{NAMES[side]}: a row has "),
+    texts = [
+        _quoted(f"{NAMES[side]}: a row has "),
         first,
-        F.lit(f" in column {quoted[0]} and "),
+        _quoted(f" in column {quoted[0]} and "),
         last,
-        F.lit(
+        _quoted(
             f" in column {quoted[1]}, expected a start that is not after its end: swap the two, or "
             f'leave such rows out with .where("{quoted[0]} <= {quoted[1]}")'
         ),
-    )
-    name = NAMES[side]
-    wide = F.lit(
-        f"{name}: a row is longer than any was when this join was planned: the DataFrame gives "
-        f"other rows each time that it is read; call {name}.cache() or checkpoint() before, or "
-        "give parallelism='key'"
-    )
+    ]
+    late = f"raise_error(concat({', '.join(texts)}))"
+    checked = f"case when {start} > {end} then cast({late} as bigint)"
     longest = levels.longest[side]
-    checked = F.when(start > end, F.raise_error(late).cast(LongType()))
     if longest < ANY:
-        checked = checked.when(end > later(start, longest), F.raise_error(wide).cast(LongType()))
-    return checked.otherwise(start)
+        name = NAMES[side]
+        wide = _quoted(
+            f"{name}: a row is longer than any was when this join was planned: the DataFrame gives "
+            f"other rows each time that it is read; call {name}.cache() or checkpoint() before, or "
+            "give parallelism='key'"
+        )
+        beyond = f"{end} > {later(start, longest)}"
+        checked += f" when {beyond} then cast(raise_error({wide}) as bigint)"
+    return f"{checked} else {start} end"
 
 
-def _numbers(plan: Plan, side: int, prefix: str) -> tuple[Column, Column]:
+def _quoted(text: str) -> str:
+    """A text in SQL, whatever settings say of quotes, backslashes and variables."""
+    return f"decode(X'{text.encode().hex()}', 'utf-8')"
+
+
+def _numbers(plan: Plan, side: int, prefix: str) -> tuple[str, str]:
     """The start and the end of a row as integers, made of its columns."""
     mine = plan.inputs[side]
     start, end = (
-        number(F.col(f"{prefix}{at}"), mine.fields[at].dataType, in_days=plan.in_days)
+        number(f"{prefix}{at}", mine.fields[at].dataType, in_days=plan.in_days)
         for at in mine.interval
     )
     return start, end
@@ -199,29 +209,32 @@ def _is_kept(plan: Plan, side: int) -> bool:
     return any(isinstance(mine.fields[at].dataType, TimestampNTZType) for at in mine.interval)
 
 
-def _sent(plan: Plan, side: int) -> tuple[Column, Column]:
+def _sent(plan: Plan, side: int) -> tuple[str, str]:
     """The start and the end of a row as integers, after the rows were sent."""
     name = NAMES[side][0]
     if _is_kept(plan, side):
-        return F.col(f"{name}s"), F.col(f"{name}e")
+        return f"{name}s", f"{name}e"
     return _numbers(plan, side, name)
 
 
 def _pairs(plan: Plan, levels: Levels) -> Column:
     """Whether two rows are a pair, and meet in the bin in which they are one."""
     (left_start, left_end), (right_start, right_end) = (_sent(plan, side) for side in (LEFT, RIGHT))
-    start, end = F.greatest(left_start, right_start), F.least(left_end, right_end)
+    start, end = f"greatest({left_start}, {right_start})", f"least({left_end}, {right_end})"
     # Not a sum, which may leave 64 bits.
-    common = end >= start if plan.least_common == 0 else later(end, 1 - plan.least_common) > start
+    common = f"{end} >= {start}"
+    if plan.least_common != 0:
+        common = f"{later(end, 1 - plan.least_common)} > {start}"
     conditions = [*equal_keys(plan), common]
     # `greatest` and `least` pass nulls over, and a row that is kept may have one.
-    conditions += [time.isNotNull() for time in (left_start, left_end, right_start, right_end)]
+    times = left_start, left_end, right_start, right_end
+    conditions += [f"{time} is not null" for time in times]
     if levels.single is None:
         numbers = [_numbered(levels, cell, start) for cell in range(levels.cells)]
         met_in = numbers[0]
         if levels.cells > 1:
-            cell = F.pmod(F.col("bin"), F.lit(levels.cells).cast(LongType()))
-            for at, number_ in enumerate(numbers[1:], 1):
-                met_in = F.when(cell == at, number_).otherwise(met_in)
-        conditions.append(F.col("bin") == met_in)
-    return reduce(Column.__and__, conditions)
+            for cell, number_ in enumerate(numbers[1:], 1):
+                is_here = f"pmod(bin, {levels.cells}L) = {cell}"
+                met_in = f"case when {is_here} then {number_} else {met_in} end"
+        conditions.append(f"bin = {met_in}")
+    return F.expr(" and ".join(conditions))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidegate.spark.driver.bins import number
@@ -22,12 +23,16 @@ from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.lengths import Kept, Sample, Side, by_time, chosen, uncut
 from tidegate.spark.layout.levels import Lengths
 from tidegate.spark.layout.overlap import by_key
+from tidegate.spark.worker.overlap import longest
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
+from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
     from tidegate.spark.layout.balance import Division
     from tidegate.spark.layout.overlap import OverlapLayout
     from tidegate.spark.plan.join import Plan
+    from tidegate.spark.worker.overlap import Intervals
+    from tidegate.spark.worker.task import Batches
 
 # If a partition has this many times the mean of rows, a job that may even them out is worth it.
 _UNEVEN = 1.3
@@ -82,32 +87,35 @@ def sample_of_join(plan: Plan) -> Sample:
     sides = []
     for side in (LEFT, RIGHT):
         mine = rows.filter(pc.field("side") == side)
-        starts, ends = (
-            plan.axis.integers(mine.column(f"{NAMES[side]}_{end}")) for end in ("start", "end")
-        )
+        intervals = plan.intervals(side)
+        columns = [mine.column(_name(side, at)) for at in range(len(intervals.columns))]
+        starts, ends = intervals.told_by(pa.table(columns, [f"{at}" for at in range(len(columns))]))
         sides.append(Side(mine.column("hash").to_numpy(), starts, ends))
-    left, right = (0 if _are_points(plan, side) else None for side in (LEFT, RIGHT))
+    left, right = (0 if plan.intervals(side).are_points else None for side in (LEFT, RIGHT))
     return Sample((sides[LEFT], sides[RIGHT]), (left, right), weight)
 
 
 def _drawn(plan: Plan, side: int) -> DataFrame:
-    """Hashes of keys, starts and ends of some rows, each side's times in columns of its own."""
+    """Hashes of keys and the columns that tell starts and ends, each side's with names of its own.
+
+    They are of some rows.
+    """
     rows, other = plan.inputs[side], plan.inputs[1 - side]
-    times = []
+    told = []
     for number_, one in enumerate(plan.inputs):
-        for at, end in zip(one.interval, ("start", "end"), strict=True):
+        for nth, at in enumerate(plan.intervals(number_).columns):
             kind = one.fields[at].dataType
-            time = F.col(f"u{at}") if number_ == side else F.lit(None).cast(kind)
-            times.append(time.alias(f"{NAMES[number_]}_{end}"))
+            if number_ == side:
+                told.append(F.expr(f"u{at} {_name(number_, nth)}"))
+            else:
+                told.append(F.lit(None).cast(kind).alias(_name(number_, nth)))
     drawn = rows.without_unmatchable().sample(fraction=FRACTION, seed=side)
-    key = rows.key_hash(other) if rows.by else F.lit(0).cast("long")
-    return drawn.select(F.lit(side).alias("side"), key.alias("hash"), *times)
+    hashed = F.expr(f"{rows.key_hash(other)} hash")
+    return drawn.select(F.expr(f"{side} side"), hashed, *told)
 
 
-def _are_points(plan: Plan, side: int) -> bool:
-    """Whether rows have one time for their start and their end."""
-    start, end = plan.inputs[side].interval
-    return start == end
+def _name(side: int, nth: int) -> str:
+    return f"{NAMES[side]}_{nth}"
 
 
 def _with_lengths(plan: Plan, sample: Sample, kept: Kept) -> Sample:
@@ -122,38 +130,50 @@ def _with_lengths(plan: Plan, sample: Sample, kept: Kept) -> Sample:
 
 def _longest(plan: Plan, side: int) -> int:
     """How long the rows of a side are at most."""
+    frame = plan.inputs[side].frame
+    if plan.query.is_overlap:
+        lengths = frame.selectExpr(f"{_length(plan, side)} length")
+    else:
+        intervals = plan.intervals(side)
+        read = frame.select(*(F.col(f"u{at}") for at in intervals.columns))
+        work = on_worker(partial(_lengths, intervals), f"tidegate_lengths_{NAMES[side]}")
+        lengths = read.mapInArrow(work, "length long")
     with described(plan.left.sparkSession, f"find the longest row of the {NAMES[side]} side"):
-        [[longest]] = plan.inputs[side].frame.agg(F.max(_length(plan, side))).collect()
-    return max(0, longest or 0)
+        [[found]] = lengths.agg(F.max("length")).collect()
+    return max(0, found or 0)
 
 
-def _length(plan: Plan, side: int) -> Column:
-    """How long a row is, null if it has no start or no end."""
+def _lengths(intervals: Intervals, batches: Batches) -> Batches:
+    """The length of the longest row of each batch."""
+    for batch in batches:
+        found = longest(intervals, pa.Table.from_batches([batch]))
+        yield pa.RecordBatch.from_pydict({"length": pa.array([found], pa.int64())})
+
+
+def _length(plan: Plan, side: int) -> str:
+    """How long a row is, null if it has no start or no end, in SQL."""
     rows = plan.inputs[side]
     start, end = (
-        number(F.col(f"u{at}"), rows.fields[at].dataType, in_days=plan.in_days)
-        for at in rows.interval
+        number(f"u{at}", rows.fields[at].dataType, in_days=plan.in_days) for at in rows.interval
     )
-    length = F.coalesce(F.try_subtract(end, start), F.lit(ANY))
-    return F.when(start.isNotNull() & end.isNotNull(), length)
+    length = f"coalesce(try_subtract({end}, {start}), {ANY}L)"
+    return f"case when {start} is not null and {end} is not null then {length} end"
 
 
 def lengths_of(plan: Plan) -> tuple[Lengths, Lengths]:
     """How long the rows of both sides are at most, and all together: one job."""
-    sides = [side for side in (LEFT, RIGHT) if not _are_points(plan, side)]
+    sides = [side for side in (LEFT, RIGHT) if not plan.intervals(side).are_points]
     found = [Lengths(0, 0.0)] * 2
     every = [
-        plan.inputs[side].frame.select(
-            F.lit(side).alias("side"), _length(plan, side).alias("length")
-        )
+        plan.inputs[side].frame.selectExpr(f"{side} side", f"{_length(plan, side)} length")
         for side in sides
     ]
     if every:
         rows = reduce(DataFrame.union, every).groupBy("side")
         # A sum of doubles is near enough, and never too large for its type.
-        total = F.sum(F.greatest("length", F.lit(0)).cast("double"))
+        total = F.expr("sum(cast(greatest(length, 0L) as double))")
         with described(plan.left.sparkSession, "find how long rows are"):
-            measured = rows.agg(F.max("length"), total).collect()
+            measured = rows.agg(F.expr("max(length)"), total).collect()
         for side, longest, together in measured:
             found[side] = Lengths(max(0, longest or 0), together or 0.0)
     return found[LEFT], found[RIGHT]

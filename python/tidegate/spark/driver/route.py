@@ -84,7 +84,7 @@ def of_join(plan: Plan, *, fused: bool = False) -> Way:
     whole, reason = chosen(plan)
     if whole is not None:
         return Broadcast(whole, reason)
-    if plan.query.is_overlap:
+    if plan.has_intervals:
         return _of_intervals(plan, reason, fused=fused)
     return _of_both(plan, reason, fused=fused)
 

@@ -204,7 +204,7 @@ def _check(plan: Plan, side: int, rows: pa.Table) -> None:
     """Refuse a row without a time, or a start after its end, as the task does that meets it."""
     if plan.query.is_overlap:
         # There is nothing else to refuse: a native join would index all rows for no result.
-        plan.intervals(side).of(rows)
+        plan.starts_and_ends(side).of(rows)
         return
     sides = [plan.columns.of(one).empty_table() for one in (LEFT, RIGHT)]
     sides[side] = rows
@@ -301,7 +301,7 @@ def _near(plan: Plan, side: int) -> _Within | _Overlapping:
     """What finds the rows of the whole side that rows of the other need."""
     mine, other = plan.inputs[side], plan.inputs[1 - side]
     if plan.query.is_overlap:
-        return _Overlapping(plan.intervals(side), plan.intervals(1 - side))
+        return _Overlapping(plan.starts_and_ends(side), plan.starts_and_ends(1 - side))
     return _Within(plan.reach, plan.axis, side, (mine.on, other.on))
 
 

@@ -40,6 +40,9 @@ once, as a row at home if it is that in any. A whole bucket is one slice of both
 
 A row whose start is after its end overlaps nothing. It goes home, and may go nowhere else.
 
+Ends that an interval join computes from columns give each row an interval, too, such that only rows
+whose intervals overlap are a pair. That is all that is needed here: the join itself finds pairs.
+
 Everything here is arithmetic: neither Spark nor Arrow is known.
 """
 

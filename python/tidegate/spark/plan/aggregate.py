@@ -224,7 +224,7 @@ class AggregatePlan:
         buckets, rows = len(layout.buckets), self.input.frame
         owner = self.owner(layout)
         if buckets > 1:
-            bucket = F.pmod(self.input.key_hash(self.input), F.lit(buckets)).cast("int")
+            bucket = F.expr(f"cast(pmod({self.input.key_hash(self.input)}, {buckets}) as int)")
             more = () if owner is None else (owner,)
             rows = rows.select("*", *(bucket.alias(name) for name in (*more, "bucket")))
         extra = 1 if buckets > 1 else 0

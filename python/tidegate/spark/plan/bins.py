@@ -33,6 +33,8 @@ def unfit(query: JoinQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table])
         ),
     }
     reasons = [reason for reason, holds in asked.items() if holds]
+    if any(query.row_ends):
+        return "its ends are computed from columns, and differ from row to row"
     if native.time is not None and not query.is_overlap:
         kinds = _types(tables, native.time[0])
         most = _DAYS if all(map(pa.types.is_date, kinds)) else _EXACT

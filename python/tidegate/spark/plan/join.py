@@ -19,7 +19,7 @@ from tidegate.spark.query.input import Input, check_frames, check_keys
 from tidegate.spark.query.schema import Origin, aggregate_fields, spark_schema
 from tidegate.spark.worker.nearest import NearestPacker, RightWhere
 from tidegate.spark.worker.order import Order
-from tidegate.spark.worker.overlap import OverlapPacker, StartsAndEnds
+from tidegate.spark.worker.overlap import ComputedEnds, OverlapPacker, StartsAndEnds
 from tidegate.spark.worker.pack import LEFT, NAMES, PACKS, RIGHT, Packer
 from tidegate.spark.worker.partials import PartialsPacker, Parts
 from tidegate.spark.worker.task import on_worker
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.layout import Layout, Reach
     from tidegate.spark.query.axis import Axis
     from tidegate.spark.query.query import JoinQuery
+    from tidegate.spark.worker.overlap import Intervals
     from tidegate.spark.worker.task import Batches
     from tidegate.types import Length
 
@@ -319,10 +320,36 @@ class Plan:
             Input.of(self.right, self.columns.right.names, right, right_key, right_bands),
         )
 
-    def intervals(self, side: int) -> StartsAndEnds:
+    @property
+    def has_intervals(self) -> bool:
+        """Whether rows have a start and an end, and pair only where these intervals overlap."""
+        return self.query.is_overlap or any(self.query.row_ends)
+
+    def intervals(self, side: int) -> Intervals:
         """The starts and ends of the rows of a side, for the workers."""
+        if not self.query.is_overlap:
+            return self._computed_ends(side)
+        return self.starts_and_ends(side)
+
+    def starts_and_ends(self, side: int) -> StartsAndEnds:
+        """The start and the end column of an overlap join, likewise."""
         start, end = self.inputs[side].interval
         return StartsAndEnds(side, self.query.intervals[side], (start, end), self.axis)
+
+    def _computed_ends(self, side: int) -> ComputedEnds:
+        sides = self.columns.left, self.columns.right
+        read = self.query.ends_read(*sides)
+        left, right = (
+            pa.schema([schema.field(name) for name in names])
+            for schema, names in zip(sides, read, strict=True)
+        )
+        return ComputedEnds(
+            side,
+            self.query.of_ends,
+            (left, right),
+            tuple(sides[side].names.index(name) for name in read[side]),
+            are_points=not self.query.reads_for_ends(("left", "right")[side]),
+        )
 
     @property
     def in_days(self) -> bool:
@@ -435,7 +462,7 @@ class Plan:
         query, right = self.query, self.columns.right
         if (
             not query.aggs
-            or query.is_overlap
+            or self.has_intervals
             or self.streams
             or self._shows_order
             or all(self._where_reads)

@@ -15,7 +15,6 @@ from pyspark.sql.types import (
     DoubleType,
     FloatType,
     IntegralType,
-    LongType,
     MapType,
     StringType,
     StructField,
@@ -132,14 +131,19 @@ class Input:
             return self.frame.where(wanted | (start > end))
         return self.frame.where(wanted if self.bands else wanted | self.value.isNull())
 
-    def key_hash(self, other: Input) -> Column:
-        """Hash of the key, equal for equal keys of both sides."""
-        return F.xxhash64(
-            *(
-                _comparable(F.col(f"u{key}"), self.fields[key].dataType, theirs.dataType)
-                for key, theirs in zip(self.by, (other.fields[m] for m in other.by), strict=True)
-            )
+    def key_hash(self, other: Input) -> str:
+        """Hash of the key, equal for equal keys of both sides, in SQL; 0 without keys.
+
+        As a `Column` it would be a dozen calls to Spark's process for each key.
+        """
+        if not self.by:
+            return "0L"
+        theirs = (other.fields[key] for key in other.by)
+        keys = (
+            _comparable(f"u{key}", self.fields[key].dataType, field.dataType)
+            for key, field in zip(self.by, theirs, strict=True)
         )
+        return f"xxhash64({', '.join(keys)})"
 
     def row_hash(self) -> Column:
         """Hash of a row, of all its columns that travel and can be hashed."""
@@ -157,7 +161,7 @@ class Input:
         unmatchable = self.is_unmatchable if kept else None
         if buckets == 1 and unmatchable is None and not layout.has_pieces:
             return []
-        bucket = F.lit(0) if buckets == 1 else F.pmod(self.key_hash(other), F.lit(buckets))
+        bucket = F.lit(0) if buckets == 1 else F.expr(f"pmod({self.key_hash(other)}, {buckets})")
         if unmatchable is not None:
             anywhere = -1 - F.pmod(self.row_hash(), F.lit(slices))
             bucket = F.when(unmatchable, anywhere).otherwise(bucket)
@@ -175,10 +179,10 @@ def _is_hashable(kind: DataType) -> bool:
     return not isinstance(kind, (MapType, VariantType))
 
 
-def _comparable(column: Column, mine: DataType, theirs: DataType) -> Column:
+def _comparable(column: str, mine: DataType, theirs: DataType) -> str:
     """The key as a type whose hash does not depend on the width or scale a side happens to have."""
     if isinstance(mine, IntegralType) and mine != theirs:
-        return column.cast(LongType())
+        return f"cast({column} as bigint)"
     if isinstance(mine, FloatType) or (isinstance(mine, DecimalType) and mine != theirs):
-        return column.cast(DoubleType())
+        return f"cast({column} as double)"
     return column

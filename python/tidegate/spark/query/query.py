@@ -84,6 +84,28 @@ class JoinQuery:
         )
         return lower, upper
 
+    def reads_for_ends(self, side: Literal["left", "right"]) -> bool:
+        """Whether an end is computed from columns of a side."""
+        ends = (self.arguments.get(name) for name in ("lower", "upper"))
+        computed = (end for end, is_of_row in zip(ends, self.row_ends, strict=True) if is_of_row)
+        return any(f"{side}." in str(end) for end in computed)
+
+    @property
+    def of_ends(self) -> dict[str, Any]:
+        """The arguments of an interval join that say where intervals start and end."""
+        names = ("on", "lower", "upper", "closed")
+        return {name: self.arguments[name] for name in names if name in self.arguments}
+
+    def ends_read(self, left: pa.Schema, right: pa.Schema) -> tuple[list[str], list[str]]:
+        """The columns that the ends of an interval join are computed from, and the times."""
+        plan = _tidegate.plan_interval_join(
+            left.empty_table(),
+            right.empty_table(),
+            **self.of_ends,
+            columns=[self.arguments["on"][0]],
+        )
+        return plan.left_columns, plan.right_columns
+
     def check_stream(self, left: pa.Schema, right: pa.Schema, **more: Any) -> None:  # noqa: ANN401
         """Raise what the native join of streams raises for bad arguments."""
         getattr(tidegate, self.of_streams)(left, right, **self.arguments, **more)

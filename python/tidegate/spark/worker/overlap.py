@@ -1,21 +1,24 @@
-"""Rows that have a start and an end: on their way to their partitions, and in the join of one."""
+"""Rows that have a start and an end: on their way to their partitions, and in the join of one.
+
+An interval join whose ends are computed from columns has such rows, too.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 import tidegate
+from tidegate import _tidegate
 from tidegate.spark.layout.overlap import Rows
 from tidegate.spark.worker.pack import LEFT, LEFT_COPY, NAMES, RIGHT, RIGHT_COPY, Packing
 from tidegate.spark.worker.task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from tidegate.spark.layout.layout import Integers
     from tidegate.spark.layout.overlap import OverlapLayout
@@ -28,10 +31,24 @@ _PACKED = 1 << 29
 
 
 class Intervals(Protocol):
-    """The starts and ends of rows as integers in their order, as they are sent to the workers."""
+    """The starts and ends of rows as integers in their order, as they are sent to the workers.
+
+    `columns` are the columns that tell these, by their places in a row.
+    """
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The places of these columns."""
+
+    @property
+    def are_points(self) -> bool:
+        """Whether no row is longer than a point in time, as far as is known beforehand."""
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> tuple[Integers, Integers]:
         """The starts and the ends. Those of a row that has none are anywhere."""
+
+    def told_by(self, columns: pa.Table) -> tuple[Integers, Integers]:
+        """The same, of a table that has these columns only. No row is refused."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +59,17 @@ class StartsAndEnds:
     names: tuple[str, str]
     columns: tuple[int, int]
     axis: Axis
+
+    @property
+    def are_points(self) -> bool:
+        """Whether rows have one time for their start and their end."""
+        start, end = self.columns
+        return start == end
+
+    def told_by(self, columns: pa.Table) -> tuple[Integers, Integers]:
+        """The starts and the ends of a table of these two columns."""
+        start, end = columns.columns
+        return self.axis.integers(start), self.axis.integers(end)
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> tuple[Integers, Integers]:
         """The starts and the ends."""
@@ -63,6 +91,46 @@ class StartsAndEnds:
             )
             raise tidegate.TidegateError(message)
         return starts, ends
+
+
+@dataclass(frozen=True)
+class ComputedEnds:
+    """The intervals of a side of an interval join that computes ends from columns.
+
+    Rows pair only if their intervals overlap. The native plan with these `arguments` tells them, of
+    rows that have the columns which the ends read: `schemas` has those of both sides.
+    """
+
+    side: int
+    arguments: dict[str, Any]
+    schemas: tuple[pa.Schema, pa.Schema]
+    columns: tuple[int, ...]
+    are_points: bool
+
+    def told_by(self, columns: pa.Table) -> tuple[Integers, Integers]:
+        """The starts and the ends of a table of these columns."""
+        sides = (schema.empty_table() for schema in self.schemas)
+        plan = _tidegate.plan_interval_join(*sides, **self.arguments)
+        schema = self.schemas[self.side]
+        rows = columns.rename_columns(schema.names).cast(schema)
+        found = plan.row_intervals(("left", "right")[self.side], rows)
+        if found is None:
+            message = "no end is computed from columns: this is a bug of tidegate"
+            raise AssertionError(message)
+        return found.column("start").to_numpy(), found.column("end").to_numpy()
+
+    def of(self, rows: pa.RecordBatch | pa.Table) -> tuple[Integers, Integers]:
+        """The starts and the ends."""
+        names = self.schemas[self.side].names
+        return self.told_by(pa.table([rows.column(at) for at in self.columns], names=names))
+
+
+def longest(intervals: Intervals, rows: pa.Table) -> int:
+    """How long the longest of the rows is, and 0 without rows. The table has the columns alone."""
+    starts, ends = intervals.told_by(rows)
+    # A length may need all 64 bits.
+    lengths = np.maximum(starts, ends).view(np.uint64) - starts.view(np.uint64)
+    return min(int(lengths.max(initial=0)), np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True)

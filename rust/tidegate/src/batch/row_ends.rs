@@ -21,6 +21,7 @@ use tidegate_operators::interval::row_interval_join;
 use tidegate_operators::matches::Matches;
 use tidegate_operators::rows;
 use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_sync::Stop;
 
 use super::join::{Candidates, Found};
 use super::overlap::{self, Intervals};
@@ -29,8 +30,9 @@ use crate::Result;
 use crate::columns::expression::Origin;
 use crate::columns::row_ends::{RowEnd, RowEnds};
 use crate::columns::table::Table;
-use crate::columns::time::Int64s;
+use crate::columns::time::{self, Int64s};
 use crate::query::options::JoinPlan;
+use crate::query::plan::QueryPlan;
 
 /// Rows whose ends a thread computes at a time.
 const BLOCK_ROWS: usize = 1 << 13;
@@ -49,22 +51,15 @@ pub(super) fn find(
     driver: &Driver,
 ) -> Result<(Found, Int64s)> {
     let key_method = rows.key_method();
-    let (lower, upper) = (Endpoint::of(ends.lower.as_ref()), Endpoint::of(ends.upper.as_ref()));
+    let [of_left, of_right] = endpoints(ends);
     if !ends.reads(Origin::Right) {
         if let Some(kept) = take_one_sided(plan, (left, right), driver)? {
             rows.keep(&kept);
         }
-        let matches = of_left_rows(left, &rows, [lower, upper], driver)?;
+        let matches = of_left_rows(left, &rows, of_left, driver)?;
         return Ok((Found { key_method, candidates: Candidates::runs(matches) }, rows.right));
     }
-    // Intervals overlap when the left start is at or before the right end, which the lower end says,
-    // and the right start at or before the left end, which the upper end says.
     let is_mixed = ends.reads(Origin::Left);
-    let (of_left, of_right) = match (is_mixed, lower.is_of(Origin::Left)) {
-        (false, _) => ([Endpoint::Own, Endpoint::Own], [upper, lower]),
-        (true, true) => ([lower, Endpoint::Own], [upper, Endpoint::Own]),
-        (true, false) => ([Endpoint::Own, upper], [Endpoint::Own, lower]),
-    };
     let interval = |table, ts: &[i64], side, endpoints| {
         let RowIntervals { starts, ends, without } =
             intervals(table, ts, side, endpoints, !is_mixed, driver)?;
@@ -84,6 +79,58 @@ pub(super) fn find(
     let are_counted = are_counted && !is_mixed && plan.predicate.is_none();
     let (candidates, _) = sides.find(are_counted, driver)?;
     Ok((Found { key_method, candidates }, rows.right))
+}
+
+/// Where the intervals of left and of right rows start and end, such that two rows are a pair if
+/// these overlap.
+///
+/// Intervals overlap when the left start is at or before the right end, which the lower end says,
+/// and the right start at or before the left end, which the upper end says. If both sides have ends,
+/// a start may be after its end.
+fn endpoints(ends: &RowEnds) -> [[Endpoint<'_>; 2]; 2] {
+    let (lower, upper) = (Endpoint::of(ends.lower.as_ref()), Endpoint::of(ends.upper.as_ref()));
+    let own = [Endpoint::Own, Endpoint::Own];
+    match (ends.reads(Origin::Left), ends.reads(Origin::Right)) {
+        (_, false) => [[lower, upper], own],
+        (false, true) => [own, [upper, lower]],
+        (true, true) if lower.is_of(Origin::Left) => {
+            [[lower, Endpoint::Own], [upper, Endpoint::Own]]
+        }
+        (true, true) => [[Endpoint::Own, upper], [Endpoint::Own, lower]],
+    }
+}
+
+impl QueryPlan {
+    /// For an interval join whose ends are computed from columns: a start and an end for each row of
+    /// a side, such that rows of both sides pair only where their intervals overlap. A row that
+    /// matches nothing has its time as both, and one without a time has 0. `None` of other joins.
+    ///
+    /// The rows have the columns that the plan was made for, and times are in the finer unit of both
+    /// sides.
+    pub fn row_intervals(&self, rows: &Table, of_left: bool) -> Result<Option<[Vec<i64>; 2]>> {
+        let (Some((ends, unit)), Some(reach)) = (&self.row_ends, &self.time) else {
+            return Ok(None);
+        };
+        let [left, right] = endpoints(ends);
+        let (side, column, endpoints) = match of_left {
+            true => (Origin::Left, reach.columns.0, left),
+            false => (Origin::Right, reach.columns.1, right),
+        };
+        let (ts, _) = time::times_or_nulls(rows, column, *unit)?;
+        let is_mixed = ends.reads(Origin::Left) && ends.reads(Origin::Right);
+        let driver = Driver::new(1, Stop::default());
+        let found = intervals(rows, &ts, side, endpoints, !is_mixed, &driver)?;
+        let (mut starts, mut ends) = (found.starts.to_vec(), found.ends.to_vec());
+        for row in found.without {
+            let row = row as usize;
+            (starts[row], ends[row]) = (ts[row], ts[row]);
+        }
+        // A start after its end: the interval that has both overlaps whatever this one does.
+        for (start, end) in starts.iter_mut().zip(&ends) {
+            *start = (*start).min(*end);
+        }
+        Ok(Some([starts, ends]))
+    }
 }
 
 /// The pairs where all ends that are computed are of the left side.

@@ -224,9 +224,7 @@ impl IntervalJoin {
         let query = QueryPlan::new(explanation, &plan.join, Vec::new(), reach);
         Ok(match &plan.ends {
             IntervalEnds::Fixed(_) => query,
-            IntervalEnds::OfRows(ends) => {
-                query.reading([ends.columns(Origin::Left), ends.columns(Origin::Right)])
-            }
+            IntervalEnds::OfRows(ends) => query.with_row_ends(ends, plan.unit),
         })
     }
 

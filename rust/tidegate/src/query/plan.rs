@@ -10,6 +10,8 @@ use super::output::OutputColumn;
 use super::window::WindowPlan;
 use crate::columns::codes::ColumnPlan;
 use crate::columns::expression::Origin;
+use crate::columns::row_ends::RowEnds;
+use crate::columns::time::Unit;
 
 /// The plan of a join of tables whose schemas are known.
 #[derive(Clone, Debug)]
@@ -28,6 +30,8 @@ pub struct QueryPlan {
     pub bands: Vec<Reach>,
     /// The time columns, if pairs depend on them.
     pub time: Option<Reach>,
+    /// The ends of an interval join that differ from row to row, and the unit of its times.
+    pub(crate) row_ends: Option<(RowEnds, Unit)>,
 }
 
 /// How far the rows of pairs are apart in a column.
@@ -117,7 +121,14 @@ impl QueryPlan {
             columns.sort_unstable();
             columns.dedup();
         }
-        QueryPlan { explanation, schema: join.schema.clone(), reads, origins, keys, bands, time }
+        let schema = join.schema.clone();
+        QueryPlan { explanation, schema, reads, origins, keys, bands, time, row_ends: None }
+    }
+
+    /// The same plan of an interval join whose ends differ from row to row.
+    pub(crate) fn with_row_ends(self, ends: &RowEnds, unit: Unit) -> Self {
+        let plan = self.reading([ends.columns(Origin::Left), ends.columns(Origin::Right)]);
+        QueryPlan { row_ends: Some((ends.clone(), unit)), ..plan }
     }
 
     /// The columns that tables of these schemas need to have for the join to give the same result:
