@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use tidegate::{AsofJoin as Query, Strategy, stream};
 
 use crate::error::raise;
-use crate::input::{bound, name_pair, of_other_libraries, word};
+use crate::input::{bound, name_pair, word};
 use crate::join::{self, Given, Options, Sides, asof_class, asof_functions};
 
 const STRATEGIES: [(&str, Strategy); 3] = [
@@ -44,12 +44,8 @@ fn read(
     strategy: &str,
     tolerance: Option<Given<'_, '_>>,
     allow_exact_matches: bool,
-    mut options: Options<'_, '_>,
+    options: Options<'_, '_>,
 ) -> PyResult<Query> {
-    if options.how.is_some_and(|how| of_other_libraries(how) == "full") {
-        // Refused with the reason, and not with a word that is refused in turn.
-        options.how = Some("full");
-    }
     Ok(Query {
         on: name_pair("on", on)?,
         strategy: word("strategy", strategy, &STRATEGIES)?,
@@ -58,7 +54,7 @@ fn read(
             None => None,
         },
         allow_exact_matches,
-        options: options.read()?,
+        options: options.of_left_rows().read()?,
     })
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn default_threads() -> usize {
 pub(crate) type Given<'a, 'py> = &'a Bound<'py, PyAny>;
 
 /// The keyword arguments that any join has, as they came.
+#[derive(Clone, Copy)]
 pub(crate) struct Options<'a, 'py> {
     pub(crate) by: Option<Given<'a, 'py>>,
     pub(crate) r#where: Option<Given<'a, 'py>>,
@@ -50,23 +51,26 @@ pub(crate) type Functions = (Vec<Aggregate>, How);
 
 impl Options<'_, '_> {
     /// The functions of `aggs`, if there is one.
-    pub(crate) fn functions(&self) -> PyResult<Option<Functions>> {
+    pub(crate) fn functions(self) -> PyResult<Option<Functions>> {
         let Some(aggs) = self.aggs else { return Ok(None) };
-        Ok(Some((aggregates(aggs)?, self.how("left")?)))
+        let how = self.of_left_rows().how.unwrap_or("left");
+        Ok(Some((aggregates(aggs)?, word("how", how, &HOW)?)))
     }
 
-    fn how(&self, usual: &str) -> PyResult<How> {
-        let how = self.how.unwrap_or(usual);
-        let is_refused = self.aggs.is_some() && of_other_libraries(how) == "full";
-        // Refused with the reason later, and not with a word that is refused in turn.
-        word("how", if is_refused { "full" } else { how }, &HOW)
+    /// The options of a join that has one row for each left row. It refuses an outer join with the
+    /// reason, and so it does one that has the name of another library.
+    pub(crate) fn of_left_rows(self) -> Self {
+        let is_outer = self.how.is_some_and(|how| of_other_libraries(how) == "full");
+        Options { how: if is_outer { Some("full") } else { self.how }, ..self }
     }
 
     pub(crate) fn read(self) -> PyResult<JoinOptions> {
+        let given = if self.aggs.is_some() { self.of_left_rows() } else { self };
+        let how = given.how.unwrap_or("inner");
         Ok(JoinOptions {
             by: name_pairs("by", self.by)?,
             predicate: self.r#where.map(expression::extract).transpose()?,
-            how: self.how("inner")?,
+            how: word("how", how, &HOW)?,
             suffix: self.suffix.to_owned(),
             columns: names("columns", self.columns)?,
             threads: count("threads", self.threads, 1, MAX_THREADS as i64)?
