@@ -4,11 +4,12 @@ Two tables with a key. Starts are uniform and in order, lengths exponential: a l
 `--overlaps` right rows on average, not counting long ones. `--long` rows of each side are a
 thousand times as long. `points` joins left points with right intervals, `intervals` two tables of
 intervals, and `counts` gives each left interval with its number of overlaps, those without any,
-too.
+too. `ends` is an interval join whose right rows have one time, and whose upper end is computed from
+columns of the left row.
 
 The forms of tidegate are its `--parallelism`: what it chooses by itself, bins of levels, which
-Spark joins by itself, and native calls that all rows are sent to. Where counts are asked for there
-are no bins. All forms and the bins by hand are measured in turns, in one session.
+Spark joins by itself, and native calls that all rows are sent to. There are no bins for counts, and
+none for ends from columns. All forms and the bins by hand are measured in turns, in one session.
 
 By hand, an expert repeats a row for each bin of time that it covers, with bins some `--widths`
 times as wide as a row is long on average. Two rows of one key and bin pair if they overlap, in the
@@ -39,6 +40,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+import tidegate
 import tidegate.spark
 from spark_costs import at_most, fingerprint, local_session, spread, turns
 from tidegate import agg
@@ -50,7 +52,8 @@ if TYPE_CHECKING:
 
 SPAN = 1_000_000_000  # microseconds that the starts are spread over
 LONGER = 1_000
-QUESTIONS = ("points", "intervals", "counts")
+QUESTIONS = ("points", "intervals", "counts", "ends")
+WITHOUT_BINS = ("counts", "ends")
 LEFT, RIGHT = ("id", "key", "s", "e"), ("v", "rkey", "rs", "re")
 
 
@@ -68,8 +71,13 @@ class Case:
     def mean(self) -> int:
         """How long rows are on average, but for the long ones."""
         # Two rows overlap if their starts are less apart than the earlier one is long.
-        both = 1 if self.question == "points" else 2
+        both = 1 if self.points is not None else 2
         return max(1, round(self.overlaps * SPAN * self.keys / self.rows / both))
+
+    @property
+    def points(self) -> tuple[str, ...] | None:
+        """The columns of the side whose rows have one time, if a side has such rows."""
+        return {"points": LEFT, "ends": RIGHT}.get(self.question)
 
     @property
     def name(self) -> str:
@@ -83,7 +91,7 @@ class Case:
             starts = np.sort(rng.integers(0, SPAN, self.rows))
             lengths = rng.exponential(self.mean, self.rows)
             lengths[rng.choice(self.rows, self.long, replace=False)] *= LONGER
-            if self.question == "points" and names is LEFT:
+            if self.points is names:
                 lengths[:] = 0
             columns = (
                 np.arange(self.rows),
@@ -97,6 +105,10 @@ class Case:
 
 def tide(left: DataFrame, right: DataFrame, case: Case, **more: Any) -> DataFrame:  # noqa: ANN401
     """`tidegate.spark.overlap_join` with its defaults, but for `more` of its arguments."""
+    if case.question == "ends":
+        ends = {"lower": 0, "upper": tidegate.left.e - tidegate.left.s}
+        on = {"on": ("s", "rs"), "by": {"key": "rkey"}}
+        return tidegate.spark.interval_join(left, right, **on, **ends, **more)
     query: dict[str, Any] = {"on": (LEFT[2:], RIGHT[2:]), "by": {"key": "rkey"}}
     if case.question == "points":
         query["on"] = (("s", "s"), RIGHT[2:])
@@ -136,8 +148,8 @@ def bins(left: DataFrame, right: DataFrame, case: Case, times: float) -> DataFra
             return frame.withColumn(f"{name}bin", first)
         return frame.withColumn(f"{name}bin", F.explode(F.sequence(first, last)))
 
-    of_left = binned(left, "s", "s" if case.question == "points" else "e", "l")
-    of_right = binned(right, "rs", "re", "r")
+    of_left = binned(left, "s", "s" if case.points is LEFT else "e", "l")
+    of_right = binned(right, "rs", "rs" if case.points is RIGHT else "re", "r")
     once = F.col("lbin") == F.greatest("lfirst", "rfirst")
     met = (F.col("lbin") == F.col("rbin")) & once & _overlap()
     pairs = of_left.join(of_right.hint("shuffle_hash"), met)
@@ -152,7 +164,7 @@ def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse
     ways: dict[str, Callable[[], DataFrame]] = {
         f"tidegate, {form}": functools.partial(tide, left, right, case, parallelism=form)
         for form in arguments.parallelism
-        if (form, case.question) != ("bins", "counts")
+        if form != "bins" or case.question not in WITHOUT_BINS
     }
     by_hand: dict[str, Callable[[], DataFrame]] = {
         f"{width:g}": functools.partial(bins, left, right, case, width)
