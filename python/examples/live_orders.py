@@ -34,7 +34,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 import tidegate
 import tidegate.spark
-from spark_log import spark_log
 from tidegate import agg
 
 if TYPE_CHECKING:
@@ -78,9 +77,7 @@ def main() -> None:
     shutil.rmtree(arguments.folder, ignore_errors=True)
     feed = Feed(arguments.folder, arguments.seconds)
     feed.drop(0)
-    with spark_log(arguments.folder / "spark.log"):
-        spark = session()
-    with spark:
+    with session() as spark:
         page = Page(arguments.folder)
         queries = started(spark, arguments.folder, page)
         print(f"orders and executions: {page.path.resolve().as_uri()} shows them as they come")
