@@ -3281,7 +3281,9 @@ class JoinPlan:
             None if no end is computed from columns.
 
         Raises:
+            TypeError: The rows are no Arrow data.
             SchemaError: The rows have other columns.
+            TidegateError: The side is no such word.
 
         Example:
             >>> from tidegate._tidegate import plan_interval_join

@@ -158,6 +158,7 @@ SEVERAL_TEXTS = {
         ),
         "right": (2, "rows, and the schema of rows to come"),
         "schema": (2, "of sources, and of the rows of a digest"),
+        "side": (2, "of a source, and of rows whose intervals are asked for"),
         "sources": (2, "a number, and one for each side"),
         "streams": (2, "any Arrow data, and sorted streams"),
         "where": (2, "a condition on pairs, and on rows"),
