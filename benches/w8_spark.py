@@ -106,9 +106,9 @@ class Case:
 def tide(left: DataFrame, right: DataFrame, case: Case, **more: Any) -> DataFrame:  # noqa: ANN401
     """`tidegate.spark.overlap_join` with its defaults, but for `more` of its arguments."""
     if case.question == "ends":
-        ends = {"lower": 0, "upper": tidegate.left.e - tidegate.left.s}
-        on = {"on": ("s", "rs"), "by": {"key": "rkey"}}
-        return tidegate.spark.interval_join(left, right, **on, **ends, **more)
+        ends: dict[str, Any] = {"lower": 0, "upper": tidegate.left.e - tidegate.left.s}
+        ends |= {"on": ("s", "rs"), "by": {"key": "rkey"}}
+        return tidegate.spark.interval_join(left, right, **ends, **more)
     query: dict[str, Any] = {"on": (LEFT[2:], RIGHT[2:]), "by": {"key": "rkey"}}
     if case.question == "points":
         query["on"] = (("s", "s"), RIGHT[2:])
