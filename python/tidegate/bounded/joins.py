@@ -523,7 +523,9 @@ class _Join:
         rows: Steps = (batch for batch in self.unmatched.read())
         if self.reach.ends is not None:
             # Rows with long intervals have left the windows after later ones.
-            rows = sort(rows, self.unmatched.schema, ROW, self.shares, self.files)
+            rows = sort(
+                rows, self.unmatched.schema, ROW, self.shares, self.files, self.shares.sorted
+            )
         for batch in rows:
             if batch is None:
                 yield None

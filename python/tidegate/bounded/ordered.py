@@ -183,7 +183,7 @@ class Ordered:
             return self._within_lateness(rows)
         if table.is_in_order or self.ascends:
             return rows
-        return sort(rows, self.schema, PLACE, self.shares, self.files)
+        return sort(rows, self.schema, PLACE, self.shares, self.files, self.shares.sorted)
 
     @property
     def _rows_read(self) -> int:
@@ -211,7 +211,8 @@ class Ordered:
             times = few_of(table, stretch, [self.on], self._rows_read)
             if ascends(times):
                 return rows
-        return sort(rows, self.schema, PLACE, self.shares, self.files)
+        shares = self.shares
+        return sort(rows, self.schema, PLACE, shares, self.files, shares.sorted_beside)
 
     def _check_statistics(self, batch: pa.RecordBatch, last: int) -> None:
         if batch.column(PLACE)[0].as_py() < last:

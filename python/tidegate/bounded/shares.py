@@ -97,6 +97,11 @@ class Shares:
         return self._rows // 4
 
     @property
+    def sorted_beside(self) -> int:
+        """The same while the other side is sorted, too, and slices are joined."""
+        return self._rows // 8
+
+    @property
     def sorted_in_memory(self) -> int:
         """The rows of a side that are sorted without temporary files; sorting takes as much again.
 

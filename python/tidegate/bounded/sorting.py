@@ -168,7 +168,9 @@ def is_sorted(keys: pa.ChunkedArray) -> bool:
     return True
 
 
-def sort(batches: Steps, schema: pa.Schema, key: str, shares: Shares, files: ExitStack) -> Steps:
+def sort(  # noqa: PLR0913, PLR0917 - each is one thing
+    batches: Steps, schema: pa.Schema, key: str, shares: Shares, files: ExitStack, most: int
+) -> Steps:
     """Rows in the order of a column, equal ones as they came.
 
     Args:
@@ -177,6 +179,7 @@ def sort(batches: Steps, schema: pa.Schema, key: str, shares: Shares, files: Exi
         key: A column of 64-bit integers without nulls.
         shares: What may be taken.
         files: Closes the temporary files.
+        most: The bytes of rows that are sorted at a time.
 
     Yields:
         The sorted batches, and None from time to time.
@@ -191,7 +194,7 @@ def sort(batches: Steps, schema: pa.Schema, key: str, shares: Shares, files: Exi
             continue
         held.append(batch)
         size += batch.nbytes
-        if size >= shares.sorted:
+        if size >= most:
             yield from runs.sort(held)
             size = 0
             has_runs = True

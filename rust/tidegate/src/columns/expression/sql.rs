@@ -11,6 +11,7 @@ use sqlparser::dialect::Dialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use tidegate_structures::memory::OutOfMemory;
 
 use super::{
     Arithmetic, Binary, CastType, Comparison, Expr, Function, Language, Literal, Origin, TimePart,
@@ -31,9 +32,12 @@ const SHOWN: usize = 2000;
 /// How deep parentheses, calls and prefixes may nest, by the parser's own count.
 const MAX_NESTING: usize = 120;
 
-/// More stack than the deepest condition takes, for the parser is compiled without optimisation.
-/// Threads have half a megabyte to eight.
-const STACK: usize = 16 << 20;
+/// More stack than a token takes, for the parser is compiled without optimisation. Threads have half
+/// a megabyte to eight.
+const TOKEN_STACK: usize = 64 << 10;
+
+/// More stack than the deepest condition takes.
+const MOST_STACK: usize = 16 << 20;
 
 /// Reads a predicate over `left` and `right` columns.
 ///
@@ -97,7 +101,12 @@ fn parse(
              have; use IN for a long list of values"
         )));
     }
-    let expr = stacker::grow(STACK, || read(tokens, text)).map_err(invalid)?;
+    let stack = MOST_STACK.min((4 + tokens.len()) * TOKEN_STACK);
+    let has_stack = stacker::remaining_stack().is_some_and(|left| left >= stack);
+    if !has_stack && Vec::<u8>::new().try_reserve_exact(stack).is_err() {
+        return Err(OutOfMemory { bytes: stack, left: None }.into());
+    }
+    let expr = stacker::maybe_grow(stack, stack, || read(tokens, text)).map_err(invalid)?;
     let mut verdict = Ok(());
     expr.for_each_column(&mut |side, name| {
         if verdict.is_ok() {
