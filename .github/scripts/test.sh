@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# All tests. Those in Python wait for Spark, for processes and for signals; meanwhile Clippy and the Rust tests take what they
-# leave of the processor. What Rust printed comes at the end.
+# All tests. The Python tests wait for Spark, for processes and for signals; meanwhile Clippy and the Rust tests use the
+# processor. The output of Rust comes at the end.
 set -euo pipefail
 scripts=$(dirname "$0")
 "$scripts/format_rust.sh"
 
 printed=$(mktemp)
-(nice "$scripts/lint_rust.sh" && nice "$scripts/test_rust.sh") > "$printed" 2>&1 &
+("$scripts/lint_rust.sh" && "$scripts/test_rust.sh") > "$printed" 2>&1 &
 rust=$!
 # The group of the background, with its compilers and tests, ends with this script.
 trap 'pkill -P "$rust" 2> /dev/null || true; kill "$rust" 2> /dev/null || true; rm -f "$printed"' EXIT

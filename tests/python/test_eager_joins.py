@@ -25,7 +25,7 @@ RIGHT = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("x", pa.int64()), ("
 SCHEMAS = (LEFT, RIGHT)
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 
-FEEDS = campaign.tries(40)
+FEEDS = campaign.tries(25)
 """The random feeds of a query: the queries share most of their code."""
 
 Row = dict[str, Any]
