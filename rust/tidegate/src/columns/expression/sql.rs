@@ -34,7 +34,7 @@ const MAX_NESTING: usize = 120;
 
 /// More stack than a token takes, for the parser is compiled without optimisation. Threads have half
 /// a megabyte to eight.
-const TOKEN_STACK: usize = 64 << 10;
+const TOKEN_STACK: usize = 128 << 10;
 
 /// More stack than the deepest condition takes.
 const MOST_STACK: usize = 16 << 20;
