@@ -38,9 +38,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 SLOW = re.compile(
-    r"test_(spark.*|cli|cli_(follow.*|killed|merge|state)|files|growing.*|instructions|interrupt.*"
-    r"|larger_than_memory|linear_time|live_page|memory_limit|out_of_memory|partitioned_log|peers"
-    r"|readers|real_data|.*_real_data|snapshot_damage|any_state_bytes|notebooks|site)"
+    r"test_(spark.*|cli|cli_(follow.*|formats|killed|merge|state)|files|growing.*|instructions"
+    r"|interrupt.*|larger_than_memory|linear_time|live_page|memory_limit|out_of_memory"
+    r"|partitioned_log|peers|readers|real_data|.*_real_data|snapshot_damage|any_state_bytes"
+    r"|notebooks|site)"
 )
 """The files that `make quick` leaves out: Spark, processes, signals, limits, real data, site.
 

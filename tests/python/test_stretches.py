@@ -298,6 +298,7 @@ def most_memory(folder, count: int, rows: int) -> int:
     return most
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak")
 @pytest.mark.parametrize("rows", [1 << 18, 1 << 20])
 def test_memory_stays_within_the_limit(rows, tmp_path):
