@@ -1,7 +1,7 @@
 """The layout of a join on Spark at scales that one machine cannot run, from a synthetic sample.
 
-Of so many rows a side, the driver draws 20,000, as in a call, or `--sampled`. From these it makes
-the layout of an interval join. A larger draw of the same rows then says what the tasks would get:
+The driver draws 20,000 rows of a side, as in a call, or `--sampled`. From these rows it makes the
+layout of an interval join. A larger draw of the same rows then says what the tasks would get:
 the fullest one, the copies, the bytes that are shuffled. Neither Spark nor rows are needed, so that
 a laptop lays out 10^12 rows of 10^6 keys on 10^4 tasks. Beside it is what the driver holds, and its
 time.

@@ -322,7 +322,7 @@ def check(rows: DataFrame, expected: DataFrame) -> None:
     # Of as many rows, none is too many if none is missing.
     missing = expected.exceptAll(rows).count()
     if missing or count != wanted:
-        sys.exit(f"{BUG}: {count} rows instead of {wanted}, of which {missing} are missing")
+        sys.exit(f"{BUG}: {count} rows instead of {wanted}, and {missing} are missing")
 
 
 def print_times(title: str, written: dict[str, Written]) -> None:

@@ -80,7 +80,7 @@ def main() -> None:
     with session() as spark:
         page = Page(arguments.folder)
         queries = started(spark, arguments.folder, page)
-        print(f"orders and executions: {page.path.resolve().as_uri()} shows them as they come")
+        print(f"{page.path.resolve().as_uri()} shows orders and executions as they come")
         threading.Thread(target=feed.run, args=(arguments.pace,), daemon=True).start()
         while not feed.ended.wait(0.1):
             for query in queries:

@@ -91,6 +91,23 @@ def expected(query: Aggregation, used: pa.Table) -> pa.Table:
     return query.run([in_order(stream, "ts", days=False) for stream in streams])
 
 
+def fed(
+    bucket: Bucket, draw: random.Random, start: int, *, batches: int, most: int, forgetful: float
+) -> list[pa.Table]:
+    """Give a bucket micro-batches of fewer rows a table than `most`, and return the rows."""
+    pushed, watermark = [SCHEMA.empty_table()], 0
+    for number in range(batches):
+        now = start + number * 5 * SECOND
+        tables = [rows(draw, now, draw.randrange(most)) for _ in range(draw.randrange(3))]
+        pushed += tables
+        if draw.random() < 0.8:
+            watermark = max(watermark, now - draw.randrange(2, 8) * SECOND, 0)
+        if draw.random() < forgetful:
+            store._warm.clear()
+        bucket.batch(watermark, *(pack(1, table) for table in tables))
+    return pushed
+
+
 @pytest.mark.parametrize("aggs", [IN_ORDER, IN_SLICES], ids=["rows", "slices"])
 @pytest.mark.parametrize("forgetful", [0.0, 0.4, 1.0], ids=["warm", "some moved", "all moved"])
 @pytest.mark.parametrize("seed", range(campaign.tries(5)))
@@ -102,17 +119,8 @@ def test_rows_are_those_of_the_aggregation_of_tables(
     query = work(aggs, size, advance, draw.randrange(-5, 5), draw.choice([None, "v > 0"]))
     bucket = Bucket(query)
     start = draw.choice([-60, 1_700_000_000]) * SECOND
-    pushed = [SCHEMA.empty_table()]
-    watermark = 0
-    for number in range(draw.randrange(1, 12)):
-        now = start + number * 5 * SECOND
-        tables = [rows(draw, now, draw.randrange(30)) for _ in range(draw.randrange(3))]
-        pushed += tables
-        if draw.random() < 0.8:
-            watermark = max(watermark, now - draw.randrange(2, 8) * SECOND, 0)
-        if draw.random() < forgetful:
-            store._warm.clear()
-        bucket.batch(watermark, *(pack(1, table) for table in tables))
+    batches = draw.randrange(1, 12)
+    pushed = fed(bucket, draw, start, batches=batches, most=30, forgetful=forgetful)
     for _ in range(2):
         bucket.batch(max(start, 0) + 1000 * SECOND)
     late, every = counted(read(bucket.output, 0)), counted(pa.concat_tables(pushed).to_pylist())
@@ -208,16 +216,7 @@ def test_sessions_are_those_of_the_aggregation_of_tables(
         query = of_sessions(IN_ORDER, draw.randrange(1, 8) * SECOND // 2)
         bucket = Bucket(query)
         start = 1_700_000_000 * SECOND
-        pushed, watermark = [SCHEMA.empty_table()], 0
-        for number in range(12):
-            now = start + number * 5 * SECOND
-            tables = [rows(draw, now, draw.randrange(10)) for _ in range(draw.randrange(3))]
-            pushed += tables
-            if draw.random() < 0.8:
-                watermark = max(watermark, now - draw.randrange(2, 8) * SECOND, 0)
-            if draw.random() < forgetful:
-                store._warm.clear()
-            bucket.batch(watermark, *(pack(1, table) for table in tables))
+        pushed = fed(bucket, draw, start, batches=12, most=10, forgetful=forgetful)
         for _ in range(2):
             bucket.batch(start + 1000 * SECOND)
         late, every = counted(read(bucket.output, 0)), counted(pa.concat_tables(pushed).to_pylist())

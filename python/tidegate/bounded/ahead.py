@@ -16,7 +16,7 @@ END = object()
 
 
 def ahead(batches: Iterator[Batch], most: int) -> Generator[Batch, None, None]:
-    """The same batches, made by a thread of their own, while at most so many wait.
+    """The same batches, made by a thread of their own. At most `most` of them wait.
 
     The end waits for the batch that is in work. So this is for files, which are read in a while,
     and not for what may never come.

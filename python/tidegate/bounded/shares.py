@@ -36,7 +36,7 @@ VALUE_BYTES = 32
 GOOD_SLICE = 32_000_000
 
 # Bytes of a side that are read ahead: some row groups of usual sizes. Two sides of 23 million rows
-# took 5.4 s of the clock with those of a slice ahead, and 4.2 s with these.
+# took 5.4 s of the clock with the bytes of one slice ahead, and 4.2 s with this.
 GOOD_AHEAD = 128_000_000
 
 # What allocators, threads and readers of files take beside rows: measured with Parquet files and
@@ -80,7 +80,7 @@ class Shares:
         return self._rows // 10
 
     def slice_with(self, carried: int) -> int:
-        """The left rows of a slice whose window begins with so many bytes of the one before.
+        """The left rows of a slice, if its window has `carried` bytes of the window before.
 
         These are worked on again with each slice, so a slice is no smaller.
         """
@@ -105,7 +105,7 @@ class Shares:
     def sorted_in_memory(self) -> int:
         """The rows of a side that are sorted without temporary files; sorting takes as much again.
 
-        They are held beside those of the slice and the window.
+        They are held beside the rows of the slice and the window.
         """
         return self._rows // 16
 

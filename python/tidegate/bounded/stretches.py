@@ -8,8 +8,8 @@ each stretch is put in time order by itself, and no time has to be read beforeha
                           ├─c─┤
     stretches   ├─a─┤├───b c──┤├─d─┤
 
-The rows are then those of a stable sort of the whole table: rows of equal times stay as they are in
-the files.
+The rows then have the order of a stable sort of the whole table: rows of equal times keep the order
+of the files.
 """
 
 from collections.abc import Sequence

@@ -60,10 +60,11 @@ nothing else. A query's watermark is that of its slowest stream, so a silent one
 unless `spark.sql.streaming.multipleWatermarkPolicy` is `max`: then rows of slower streams may be
 late.
 
-What comes out of such an operator is older than its watermark. So no operation that waits for a
-watermark can follow in the same query: those of this package are refused there, and Spark's own,
-after another `withWatermark`, would never give a row, for the watermark of a query waits for all of
-its streams. Write the rows to a sink, and read that as the stream of another query.
+The rows that come out of such an operator are older than its watermark. So no operation that waits
+for a watermark can follow in the same query. The operators of this package are refused there. An
+operation of Spark, after another `withWatermark`, would never give a row, for the watermark of a
+query waits for all of its streams. Write the rows to a sink, and read that as the stream of another
+query.
 
 DataFrames of several sessions of one Spark (`newSession`, and those in `foreachBatch`) can be
 joined, as in Spark itself; the settings are those of the first one's session. DataFrames of Spark
