@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
-import platform
 import re
 import statistics
 import sys
@@ -32,6 +30,7 @@ import w4
 import w5
 import w6
 import w7
+from machine import machine
 from merging import Job as Merging
 from report import Result
 from workload import Case, generate, reference
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from merging import Measurement as Merged
 
 BENCHMARKS = Path(__file__).parent.parent / "BENCHMARKS.md"
-THREADS = 2
 TIMEOUT_S = 300.0
 OURS = "tidegate"
 
@@ -61,10 +59,10 @@ Forms = dict[str, "Callable[[], Times]"]
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A line of the table of claims: `prepare` writes the inputs into a folder."""
+    """A line of the table of claims. `prepare` writes inputs into a folder, for so many threads."""
 
     name: str
-    prepare: Callable[[Path], Forms]
+    prepare: Callable[[Path, int], Forms]
 
 
 def _found(script: str, job: object) -> Times:
@@ -81,18 +79,18 @@ def _measured(found: Measured | Merged | None) -> Times:
     return Times(found.first_s, statistics.median(found.seconds))
 
 
-def interval_join(rows: int, keys: int, skew: str) -> Callable[[Path], Forms]:
+def interval_join(rows: int, keys: int, skew: str) -> Callable[[Path, int], Forms]:
     """W1 as one table, against buckets."""
 
-    def prepare(folder: Path) -> Forms:
+    def prepare(folder: Path, threads: int) -> Forms:
         case = Case(rows, keys, skew)
         inputs = generate(case)
-        options = w1.Options([], [THREADS], [], 3, 20.0, TIMEOUT_S, {}, {}, "claims")
+        options = w1.Options([], [threads], [], 3, 20.0, TIMEOUT_S, {}, {}, "claims")
         job = w1.write_job(inputs, reference(inputs), options, folder)
-        job = dataclasses.replace(job, threads=THREADS)
+        job = dataclasses.replace(job, threads=threads)
 
         def run(system: str, form: str) -> Times:
-            result = w1.run_form(Result(case, system, form, THREADS), job, options, folder)
+            result = w1.run_form(Result(case, system, form, threads), job, options, folder)
             return _measured(result.measurement)
 
         return {
@@ -104,27 +102,27 @@ def interval_join(rows: int, keys: int, skew: str) -> Callable[[Path], Forms]:
     return prepare
 
 
-def aggregates(keys: int, rivals: list[str]) -> Callable[[Path], Forms]:
+def aggregates(keys: int, rivals: list[str]) -> Callable[[Path, int], Forms]:
     """W7, 100 partners a row."""
 
-    def prepare(_folder: Path) -> Forms:
+    def prepare(_folder: Path, threads: int) -> Forms:
         def run(form: str) -> Times:
-            return _found("w7.py", w7.Job(form, 1_000_000, keys, 100, THREADS, 3))
+            return _found("w7.py", w7.Job(form, 1_000_000, keys, 100, threads, 3))
 
         return {form: partial(run, form) for form in [OURS, *rivals]}
 
     return prepare
 
 
-def asof_join(keys: int, order: str) -> Callable[[Path], Forms]:
+def asof_join(keys: int, order: str) -> Callable[[Path, int], Forms]:
     """W6 without a tolerance."""
 
-    def prepare(folder: Path) -> Forms:
+    def prepare(folder: Path, threads: int) -> Forms:
         tables = w6.generate(w6.Case(1_000_000, keys, order, None))
         left, right = (_written(folder / str(n), table) for n, table in enumerate(tables))
 
         def run(system: str) -> Times:
-            return _found("w6.py", w6.Job(system, left, right, order, None, THREADS, 5))
+            return _found("w6.py", w6.Job(system, left, right, order, None, threads, 5))
 
         return {form: partial(run, form) for form in [OURS, "polars", "pandas"]}
 
@@ -137,28 +135,28 @@ def _written(path: Path, table: pa.Table) -> str:
     return str(path)
 
 
-def band_join(_folder: Path) -> Forms:
+def band_join(_folder: Path, threads: int) -> Forms:
     """W2, three million rows a side."""
     forms = [OURS, "polars buckets", "duckdb buckets"]
-    jobs = {form: w2.Job(form, "band", 1 << 20, THREADS, 3) for form in forms}
+    jobs = {form: w2.Job(form, "band", 1 << 20, threads, 3) for form in forms}
     return {form: partial(_found, "w2.py", job) for form, job in jobs.items()}
 
 
-def windows(folder: Path) -> Forms:
+def windows(folder: Path, threads: int) -> Forms:
     """W4, 243 keys."""
     rows = 10_000_000
     w4.generate(rows, 243, folder)
     forms = [OURS, "duckdb panes", "polars panes"]
-    jobs = {form: w4.Job(form, THREADS, str(folder), rows, 3, 10) for form in forms}
+    jobs = {form: w4.Job(form, threads, str(folder), rows, 3, 10) for form in forms}
     return {form: partial(_found, "w4.py", job) for form, job in jobs.items()}
 
 
-def merge(folder: Path) -> Forms:
+def merge(folder: Path, threads: int) -> Forms:
     """W5, 20 sources."""
     tables = w5.generate(10_000_000, 20, folder)
 
     def run(system: str) -> Times:
-        result = w5.run_system(Merging(system, tables, 5), 20, THREADS, folder)
+        result = w5.run_system(Merging(system, tables, 5), 20, threads, folder)
         return _measured(result.measurement)
 
     systems = {OURS: w5.OURS, "polars": "polars sort"}
@@ -192,11 +190,11 @@ def claimed() -> dict[str, tuple[float, float]]:
     return ranges
 
 
-def measured(claim: Claim, rounds: int) -> tuple[list[float], list[float]]:
+def measured(claim: Claim, threads: int, rounds: int) -> tuple[list[float], list[float]]:
     """The leads of each round over the fastest rival: of first calls, and of later ones."""
     cold, warm = [], []
     with tempfile.TemporaryDirectory() as folder:
-        forms = claim.prepare(Path(folder))
+        forms = claim.prepare(Path(folder), threads)
         for _ in range(rounds):
             times = {form: run() for form, run in forms.items()}
             ours = times.pop(OURS)
@@ -209,33 +207,22 @@ def _spread(leads: list[float]) -> str:
     return f"{statistics.median(leads):.1f}x ({min(leads):.1f} to {max(leads):.1f})"
 
 
-def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return platform.processor()
-    name = re.search(r"model name\s*: (.*)", text)
-    wide = " ".join(sorted({"avx2", "avx512f", "asimd"} & set(text.split())))
-    return f"{name[1] if name else platform.machine()} ({wide})"
-
-
 def main() -> None:
     """Measure the claims, and compare each with its range."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="processes of each form")
+    parser.add_argument("--threads", type=int, default=2, help="threads; claims are of two")
     parser.add_argument("--only", default="", help="claims whose name has this text")
     given = parser.parse_args()
     ranges = claimed()
-    print(
-        f"{os.cpu_count()} processors, {_processor()}; {THREADS} threads, {given.rounds} rounds\n"
-    )
+    print(f"{machine()}; {given.threads} threads, {given.rounds} rounds\n")
     print("| claim | claimed | warm | first call | |\n| --- | --: | --: | --: | --- |", flush=True)
     outside = 0
     for claim in CLAIMS:
         if given.only not in claim.name:
             continue
         low, high = ranges[claim.name]
-        cold, warm = measured(claim, given.rounds)
+        cold, warm = measured(claim, given.threads, given.rounds)
         # As the table rounds.
         holds = low <= round(statistics.median(warm), 1) <= high
         outside += not holds

@@ -79,7 +79,8 @@ def _write(path: Path, columns: dict[str, np.ndarray]) -> None:
         file.write_table(table)
 
 
-def _read(path: Path) -> pa.Table:
+def read(path: Path) -> pa.Table:
+    """Read a table that `generate` wrote."""
     with pa.OSFile(str(path)) as file:
         return pa.ipc.open_file(file).read_all()
 
@@ -292,9 +293,9 @@ def measure(job: Job) -> child.Found:
     folder = Path(job.folder)
     form = FORMS[job.form]
     if job.form.startswith("tidegate"):
-        streams, whole = [_read(folder / str(stream)) for stream in range(STREAMS)], pa.table({})
+        streams, whole = [read(folder / str(stream)) for stream in range(STREAMS)], pa.table({})
     else:
-        streams, whole = [], _read(folder / "all")
+        streams, whole = [], read(folder / "all")
     small = [stream.slice(0, WARM_UP_ROWS) for stream in streams]
     form(small, whole.slice(0, WARM_UP_ROWS), job.threads, job.panes)()
     run = form(streams, whole, job.threads, job.panes)
