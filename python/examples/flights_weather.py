@@ -150,13 +150,17 @@ class Written:
 
 
 def main() -> None:
-    """Join, compare, sum up and draw."""
+    """Do all this in a Spark of its own."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--picture", type=Path, default=Path("flights_weather.png"))
     picture = parser.parse_args().picture
-    if not shutil.which("java") and "JAVA_HOME" not in os.environ:
-        sys.exit("Spark needs Java 17 or later: install it, or set JAVA_HOME")
-    with session() as spark, tempfile.TemporaryDirectory() as folder:
+    with session() as spark:
+        run(spark, picture)
+
+
+def run(spark: SparkSession, picture: Path) -> None:
+    """Join, compare, sum up and draw."""
+    with tempfile.TemporaryDirectory() as folder:
         flights = spark.read.parquet(str(DATA / "flights.parquet"))
         weather = spark.read.parquet(str(DATA / "weather.parquet"))
         print(f"{flights.count():,} flights and {weather.count():,} hours of weather, in Spark")
@@ -211,6 +215,8 @@ def compare_weather(flights: DataFrame, weather: DataFrame, folder: str) -> Data
 @contextmanager
 def session() -> Iterator[SparkSession]:
     """Spark on all cores of this machine."""
+    if not shutil.which("java") and "JAVA_HOME" not in os.environ:
+        sys.exit("Spark needs Java 17 or later: install it, or set JAVA_HOME")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # PySpark 4 says so at every session; nothing here uses what it means.

@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
@@ -65,38 +66,47 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 
 def main() -> None:
-    """Feed, join, show and check."""
+    """Do all this in a Spark of its own."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path("live"), help="made anew")
     parser.add_argument("--seconds", type=int, default=60, help="of the exchange")
     parser.add_argument("--pace", type=float, default=1.0, help="seconds between files")
     arguments = parser.parse_args()
+    with session() as spark:
+        run(spark, arguments.folder, arguments.seconds, arguments.pace)
+
+
+def run(spark: SparkSession, folder: Path, seconds: int, pace: float) -> None:
+    """Feed, join, show and check."""
+    # A state store that joins of streams can use, and a partition of state a core.
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    shutil.rmtree(folder, ignore_errors=True)
+    feed = Feed(folder, seconds)
+    feed.drop(0)
+    page = Page(folder)
+    queries = started(spark, folder, page)
+    print(f"{page.path.resolve().as_uri()} shows orders and executions as they come")
+    threading.Thread(target=feed.run, args=(pace,), daemon=True).start()
+    while not feed.ended.wait(0.1):
+        for query in queries:
+            if (error := query.exception()) is not None:
+                raise error
+    for query in queries:
+        query.processAllAvailable()
+    page.write(queries)
+    for query in queries:
+        query.stop()
+    check_pairs(spark, folder, feed)
+    check_windows(spark, folder, feed)
+
+
+@contextmanager
+def session() -> Iterator[SparkSession]:
+    """Spark on two cores of this machine."""
     if not shutil.which("java") and "JAVA_HOME" not in os.environ:
         sys.exit("Spark needs Java 17 or later: install it, or set JAVA_HOME")
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-    shutil.rmtree(arguments.folder, ignore_errors=True)
-    feed = Feed(arguments.folder, arguments.seconds)
-    feed.drop(0)
-    with session() as spark:
-        page = Page(arguments.folder)
-        queries = started(spark, arguments.folder, page)
-        print(f"{page.path.resolve().as_uri()} shows orders and executions as they come")
-        threading.Thread(target=feed.run, args=(arguments.pace,), daemon=True).start()
-        while not feed.ended.wait(0.1):
-            for query in queries:
-                if (error := query.exception()) is not None:
-                    raise error
-        for query in queries:
-            query.processAllAvailable()
-        page.write(queries)
-        for query in queries:
-            query.stop()
-        check_pairs(spark, arguments.folder, feed)
-        check_windows(spark, arguments.folder, feed)
-
-
-def session() -> SparkSession:
-    """Start Spark with a state store that joins of streams can use."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master("local[2]")
@@ -104,12 +114,13 @@ def session() -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
-    return spark
+    try:
+        yield spark
+    finally:
+        spark.stop()
 
 
 def started(spark: SparkSession, folder: Path, page: Page) -> list[StreamingQuery]:

@@ -1,0 +1,36 @@
+"""What `make demo` shows: all examples with real data, in one session of Spark.
+
+    python python/examples/demo.py
+
+`flights_weather.png`, the folder `live` with the page, and Spark's log land in the current folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+
+import around_each_row
+import flights_weather
+import live_orders
+
+# Of the exchange, and between two files of three such seconds.
+SECONDS, PACE = 30, 0.3
+
+
+def main() -> None:
+    """Ask all questions."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--picture", type=Path, default=Path("flights_weather.png"))
+    picture = parser.parse_args().picture
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    with flights_weather.session() as spark:
+        flights_weather.run(spark, picture)
+        around_each_row.main()
+        print()
+        live_orders.run(spark, Path("live"), SECONDS, PACE)
+
+
+if __name__ == "__main__":
+    main()
