@@ -300,7 +300,7 @@ WORKLOADS: dict[str, tuple[str, Callable[[], Callable[[int], Asked]]]] = {
             "G pairs",
             window_join_streams(cast("WindowAlgorithm", name)),
         )
-        for name in ("scalejoin", "low-latency-handshake")
+        for name in ("auto", "scalejoin", "low-latency-handshake")
     },
     "W4 aggregate, 243 keys": ("M rows", aggregate("tidegate", 243)),
     "W4 aggregate, 40,000 keys": ("M rows", aggregate("tidegate", 40_000)),
@@ -387,6 +387,7 @@ def draw(rates: Rates, threads: list[int], on: str, out: Path) -> None:
     }
     figure, all_axes = plt.subplots(1, 2, figsize=(11, 5.5), layout="constrained", sharey=True)
     for axes, (title, names) in zip(all_axes, groups.items(), strict=True):
+        axes.set_prop_cycle(color=mpl.colormaps["tab20"].colors[::2] + ("black", "darkkhaki"))
         axes.plot(threads, [count / threads[0] for count in threads], color="gray", linestyle=":")
         for name in names:
             medians = [statistics.median(rates[name][count]) for count in threads]
