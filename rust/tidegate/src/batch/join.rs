@@ -471,7 +471,10 @@ impl Join {
 
     /// As [`batches`](Self::batches), with further columns behind the gathered ones.
     fn assemble(&self, left: &[u32], right: &[u32], more: &[ArrayRef]) -> Result<Vec<RecordBatch>> {
-        match self.gather.columns(left, right, self.read_soon) {
+        // Threads make a batch each.
+        let alone = Driver::new(1, Stop::default());
+        let values = self.gather.values(left, right, self.read_soon, &alone)?;
+        match self.gather.columns(left, right, values) {
             Ok(mut columns) => {
                 columns.extend(more.iter().cloned());
                 let options = RecordBatchOptions::new().with_row_count(Some(left.len()));

@@ -81,8 +81,10 @@ impl Column {
         Column { data_type, chunks, starts, width, values, has_nulls }
     }
 
-    /// Some consecutive rows without a copy, if they lie in one chunk.
-    pub(super) fn slice(&self, first: usize, rows: usize) -> Option<ArrayRef> {
+    /// Some consecutive rows from `first` on without a copy, if there is one and they lie in one
+    /// chunk.
+    pub(super) fn slice(&self, first: Option<usize>, rows: usize) -> Option<ArrayRef> {
+        let first = first?;
         let chunk = self.starts.partition_point(|&start| start as usize <= first) - 1;
         let (start, end) = (self.starts[chunk] as usize, *self.starts.get(chunk + 1)? as usize);
         (first + rows <= end).then(|| self.chunks[chunk].slice(first - start, rows))

@@ -32,12 +32,17 @@ use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::rows::NO_ROW;
 use tidegate_structures::memory::gather::Store;
 use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::partition::ranges;
 
 use chunks::gather_columns;
 pub(crate) use column::{Column, fixed_width, raw_values};
 pub(crate) use concat::concat_rows;
 pub(crate) use records::{Records, Rows};
 pub(crate) use text::demand_texts;
+
+/// Rows of a result that are worth a thread: waking it takes as long as gathering some hundred of
+/// them.
+const PART_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
 /// Where a column of the result comes from.
 #[derive(Debug)]
@@ -91,43 +96,53 @@ impl Gather {
         self.sources.iter().map(bytes).sum()
     }
 
-    /// The columns of the result rows given by their rows of each side. Values that will not be
-    /// read soon are written past the caches.
-    pub(crate) fn columns(
+    /// The fixed-width values of the result rows given by their rows of each side, by all threads.
+    /// Values that will not be read soon are written past the caches.
+    pub(crate) fn values(
         &self,
         left: &[u32],
         right: &[u32],
         read_soon: bool,
-    ) -> Result<Vec<ArrayRef>, ArrowError> {
+        driver: &Driver,
+    ) -> Result<Values, Stopped> {
         let rows = left.len();
-        // 1. Fixed-width values of all columns that are not sliced share one piece of memory, each
-        //    at a cache line's start.
         let first_left = match self.slices_left && self.records[0].is_empty() {
             true => consecutive(left),
             false => None,
         };
-        let sliced = |column: &Column| column.slice(first_left?, rows);
-        let width = |source: &ColumnSource| match source {
-            ColumnSource::Left(column) if sliced(column).is_some() => None,
-            ColumnSource::Left(column) | ColumnSource::Right(column) => column.width,
-            ColumnSource::Either(..) => None,
-        };
-        let padded = |width: usize| (width * rows).next_multiple_of(64);
+        let widths: Vec<usize> = self
+            .sources
+            .iter()
+            .map(|source| width(source, first_left, rows).unwrap_or(0))
+            .collect();
         let mut memory =
-            Pages::<u8>::unwritten(self.sources.iter().filter_map(width).map(padded).sum());
+            Pages::<u8>::unwritten(widths.iter().map(|width| padded(width * rows)).sum());
         let store = if memory.is_warm() && !read_soon { Store::Streaming } else { Store::Cached };
+        // Each column is cut at the same rows.
+        let cuts = ranges(rows, driver.parts(rows, PART_ROWS));
+        let mut parts: Vec<Vec<&mut [Slot<u8>]>> = cuts.iter().map(|_| Vec::new()).collect();
         let mut rest = &mut memory[..];
-        let mut of_source = |source: &ColumnSource| {
-            let width = width(source).unwrap_or(0);
-            let (out, others) = std::mem::take(&mut rest).split_at_mut(padded(width));
+        for width in widths {
+            let (mut column, others) = std::mem::take(&mut rest).split_at_mut(padded(width * rows));
             rest = others;
-            let (out, beyond) = out.split_at_mut(width * rows);
-            Slot::fill(beyond, 0);
-            out
-        };
-        let mut out: Vec<&mut [Slot<u8>]> = self.sources.iter().map(&mut of_source).collect();
-        for ((records, rows), optional) in self.records.iter().zip([left, right]).zip(self.optional)
-        {
+            for (part, cut) in parts.iter_mut().zip(&cuts) {
+                let (out, beyond) = column.split_at_mut(width * cut.len());
+                part.push(out);
+                column = beyond;
+            }
+            Slot::fill(column, 0);
+        }
+        driver.map(cuts.into_iter().zip(parts).collect(), |(cut, out)| {
+            // Results of semi and anti joins have no right rows.
+            let right = right.get(cut.clone()).unwrap_or_default();
+            self.write([&left[cut], right], out, store);
+        })?;
+        Ok(Values { memory: Bytes::from_owner(memory.written()), first_left })
+    }
+
+    /// Writes the fixed-width values of some rows, a place a column.
+    fn write(&self, rows: [&[u32]; 2], mut out: Vec<&mut [Slot<u8>]>, store: Store) {
+        for ((records, rows), optional) in self.records.iter().zip(rows).zip(self.optional) {
             records.iter().for_each(|records| records.gather(rows, optional, &mut out, store));
         }
         let mut of_sides = [Vec::new(), Vec::new()];
@@ -138,19 +153,26 @@ impl Gather {
                 ColumnSource::Either(..) => unreachable!("its width is not fixed"),
             }
         }
-        for (columns, (rows, optional)) in
-            of_sides.into_iter().zip([(left, self.optional[0]), (right, self.optional[1])])
-        {
+        for ((columns, rows), optional) in of_sides.into_iter().zip(rows).zip(self.optional) {
             gather_columns(columns, rows, optional, store);
         }
-        // 2. They become arrays; the others are gathered one by one.
-        let memory = Bytes::from_owner(memory.written());
+    }
+
+    /// The columns of the result rows, given their fixed-width values; the other columns are
+    /// gathered one by one.
+    pub(crate) fn columns(
+        &self,
+        left: &[u32],
+        right: &[u32],
+        values: Values,
+    ) -> Result<Vec<ArrayRef>, ArrowError> {
+        let Values { memory, first_left } = values;
         let mut start = 0;
         let missing_of = |side: usize, rows| if self.optional[side] { missing(rows) } else { None };
         let (missing_left, missing_right) = (missing_of(0, left), missing_of(1, right));
         let mut fixed = |column: &Column, width: usize, rows: &[u32], missing| {
             let values = Buffer::from(memory.slice(start..start + width * rows.len()));
-            start += padded(width);
+            start += padded(width * rows.len());
             column.array(values, rows, missing)
         };
         let mut array = |column: &Column, rows: &[u32], missing| match column.width {
@@ -158,7 +180,7 @@ impl Gather {
             None => column.take(rows),
         };
         let one = |(source, data_type): (&ColumnSource, &DataType)| match source {
-            ColumnSource::Left(column) => match sliced(column) {
+            ColumnSource::Left(column) => match column.slice(first_left, left.len()) {
                 Some(slice) => Ok(slice),
                 None => array(column, left, missing_left.as_ref()),
             },
@@ -168,6 +190,29 @@ impl Gather {
             }
         };
         self.sources.iter().zip(&self.types).map(one).collect()
+    }
+}
+
+/// The fixed-width values of all columns of a result that are not sliced. They share one piece of
+/// memory, each column's at a cache line's start.
+#[derive(Debug)]
+pub(crate) struct Values {
+    memory: Bytes,
+    /// The first of the left rows, where they are consecutive and their columns are sliced.
+    first_left: Option<usize>,
+}
+
+/// The bytes of a column in this memory.
+fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(64)
+}
+
+/// The width of a column's values in this memory; none of a column that has none there.
+fn width(source: &ColumnSource, first_left: Option<usize>, rows: usize) -> Option<usize> {
+    match source {
+        ColumnSource::Left(column) if column.slice(first_left, rows).is_some() => None,
+        ColumnSource::Left(column) | ColumnSource::Right(column) => column.width,
+        ColumnSource::Either(..) => None,
     }
 }
 

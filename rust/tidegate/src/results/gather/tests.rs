@@ -81,6 +81,7 @@ proptest! {
         side_by_side in option::of(any::<u32>()),
         laid_out: bool,
         read_soon: bool,
+        threads in 1_usize..4,
         slices_left: bool,
     ) {
         let sides = [0, 1].map(|side| table(&lens[side], nulls[side]));
@@ -121,7 +122,9 @@ proptest! {
         if laid_out {
             gather.lay_out_right((counts[0], counts[1]), &Driver::new(2, Stop::default())).unwrap();
         }
-        let found = gather.columns(&rows[0], &rows[1], read_soon).unwrap();
+        let driver = Driver::new(threads, Stop::default());
+        let values = gather.values(&rows[0], &rows[1], read_soon, &driver).unwrap();
+        let found = gather.columns(&rows[0], &rows[1], values).unwrap();
         for (at, array) in found.iter().enumerate() {
             let (of, column) = (at / columns.len(), at % columns.len());
             let expected: Vec<ArrayRef> =
@@ -188,6 +191,12 @@ fn batches_of_a_result_share_a_dictionary() {
     assert_eq!((&*mixed.0.starts, &*mixed.1.starts), (&[0, 11][..], &[0, 7][..]));
 }
 
+/// The columns of left rows alone.
+fn of_left(gather: &Gather, rows: &[u32]) -> Vec<ArrayRef> {
+    let values = gather.values(rows, &[], false, &Driver::new(1, Stop::default())).unwrap();
+    gather.columns(rows, &[], values).unwrap()
+}
+
 #[test]
 fn left_rows_side_by_side_are_sliced() {
     let left = table(&[5, 6], true);
@@ -210,7 +219,7 @@ fn left_rows_side_by_side_are_sliced() {
     };
     // Whether values are those of the chunk, and not a copy. Dictionaries of chunks are made one.
     let is_slice = |slices_left, rows: &[u32], column: usize| {
-        let found = &gather(slices_left).columns(rows, &[], false).unwrap()[column];
+        let found = &of_left(&gather(slices_left), rows)[column];
         let place = rows[0] as usize;
         let chunks = left.chunks(columns[column]);
         let (chunk, place) = if place < 5 { (&chunks[0], place) } else { (&chunks[1], place - 5) };
@@ -223,8 +232,7 @@ fn left_rows_side_by_side_are_sliced() {
     assert!(!is_slice(true, &[3, 4, 5], 0), "of two chunks");
     assert!(!is_slice(true, &[1, 3, 2, 4], 0), "not in order");
     for rows in [&[0, 1, 2][..], &[4, 5], &[1, 1, 3], &[5, 6, 7, 8, 9, 10]] {
-        let [found, copied] =
-            [true, false].map(|slices| gather(slices).columns(rows, &[], false).unwrap());
+        let [found, copied] = [true, false].map(|slices| of_left(&gather(slices), rows));
         assert_eq!(found, copied);
     }
     assert_eq!(consecutive(&[NO_ROW]), None);

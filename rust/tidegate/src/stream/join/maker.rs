@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{Schema, SchemaRef};
+use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{How, Results, Side};
 
 use crate::Result;
@@ -46,19 +47,21 @@ impl Maker {
         Maker { gather, schema: plan.schema.clone() }
     }
 
-    pub(super) fn batches(&self, results: &Results) -> Result<Vec<RecordBatch>> {
-        cuts(results).into_iter().map(|rows| self.batch(results, rows)).collect()
-    }
-
-    pub(in crate::stream) fn batch(
+    pub(in crate::stream) fn batches(
         &self,
         results: &Results,
-        rows: Range<usize>,
-    ) -> Result<RecordBatch> {
+        driver: &Driver,
+    ) -> Result<Vec<RecordBatch>> {
+        let batches = driver.map(cuts(results), |rows| self.batch(results, rows, driver))?;
+        batches.into_iter().collect()
+    }
+
+    fn batch(&self, results: &Results, rows: Range<usize>, driver: &Driver) -> Result<RecordBatch> {
         let left = &results.left[rows.clone()];
         // Results of semi and anti joins have no right rows.
         let right = results.right.get(rows).unwrap_or_default();
-        let columns = self.gather.columns(left, right, true)?;
+        let values = self.gather.values(left, right, true, driver)?;
+        let columns = self.gather.columns(left, right, values)?;
         let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
     }
@@ -99,7 +102,7 @@ fn records(plan: &JoinPlan, side: Side, store: &Store) -> Vec<Records> {
 }
 
 /// The rows of each batch of results: as few batches as may be, of even sizes.
-pub(in crate::stream) fn cuts(results: &Results) -> Vec<Range<usize>> {
+fn cuts(results: &Results) -> Vec<Range<usize>> {
     let rows = results.left.len();
     let size = rows.div_ceil(rows.div_ceil(BATCH_ROWS).max(1)).max(1);
     (0..rows).step_by(size).map(|from| from..rows.min(from + size)).collect()

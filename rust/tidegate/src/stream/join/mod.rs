@@ -57,7 +57,7 @@ pub use interval::interval_join;
 pub(super) use late::LateSides;
 use maker::long_columns;
 pub(super) use maker::record_bytes;
-pub(super) use maker::{BATCH_ROWS, Maker, cuts};
+pub(super) use maker::{BATCH_ROWS, Maker};
 pub use window::window_join;
 
 /// Rows of an epoch, at most, about: enough to share out among threads, few enough that their
@@ -424,8 +424,9 @@ impl<P: Prepare> JoinTactic<P> {
             Progress::Results(results) => self.make(common, &results),
             Progress::Pieces(pieces) => {
                 let (join, maker) = (&*self.engine.join, self.maker());
-                let work = |rows| maker.batches(&join.assemble(rows));
-                let made = common.driver.fit(join.epoch_rows()).map(pieces, work)?;
+                let driver = common.driver.fit(join.epoch_rows());
+                let made =
+                    driver.map(pieces, |rows| maker.batches(&join.assemble(rows), &driver))?;
                 made.into_iter().try_for_each(|batches| common.keep(batches?.into_iter().map(Ok)))
             }
         }
@@ -452,10 +453,8 @@ impl<P: Prepare> JoinTactic<P> {
         if results.left.is_empty() {
             return Ok(());
         }
-        let maker = self.maker();
         let driver = common.driver.fit(results.left.len());
-        let made = driver.map(cuts(results), |rows| maker.batch(results, rows))?;
-        common.keep(made)
+        common.keep(self.maker().batches(results, &driver)?.into_iter().map(Ok))
     }
 
     fn maker(&self) -> Maker {

@@ -30,7 +30,7 @@ use crate::columns::expression::{Origin, Predicate};
 use crate::columns::table::Table;
 use crate::query::asof::{AsofJoin, AsofPlan};
 use crate::stream::intake::Order;
-use crate::stream::join::{Asked, Maker, Sides, StreamOptions, cuts};
+use crate::stream::join::{Asked, Maker, Sides, StreamOptions};
 use crate::stream::operator::Operator;
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
@@ -177,8 +177,7 @@ impl Kind for AsOfTime {
             true => Vec::new(),
             false => {
                 let maker = Maker::new(&self.plan.join, self.how, [left.store(), right.store()]);
-                let made = driver.map(cuts(&results), |rows| maker.batch(&results, rows))?;
-                made.into_iter().collect::<Result<_>>()?
+                maker.batches(&results, driver)?
             }
         };
         Ok(Settled { batches, leaving })

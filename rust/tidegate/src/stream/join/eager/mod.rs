@@ -26,7 +26,7 @@ use tidegate_operators::rows::{How, Interval, Results, Side};
 pub(super) use self::find::{ByEngine, ByTime, Finder};
 use super::{
     Asked, EPOCH_ROWS, Engine, JoinPlan, KeptRows, LITTLE, LateSides, Maker, Prepare, Query, Sides,
-    StreamOptions, cuts,
+    StreamOptions,
 };
 use crate::columns::time::Unit;
 use crate::results::gather::concat_rows;
@@ -372,8 +372,7 @@ impl<F: Finder> EagerTactic<F> {
         }
         let maker = Maker::new(&self.plan, self.how, self.stores.each_ref());
         let driver = common.driver.fit(results.left.len());
-        let made = driver.map(cuts(results), |rows| maker.batch(results, rows))?;
-        common.keep(made)
+        common.keep(maker.batches(results, &driver)?.into_iter().map(Ok))
     }
 }
 
