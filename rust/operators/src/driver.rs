@@ -142,19 +142,15 @@ impl Driver {
     /// has a processor: waking one takes longer than many a part of the work.
     pub fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         let Some(pool) = &self.pool else { return work() };
-        let over = Stop::default();
-        let end = EndOfScope(&over);
-        let working = move || {
-            let _end = end;
-            work()
-        };
         if self.threads > self.processors {
-            return pool.install(working);
+            return pool.install(work);
         }
-        let over = &over;
-        pool.scope(|scope| {
-            let me = pool.current_thread_index();
-            scope.spawn_broadcast(move |_, context| {
+        pool.install(|| {
+            let over = Stop::default();
+            let _end = EndOfScope(&over);
+            let (me, over) = (pool.current_thread_index(), over.clone());
+            // Nobody waits for these threads: one that lost its processor would hold up the caller.
+            pool.spawn_broadcast(move |context| {
                 let backoff = Backoff::new();
                 while Some(context.index()) != me && !over.is_requested() {
                     match rayon::yield_now() {
@@ -163,7 +159,7 @@ impl Driver {
                     }
                 }
             });
-            working()
+            work()
         })
     }
 
