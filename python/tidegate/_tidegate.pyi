@@ -1786,8 +1786,9 @@ class WindowJoin(StreamJoin):
             these is for the left and the right sources, and may have lists, with one for each
             source of the side. None, as 0, means that they are in order.
         algorithm: How threads share the comparisons. `scalejoin`: each thread has a share of the
-            rows in its windows, round robin (ScaleJoin, Algorithm 1). `auto`: the same; rows are
-            looked up in a share by value if a sample of pairs says that a lookup takes less time.
+            rows in its windows, round robin (ScaleJoin, Algorithm 1). `auto`: each thread has a
+            share of the new rows. They are looked up by value if a sample of pairs says that a
+            lookup takes less time.
             `cell`: each row's window is cut into a piece a thread (CellJoin). `three-step`: one
             thread compares (Kang's procedure). `low-latency-handshake`: rows rush through a chain
             of threads, of which one keeps each row (Low-Latency Handshake Join, Figures 12 to 14).

@@ -32,8 +32,10 @@
 //!
 //! # Beyond the paper
 //!
-//! [`ScaleAlgorithm::Indexed`]: where few pairs of long windows match, a share's rows are in blocks by value, in which new rows
-//! are looked up ([`Index`](crate::predicate::Index)).
+//! [`ScaleAlgorithm::Indexed`]: there is one share, and threads share the new rows of an epoch instead. Each row then
+//! costs one thread some time as such, and not every thread: much of the work, where a row's part of a window is short.
+//! Where few pairs of long windows match, the share's rows are in blocks by value, in which new rows are looked up
+//! ([`Index`](crate::predicate::Index)).
 
 mod epoch;
 mod share;
@@ -42,6 +44,7 @@ use std::fmt;
 use std::ops::Range;
 
 use tidegate_structures::memory;
+use tidegate_structures::memory::partition::ranges;
 
 use super::{Operands, TimeLog};
 use crate::driver::Driver;
@@ -62,8 +65,8 @@ pub enum ScaleAlgorithm {
     Cell,
     /// Each thread has a share of the rows in its windows.
     ScaleJoin,
-    /// The same, and rows are looked up in a share by value where that takes less time, by a
-    /// sample.
+    /// Each thread has a share of the new rows. They are looked up by value where that takes less
+    /// time, by a sample.
     Indexed,
 }
 
@@ -75,8 +78,8 @@ const MOST_PAIRS: u64 = if cfg!(test) { 20 } else { 1 << 18 };
 const FIRST_PAIRS: u64 = if cfg!(test) { 50 } else { 1 << 22 };
 const GROWTH: u64 = 16;
 
-/// Pairs that are compared in one step, at most: a fraction of a second, after which a call may be
-/// ended.
+/// Pairs that a thread compares in one step, at most: a fraction of a second, after which a call may
+/// be ended.
 const STEP_PAIRS: u64 = if cfg!(test) { 500 } else { 1 << 28 };
 
 /// Rows compared in one step, at most: there is memory for each.
@@ -90,6 +93,15 @@ const FILTER_PAIRS: usize = 1 << 12;
 
 /// Rows that are gone before they are moved out.
 const GONE: usize = 1 << 12;
+
+/// What a thread compares.
+struct Task {
+    share: usize,
+    /// Rows of the epoch.
+    rows: Range<usize>,
+    /// The number of a piece of their windows, and of how many; the whole windows if there is none.
+    piece: Option<(usize, usize)>,
+}
 
 /// The state of a join.
 ///
@@ -161,8 +173,8 @@ impl ScaleJoin {
     ) -> Self {
         let (shares, comparers) = match algorithm {
             ScaleAlgorithm::ThreeStep => (1, 1),
-            ScaleAlgorithm::Cell => (1, threads),
-            ScaleAlgorithm::ScaleJoin | ScaleAlgorithm::Indexed => (threads, threads),
+            ScaleAlgorithm::Cell | ScaleAlgorithm::Indexed => (1, threads),
+            ScaleAlgorithm::ScaleJoin => (threads, threads),
         };
         let log = |side| RowLog::new(side, how, KeptColumn::default());
         ScaleJoin {
@@ -352,37 +364,42 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         // 2. All threads compare them.
         let comparers = self.comparisons.len();
         let firsts = self.logs.each_ref().map(|log| log.first() as u32);
-        let compare = |thread: usize| {
-            let (share, piece) = match self.algorithm {
-                ScaleAlgorithm::ThreeStep => (0, None),
-                ScaleAlgorithm::Cell => (0, Some((thread, comparers))),
-                ScaleAlgorithm::ScaleJoin | ScaleAlgorithm::Indexed => (thread, None),
-            };
-            self.shares[share].compare(
-                &self.terms,
-                self.gone,
-                firsts,
-                &self.epoch,
-                rows.clone(),
-                piece,
-            )
+        let whole = rows.clone();
+        let tasks: Vec<Task> = match self.algorithm {
+            ScaleAlgorithm::ThreeStep => vec![Task { share: 0, rows: whole, piece: None }],
+            ScaleAlgorithm::Cell => (0..comparers)
+                .map(|nth| Task { share: 0, rows: whole.clone(), piece: Some((nth, comparers)) })
+                .collect(),
+            ScaleAlgorithm::ScaleJoin => (0..comparers)
+                .map(|share| Task { share, rows: whole.clone(), piece: None })
+                .collect(),
+            ScaleAlgorithm::Indexed => ranges(whole.len(), comparers)
+                .into_iter()
+                .map(|own| whole.start + own.start..whole.start + own.end)
+                .map(|rows| Task { share: 0, rows, piece: None })
+                .collect(),
         };
-        let threads: Vec<usize> = (0..comparers).collect();
+        let compare = |Task { share, rows, piece }: Task| {
+            self.shares[share].compare(&self.terms, self.gone, firsts, &self.epoch, rows, piece)
+        };
         let small = pairs < SMALL_STEP;
         let found: Vec<Found> = if small {
-            threads.into_iter().map(compare).collect()
+            tasks.into_iter().map(compare).collect()
         } else {
-            driver.map(threads, compare).map_err(Failed::Stopped)?
+            driver.map(tasks, compare).map_err(Failed::Stopped)?
         };
         for (comparisons, found) in self.comparisons.iter_mut().zip(&found) {
             *comparisons += found.compared;
         }
         // 3. What they found is put together in order, and filtered.
-        let mut together = Found::merge(found, rows.len());
+        let mut together = match self.algorithm {
+            ScaleAlgorithm::Indexed => Found::concat(found),
+            _ => Found::merge(found, rows.len()),
+        };
         // If the next rows are like these, this budget leaves as many pairs as there is room for.
         let each = pairs / (together.pairs() as u64 + 1);
         let room = MOST_PAIRS.saturating_mul(each.max(1)).min(self.budget.saturating_mul(GROWTH));
-        self.budget = room.min(STEP_PAIRS);
+        self.budget = room.min(STEP_PAIRS.saturating_mul(comparers as u64));
         if let Some(filter) = filter {
             together = self.filter(together, rows.clone(), firsts, driver, filter)?;
         }

@@ -225,6 +225,20 @@ impl Found {
         merged
     }
 
+    /// Puts together the pairs of rows that follow each other.
+    pub(super) fn concat(mut parts: Vec<Found>) -> Found {
+        if let [_] = parts[..] {
+            return parts.remove(0);
+        }
+        let mut whole = Found::default();
+        for Found { ends, offsets, .. } in parts {
+            let before = whole.offsets.len();
+            whole.ends.extend(ends.iter().map(|end| before + end));
+            whole.offsets.extend(offsets);
+        }
+        whole
+    }
+
     /// The pairs that are kept.
     pub(super) fn retain(self, kept: &[bool]) -> Found {
         let mut left = Found { compared: self.compared, ..Found::default() };
