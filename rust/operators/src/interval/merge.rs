@@ -60,7 +60,8 @@ pub(super) fn merge(
     let buckets = Buckets { first: 0, shift: 0, count: key_count };
     let chunks = driver.map(tiles().collect(), |tile| Chunk::count(rows.slice(tile), buckets))?;
     let mut numbers = Pages::unwritten(right.ts.len());
-    let (starts, writers) = writers(chunks, Target { keys: None, ts: None, numbers: &mut numbers });
+    let target = Target { keys: None, ts: None, numbers: Some(&mut numbers) };
+    let (starts, writers) = writers(chunks, target);
     let early_rows = |part: &Range<usize>| {
         let end = before(part.start, early);
         let tile = (0..parts.len()).min_by_key(|&tile| cuts[tile].abs_diff(end)).expect("a tile");

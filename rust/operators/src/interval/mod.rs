@@ -12,7 +12,7 @@
 //!    within a key unless they are so already. The matches of a left row are then a run of neighbours.
 //! 2. *Sweep* ([`sweep`]): for every left row the two ends of its run are found. Both only rise
 //!    while the left rows of a key come in time order, so the sweep follows them instead of
-//!    searching.
+//!    searching. Left rows in another order are not sorted: each looks its ends up.
 //!
 //!    Where both sides come in time order, one pass does both ([`merge`]).
 //!
@@ -34,11 +34,10 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `sweep.rs` | matches of each left row |
-//! | `merge.rs`, `directory.rs` | both in one pass where the input is sorted, part by part |
+//! | `merge.rs` | both in one pass where the input is sorted, part by part |
 //! | `partners.rs` | the matches as runs that aggregates are made of |
 //! | `streaming/` | the same of rows that come epoch by epoch |
 
-mod directory;
 mod merge;
 mod partners;
 pub mod streaming;

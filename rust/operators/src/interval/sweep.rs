@@ -1,15 +1,11 @@
 //! Finds the run of right rows that matches each left row.
 
-use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::pages::Pages;
 
-use super::directory::Directory;
 use crate::driver::{Driver, Stopped};
 use crate::matches::Run;
-use crate::order::{Follow, Groups, JoinColumns, are_sorted, follow, gallop, gallop_back};
+use crate::order::{Directory, Follow, Groups, JoinColumns, follow, gallop, gallop_back, look_up};
 use crate::rows::interval::LeftReach;
-
-/// Left rows of a task that looks rows up, so that a stop is seen soon and threads finish together.
-const TASK_ROWS: usize = 1 << 16;
 
 /// The matches of every left row, as runs of places in `right`.
 pub(crate) fn sweep<R: LeftReach>(
@@ -19,17 +15,9 @@ pub(crate) fn sweep<R: LeftReach>(
     reach: &R,
     driver: &Driver,
 ) -> Result<Pages<Run>, Stopped> {
-    if left.keys.is_none()
-        && !are_sorted(&[left.ts], driver)?
-        && let Some(directory) = Directory::new(right.ts(), driver)?
-    {
-        let mut runs = Pages::unwritten(left.ts.len());
-        let tasks = runs.chunks_mut(TASK_ROWS).enumerate().collect();
-        driver.map(tasks, |(task, runs): (usize, &mut [Slot<Run>])| {
-            let first = task * TASK_ROWS;
-            directory.find(reach, first, &left.ts[first..first + runs.len()], runs);
-        })?;
-        return Ok(runs.written());
+    if Directory::pays(left.ts, right.ts().len(), driver)? {
+        let directory = Directory::new(&right.starts, right.ts(), driver)?;
+        return look_up(left, [&directory; 2], reach, driver);
     }
     follow(left, key_count, &Sweep { right, reach }, driver)
 }

@@ -207,14 +207,15 @@ impl Matches {
         self.right_rows
     }
 
-    /// The left rows from `start` on that together have at most `most` pairs, or the first of them.
-    pub fn page(&self, start: usize, most: u64) -> Range<usize> {
+    /// At most `rows` left rows from `start` on that together have at most `most` pairs, or the first
+    /// of them.
+    pub fn page(&self, start: usize, rows: usize, most: u64) -> Range<usize> {
         let mut pairs = 0;
         let fits = |run: &&Run| {
             pairs += run.len() as u64;
             pairs <= most
         };
-        let rows = self.runs[start..].iter().take_while(fits).count().max(1);
+        let rows = self.runs[start..].iter().take(rows).take_while(fits).count().max(1);
         start..self.runs.len().min(start + rows)
     }
 

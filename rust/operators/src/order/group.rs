@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use bytemuck::Pod;
 use tidegate_structures::memory;
-use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::pages::{Pages, Slot, Unwritten};
 use tidegate_structures::memory::partition::{
     Buckets, Chunk, MAX_BUCKETS, Rows, Target, ranges, split_buckets, writers,
 };
@@ -61,23 +61,9 @@ impl<'a> Groups<'a> {
         let Some(keys) = side.keys else {
             return Self::of_one_key(side.ts, is_sorted, driver);
         };
-        assert_eq!(keys.len(), side.ts.len(), "a time a key");
-        if !is_sorted && are_many(keys.len(), key_count) {
-            let Sorted { starts, ts, numbers } = sort_by_key(keys, side.ts, key_count, driver)?;
-            let ascending = starts
-                .windows(2)
-                .all(|group| numbers[group[0] as usize..group[1] as usize].is_sorted());
-            let (ts, numbers) = (Times::Owned(ts), Some(numbers));
-            return Ok(Groups { starts, ts, numbers, ascending, is_sorted });
-        }
-        let mut ts = Pages::unwritten(keys.len());
-        let mut numbers = Pages::unwritten(keys.len());
-        let starts = partition(keys, side.ts, key_count, &mut ts, &mut numbers, driver)?;
-        // Rows without a key have no place.
-        let with_key = starts.last().map_or(0, |&end| end as usize);
-        let (mut ts, mut numbers) = (ts.written_upto(with_key), numbers.written_upto(with_key));
-        let ascending = is_sorted || sort_groups(&starts, &mut ts, &mut numbers, driver)?;
-        Ok(Groups { starts, ts: Times::Owned(ts), numbers: Some(numbers), ascending, is_sorted })
+        let sorted = sort_side(keys, side.ts, key_count, is_sorted, true, driver)?;
+        let Sorted { starts, ts, numbers, ascending } = sorted;
+        Ok(Groups { starts, ts: Times::Owned(ts), numbers, ascending, is_sorted })
     }
 
     fn of_one_key(ts: &'a [i64], is_sorted: bool, driver: &Driver) -> Result<Self, Stopped> {
@@ -86,8 +72,8 @@ impl<'a> Groups<'a> {
             let ts = Times::Borrowed(ts);
             return Ok(Groups { starts, ts, numbers: None, ascending: true, is_sorted });
         }
-        let (sorted_ts, numbers) = sort_rows(ts, driver)?;
-        let (ts, numbers) = (Times::Owned(sorted_ts), Some(numbers));
+        let (sorted_ts, numbers) = sort_rows(ts, true, driver)?;
+        let ts = Times::Owned(sorted_ts);
         Ok(Groups { starts, ts, numbers, ascending: false, is_sorted })
     }
 
@@ -157,7 +143,8 @@ impl<'a> Groups<'a> {
             numbers: Some(numbers),
             first: 0,
         };
-        let target = Target { keys: None, ts: Some(&mut by_range), numbers: &mut numbers_by_range };
+        let target =
+            Target { keys: None, ts: Some(&mut by_range), numbers: Some(&mut numbers_by_range) };
         let starts = scatter(from, ranges, target, driver)?;
         drop(values);
         let (mut by_range, mut numbers) = (by_range.written(), numbers_by_range.written());
@@ -170,6 +157,69 @@ impl<'a> Groups<'a> {
         })?;
         Ok(())
     }
+}
+
+/// The times of a side by key, in order within a key: what [`Groups`] are without row numbers, for
+/// less work.
+#[derive(Debug)]
+pub(crate) struct OrderedTimes<'a> {
+    /// Where each key's times start, with the number of times of rows that have a key as last
+    /// element.
+    pub(crate) starts: Vec<u32>,
+    ts: Times<'a>,
+}
+
+impl<'a> OrderedTimes<'a> {
+    /// Puts the times of `side` in order, whose keys are below `key_count`.
+    pub(crate) fn new(
+        side: JoinColumns<'a>,
+        key_count: usize,
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
+        let is_sorted = are_sorted(&[side.ts], driver)?;
+        Ok(match side.keys {
+            Some(keys) => {
+                let sorted = sort_side(keys, side.ts, key_count, is_sorted, false, driver)?;
+                OrderedTimes { starts: sorted.starts, ts: Times::Owned(sorted.ts) }
+            }
+            None => {
+                let ts = match is_sorted {
+                    true => Times::Borrowed(side.ts),
+                    false => Times::Owned(sort_rows(side.ts, false, driver)?.0),
+                };
+                OrderedTimes { starts: vec![0, side.ts.len() as u32], ts }
+            }
+        })
+    }
+
+    /// The times, key by key.
+    pub(crate) fn ts(&self) -> &[i64] {
+        &self.ts
+    }
+}
+
+/// The rows of a side by key, in time order within a key, with their numbers if these are wanted.
+fn sort_side(
+    keys: &[u32],
+    ts: &[i64],
+    key_count: usize,
+    is_sorted: bool,
+    with_numbers: bool,
+    driver: &Driver,
+) -> Result<Sorted, Stopped> {
+    assert_eq!(keys.len(), ts.len(), "a time a key");
+    if !is_sorted && are_many(keys.len(), key_count) {
+        return sort_by_key(keys, ts, key_count, with_numbers, driver);
+    }
+    let mut sorted_ts = Pages::unwritten(keys.len());
+    let mut numbers = with_numbers.then(|| Pages::unwritten(keys.len()));
+    let starts = partition(keys, ts, key_count, &mut sorted_ts, numbers.as_deref_mut(), driver)?;
+    // Rows without a key have no place.
+    let with_key = starts.last().map_or(0, |&end| end as usize);
+    let mut ts = sorted_ts.written_upto(with_key);
+    let mut numbers = numbers.map(|numbers| numbers.written_upto(with_key));
+    let ascending = is_sorted || sort_groups(&starts, &mut ts, numbers.as_deref_mut(), driver)?;
+    Ok(Sorted { starts, ts, numbers, ascending })
 }
 
 /// Whether the times of no column ever fall.
@@ -186,35 +236,35 @@ pub(crate) fn are_sorted(columns: &[&[i64]], driver: &Driver) -> Result<bool, St
     Ok(sorted.into_iter().all(|sorted| sorted))
 }
 
-/// Partitions the rows by key, in one level or two, and returns where each key's rows start.
+/// Partitions the rows by key, in one level or two, and returns where each key's rows start. Row
+/// numbers are written where they are wanted.
 pub(crate) fn partition(
     keys: &[u32],
     ts: &[i64],
     key_count: usize,
     out_ts: &mut [Slot<i64>],
-    out_numbers: &mut [Slot<u32>],
+    out_numbers: Option<&mut [Slot<u32>]>,
     driver: &Driver,
 ) -> Result<Vec<u32>, Stopped> {
     let rows = Rows { keys, ts: Some(ts), numbers: None, first: 0 };
     if key_count <= MAX_BUCKETS {
         let buckets = Buckets { first: 0, shift: 0, count: key_count };
-        return scatter(
-            rows,
-            buckets,
-            Target { keys: None, ts: Some(out_ts), numbers: out_numbers },
-            driver,
-        );
+        let target = Target { keys: None, ts: Some(out_ts), numbers: out_numbers };
+        return scatter(rows, buckets, target, driver);
     }
     // 1. By the high bits of the key, into temporary columns.
     let shift = (key_count.div_ceil(MAX_BUCKETS)).next_power_of_two().trailing_zeros();
     let coarse = Buckets { first: 0, shift, count: key_count.div_ceil(1 << shift) };
-    let (mut tmp_keys, mut tmp_ts, mut tmp_numbers) =
-        (Pages::unwritten(keys.len()), Pages::unwritten(keys.len()), Pages::unwritten(keys.len()));
-    let target =
-        Target { keys: Some(&mut tmp_keys), ts: Some(&mut tmp_ts), numbers: &mut tmp_numbers };
+    let (mut tmp_keys, mut tmp_ts) = (Pages::unwritten(keys.len()), Pages::unwritten(keys.len()));
+    let mut tmp_numbers = out_numbers.is_some().then(|| Pages::unwritten(keys.len()));
+    let target = Target {
+        keys: Some(&mut tmp_keys),
+        ts: Some(&mut tmp_ts),
+        numbers: tmp_numbers.as_deref_mut(),
+    };
     let coarse_starts = scatter(rows, coarse, target, driver)?;
-    let (tmp_keys, tmp_ts, tmp_numbers) =
-        (tmp_keys.written(), tmp_ts.written(), tmp_numbers.written());
+    let (tmp_keys, tmp_ts) = (tmp_keys.written(), tmp_ts.written());
+    let tmp_numbers = tmp_numbers.map(Unwritten::written);
     // 2. Each of these by the low bits, into its own stretch of the output. A bucket that alone
     //    would keep a thread busy longer than its share is cut like the whole was; the others are a
     //    task each.
@@ -225,14 +275,14 @@ pub(crate) fn partition(
     };
     let slices = split_buckets(out_ts, &coarse_starts)
         .into_iter()
-        .zip(split_buckets(out_numbers, &coarse_starts));
+        .zip(split_some(out_numbers, &coarse_starts));
     let (mut large, mut small) = (Vec::new(), Vec::new());
     for (bucket, (ts, numbers)) in slices.enumerate() {
         let at = coarse_starts[bucket] as usize..coarse_starts[bucket + 1] as usize;
         let rows = Rows {
             keys: &tmp_keys[at.clone()],
             ts: Some(&tmp_ts[at.clone()]),
-            numbers: Some(&tmp_numbers[at]),
+            numbers: tmp_numbers.as_ref().map(|numbers| &numbers[at]),
             first: 0,
         };
         let target = Target { keys: None, ts: Some(ts), numbers };
@@ -257,6 +307,17 @@ pub(crate) fn partition(
     }
     all.push(coarse_starts[coarse.count]);
     Ok(all)
+}
+
+/// As [`split_buckets`], of values that may be left out: then no slice, as often.
+pub(super) fn split_some<'a, T>(
+    values: Option<&'a mut [T]>,
+    starts: &[u32],
+) -> Vec<Option<&'a mut [T]>> {
+    match values {
+        Some(values) => split_buckets(values, starts).into_iter().map(Some).collect(),
+        None => starts.windows(2).map(|_| None).collect(),
+    }
 }
 
 /// Partitions rows in one level on all threads.

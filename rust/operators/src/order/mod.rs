@@ -5,8 +5,10 @@
 //! | `group.rs` | rows by key and time |
 //! | `sort.rs` | rows of a group in time order, however they are distributed |
 //! | `follow.rs` | the rows of each key followed in time order |
+//! | `directory.rs` | places of rows in no order looked up |
 //! | `merge.rs` | the rows of sorted runs in one order |
 
+mod directory;
 mod follow;
 mod group;
 pub mod merge;
@@ -15,8 +17,9 @@ mod sort;
 use tidegate_structures::memory::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
+pub(crate) use directory::{Directory, look_up};
 pub(crate) use follow::{Follow, follow};
-pub(crate) use group::{Groups, Value, are_sorted};
+pub(crate) use group::{Groups, OrderedTimes, Value, are_sorted};
 pub(crate) use sort::sort_groups;
 
 /// The columns of one side that decide who matches whom.

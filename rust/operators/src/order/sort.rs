@@ -7,12 +7,14 @@
 //!   be distributed in any way.
 //! - In a cache: few rows by insertion, more by buckets of their highest bits, and rows that crowd
 //!   in a bucket by comparisons.
+//!
+//! Row numbers go with the times where they are wanted.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::{MAX_BUCKETS, NO_KEY, ranges, split_buckets};
 
-use super::group::{are_sorted, partition};
+use super::group::{are_sorted, partition, split_some};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
 /// Rows a task sorts or checks at a time, so that a stop is seen soon.
@@ -30,19 +32,20 @@ const CROWDED: u32 = 32;
 /// How many rows a range of times should have: with so few they are sorted in the smallest cache.
 const RANGE_ROWS: usize = 1 << 9;
 
-/// Puts each group in time order, stably, and returns whether all were.
+/// Puts each group in time order, stably, and returns whether all were. Row numbers, if there are
+/// any, go with their times.
 pub(crate) fn sort_groups(
     starts: &[u32],
     ts: &mut [i64],
-    numbers: &mut [u32],
+    numbers: Option<&mut [u32]>,
     driver: &Driver,
 ) -> Result<bool, Stopped> {
     let total = starts[starts.len() - 1] as usize;
     let (mut large, mut small) = (Vec::new(), Vec::new());
     let mut task = Vec::new();
     let mut task_rows = 0;
-    let (ts, numbers) = (&mut ts[..total], &mut numbers[..total]);
-    for (ts, numbers) in split_buckets(ts, starts).into_iter().zip(split_buckets(numbers, starts)) {
+    let (ts, numbers) = (&mut ts[..total], numbers.map(|numbers| &mut numbers[..total]));
+    for (ts, numbers) in split_buckets(ts, starts).into_iter().zip(split_some(numbers, starts)) {
         if ts.len() > CACHED_ROWS {
             large.push((ts, numbers));
             continue;
@@ -76,12 +79,14 @@ struct Scratch {
 }
 
 /// Puts rows in time order, stably, and returns whether they were.
-fn sort(ts: &mut [i64], numbers: &mut [u32], scratch: &mut Scratch) -> bool {
+fn sort(ts: &mut [i64], numbers: Option<&mut [u32]>, scratch: &mut Scratch) -> bool {
     let sorted = ts.is_sorted();
-    if !sorted && ts.len() <= FEW_ROWS {
-        insert(ts, numbers);
-    } else if !sorted {
-        sort_cached(ts, numbers, scratch);
+    match numbers {
+        _ if sorted => {}
+        Some(numbers) if ts.len() <= FEW_ROWS => insert(ts, numbers),
+        Some(numbers) => sort_cached(ts, numbers, scratch),
+        None if ts.len() <= FEW_ROWS => ts.sort_unstable(),
+        None => sort_times(ts, scratch),
     }
     sorted
 }
@@ -122,6 +127,17 @@ fn sort_cached(ts: &mut [i64], numbers: &mut [u32], scratch: &mut Scratch) {
         for ((row, time), number) in rows.into_iter().zip(ts).zip(numbers) {
             (*time, *number) = (row.0, scratch.from[row.1 as usize]);
         }
+    }
+}
+
+/// Sorts times in a cache.
+fn sort_times(ts: &mut [i64], scratch: &mut Scratch) {
+    let (low, high) = span(ts);
+    scratch.words.clear();
+    scratch.words.extend(ts.iter().map(|time| time.abs_diff(low)));
+    scratch.sort_words(u64::BITS - low.abs_diff(high).leading_zeros());
+    for (word, time) in scratch.words.iter().zip(ts) {
+        *time = low.wrapping_add_unsigned(*word);
     }
 }
 
@@ -166,31 +182,42 @@ impl Scratch {
 }
 
 /// As [`sort`], on all threads.
-fn sort_large(ts: &mut [i64], numbers: &mut [u32], driver: &Driver) -> Result<bool, Stopped> {
+fn sort_large(
+    ts: &mut [i64],
+    numbers: Option<&mut [u32]>,
+    driver: &Driver,
+) -> Result<bool, Stopped> {
     if are_sorted(&[ts], driver)? {
         return Ok(true);
     }
-    let (sorted_ts, places) = sort_rows(ts, driver)?;
-    let from = memory::collect(numbers.iter().copied());
-    let sorted = sorted_ts.chunks(TASK_ROWS).zip(places.chunks(TASK_ROWS));
-    let tasks = ts.chunks_mut(TASK_ROWS).zip(numbers.chunks_mut(TASK_ROWS)).zip(sorted).collect();
-    driver.map(tasks, |((ts, numbers), (sorted_ts, places))| {
-        ts.copy_from_slice(sorted_ts);
-        let places = numbers.iter_mut().zip(places);
-        places.for_each(|(number, &place)| *number = from[place as usize]);
-    })?;
+    let (sorted_ts, places) = sort_rows(ts, numbers.is_some(), driver)?;
+    let tasks = ts.chunks_mut(TASK_ROWS).zip(sorted_ts.chunks(TASK_ROWS)).collect();
+    driver.map(tasks, |(ts, sorted_ts)| ts.copy_from_slice(sorted_ts))?;
+    if let (Some(numbers), Some(places)) = (numbers, places) {
+        let from = memory::collect(numbers.iter().copied());
+        let tasks = numbers.chunks_mut(TASK_ROWS).zip(places.chunks(TASK_ROWS)).collect();
+        driver.map(tasks, |(numbers, places)| {
+            let places = numbers.iter_mut().zip(places);
+            places.for_each(|(number, &place)| *number = from[place as usize]);
+        })?;
+    }
     Ok(false)
 }
 
-/// Times in order, and the place that each had.
-pub(super) fn sort_rows(ts: &[i64], driver: &Driver) -> Result<(Pages<i64>, Pages<u32>), Stopped> {
+/// Times in order, and the place that each had if that is wanted.
+pub(super) fn sort_rows(
+    ts: &[i64],
+    with_places: bool,
+    driver: &Driver,
+) -> Result<(Pages<i64>, Option<Pages<u32>>), Stopped> {
     if ts.len() <= CACHED_ROWS {
-        let (mut sorted_ts, mut places) = (Pages::copied(ts), Pages::collect(0..ts.len() as u32));
-        sort(&mut sorted_ts, &mut places, &mut Scratch::default());
+        let mut sorted_ts = Pages::copied(ts);
+        let mut places = with_places.then(|| Pages::collect(0..ts.len() as u32));
+        sort(&mut sorted_ts, places.as_deref_mut(), &mut Scratch::default());
         return Ok((sorted_ts, places));
     }
     let keys = Pages::filled(ts.len(), 0);
-    let sorted = sort_by_key(&keys, ts, 1, driver)?;
+    let sorted = sort_by_key(&keys, ts, 1, with_places, driver)?;
     Ok((sorted.ts, sorted.numbers))
 }
 
@@ -200,7 +227,10 @@ pub(super) struct Sorted {
     /// Where each key's rows start, with the number of rows that have a key as last element.
     pub(super) starts: Vec<u32>,
     pub(super) ts: Pages<i64>,
-    pub(super) numbers: Pages<u32>,
+    /// The row numbers, if they are wanted.
+    pub(super) numbers: Option<Pages<u32>>,
+    /// Whether the row numbers of each key ascend; false where that is not known.
+    pub(super) ascending: bool,
 }
 
 /// Whether keys have so many rows each that [`sort_by_key`] should sort them.
@@ -213,6 +243,7 @@ pub(super) fn sort_by_key(
     keys: &[u32],
     ts: &[i64],
     key_count: usize,
+    with_numbers: bool,
     driver: &Driver,
 ) -> Result<Sorted, Stopped> {
     // 1. By key and range of time.
@@ -241,16 +272,22 @@ pub(super) fn sort_by_key(
     })?;
     let codes = codes.written();
     let count = key_count * ranges_a_key as usize;
-    let (mut sorted_ts, mut numbers) = (Pages::unwritten(ts.len()), Pages::unwritten(ts.len()));
-    let starts = partition(&codes, ts, count, &mut sorted_ts, &mut numbers, driver)?;
+    let mut sorted_ts = Pages::unwritten(ts.len());
+    let mut numbers = with_numbers.then(|| Pages::unwritten(ts.len()));
+    let starts = partition(&codes, ts, count, &mut sorted_ts, numbers.as_deref_mut(), driver)?;
     drop(codes);
     // Rows without a key have no place.
     let with_key = starts[count] as usize;
-    let (mut ts, mut numbers) = (sorted_ts.written_upto(with_key), numbers.written_upto(with_key));
+    let mut ts = sorted_ts.written_upto(with_key);
+    let mut numbers = numbers.map(|numbers| numbers.written_upto(with_key));
     // 2. Each range by itself.
-    sort_groups(&starts, &mut ts, &mut numbers, driver)?;
-    let starts = starts.into_iter().step_by(ranges_a_key as usize).collect();
-    Ok(Sorted { starts, ts, numbers })
+    sort_groups(&starts, &mut ts, numbers.as_deref_mut(), driver)?;
+    let starts: Vec<u32> = starts.into_iter().step_by(ranges_a_key as usize).collect();
+    let ascend = |numbers: &Pages<u32>| {
+        starts.windows(2).all(|group| numbers[group[0] as usize..group[1] as usize].is_sorted())
+    };
+    let ascending = numbers.as_ref().is_some_and(ascend);
+    Ok(Sorted { starts, ts, numbers, ascending })
 }
 
 /// The smallest and the largest of some times.
@@ -290,8 +327,12 @@ mod tests {
             let falling = (0..rows).map(|row| -(row as i64)).collect();
             for times in [spread, ties, crowd, far, falling] {
                 let (mut ts, mut numbers) = (times.clone(), Vec::from_iter(7..7 + rows as u32));
-                sort(&mut ts, &mut numbers, &mut scratch);
-                assert_eq!((ts, numbers), expected(&times), "{rows} rows");
+                sort(&mut ts, Some(&mut numbers), &mut scratch);
+                let wanted = expected(&times);
+                let mut alone = times;
+                sort(&mut alone, None, &mut scratch);
+                assert_eq!(alone, wanted.0, "{rows} times");
+                assert_eq!((ts, numbers), wanted, "{rows} rows");
             }
         }
     }
@@ -300,7 +341,10 @@ mod tests {
     fn many_times_are_sorted_in_ranges() {
         let driver = Driver::new(2, Stop::default());
         let times: Vec<i64> = (0..CACHED_ROWS as i64 * 3).map(|row| row * row % 10_007).collect();
-        let (ts, places) = sort_rows(&times, &driver).unwrap();
+        let (ts, places) = sort_rows(&times, true, &driver).unwrap();
+        let (alone, no_places) = sort_rows(&times, false, &driver).unwrap();
+        assert!(no_places.is_none() && *alone == *ts);
+        let places = places.unwrap();
         let (expected_ts, expected_places) = expected(&times);
         assert_eq!(*ts, *expected_ts);
         assert!(places.iter().zip(&expected_places).all(|(place, number)| place + 7 == *number));

@@ -22,8 +22,7 @@
 //! The work is O(n log n + m log m + pairs) however long the rows are: a few long rows stand in
 //! lists, and slow no other row down. Where right rows are not in the order of their starts, the
 //! partners of each left row are sorted, too. The number of pairs alone is cheaper
-//! ([`count_overlaps`]). It is the number of rows that start before the end, less the rows that end
-//! before the start.
+//! ([`count_overlaps`]).
 //!
 //! # Trade-offs
 //!
@@ -35,7 +34,15 @@
 //!
 //! Lists that are made anew once half of their rows are closed are the window lists of Chazelle,
 //! "Filtering Search: A New Approach to Query-Answering" (SIAM Journal on Computing 15, 1986).
+//!
+//! # Files
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `windows.rs` | lists of the rows that are open at some times |
+//! | `count.rs` | the number of pairs of each left row |
 
+mod count;
 mod windows;
 
 use std::ops::Range;
@@ -44,8 +51,9 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 
 use crate::driver::{Driver, PART_ROWS, Stopped};
-use crate::matches::{Listed, MAX_ROWS, Matches, Run, cut};
-use crate::order::{Follow, Groups, JoinColumns, follow, gallop, step};
+use crate::matches::{Listed, MAX_ROWS, Matches, cut};
+use crate::order::{Follow, Groups, JoinColumns, OrderedTimes, follow, gallop, step};
+pub use count::count_overlaps;
 use windows::{Reached, Windows};
 
 /// The columns of one side that decide which rows match.
@@ -120,7 +128,7 @@ impl Overlaps {
         left.check();
         right.check();
         let groups = Groups::new(right.by_start(), key_count, driver)?;
-        let ends = Groups::new(right.by_end(), key_count, driver)?;
+        let ends = OrderedTimes::new(right.by_end(), key_count, driver)?;
         let windows = Windows::new(&groups, right.ends, ends.ts(), driver)?;
         drop(ends);
         let reached = follow(
@@ -208,70 +216,6 @@ impl Follow for Reach<'_> {
         let begins = |ts| ts <= self.ends[row];
         let from = if from > first && !begins(group[from as usize - 1]) { first } else { from };
         Reached { window: *window, end: step(group, from, begins) }
-    }
-}
-
-/// How many right rows overlap each left row: matches whose runs have the right lengths, of any right
-/// rows. No row may end before it starts.
-///
-/// ```
-/// use tidegate_operators::driver::{Driver, Stopped};
-/// use tidegate_operators::overlap::{IntervalColumns, count_overlaps};
-/// use tidegate_sync::Stop;
-///
-/// let driver = Driver::new(1, Stop::default());
-/// let left = IntervalColumns { starts: &[10, 20], ends: &[15, 29], keys: None };
-/// let right = IntervalColumns { starts: &[0, 12, 15], ends: &[99, 14, 20], keys: None };
-/// let counts = count_overlaps(left, right, 1, &driver)?;
-/// assert_eq!((counts.count(0), counts.count(1)), (3, 2));
-/// # Ok::<(), Stopped>(())
-/// ```
-///
-/// # Panics
-///
-/// As [`Overlaps::new`]; when a row ends before it starts, the counts may be wrong.
-pub fn count_overlaps(
-    left: IntervalColumns<'_>,
-    right: IntervalColumns<'_>,
-    key_count: usize,
-    driver: &Driver,
-) -> Result<Matches, Stopped> {
-    left.check();
-    right.check();
-    let starts = Groups::new(right.by_start(), key_count, driver)?;
-    let ends = Groups::new(right.by_end(), key_count, driver)?;
-    let count = Count { starts: &starts, right_ends: ends.ts(), left_ends: left.ends };
-    let runs = follow(left.by_start(), key_count, &count, driver)?;
-    Ok(Matches::new(runs, None, true, right.starts.len()))
-}
-
-/// Counts the right rows that end before a left row starts, and the right rows that start before it
-/// ends.
-struct Count<'a> {
-    starts: &'a Groups<'a>,
-    /// In order within each key, as the starts are.
-    right_ends: &'a [i64],
-    /// The end of each left row.
-    left_ends: &'a [i64],
-}
-
-impl Follow for Count<'_> {
-    /// Right rows that have ended, and right rows that have started.
-    type Place = Run;
-    type Found = Run;
-
-    fn begin(&self, key: u32) -> Run {
-        let start = self.starts.starts[key as usize];
-        Run { start, end: start }
-    }
-
-    #[inline(always)]
-    fn next(&self, place: &mut Run, key: u32, row: usize, start: i64) -> Run {
-        let group = ..self.starts.starts[key as usize + 1] as usize;
-        let (starts, ends) = (&self.starts.ts()[group], &self.right_ends[group]);
-        place.start = step(ends, place.start, |end| end < start);
-        place.end = step(starts, place.end, |ts| ts <= start);
-        Run { start: place.start, end: step(starts, place.end, |ts| ts <= self.left_ends[row]) }
     }
 }
 

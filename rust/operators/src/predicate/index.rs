@@ -158,7 +158,7 @@ impl Index {
         sort_groups(
             &starts,
             &mut self.ranks[places.clone()],
-            &mut self.places[places.clone()],
+            Some(&mut self.places[places.clone()]),
             driver,
         )?;
         if let (Some(second), Some(column)) = (&mut self.second, window.columns().get(1)) {

@@ -88,7 +88,7 @@ fn filtered(
         while let Some(round) = rounds.next_round() {
             let mut start = 0;
             while start < round.left_rows() {
-                let page = round.page(start, 50);
+                let page = round.page(start, usize::MAX, 50);
                 start = page.end;
                 let kept = round.filter::<Infallible>(page.clone(), &verdicts, driver);
                 rounds.take(page, &kept.unwrap().unwrap(), &right.ts);

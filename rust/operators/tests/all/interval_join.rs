@@ -102,7 +102,7 @@ fn join(
         Some(keep) => {
             let mut start = 0;
             while start < found.left_rows() {
-                let page = found.page(start, 1 << 24);
+                let page = found.page(start, usize::MAX, 1 << 24);
                 start = page.end;
                 let verdicts =
                     |l: &[u32], r: &[u32]| Ok(l.iter().zip(r).map(|(&l, &r)| keep(l, r)).collect());

@@ -228,6 +228,7 @@ impl Block {
         Extent::take(bytes, true).map(Block::Mapped)
     }
 
+    #[inline]
     fn bytes(&self) -> &[u8] {
         match self {
             Block::Heap(lines) => bytemuck::cast_slice(lines),
@@ -235,6 +236,7 @@ impl Block {
         }
     }
 
+    #[inline]
     fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Block::Heap(lines) => bytemuck::cast_slice_mut(lines),

@@ -59,8 +59,8 @@ pub struct Target<'a> {
     pub keys: Option<&'a mut [Slot<u32>]>,
     /// The times, if the rows have them.
     pub ts: Option<&'a mut [Slot<i64>]>,
-    /// The row numbers.
-    pub numbers: &'a mut [Slot<u32>],
+    /// The row numbers, if wanted.
+    pub numbers: Option<&'a mut [Slot<u32>]>,
 }
 
 /// How keys become buckets: `(key - first) >> shift`, below `count`. One more bucket, the last,
@@ -140,7 +140,7 @@ pub fn writers<'a>(chunks: Vec<Chunk<'a>>, target: Target<'a>) -> (Vec<u32>, Vec
     }
     let total = next as usize;
     let Target { keys, ts, numbers } = target;
-    assert!(numbers.len() >= total, "room for every row");
+    assert!(numbers.as_ref().is_none_or(|numbers| numbers.len() >= total), "room for every row");
     assert!(keys.as_ref().is_none_or(|keys| keys.len() >= total), "room for every key");
     assert!(ts.as_ref().is_none_or(|ts| ts.len() >= total), "room for every time");
     assert!(
@@ -150,7 +150,7 @@ pub fn writers<'a>(chunks: Vec<Chunk<'a>>, target: Target<'a>) -> (Vec<u32>, Vec
     let places = Places {
         keys: keys.map(|keys| Slot::values(keys).as_mut_ptr()),
         ts: ts.map(|ts| Slot::values(ts).as_mut_ptr()),
-        numbers: Slot::values(numbers).as_mut_ptr(),
+        numbers: numbers.map(|numbers| Slot::values(numbers).as_mut_ptr()),
         total,
     };
     let writer = |Chunk { rows, buckets, counts }| Writer { rows, buckets, next: counts, places };
@@ -170,7 +170,7 @@ pub struct Writer<'a> {
 struct Places {
     keys: Option<*mut u32>,
     ts: Option<*mut i64>,
-    numbers: *mut u32,
+    numbers: Option<*mut u32>,
     total: usize,
 }
 
@@ -216,7 +216,9 @@ impl Writer<'_> {
             // SAFETY: `place < total`, which the slices' lengths cover, and no other writer has
             // this place (P1).
             unsafe {
-                self.places.numbers.add(place).write(number);
+                if let Some(to) = self.places.numbers {
+                    to.add(place).write(number);
+                }
                 if TIMED && let Some(to) = self.places.ts {
                     to.add(place).write(ts[row]);
                 }
@@ -291,7 +293,7 @@ mod tests {
             let target = Target {
                 keys: Some(Slot::of(&mut keys[..lens[0]])),
                 ts: timed.then(|| Slot::of(&mut ts[..lens[1]])),
-                numbers: Slot::of(&mut numbers[..lens[2]]),
+                numbers: Some(Slot::of(&mut numbers[..lens[2]])),
             };
             let made = AssertUnwindSafe(|| writers(chunks, target).0);
             let message = |panic: Box<dyn Any + Send>| panic.downcast_ref::<&str>().copied();
@@ -325,7 +327,7 @@ mod tests {
             let target = Target {
                 keys: Some(Slot::of(&mut out_keys)),
                 ts: Some(Slot::of(&mut out_ts)),
-                numbers: Slot::of(&mut numbers),
+                numbers: Some(Slot::of(&mut numbers)),
             };
             let (starts, writers) = writers(chunks, target);
             std::thread::scope(|scope| writers.into_iter().for_each(|writer| { scope.spawn(|| writer.run()); }));

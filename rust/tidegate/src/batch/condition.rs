@@ -97,7 +97,7 @@ impl Condition {
         start: usize,
         driver: &Driver,
     ) -> Result<(Range<usize>, Matches)> {
-        let page = matches.page(start, self.candidates);
+        let page = matches.page(start, usize::MAX, self.candidates);
         let Some(PushedTerms { terms, window, index }) = &self.pushed else {
             let residual = self.residual.as_ref().expect("a condition has a part");
             return Ok((page.clone(), residual.filter(matches, page, driver)?));

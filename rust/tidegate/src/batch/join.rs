@@ -393,8 +393,8 @@ impl Join {
             while let start = pieces.last().map_or(left_rows, |piece| piece.end)
                 && start < end
             {
-                let most = matches.page(start - first, ADDED_PAIRS).len();
-                pieces.push(start..end.min(start + most.min(self.batch_rows)));
+                let page = matches.page(start - first, self.batch_rows, ADDED_PAIRS);
+                pieces.push(start..end.min(start + page.len()));
             }
             let pieces = self.run_pieces(pieces, taken.len() as u64, &take, |left| {
                 let places = left.start - first..left.end - first;
@@ -513,7 +513,7 @@ impl Pairs {
                 return Ok((page.end, Arc::new(matches)));
             }
             (Candidates::Checked(matches, checks), _) => {
-                let page = matches.page(start, CHECKED_PAIRS);
+                let page = matches.page(start, usize::MAX, CHECKED_PAIRS);
                 (page.clone(), matches.narrow(page, checks, driver)?)
             }
             (Candidates::Overlaps(overlaps, starts), _) => {

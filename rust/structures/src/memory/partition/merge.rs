@@ -66,7 +66,9 @@ impl Writer<'_> {
         let Rows { keys, ts: None, numbers: None, first } = self.rows else {
             panic!("only numbers travel")
         };
-        assert!(self.places.keys.is_none(), "only numbers travel");
+        let (None, Some(numbers)) = (self.places.keys, self.places.numbers) else {
+            panic!("only numbers travel")
+        };
         assert!(self.buckets.first == 0 && self.buckets.shift == 0, "a bucket a key");
         assert!(left.ts.len() == runs.len(), "a run a left row");
         let (places, runs, mut left_by) = (self.places, runs.as_mut_ptr(), leaving.first);
@@ -80,8 +82,7 @@ impl Writer<'_> {
             // SAFETY: the caller has asked for `steps`.
             let (due, place) = unsafe { enter.step() };
             debug_assert!(!due || (place as usize) < places.total);
-            let to =
-                select_unpredictable(due, places.numbers.wrapping_add(place as usize), nowhere);
+            let to = select_unpredictable(due, numbers.wrapping_add(place as usize), nowhere);
             // SAFETY: a row that is due has a place below `total` that is this writer's alone:
             // `next` is raised once for each row that was counted (P1). `unused` is a local
             // variable.
@@ -226,7 +227,7 @@ mod tests {
             let buckets = Buckets { first: 0, shift: 0, count: KEYS as usize };
             let chunks = [0..cut, cut..keys.len()].map(|range| Chunk::count(rows.slice(range), buckets));
             let mut numbers = vec![0; keys.len()];
-            let mut writers = writers(chunks.into(), Target { keys: None, ts: None, numbers: Slot::of(&mut numbers) }).1;
+            let mut writers = writers(chunks.into(), Target { keys: None, ts: None, numbers: Some(Slot::of(&mut numbers)) }).1;
             let leaving = Leaving { rows: Timed { ts: &ts, keys: &keys }, first: writers[0].next().to_vec(), early };
             let mut runs = vec![[7; 2]; left.len()];
             let left_side = Timed { ts: &left_ts, keys: &left_keys };
