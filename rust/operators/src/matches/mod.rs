@@ -96,6 +96,9 @@ pub type Keep<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync + '
 /// operating system.
 const CANDIDATES: usize = 1 << 13;
 
+/// Left rows whose pairs are added up at once.
+const PAGE_ROWS: usize = if cfg!(test) { 3 } else { 1 << 10 };
+
 impl Matches {
     /// The matches of all left rows: a run of places in `rows` for each, or of right rows if there
     /// is no `rows`. `ascending` says whether the numbers of each run ascend.
@@ -210,13 +213,23 @@ impl Matches {
     /// At most `rows` left rows from `start` on that together have at most `most` pairs, or the first
     /// of them.
     pub fn page(&self, start: usize, rows: usize, most: u64) -> Range<usize> {
-        let mut pairs = 0;
-        let fits = |run: &&Run| {
-            pairs += run.len() as u64;
-            pairs <= most
-        };
-        let rows = self.runs[start..].iter().take(rows).take_while(fits).count().max(1);
-        start..self.runs.len().min(start + rows)
+        let end = self.runs.len().min(start.saturating_add(rows));
+        let (mut pairs, mut fitting) = (0, start);
+        // Many rows at once, so that they are added without a branch a row.
+        for some in self.runs[start..end].chunks(PAGE_ROWS) {
+            let of_some: u64 = some.iter().map(|run| run.len() as u64).sum();
+            if pairs + of_some > most {
+                let fits = |run: &&Run| {
+                    pairs += run.len() as u64;
+                    pairs <= most
+                };
+                fitting += some.iter().take_while(fits).count();
+                break;
+            }
+            pairs += of_some;
+            fitting += some.len();
+        }
+        start..fitting.max(end.min(start + 1))
     }
 
     /// The number of pairs of all left rows.
@@ -317,4 +330,34 @@ fn compact(pairs: &Pairs, verdicts: &[bool]) -> (Vec<u32>, Vec<u32>) {
     left.truncate(kept);
     right.truncate(kept);
     (left, right)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn oracle_a_page_has_as_many_rows_as_fit(
+            lengths in prop::collection::vec(0..5_u32, 1..20),
+            start in any::<prop::sample::Index>(),
+            rows in 1..25_usize,
+            most in 0..40_u64,
+        ) {
+            let runs = Pages::collect(lengths.iter().map(|&length| Run { start: 3, end: 3 + length }));
+            let matches = Matches::new(runs, None, true, 9);
+            let start = start.index(lengths.len());
+            let fits = |end: &usize| {
+                let pairs: u32 = lengths[start..*end].iter().sum();
+                end - start <= rows && u64::from(pairs) <= most
+            };
+            let wanted = (start + 1..=lengths.len()).rfind(fits).unwrap_or(start + 1);
+            prop_assert_eq!(matches.page(start, rows, most), start..wanted);
+            if (start + 1..=lengths.len()).all(|end| fits(&end)) {
+                prop_assert_eq!(matches.page(start, usize::MAX, most), start..lengths.len());
+            }
+        }
+    }
 }

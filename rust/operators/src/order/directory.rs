@@ -214,15 +214,24 @@ struct Slices<'a> {
 impl Slices<'_> {
     /// The stretch of a value of a key, or the nearest one.
     #[inline(always)]
-    fn stretch(self, key: u32, value: i64) -> usize {
+    fn stretch(self, key: u32, value: i64) -> u32 {
         // A row without a key has the largest number as its key.
-        let at = key.wrapping_add(1) as usize;
-        let (mut at, end) = (self.keys[at] as usize, self.keys[at + 1] as usize);
+        let [at, end] = two(self.keys, key.wrapping_add(1));
+        let mut at = at;
         if end - at > 1 {
-            at += self.segments[at + 1..end].partition_point(|segment| segment.low <= value);
+            let others = &self.segments[at as usize + 1..end as usize];
+            at += others.partition_point(|segment| segment.low <= value) as u32;
         }
-        self.segments[at].stretch(value, self.segments[at + 1].first) as usize
+        let [segment, next] = two(self.segments, at);
+        segment.stretch(value, next.first)
     }
+}
+
+/// A value and the next one, for one check of their places.
+#[inline(always)]
+fn two<T: Copy>(values: &[T], at: u32) -> [T; 2] {
+    let both = &values[at as usize..at as usize + 2];
+    [both[0], both[1]]
 }
 
 /// Notes the first places of stretches from number `from` on, which are of one key with these
@@ -288,12 +297,12 @@ struct Find<'a, R> {
 #[derive(Clone, Copy, Default)]
 struct Block {
     values: [[i64; 2]; BLOCK],
-    stretches: [[usize; 2]; BLOCK],
+    stretches: [[u32; 2]; BLOCK],
     places: [[Places; 2]; BLOCK],
 }
 
 /// The first place of a stretch, and that of the next one.
-type Places = (u32, u32);
+type Places = [u32; 2];
 
 impl<R: LeftReach> Work for Find<'_, R> {
     type Output = ();
@@ -333,7 +342,7 @@ impl<R: LeftReach> Find<'_, R> {
             let key = self.keys.map_or(0, |keys| keys[at]);
             for (at, directory) in self.directories.iter().enumerate() {
                 stretches[at] = directory.stretch(key, values[at]);
-                prefetch(directory.starts, stretches[at]);
+                prefetch(directory.starts, stretches[at] as usize);
             }
         }
     }
@@ -342,10 +351,10 @@ impl<R: LeftReach> Find<'_, R> {
     fn ask_for_values(&self, block: &mut Block) {
         for (stretches, places) in block.stretches.iter().zip(&mut block.places) {
             for (at, Slices { values, starts, .. }) in self.directories.iter().enumerate() {
-                let (from, to) = (starts[stretches[at]], starts[stretches[at] + 1]);
-                places[at] = (from, to);
-                prefetch(values, from as usize);
-                prefetch(values, from as usize + FEW - 1);
+                places[at] = two(starts, stretches[at]);
+                let from = places[at][0] as usize;
+                prefetch(values, from);
+                prefetch(values, from + FEW - 1);
             }
         }
     }
@@ -364,7 +373,7 @@ impl<R: LeftReach> Find<'_, R> {
 
 /// The first place from `from` to `to` whose value is not `before`, or `to`.
 #[inline(always)]
-fn place(values: &[i64], (from, to): Places, before: impl Fn(i64) -> bool) -> u32 {
+fn place(values: &[i64], [from, to]: Places, before: impl Fn(i64) -> bool) -> u32 {
     let count = to - from;
     if count as usize <= FEW
         && let Some(some) = values.get(from as usize..from as usize + FEW)

@@ -160,6 +160,7 @@ impl Intervals {
         let mut missing = BitSet::new(table.rows());
         no_starts.iter().chain(&no_ends).for_each(|&row| missing.insert(row as usize));
         let has_missing = !no_starts.is_empty() || !no_ends.is_empty();
+        let least = plan.least.cast_unsigned();
         let mut last = Pages::unwritten(if plan.least > 0 { table.rows() } else { 0 });
         let mut rest = &mut last[..];
         let parts = ranges(table.rows(), table.rows().div_ceil(PART_ROWS).max(1));
@@ -172,7 +173,13 @@ impl Intervals {
         let found =
             driver.map(parts.collect(), |(part, last): (Range<usize>, &mut [Slot<i64>])| {
                 let mut without = Vec::new();
-                for row in part.clone() {
+                let rows = starts[part.clone()].iter().zip(&ends[part.clone()]);
+                let is_long = |(start, end): (&i64, &i64)| {
+                    (end >= start) & (end.wrapping_sub(*start).cast_unsigned() >= least)
+                };
+                // Mostly all rows have what they need, which is seen without a branch a row.
+                let all_overlap = !has_missing && rows.fold(true, |all, row| all & is_long(row));
+                for row in if all_overlap { part.end..part.end } else { part.clone() } {
                     let (start, end) = (starts[row], ends[row]);
                     let is_missing = has_missing && missing.contains(row);
                     if is_missing || end.checked_sub(plan.least).is_none_or(|last| last < start) {

@@ -1,5 +1,6 @@
 //! Partners that are added one by one.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use tidegate_structures::memory::pages::Pages;
@@ -14,7 +15,7 @@ use crate::matches::{Matches, Run};
 pub(in super::super) struct Lists<'a> {
     /// The right rows by place; `None` where a row's place is its number.
     rows: Option<Rows<'a>>,
-    runs: Vec<Run>,
+    runs: Cow<'a, [Run]>,
 }
 
 enum Rows<'a> {
@@ -30,13 +31,13 @@ impl<'a> Lists<'a> {
         left: Range<usize>,
         ts: Option<&[i64]>,
     ) -> Self {
-        let runs = matches.runs()[left].to_vec();
-        let Some(rows) = matches.rows() else { return Lists { rows: None, runs } };
+        let runs = &matches.runs()[left];
+        let Some(rows) = matches.rows() else { return Lists { rows: None, runs: runs.into() } };
         let place = |row: u32| (ts.map_or(0, |ts| ts[row as usize]), row);
         let is_before = |a: &u32, b: &u32| place(*a) < place(*b);
         let of = |run: &Run| &rows[run.start as usize..run.end as usize];
         if runs.iter().all(|run| of(run).is_sorted_by(is_before)) {
-            return Lists { rows: Some(Rows::Borrowed(rows)), runs };
+            return Lists { rows: Some(Rows::Borrowed(rows)), runs: runs.into() };
         }
         let mut sorted = Vec::with_capacity(runs.iter().map(|run| run.len()).sum());
         let sort = |run: &Run| {
