@@ -23,7 +23,8 @@
 //! # Trade-offs
 //!
 //! The right side is copied as (time, row number), 12 bytes a row, and a left row costs 8 bytes;
-//! payload is not touched. Rows are numbered in 32 bits.
+//! payload is not touched. For left rows in no order, up to 4 bytes a right row are added. Rows are
+//! numbered in 32 bits.
 //!
 //! The definition of the join is that of the online interval join in Mencagli, Rymarchuk and
 //! Griebler, "PPOIJ: Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data
