@@ -52,6 +52,13 @@ pub struct Run {
     pub(crate) end: u32,
 }
 
+impl From<[u32; 2]> for Run {
+    #[inline(always)]
+    fn from([start, end]: [u32; 2]) -> Self {
+        Run { start, end }
+    }
+}
+
 impl Run {
     #[inline]
     pub(crate) fn len(self) -> usize {

@@ -31,9 +31,8 @@ use tidegate_structures::memory::partition::ranges;
 use tidegate_structures::simd::wide::{Work, wide};
 
 use super::JoinColumns;
-use super::group::are_sorted;
+use super::group::{Value, are_sorted};
 use crate::driver::{Driver, PART_ROWS, Stopped};
-use crate::matches::Run;
 use crate::rows::interval::LeftReach;
 
 /// Rows that are looked up together. With half or twice as many it takes half as long again.
@@ -263,15 +262,15 @@ fn note(
 /// The run of each left row: from the place of the first value of `firsts` that is not before its
 /// reach, to the place of the first value of `lasts` that is behind it. Both have places of the
 /// same keys.
-pub(crate) fn look_up<R: LeftReach>(
+pub(crate) fn look_up<R: LeftReach, T: Value + From<[u32; 2]>>(
     left: JoinColumns<'_>,
     [firsts, lasts]: [&Directory<'_>; 2],
     reach: &R,
     driver: &Driver,
-) -> Result<Pages<Run>, Stopped> {
+) -> Result<Pages<T>, Stopped> {
     let mut runs = Pages::unwritten(left.ts.len());
     let tasks = runs.chunks_mut(TASK_ROWS).enumerate().collect();
-    driver.map(tasks, |(task, runs): (usize, &mut [Slot<Run>])| {
+    driver.map(tasks, |(task, runs): (usize, &mut [Slot<T>])| {
         let first = task * TASK_ROWS;
         let rows = first..first + runs.len();
         let keys = left.keys.map(|keys| &keys[rows.clone()]);
@@ -282,14 +281,14 @@ pub(crate) fn look_up<R: LeftReach>(
 }
 
 /// The rows of a task.
-struct Find<'a, R> {
+struct Find<'a, R, T> {
     directories: [Slices<'a>; 2],
     reach: &'a R,
     /// The number of the first row.
     first: usize,
     ts: &'a [i64],
     keys: Option<&'a [u32]>,
-    runs: &'a mut [Slot<Run>],
+    runs: &'a mut [Slot<T>],
 }
 
 /// Left rows on their way: the first and the last value of each one's run, the stretches of both,
@@ -304,7 +303,7 @@ struct Block {
 /// The first place of a stretch, and that of the next one.
 type Places = [u32; 2];
 
-impl<R: LeftReach> Work for Find<'_, R> {
+impl<R: LeftReach, T: Value + From<[u32; 2]>> Work for Find<'_, R, T> {
     type Output = ();
 
     /// In three steps, each of which asks for the memory that the next one reads. While that of one
@@ -327,7 +326,7 @@ impl<R: LeftReach> Work for Find<'_, R> {
     }
 }
 
-impl<R: LeftReach> Find<'_, R> {
+impl<R: LeftReach, T: Value + From<[u32; 2]>> Find<'_, R, T> {
     #[inline(always)]
     fn ask_for_starts(&self, from: usize, block: &mut Block) {
         let rows = self.ts[from..].iter().zip(from..);
@@ -366,7 +365,8 @@ impl<R: LeftReach> Find<'_, R> {
             self.runs[from..].iter_mut().zip(block.values).zip(block.places)
         {
             let start = place(firsts, first_in, |value| value < first);
-            run.set(Run { start, end: place(lasts, last_in, |value| value <= last).max(start) });
+            let end = place(lasts, last_in, |value| value <= last);
+            run.set([start, end.max(start)].into());
         }
     }
 }
@@ -447,7 +447,8 @@ mod tests {
             ];
             let reach = RowEnds { first: &first, last: &last };
             let side = JoinColumns { ts: &first, keys: Some(&of_left) };
-            let runs = look_up(side, [&directories[0], &directories[1]], &reach, &driver).unwrap();
+            let [firsts, lasts] = &directories;
+            let runs: Pages<[u32; 2]> = look_up(side, [firsts, lasts], &reach, &driver).unwrap();
             for (at, run) in runs.iter().enumerate() {
                 let key = of_left[at];
                 let with_key = |values: &[i64], passes: &dyn Fn(i64) -> bool| {
@@ -456,12 +457,12 @@ mod tests {
                 };
                 let before = keys.iter().filter(|other| **other < key && key != NO_KEY).count();
                 if first[at] > last[at] {
-                    prop_assert_eq!(run.len(), 0);
+                    prop_assert_eq!(run[0], run[1]);
                     continue;
                 }
                 let start = before + with_key(&values, &|value| value < first[at]);
                 let end = before + with_key(&others, &|value| value <= last[at]);
-                prop_assert_eq!((run.start as usize, run.end as usize), (start, end.max(start)));
+                prop_assert_eq!(run.map(|place| place as usize), [start, end.max(start)]);
             }
         }
 
@@ -491,8 +492,8 @@ mod tests {
             let keys = vec![NO_KEY; 3];
             let side = JoinColumns { ts: &[i64::MIN, 0, i64::MAX], keys: Some(&keys) };
             let reach = RowEnds { first: side.ts, last: &[i64::MAX; 3] };
-            let runs = look_up(side, [&directory; 2], &reach, &driver).unwrap();
-            assert_eq!(*runs, [Run::default(); 3]);
+            let runs: Pages<[u32; 2]> = look_up(side, [&directory; 2], &reach, &driver).unwrap();
+            assert_eq!(*runs, [[0; 2]; 3]);
         }
     }
 
