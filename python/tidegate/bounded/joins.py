@@ -15,6 +15,7 @@ a temporary file, and come last.
 from __future__ import annotations
 
 import functools
+from bisect import bisect_left
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -199,7 +200,7 @@ class _Part:
     matched: Any = None
     """Which of these have a partner."""
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         return int(self.batch.nbytes)
 
@@ -269,6 +270,7 @@ class _Join:
                     self.shares,
                     self.files,
                     nullable=ends is not None,
+                    may_code=self.arguments.get("aggs") is None,
                 )
             )
         self.left, self.right = sides
@@ -361,10 +363,9 @@ class _Join:
             # Null starts come first, and match nothing.
             firsts = [part.starts[part.starts > LOWEST] for part in parts]
             lowest = next((found[0] for found in firsts if len(found)), LOWEST)
-        self._drop(_plus(int(lowest), self.reach.lower))
+        self._drop(_plus(int(lowest), self.reach.lower, LOWEST))
         self.carried = self.window_bytes
-        ends = [self._to(part) for part in parts]
-        wanted = max(int(end[-1]) for end in ends)
+        wanted = max(self._reached(part) for part in parts)
         while not self.right_ended and self.read_to <= wanted and self._has_room():
             try:
                 part = next(rights)
@@ -377,21 +378,24 @@ class _Join:
                 self._add(part)
         if not self.right_ended and self.read_to <= wanted:
             # Only the left rows whose right rows have all been read.
-            parts = self._cut(parts, ends, held)
+            parts = self._cut(parts, held)
         yield from self._join(parts)
 
-    def _to(self, part: _Part) -> Integers:
-        """Up to which place the right rows of left rows go; ascends."""
+    def _reached(self, part: _Part) -> int:
+        """Up to which place the right rows of left rows go."""
         if self.reach.ends is not None:
-            return np.maximum.accumulate(part.until)
+            return int(part.until.max())
+        return _plus(int(part.starts[-1]), self.reach.upper, HIGHEST)
+
+    def _done(self, part: _Part) -> int:
+        """How many left rows, from the first on, have all their right rows before the last read."""
+        if self.reach.ends is not None:
+            ends = np.maximum.accumulate(part.until)
+            return int(np.searchsorted(ends, self.read_to, "left"))
         upper = self.reach.upper
-        if upper is None:
-            return np.full(len(part.starts), HIGHEST)
-        if upper >= 0:
-            return np.where(
-                part.starts > HIGHEST - upper, HIGHEST, part.starts + min(upper, HIGHEST)
-            )
-        return np.where(part.starts < LOWEST - upper, LOWEST, part.starts + max(upper, LOWEST))
+        return bisect_left(
+            part.starts, self.read_to, key=lambda start: _plus(int(start), upper, HIGHEST)
+        )
 
     def _has_room(self) -> bool:
         return not self.shares.is_bound or self.window_bytes - self.before < self.shares.window
@@ -401,15 +405,15 @@ class _Join:
         self.window_bytes += part.size
         self.read_to = int(part.starts[-1])
 
-    def _cut(self, parts: list[_Part], ends: list[Integers], held: deque[_Part]) -> list[_Part]:
+    def _cut(self, parts: list[_Part], held: deque[_Part]) -> list[_Part]:
         kept: list[_Part] = []
-        for at, (part, to) in enumerate(zip(parts, ends, strict=True)):
-            rows = int(np.searchsorted(to, self.read_to, "left"))
+        for at, part in enumerate(parts):
+            rows, count = self._done(part), len(part.starts)
             if rows:
                 kept.append(part.cut(0, rows))
-            if rows < len(to):
+            if rows < count:
                 held.extendleft(reversed(parts[at + 1 :]))
-                held.appendleft(part.cut(rows, len(to)))
+                held.appendleft(part.cut(rows, count))
                 break
         if not kept:
             message = f"{self.name}: the right rows that one left row may pair with take more than "
@@ -425,27 +429,35 @@ class _Join:
         back: list[_Part] = []
         kept: deque[_Part] = deque()
         for part in self.window:
-            alive = part.until >= lowest
-            if alive.all():
-                kept.append(part)
+            dead, alive = self._parted(part, lowest)
+            if alive is not None:
+                kept.append(alive)
+            if dead is None:
                 continue
-            dead = ~alive
             if self.reach.looks_back:
-                back.append(part.only(dead))
-            elif part.matched is not None:
-                self._keep_unmatched(part.only(dead & ~part.matched))
-            if alive.any():
-                kept.append(
-                    part.only(alive)
-                    if self.reach.ends is not None
-                    else part.cut(int(np.argmax(alive)), len(alive))
-                )
+                back.append(dead)
+            elif dead.matched is not None:
+                self._keep_unmatched(dead.only(~dead.matched))
         if back:
             back = self._last_of_keys(back)
             kept.extendleft(reversed(back))
         self.before = sum(part.size for part in back)
         self.window = kept
         self.window_bytes = sum(part.size for part in kept)
+
+    def _parted(self, part: _Part, lowest: int) -> tuple[_Part | None, _Part | None]:
+        """The rows that may match no place from the lowest on, and the others."""
+        count = len(part.until)
+        if self.reach.ends is None:
+            rows = int(np.searchsorted(part.until, lowest, "left"))
+            if 0 < rows < count:
+                return part.cut(0, rows), part.cut(rows, count)
+        else:
+            alive = part.until >= lowest
+            rows = count - int(np.count_nonzero(alive))
+            if 0 < rows < count:
+                return part.only(~alive), part.only(alive)
+        return (part, None) if rows else (None, part)
 
     # One slice
 
@@ -467,9 +479,20 @@ class _Join:
             yield from self._join_marked(left, right)
         else:
             with self._call(left, right) as reader:
-                yield from reader
+                yield from map(self._decoded, reader)
                 self._note(reader)
         self.left_done += rows
+
+    def _decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of the result, with texts that were numbers of a dictionary."""
+        schema = self.plan.schema
+        if batch.schema.equals(schema):
+            return batch
+        columns = [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(batch.columns, schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _note(self, reader: Any) -> None:  # noqa: ANN401 - of Rust
         stats = reader.stats()
@@ -487,8 +510,7 @@ class _Join:
                 alone = batch.filter(pc.invert(is_pair)).column(ROW)
                 matched[alone.to_numpy()] = False
                 pairs = batch.filter(is_pair) if len(alone) else batch
-                columns = [pairs.column(name) for name in names]
-                yield pa.RecordBatch.from_arrays(columns, schema=self.plan.schema)
+                yield self._decoded(pairs.select(names))
             self._note(reader)
         start = 0
         for part in self.window:
@@ -532,7 +554,7 @@ class _Join:
                 continue
             alone = pa.Table.from_batches([batch.select(self.right.plain.names)])
             with self._call(nothing, alone) as reader:
-                yield from reader
+                yield from map(self._decoded, reader)
 
     # Right rows that stay the last of their key
 
@@ -572,5 +594,5 @@ class _Join:
         return found
 
 
-def _plus(place: int, offset: int | None) -> int:
-    return LOWEST if offset is None else min(max(place + offset, LOWEST), HIGHEST)
+def _plus(place: int, offset: int | None, unbounded: int) -> int:
+    return unbounded if offset is None else min(max(place + offset, LOWEST), HIGHEST)

@@ -20,7 +20,8 @@ from tidegate.bounded.shares import Shares, row_bytes
 from tidegate.bounded.sorting import Steps, is_sorted, sort
 from tidegate.bounded.stretches import Stretch, stretches
 from tidegate.io.given import STREAMED, OpenTable, open_table
-from tidegate.io.pruning import few_of, is_parquet
+from tidegate.io.events import coded_schema
+from tidegate.io.pruning import coded_columns, few_of, is_parquet
 
 PLACE = "\x1fplace"
 """A name that no column of a user has."""
@@ -127,6 +128,7 @@ class Ordered:
         shares: What may be taken.
         files: Closes temporary files.
         nullable: Whether a time may be null; such rows then come first.
+        may_code: Whether texts may be numbers of a dictionary.
     """
 
     given: Given
@@ -137,13 +139,19 @@ class Ordered:
     shares: Shares
     files: ExitStack
     nullable: bool = False
+    may_code: bool = False
     rows: int = 0
     """The rows that were read."""
 
     def __post_init__(self) -> None:
         field = pa.field(PLACE, pa.int64(), nullable=False)
         table = self.given.table
-        self.plain = pa.schema([table.schema.field(name) for name in self.columns])
+        plain = pa.schema([table.schema.field(name) for name in self.columns])
+        self.coded: set[str] = set()
+        if self.may_code and self.stretches is not None:
+            groups = [group for stretch in self.stretches for group in stretch]
+            self.coded = coded_columns(groups, plain, self.columns)
+        self.plain = coded_schema(plain, self.coded)
         self.schema = self.plain.append(field)
         if self.lateness is not None:
             # The text of a wrong lateness is told before rows are read.
@@ -205,7 +213,7 @@ class Ordered:
     def _of_stretch(self, stretch: Stretch) -> Steps:
         """The rows of a stretch in order."""
         table = self.given.table
-        rows = self._placed(few_of(table, stretch, self.columns, self._rows_read))
+        rows = self._placed(few_of(table, stretch, self.columns, self._rows_read, self.coded))
         size = sum(group.metadata.num_rows for group in stretch) * row_bytes(self.plain)
         if len(stretch) == 1 and size > self.shares.sorted_in_memory:
             times = few_of(table, stretch, [self.on], self._rows_read)

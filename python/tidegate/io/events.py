@@ -6,7 +6,7 @@ first values alone.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -166,12 +166,14 @@ def few_of_row_groups(
     schema: pa.Schema,
     columns: list[str],
     rows: int,
+    coded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """The rows of row groups of a Parquet file, page by page.
 
-    A scanner would have some row groups in memory.
+    A scanner would have some row groups in memory. The texts of the `coded` columns stay numbers of
+    the dictionary that the file has.
     """
-    schema = pa.schema([schema.field(column) for column in columns])
+    schema = coded_schema(pa.schema([schema.field(column) for column in columns]), coded)
     # Columns that stand in the names of folders.
     values = ds.get_partition_keys(fragment.partition_expression)
     stored = [column for column in columns if column not in values]
@@ -182,7 +184,11 @@ def few_of_row_groups(
     }
     with _opened(fragment) as opened:
         file = pq.ParquetFile(
-            opened, metadata=fragment.metadata, buffer_size=PAGE_BYTES, pre_buffer=False
+            opened,
+            metadata=fragment.metadata,
+            read_dictionary=[column for column in stored if column in coded],
+            buffer_size=PAGE_BYTES,
+            pre_buffer=False,
         )
         for batch in file.iter_batches(rows, groups, columns=stored, use_threads=False):
             arrays = [
@@ -192,6 +198,21 @@ def few_of_row_groups(
                 for column in columns
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def coded_schema(schema: pa.Schema, coded: Collection[str]) -> pa.Schema:
+    """The same columns, of which some are dictionaries.
+
+    Example:
+        >>> coded_schema(pa.schema([("s", pa.string())]), ["s"]).field("s").type.value_type
+        DataType(string)
+    """
+    return pa.schema(
+        [
+            field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in coded else field
+            for field in schema
+        ]
+    )
 
 
 def _opened(fragment: ds.ParquetFileFragment) -> pa.NativeFile:

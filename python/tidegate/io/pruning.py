@@ -6,7 +6,7 @@ for its rows. Rows that the result has without a partner are always read.
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -24,6 +24,12 @@ from tidegate.io.given import OpenTable, of_pieces
 
 Span: TypeAlias = tuple[int, int]
 """The first and the last time of some rows; in steps of `step_of`."""
+
+CODE_BYTES = 4
+"""What a number of a dictionary takes."""
+
+SMALL_DICTIONARY = 1 << 18
+"""The most bytes of a dictionary in a file: each batch, however few its rows, holds it whole."""
 
 UNITS_OF_PARQUET = {"milliseconds": 10**6, "microseconds": 10**3, "nanoseconds": 1}
 
@@ -60,16 +66,28 @@ def row_groups(table: OpenTable) -> list[Group] | None:
 
 
 def few_of(
-    table: OpenTable, groups: Sequence[Group], columns: list[str], rows: int
+    table: OpenTable,
+    groups: Sequence[Group],
+    columns: list[str],
+    rows: int,
+    coded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of some row groups of a table, such that few batches are in memory."""
+    """The rows of some row groups of a table, such that few batches are in memory.
+
+    The texts of the `coded` columns stay numbers of a dictionary.
+    """
     assert table.pieces is not None  # noqa: S101 - for mypy
     for (at, file), some in groupby(groups, key=attrgetter("file")):
         of_file = [*some]
         piece = table.pieces[at]
         with reading(piece.names[file], piece.layout):
             yield from few_of_row_groups(
-                of_file[0].fragment, [one.number for one in of_file], table.schema, columns, rows
+                of_file[0].fragment,
+                [one.number for one in of_file],
+                table.schema,
+                columns,
+                rows,
+                coded,
             )
 
 
@@ -115,6 +133,28 @@ def bytes_of(groups: Iterable[Group], columns: Sequence[str]) -> int:
                 else (stored.total_uncompressed_size)
             )
     return size
+
+
+def coded_columns(groups: Sequence[Group], schema: pa.Schema, columns: Iterable[str]) -> set[str]:
+    """Columns of texts that take less memory as numbers of the dictionaries in the files."""
+    return {
+        column
+        for column in columns
+        if schema.field(column).type in (pa.string(), pa.binary()) and _is_coded(groups, column)
+    }
+
+
+def _is_coded(groups: Sequence[Group], column: str) -> bool:
+    size = values = 0
+    for group in groups:
+        stored = _stored(group, column)
+        if stored is None or not stored.has_dictionary_page:
+            return False
+        if stored.data_page_offset - stored.dictionary_page_offset > SMALL_DICTIONARY:
+            return False
+        size += stored.total_uncompressed_size
+        values += stored.num_values
+    return size <= CODE_BYTES * values
 
 
 def _stored(group: Group, column: str) -> Any:  # noqa: ANN401 - pyarrow has no types

@@ -3,13 +3,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_array::array::AnyDictionaryArray;
 use arrow_array::cast::AsArray;
-use arrow_array::types::UInt32Type;
-use arrow_array::{Array, ArrayRef};
-use arrow_buffer::NullBuffer;
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, LargeBinaryArray, UInt32Array};
+use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_cast::cast;
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::DataType;
+use tidegate_operators::rows::NO_KEY;
+use tidegate_structures::memory;
+use tidegate_structures::memory::pages::Slot;
 
 use super::Chunks;
 use super::numbering::KeySource;
@@ -42,6 +46,71 @@ impl KeySource for ByteColumn {
         }
         Ok(())
     }
+
+    fn write_numbers(
+        &self,
+        rows: Range<usize>,
+        mut number_of: impl FnMut(&[u8]) -> u32,
+        mut out: &mut [Slot<u32>],
+    ) -> Result<()> {
+        for (chunk, range) in self.chunks.pieces(rows) {
+            let array = self.chunks.arrays[chunk].slice(range.start, range.len());
+            let (now, later) = std::mem::take(&mut out).split_at_mut(range.len());
+            out = later;
+            match array.as_any_dictionary_opt() {
+                Some(dictionary) => number_codes(dictionary, &mut number_of, now)?,
+                None => {
+                    let mut out = now.iter_mut();
+                    bytes(&array, |key| {
+                        let number = key.map_or(NO_KEY, &mut number_of);
+                        out.next().expect("a place a row").set(number);
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the numbers of the keys of a dictionary-encoded array. Each value is numbered once, when
+/// the first row has it.
+fn number_codes(
+    dictionary: &dyn AnyDictionaryArray,
+    mut number_of: impl FnMut(&[u8]) -> u32,
+    out: &mut [Slot<u32>],
+) -> Result<()> {
+    let (values, codes) = decoded(dictionary)?;
+    let mut numbers: Vec<Option<u32>> = memory::vec(values.len());
+    numbers.resize(values.len(), None);
+    let mut number = |code: u32| {
+        let code = code as usize;
+        *numbers[code].get_or_insert_with(|| match values.is_valid(code) {
+            true => number_of(values.value(code)),
+            false => NO_KEY,
+        })
+    };
+    match codes.nulls().filter(|nulls| nulls.null_count() > 0) {
+        None => out.iter_mut().zip(codes.values()).for_each(|(out, &code)| out.set(number(code))),
+        Some(_) => out
+            .iter_mut()
+            .zip(&codes)
+            .for_each(|(out, code)| out.set(code.map_or(NO_KEY, &mut number))),
+    }
+    Ok(())
+}
+
+/// The values of a dictionary, and the place of each row's value.
+fn decoded(dictionary: &dyn AnyDictionaryArray) -> Result<(LargeBinaryArray, UInt32Array)> {
+    let values = cast(dictionary.values(), &DataType::LargeBinary)?.as_binary::<i64>().clone();
+    let codes = match dictionary.keys().as_primitive_opt::<Int32Type>() {
+        // No code is negative, so it has the same bits.
+        Some(codes) => {
+            let bits = codes.values().inner().clone();
+            UInt32Array::new(ScalarBuffer::from(bits), codes.nulls().cloned())
+        }
+        None => cast(dictionary.keys(), &DataType::UInt32)?.as_primitive().clone(),
+    };
+    Ok((values, codes))
 }
 
 fn bytes(array: &dyn Array, mut each: impl FnMut(Option<&[u8]>)) -> Result<()> {
@@ -60,13 +129,10 @@ fn bytes(array: &dyn Array, mut each: impl FnMut(Option<&[u8]>)) -> Result<()> {
         DataType::BinaryView => array.as_binary_view().iter().for_each(each),
         DataType::FixedSizeBinary(_) => array.as_fixed_size_binary().iter().for_each(each),
         DataType::Dictionary(..) => {
-            let dictionary = array.as_any_dictionary();
-            let values = cast(dictionary.values(), &DataType::LargeBinary)?;
-            let values = values.as_binary::<i64>();
-            let codes = cast(dictionary.keys(), &DataType::UInt32)?;
+            let (values, codes) = decoded(array.as_any_dictionary())?;
             let value =
                 |code: u32| values.is_valid(code as usize).then(|| values.value(code as usize));
-            codes.as_primitive::<UInt32Type>().iter().for_each(|code| each(code.and_then(value)));
+            codes.iter().for_each(|code| each(code.and_then(value)));
         }
         other => return Err(Error::bug(format!("{other} is no string or binary type"))),
     }

@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use tidegate_operators::driver::Driver;
 use tidegate_structures::memory;
-use tidegate_structures::memory::pages::Pages;
+use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 
 use super::{Keys, NO_KEY, PART_ROWS, split};
@@ -22,6 +22,20 @@ pub(super) trait KeySource: Sync {
     /// Calls `each` with every key of a range of rows, in order; `None` for a key that holds a
     /// null.
     fn for_each(&self, rows: Range<usize>, each: impl FnMut(Option<&Self::Key>)) -> Result<()>;
+
+    /// Writes the numbers of the keys of a range of rows, in order; [`NO_KEY`] for a key that holds
+    /// a null. `number_of` may be asked once for several rows whose keys are known to be equal.
+    fn write_numbers(
+        &self,
+        rows: Range<usize>,
+        mut number_of: impl FnMut(&Self::Key) -> u32,
+        out: &mut [Slot<u32>],
+    ) -> Result<()> {
+        let mut out = out.iter_mut();
+        self.for_each(rows, |key| {
+            out.next().expect("a place a row").set(key.map_or(NO_KEY, &mut number_of));
+        })
+    }
 }
 
 /// Distinct keys and their numbers, in order of first appearance.
@@ -51,10 +65,7 @@ where
     let slices = split(&mut numbers, &parts);
     let tables = driver.map(parts.iter().cloned().zip(slices).collect(), |(rows, out)| {
         let mut table = T::default();
-        let mut out = out.iter_mut();
-        right.for_each(rows, |key| {
-            out.next().expect("a place a row").set(key.map_or(NO_KEY, |key| table.insert(key)));
-        })?;
+        right.write_numbers(rows, |key| table.insert(key), out)?;
         Ok(table)
     })?;
     let mut tables = tables.into_iter().collect::<Result<Vec<T>>>()?.into_iter();
@@ -79,11 +90,7 @@ where
     let mut found = Pages::unwritten(left.rows());
     let slices = split(&mut found, &parts);
     let looked_up = driver.map(parts.into_iter().zip(slices).collect(), |(rows, out)| {
-        let mut out = out.iter_mut();
-        left.for_each(rows, |key| {
-            let number = key.and_then(|key| all.number_of(key)).unwrap_or(NO_KEY);
-            out.next().expect("a place a row").set(number);
-        })
+        left.write_numbers(rows, |key| all.number_of(key).unwrap_or(NO_KEY), out)
     })?;
     looked_up.into_iter().collect::<Result<()>>()?;
     Ok(Keys { left: found.written(), right: numbers, count: all.len(), smallest: None, method })

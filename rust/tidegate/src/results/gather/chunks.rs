@@ -1,7 +1,8 @@
 //! Rows of columns of several chunks: where they are, and their values.
 
+use bytemuck::{AnyBitPattern, NoUninit};
 use tidegate_operators::rows::NO_ROW;
-use tidegate_structures::memory::gather::{Store, prefetch};
+use tidegate_structures::memory::gather::{Store, Value, gather, prefetch};
 use tidegate_structures::memory::pages::Slot;
 
 use super::column::Column;
@@ -9,6 +10,10 @@ use super::column::Column;
 /// Rows that are found together: their values are few enough for a core to wait for all of them at
 /// a time.
 const GROUP: usize = 8;
+
+/// Rows of which it is asked whether all of them lie in one chunk, as those of sides in time order
+/// mostly do: their places are whole cache lines of each column, and stay in the nearest cache.
+const BLOCK: usize = 1 << 9;
 
 /// Groups under way: while the values of the first are asked for, the values of the last are
 /// copied.
@@ -27,6 +32,9 @@ pub(super) trait Chunked {
 
     /// Writes them behind those written before.
     fn copy(&mut self, places: &[Place]);
+
+    /// Writes values of one chunk, given by their places there, behind those written before.
+    fn copy_of_chunk(&mut self, chunk: usize, places: &[u32], store: Store);
 }
 
 pub(super) struct Chunks<'a, T> {
@@ -35,7 +43,7 @@ pub(super) struct Chunks<'a, T> {
     pub(super) out: &'a mut [Slot<T>],
 }
 
-impl<T: Copy + Default> Chunked for Chunks<'_, T> {
+impl<T: Value + AnyBitPattern + NoUninit + Default> Chunked for Chunks<'_, T> {
     fn ask(&self, places: &[Place]) {
         for &(chunk, place) in places {
             if let Some(chunk) = self.chunks.get(chunk) {
@@ -49,6 +57,12 @@ impl<T: Copy + Default> Chunked for Chunks<'_, T> {
         for (out, &(chunk, place)) in out.iter_mut().zip(places) {
             out.set(self.chunks.get(chunk).map_or_else(T::default, |chunk| chunk[place]));
         }
+        self.out = rest;
+    }
+
+    fn copy_of_chunk(&mut self, chunk: usize, places: &[u32], store: Store) {
+        let (out, rest) = std::mem::take(&mut self.out).split_at_mut(places.len());
+        gather(self.chunks[chunk], places, out, store);
         self.out = rest;
     }
 }
@@ -73,6 +87,22 @@ pub(super) fn gather_columns(
     let finder = ChunkFinder::new(starts);
     let mut columns: Vec<_> =
         columns.into_iter().map(|(column, out)| column.chunked(out)).collect();
+    let mut places = [0; BLOCK];
+    for rows in rows.chunks(BLOCK) {
+        match finder.chunk_of_all(rows) {
+            Some(chunk) => {
+                let places = &mut places[..rows.len()];
+                let start = starts[chunk];
+                places.iter_mut().zip(rows).for_each(|(place, row)| *place = row - start);
+                columns.iter_mut().for_each(|column| column.copy_of_chunk(chunk, places, store));
+            }
+            None => gather_scattered(&finder, &mut columns, rows),
+        }
+    }
+}
+
+/// Writes the values of rows of several chunks.
+fn gather_scattered(finder: &ChunkFinder<'_>, columns: &mut [Box<dyn Chunked + '_>], rows: &[u32]) {
     // Where rows are is found once for all columns, and ahead, so that values come from memory
     // meanwhile.
     let mut groups = [[NO_PLACE; GROUP]; UNDER_WAY];
@@ -121,6 +151,18 @@ impl<'a> ChunkFinder<'a> {
         let firsts = (0..=last >> shift).map(|block| block << shift);
         let chunk_of = firsts.chain([last]).map(&mut chunk_at).collect();
         ChunkFinder { starts, chunk_of, shift }
+    }
+
+    /// The chunk of all of these rows, if they have one in common and each is there.
+    fn chunk_of_all(&self, rows: &[u32]) -> Option<usize> {
+        let last = self.starts[self.starts.len() - 1];
+        let (low, high) =
+            rows.iter().fold((u32::MAX, 0), |(low, high), &row| (low.min(row), high.max(row)));
+        if high >= last {
+            return None;
+        }
+        let (chunk, _) = self.find(low);
+        (high < self.starts[chunk + 1]).then_some(chunk)
     }
 
     #[inline]

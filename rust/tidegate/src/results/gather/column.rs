@@ -248,7 +248,7 @@ impl Column {
 
     /// The chunks as values of their width, and where values gathered from them go.
     pub(super) fn chunked<'a>(&'a self, out: &'a mut [Slot<u8>]) -> Box<dyn Chunked + 'a> {
-        fn of<'a, T: AnyBitPattern + NoUninit + Default>(
+        fn of<'a, T: Value + AnyBitPattern + NoUninit + Default>(
             values: &'a [Buffer],
             out: &'a mut [Slot<u8>],
         ) -> Box<dyn Chunked + 'a> {
