@@ -25,6 +25,8 @@ def small(monkeypatch):
     monkeypatch.setattr(shares, "LEAST", 1)
     monkeypatch.setattr(shares, "BESIDE", 0)
     monkeypatch.setattr(shares, "LEAST_ROWS", 3)
+    # Dictionaries of few rows are read as such, too.
+    monkeypatch.setattr("tidegate.io.pruning.CODE_BYTES", 1_000)
 
 
 def side(chance: random.Random, name: str, folder, *, in_order=True) -> tuple[pa.Table, object]:
@@ -39,19 +41,24 @@ def side(chance: random.Random, name: str, folder, *, in_order=True) -> tuple[pa
             "k": pa.array([chance.choice(["a", "b", None]) for _ in times], pa.string()),
             name: [chance.randrange(50) for _ in times],
             f"{name}_float": np.random.default_rng(count).normal(size=count) * 1e6,
+            f"{name}_text": [("", "long" * 9, "é", None)[time * 7 % 4] for time in times],
         }
     )
     (folder / name).mkdir()
     cut = chance.randrange(count + 1)
+    has_dictionaries = count != 40
     for number, part in enumerate((table.slice(0, cut), table.slice(cut))):
-        pq.write_table(part, folder / name / f"{number}.parquet", row_group_size=7)
+        file = folder / name / f"{number}.parquet"
+        pq.write_table(part, file, row_group_size=7, use_dictionary=has_dictionaries)
     return table, folder / name
 
 
 def query_of(chance: random.Random):
     """A function, and its arguments but for the inputs."""
     common = {"on": "ts", "by": chance.choice([None, "k"]), "threads": chance.choice([1, 2])}
-    where = chance.choice([None, "left.x > 20", "right.y > left.x"])
+    where = chance.choice(
+        [None, "left.x > 20", "right.y > left.x", "left.x_text < right.y_text", "left.k = 'a'"]
+    )
     match chance.choice(["interval", "aggs", "asof", "window"]):
         case "interval":
             how = chance.choice(["inner", "left", "right", "full", "semi", "anti"])

@@ -11,7 +11,7 @@ import pytest
 import tidegate as tg
 from tidegate import _tidegate
 from tidegate.io.given import open_table
-from tidegate.io.pruning import pruned, row_groups
+from tidegate.io.pruning import coded_columns, pruned, row_groups
 
 SEEDS = range(12)
 GROUP_ROWS = 4
@@ -214,3 +214,43 @@ def test_columns_of_folders_are_kept(tmp_path):
     files = tmp_path / "left", tmp_path / "right.parquet"
     found = tg.interval_join(*files, on="ts", lower="0s", upper="1h")
     assert found.column("day").to_pylist() == [2, 2]
+
+
+def test_texts_are_read_as_numbers_of_small_dictionaries_only(tmp_path):
+    rows = 20_000
+    words = [f"word {row % 7}" for row in range(rows)]
+    columns = {
+        "few": pa.array(words),
+        "few_bytes": pa.array(words).cast(pa.binary()),
+        "large": pa.array(words, pa.large_string()),
+        "number": np.arange(rows) % 7,
+        "plain": pa.array(words),
+        # Numbers of a dictionary would take more than the texts themselves.
+        "all_differ": pa.array([f"{row} {row * 7919 % rows}" for row in range(rows)]),
+        "in_a_list": pa.array([[word] for word in words]),
+    }
+    table = pa.table(columns)
+    options = {"use_dictionary": [name for name in columns if name != "plain"]}
+    (tmp_path / "all").mkdir()
+    pq.write_table(table, tmp_path / "all" / "0.parquet", row_group_size=9_000, **options)
+    groups = row_groups(open_table(tmp_path / "all"))
+    assert coded_columns(groups, table.schema) == {"few", "few_bytes"}
+    # One file without a dictionary is enough.
+    pq.write_table(table, tmp_path / "all" / "1.parquet", use_dictionary=["few"])
+    groups = row_groups(open_table(tmp_path / "all"))
+    assert coded_columns(groups, table.schema) == {"few"}
+
+
+def test_texts_of_a_large_dictionary_are_read_as_they_are(tmp_path):
+    """Numbers would take less, but each batch would hold the dictionary whole."""
+    chance = np.random.default_rng(1)
+    found = {}
+    for kinds in (300, 3_000):
+        texts = [chance.bytes(50).hex() for _ in range(kinds)]
+        table = pa.table({"k": np.take(texts, chance.integers(0, kinds, 250_000))})
+        pq.write_table(table, tmp_path / f"{kinds}.parquet")
+        groups = row_groups(open_table(tmp_path / f"{kinds}.parquet"))
+        [stored] = [group.metadata.column(0) for group in groups]
+        assert stored.total_uncompressed_size < 4 * table.num_rows
+        found[kinds] = coded_columns(groups, table.schema)
+    assert found == {300: {"k"}, 3_000: set()}

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate as tg
+from tidegate import _tidegate
 from tidegate.bounded import ordered, shares, sorting
 from tidegate.bounded.stretches import parted, stretches
 from tidegate.io.given import open_table
@@ -29,6 +30,7 @@ def small(monkeypatch):
     monkeypatch.setattr(shares, "LEAST_ROWS", 3)
     monkeypatch.setattr(shares, "GOOD_SLICE", 500)
     monkeypatch.setattr("tidegate.bounded.sorting.RUNS", 4)
+    monkeypatch.setattr("tidegate.io.pruning.CODE_BYTES", 1_000)
 
 
 def row_group(chance: random.Random, begin: int) -> list[int]:
@@ -306,3 +308,28 @@ def test_memory_stays_within_the_limit(rows, tmp_path):
     alone = most_memory(tmp_path, 1000, 1000)
     # The rows of both sides take 402 MB.
     assert most_memory(tmp_path, 8 << 20, rows) - alone < 256_000_000
+
+
+def test_texts_reach_the_native_join_as_numbers_of_a_dictionary(tmp_path, monkeypatch):
+    rows = 10_000
+    words = pa.array([f"word {row % 5}" for row in range(rows)])
+    table = pa.table({"ts": np.arange(rows), "k": words, "note": words.cast(pa.binary())})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=4_000)
+    native = _tidegate.interval_join_batches
+    given = []
+
+    def noting(left, right, **arguments):
+        given.extend([left.schema, right.schema])
+        return native(left, right, **arguments)
+
+    monkeypatch.setattr(_tidegate, "interval_join_batches", noting)
+    query = {"on": "ts", "by": "k", "lower": -5, "upper": 0}
+    files = [tmp_path / "rows.parquet"] * 2
+    for more, coded in (({}, True), ({"aggs": {"last": tg.agg.last("note")}}, False)):
+        given.clear()
+        with tg.interval_join_batches(*files, **query, **more, memory_limit="256MB") as reader:
+            found = pa.Table.from_batches([*reader], reader.schema)
+        assert found == tg.interval_join(table, table, **query, **more)
+        of_texts = [schema.field(name).type for schema in given for name in ("k", "note")]
+        assert given
+        assert [pa.types.is_dictionary(kind) for kind in of_texts] == [coded] * len(of_texts)

@@ -19,9 +19,9 @@ from tidegate.bounded.ahead import ahead
 from tidegate.bounded.shares import Shares, row_bytes
 from tidegate.bounded.sorting import Steps, is_sorted, sort
 from tidegate.bounded.stretches import Stretch, stretches
-from tidegate.io.given import STREAMED, OpenTable, open_table
 from tidegate.io.events import coded_schema
-from tidegate.io.pruning import coded_columns, few_of, is_parquet
+from tidegate.io.given import STREAMED, OpenTable, open_table
+from tidegate.io.pruning import Group, coded_columns, few_of, is_parquet, row_groups
 
 PLACE = "\x1fplace"
 """A name that no column of a user has."""
@@ -147,10 +147,7 @@ class Ordered:
         field = pa.field(PLACE, pa.int64(), nullable=False)
         table = self.given.table
         plain = pa.schema([table.schema.field(name) for name in self.columns])
-        self.coded: set[str] = set()
-        if self.may_code and self.stretches is not None:
-            groups = [group for stretch in self.stretches for group in stretch]
-            self.coded = coded_columns(groups, plain, self.columns)
+        self.coded = coded_columns(self.groups or [], plain) if self.may_code else set()
         self.plain = coded_schema(plain, self.coded)
         self.schema = self.plain.append(field)
         if self.lateness is not None:
@@ -165,6 +162,13 @@ class Ordered:
         if self.lateness is not None or table.is_in_order:
             return None
         return stretches(table, self.on)
+
+    @functools.cached_property
+    def groups(self) -> list[Group] | None:
+        """The row groups of Parquet files whose order is known before they are read."""
+        if self.stretches is not None:
+            return [group for stretch in self.stretches for group in stretch]
+        return row_groups(self.given.table) if self.given.table.is_in_order else None
 
     @functools.cached_property
     def ascends(self) -> bool:
@@ -184,7 +188,11 @@ class Ordered:
         if self.stretches is not None:
             return self._ahead(self._of_stretches(self.stretches))
         table = self.given.table
-        rows = self._placed(table.few(self.columns, self._rows_read))
+        rows = self._placed(
+            table.few(self.columns, self._rows_read)
+            if self.groups is None
+            else self._few_of(self.groups)
+        )
         if table.pieces is not None and all(map(is_parquet, table.pieces)):
             rows = self._ahead(rows)
         if self.lateness is not None:
@@ -192,6 +200,10 @@ class Ordered:
         if table.is_in_order or self.ascends:
             return rows
         return sort(rows, self.schema, PLACE, self.shares, self.files, self.shares.sorted)
+
+    def _few_of(self, groups: list[Group]) -> Iterator[pa.RecordBatch]:
+        table = self.given.table
+        return few_of(table, groups, self.columns, self._rows_read, self.coded)
 
     @property
     def _rows_read(self) -> int:
@@ -213,7 +225,7 @@ class Ordered:
     def _of_stretch(self, stretch: Stretch) -> Steps:
         """The rows of a stretch in order."""
         table = self.given.table
-        rows = self._placed(few_of(table, stretch, self.columns, self._rows_read, self.coded))
+        rows = self._placed(self._few_of(stretch))
         size = sum(group.metadata.num_rows for group in stretch) * row_bytes(self.plain)
         if len(stretch) == 1 and size > self.shares.sorted_in_memory:
             times = few_of(table, stretch, [self.on], self._rows_read)

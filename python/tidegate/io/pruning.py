@@ -135,12 +135,15 @@ def bytes_of(groups: Iterable[Group], columns: Sequence[str]) -> int:
     return size
 
 
-def coded_columns(groups: Sequence[Group], schema: pa.Schema, columns: Iterable[str]) -> set[str]:
-    """Columns of texts that take less memory as numbers of the dictionaries in the files."""
+def coded_columns(groups: Sequence[Group], schema: pa.Schema) -> set[str]:
+    """Columns of texts that are best read as numbers of the dictionaries that the files have.
+
+    Then each text is decoded and looked up once a row group, and not once a row.
+    """
     return {
-        column
-        for column in columns
-        if schema.field(column).type in (pa.string(), pa.binary()) and _is_coded(groups, column)
+        field.name
+        for field in schema
+        if field.type in {pa.string(), pa.binary()} and _is_coded(groups, field.name)
     }
 
 

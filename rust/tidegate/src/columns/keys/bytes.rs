@@ -218,3 +218,77 @@ impl KeySource for RowColumns<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::types::{ArrowDictionaryKeyType, Int8Type, UInt64Type};
+    use arrow_array::{DictionaryArray, PrimitiveArray, RecordBatch, StringArray};
+    use arrow_schema::{Field, Schema};
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
+    use tidegate_operators::driver::Driver;
+    use tidegate_sync::Stop;
+
+    use super::super::{KeyColumn, encode};
+    use super::*;
+
+    const WORDS: [Option<&str>; 5] = [Some("a"), None, Some(""), Some("a"), Some("bc")];
+
+    /// The words of each chunk by their codes, in dictionaries that begin at different words.
+    fn coded<K: ArrowDictionaryKeyType>(chunks: &[Vec<Option<u8>>]) -> Vec<ArrayRef> {
+        let chunk = |(first, codes): (usize, &Vec<Option<u8>>)| -> ArrayRef {
+            let words: StringArray = WORDS.into_iter().cycle().skip(first).take(5).collect();
+            // One more row before, so that each chunk begins behind the beginning of its array.
+            let codes = [Some(0)].into_iter().chain(codes.iter().copied());
+            let keys: PrimitiveArray<K> = codes
+                .map(|code| code.map(|code| K::Native::from_usize(code.into()).expect("a code")))
+                .collect();
+            let rows = keys.len() - 1;
+            Arc::new(DictionaryArray::new(keys, Arc::new(words)).slice(1, rows))
+        };
+        chunks.iter().enumerate().map(chunk).collect()
+    }
+
+    fn table(chunks: &[ArrayRef], data_type: &DataType) -> Table {
+        let schema = Arc::new(Schema::new(vec![Field::new("k", data_type.clone(), true)]));
+        let batch = |chunk: &ArrayRef| {
+            RecordBatch::try_new(schema.clone(), vec![chunk.clone()]).expect("a column of the type")
+        };
+        Table::of_valid("rows", schema.clone(), chunks.iter().map(batch).collect()).unwrap()
+    }
+
+    fn numbers(left: &[ArrayRef], right: &[ArrayRef], data_type: &DataType) -> [Vec<u32>; 2] {
+        let field = Field::new("k", data_type.clone(), true);
+        let column = KeyColumn::new(0, &field, 0, &field).unwrap();
+        let driver = Driver::new(2, Stop::default());
+        let keys =
+            encode(&table(left, data_type), &table(right, data_type), &[column], &driver).unwrap();
+        [keys.left.to_vec(), keys.right.to_vec()]
+    }
+
+    fn has_the_numbers_of_plain_texts<K: ArrowDictionaryKeyType>(
+        sides: &[Vec<Vec<Option<u8>>>; 2],
+    ) {
+        let [left, right] = [&sides[0], &sides[1]].map(|chunks| coded::<K>(chunks));
+        let data_type = DataType::Dictionary(Box::new(K::DATA_TYPE), Box::new(DataType::Utf8));
+        let [plain_left, plain_right] = [&left, &right].map(|chunks| -> Vec<ArrayRef> {
+            chunks.iter().map(|chunk| cast(chunk, &DataType::Utf8).unwrap()).collect()
+        });
+        assert_eq!(
+            numbers(&left, &right, &data_type),
+            numbers(&plain_left, &plain_right, &DataType::Utf8)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn oracle_plain_texts(
+            sides in [(); 2].map(|()| vec(vec(option::of(0_u8..5), 0..9), 0..4)),
+        ) {
+            has_the_numbers_of_plain_texts::<Int8Type>(&sides);
+            has_the_numbers_of_plain_texts::<Int32Type>(&sides);
+            has_the_numbers_of_plain_texts::<UInt64Type>(&sides);
+        }
+    }
+}

@@ -143,6 +143,45 @@ proptest! {
         }
     }
 
+    /// Rows about in order, as those of sides in time order: most blocks of rows lie in one chunk.
+    #[test]
+    fn oracle_take_of_rows_about_in_order(
+        lens in vec(1_usize..900, 2..5),
+        steps in vec((0_u32..4, 0_u32..300), 0..2000),
+        nulls: bool,
+        lacks in option::of(any::<usize>()),
+        read_soon: bool,
+    ) {
+        let side = table(&lens, nulls);
+        let most = side.rows() as u32;
+        let mut begin = 0;
+        let mut rows: Vec<u32> = steps
+            .iter()
+            .map(|(step, beyond)| {
+                begin += step;
+                (begin + beyond) % most
+            })
+            .collect();
+        if let Some(at) = lacks.filter(|_| !rows.is_empty()) {
+            let at = at % rows.len();
+            rows[at] = NO_ROW;
+        }
+        let columns = 0..side.schema().fields().len();
+        let column = |at| ColumnSource::Left(Arc::new(Column::new(&side, at)));
+        let types = side.schema().fields().iter().map(|field| field.data_type().clone()).collect();
+        let gather = Gather {
+            sources: columns.map(column).collect(),
+            types,
+            optional: [lacks.is_some(), false],
+            records: Default::default(),
+            slices_left: false,
+        };
+        let found = gather.columns(&rows, &[], read_soon).unwrap();
+        for (at, array) in found.iter().enumerate() {
+            prop_assert_eq!(&plain(array), &plain(&taken(&side, at, &rows)), "column {}", at);
+        }
+    }
+
     #[test]
     fn oracle_concat(lens in vec(0_usize..40, 0..5), nulls: [bool; 5]) {
         let batches: Vec<_> = batches(&lens, false)
