@@ -155,25 +155,26 @@ def few(found: Sequence[Piece], columns: list[str], rows: int) -> Iterator[pa.Re
 
 
 def _few_of_parquet(dataset: ds.Dataset, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    schema = pa.schema([dataset.schema.field(column) for column in columns])
     for fragment in dataset.get_fragments():
         groups = [info.id for info in fragment.row_groups]
-        yield from few_of_row_groups(fragment, groups, dataset.schema, columns, rows)
+        yield from few_of_row_groups(fragment, groups, schema, rows)
 
 
 def few_of_row_groups(
     fragment: ds.ParquetFileFragment,
     groups: list[int],
     schema: pa.Schema,
-    columns: list[str],
     rows: int,
     coded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of row groups of a Parquet file, page by page.
+    """Some columns of row groups of a Parquet file, page by page.
 
     A scanner would have some row groups in memory. The texts of the `coded` columns stay numbers of
     the dictionary that the file has.
     """
-    schema = coded_schema(pa.schema([schema.field(column) for column in columns]), coded)
+    columns = schema.names
+    schema = coded_schema(schema, coded)
     # Columns that stand in the names of folders.
     values = ds.get_partition_keys(fragment.partition_expression)
     stored = [column for column in columns if column not in values]

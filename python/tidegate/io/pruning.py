@@ -77,18 +77,13 @@ def few_of(
     The texts of the `coded` columns stay numbers of a dictionary.
     """
     assert table.pieces is not None  # noqa: S101 - for mypy
+    schema = pa.schema([table.schema.field(column) for column in columns])
     for (at, file), some in groupby(groups, key=attrgetter("file")):
         of_file = [*some]
         piece = table.pieces[at]
         with reading(piece.names[file], piece.layout):
-            yield from few_of_row_groups(
-                of_file[0].fragment,
-                [one.number for one in of_file],
-                table.schema,
-                columns,
-                rows,
-                coded,
-            )
+            numbers = [one.number for one in of_file]
+            yield from few_of_row_groups(of_file[0].fragment, numbers, schema, rows, coded)
 
 
 def is_parquet(piece: Piece) -> bool:

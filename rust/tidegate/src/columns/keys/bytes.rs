@@ -223,6 +223,7 @@ impl KeySource for RowColumns<'_> {
 mod tests {
     use arrow_array::types::{ArrowDictionaryKeyType, Int8Type, UInt64Type};
     use arrow_array::{DictionaryArray, PrimitiveArray, RecordBatch, StringArray};
+    use arrow_buffer::ArrowNativeType;
     use arrow_schema::{Field, Schema};
     use proptest::collection::vec;
     use proptest::option;
