@@ -5,6 +5,7 @@ the failure of one case. A pointer to foreign memory is not tested: no number in
 shows it.
 """
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -121,6 +122,45 @@ def test_schemas_are_checked_as_well(call):
     text = r"(schema|right): column `a.b.item` .* has 0 children, n_children is -1"
     with pytest.raises(SchemaError, match=text):
         call(AsSchema(schema))
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "value", "text"),
+    [
+        (pa.array([1.5]), "n_buffers", 5, "double has 2 buffers, n_buffers is 5"),
+        (pa.array([[1]]), "n_children", 3, "list<item: int64> has 1 children, n_children is 3"),
+        (
+            pa.array([0], pa.timestamp("us", "Asia/Kathmandu")),
+            "dictionary",
+            None,
+            r"timestamp[us, tz=Asia/Kathmandu] has no dictionary, but one is given",
+        ),
+    ],
+)
+def test_types_have_their_names_in_python(values, field, value, text):
+    schema, array = c_data.exported(pa.record_batch({"ts": [0] * len(values), "v": values}))
+    _, _, node, *_ = c_data.nodes(array)
+    setattr(node, field, c_data.at(node) if field == "dictionary" else value)
+    with pytest.raises(
+        SchemaError, match=re.escape(f"column `v` holds malformed Arrow data: {text}")
+    ):
+        interval_join(AsArray(schema, array), GOOD, on="ts", lower=0, upper=0)
+
+
+def test_types_that_arrow_rs_names_have_their_names_in_python():
+    values = pa.array([{"b": [None]}, {"b": [1.5]}])
+    schema, array = c_data.exported(pa.record_batch({"ts": [0, 1], "v": values}))
+    *_, items = c_data.nodes(schema)
+    items.flags = 0  # Not nullable.
+    with pytest.raises(TidegateError, match=r"column `v` holds malformed Arrow data") as told:
+        interval_join(AsArray(schema, array), GOOD, on="ts", lower=0, upper=0)
+    assert "struct<b: list<item: double not null>> child" in str(told.value)
+    assert "child of type double contains nulls" in str(told.value)
+
+
+def test_data_that_has_no_rows_has_its_name_in_python():
+    with pytest.raises(SchemaError, match=r"got Arrow data of type list<item: int64>"):
+        interval_join(pa.array([[1]]), GOOD, on="ts", lower=0, upper=0)
 
 
 def test_a_row_that_is_null_as_a_whole():

@@ -9,10 +9,10 @@ use std::ptr::{NonNull, null, null_mut};
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::{Array, RecordBatch, RecordBatchOptions, StructArray};
-use arrow_schema::{DataType, SchemaRef, UnionMode};
+use arrow_schema::{ArrowError, DataType, SchemaRef, UnionMode};
 
 use crate::caught;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, What};
 use crate::node::Node;
 use crate::schema::schema;
 
@@ -79,10 +79,16 @@ pub(crate) unsafe fn import(
         // SAFETY: the copy is an array of this type as the C data interface says, as far as it can
         // be checked.
         let data = unsafe { from_ffi_and_data_type(copy, data_type.clone()) };
-        let data = data.map_err(|error| Error::malformed(None, error.to_string()))?;
+        let invalid = |error: ArrowError| {
+            Error::malformed(None, What::Typed(error.to_string(), data_type.clone()))
+        };
+        let data = data.map_err(invalid)?;
         for (field, column) in schema.fields().iter().zip(data.child_data()) {
             let name = || Some(field.name().clone());
-            column.validate().map_err(|error| Error::malformed(name(), error.to_string()))?;
+            column.validate().map_err(|error| {
+                let what = What::Typed(error.to_string(), field.data_type().clone());
+                Error::malformed(name(), what)
+            })?;
             if !field.is_nullable() && column.null_count() > 0 {
                 return Err(Error::malformed(
                     name(),
@@ -100,7 +106,7 @@ pub(crate) unsafe fn import(
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         RecordBatch::try_new_with_options(schema.clone(), rows.into_parts().1, &options)
-            .map_err(|error| Error::malformed(None, error.to_string()))
+            .map_err(invalid)
     })
 }
 
@@ -175,15 +181,17 @@ impl Kept {
         let children = expected_children(data_type, end, items, node)?;
         if array.n_children != children.len() as i64 {
             let (given, expected) = (array.n_children, children.len());
-            return Err(Error::at(
-                node,
-                match node.path() {
-                    None => format!("the schema has {expected} columns, n_children is {given}"),
-                    Some(_) => {
-                        format!("{data_type} has {expected} children, n_children is {given}")
-                    }
-                },
-            ));
+            return Err(match node.path() {
+                None => Error::at(
+                    node,
+                    format!("the schema has {expected} columns, n_children is {given}"),
+                ),
+                Some(_) => Error::of_type(
+                    node,
+                    data_type,
+                    &format!("has {expected} children, n_children is {given}"),
+                ),
+            });
         }
         if !children.is_empty() && array.children.is_null() {
             return Err(Error::at(node, "the list of children is a null pointer"));
@@ -212,10 +220,8 @@ impl Kept {
                 return Err(Error::at(node, "the dictionary is a null pointer"));
             }
             (_, false) => {
-                return Err(Error::at(
-                    node,
-                    format!("{data_type} has no dictionary, but one is given"),
-                ));
+                let what = "has no dictionary, but one is given";
+                return Err(Error::of_type(node, data_type, what));
             }
             (_, true) => {}
         }

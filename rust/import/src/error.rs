@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use arrow_schema::DataType;
+
 use crate::node::Node;
 
 /// Why data cannot be taken over.
@@ -12,10 +14,10 @@ pub enum Error {
         /// The column, as a path of names; none where the rows as a whole are meant.
         column: Option<String>,
         /// What is wrong.
-        what: String,
+        what: What,
     },
     /// The data is of a type that has no rows.
-    NoRows(String),
+    NoRows(DataType),
     /// The data was released, or taken over by another consumer.
     Released,
     /// The producer reported an error.
@@ -27,44 +29,80 @@ pub enum Error {
     },
 }
 
+/// What is wrong with data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// In words that name no type.
+    Plain(String),
+    /// In words that name this type, or types that it is made of, as arrow-rs does.
+    Typed(String, DataType),
+}
+
+impl From<String> for What {
+    fn from(text: String) -> Self {
+        What::Plain(text)
+    }
+}
+
+impl From<&str> for What {
+    fn from(text: &str) -> Self {
+        What::Plain(text.to_owned())
+    }
+}
+
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// An error about a node of the data.
     #[cold]
-    pub(crate) fn at(node: &Node<'_>, what: impl Into<String>) -> Self {
+    pub(crate) fn at(node: &Node<'_>, what: impl Into<What>) -> Self {
         Error::malformed(node.path(), what)
     }
 
     #[cold]
-    pub(crate) fn malformed(column: Option<String>, what: impl Into<String>) -> Self {
+    pub(crate) fn malformed(column: Option<String>, what: impl Into<What>) -> Self {
         Error::Malformed { column, what: what.into() }
+    }
+
+    /// An error about a type, in words behind its name.
+    #[cold]
+    pub(crate) fn of_type(node: &Node<'_>, data_type: &DataType, what: &str) -> Self {
+        Error::at(node, What::Typed(format!("{data_type} {what}"), data_type.clone()))
+    }
+
+    /// The text of the error. Words that name a type, as arrow-rs does, or types that it is made of,
+    /// are those that `named` makes of them and the type.
+    pub fn text(&self, named: impl Fn(&str, &DataType) -> String) -> String {
+        match self {
+            Error::Malformed { column, what } => {
+                let what = match what {
+                    What::Plain(text) => text.clone(),
+                    What::Typed(text, data_type) => named(text, data_type),
+                };
+                match column {
+                    Some(column) => format!("column `{column}` holds malformed Arrow data: {what}"),
+                    None => format!("malformed Arrow data: {what}"),
+                }
+            }
+            Error::NoRows(found) => format!(
+                "expected rows (record batches, or an array of structs), got Arrow data of type {}",
+                named(&found.to_string(), found)
+            ),
+            Error::Released => {
+                "the Arrow data was consumed before; pass a table, or a new reader".to_owned()
+            }
+            Error::Producer { code, text } => {
+                let text = text.as_deref().unwrap_or("the producer gave no reason");
+                format!("reading the Arrow stream failed: {text} (error code {code})")
+            }
+        }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Malformed { column: Some(column), what } => {
-                write!(f, "column `{column}` holds malformed Arrow data: {what}")
-            }
-            Error::Malformed { column: None, what } => write!(f, "malformed Arrow data: {what}"),
-            Error::NoRows(found) => {
-                write!(
-                    f,
-                    "expected rows (record batches, or an array of structs), got Arrow data of \
-                     type {found}"
-                )
-            }
-            Error::Released => {
-                f.write_str("the Arrow data was consumed before; pass a table, or a new reader")
-            }
-            Error::Producer { code, text } => {
-                let text = text.as_deref().unwrap_or("the producer gave no reason");
-                write!(f, "reading the Arrow stream failed: {text} (error code {code})")
-            }
-        }
+        f.write_str(&self.text(|text, _| text.to_owned()))
     }
 }
 

@@ -60,7 +60,7 @@ pub use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 pub use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 
 pub use crate::array::batch;
-pub use crate::error::{Error, Result};
+pub use crate::error::{Error, Result, What};
 pub use crate::schema::schema;
 pub use crate::stream::{Stream, Unopened};
 

@@ -49,7 +49,7 @@ pub unsafe fn schema(schema: NonNull<FFI_ArrowSchema>) -> Result<SchemaRef> {
         Field::try_from(schema).map_err(|error| Error::malformed(None, error.to_string()))
     })?;
     let DataType::Struct(fields) = field.data_type() else {
-        return Err(Error::NoRows(field.data_type().to_string()));
+        return Err(Error::NoRows(field.data_type().clone()));
     };
     check_fields(fields, &Node::root())?;
     Ok(Arc::new(Schema::new_with_metadata(fields.clone(), field.metadata().clone())))
@@ -207,10 +207,10 @@ fn check_type(data_type: &DataType, node: &Node<'_>) -> Result<()> {
         },
         DataType::RunEndEncoded(run_ends, values) => match run_ends.data_type() {
             DataType::Int16 | DataType::Int32 | DataType::Int64 => check_field(values),
-            other => Err(Error::at(
-                node,
-                format!("run ends are {other}, not integers of 16, 32 or 64 bits"),
-            )),
+            other => {
+                let what = "is no type of run ends, which are integers of 16, 32 or 64 bits";
+                Err(Error::of_type(node, other, what))
+            }
         },
         DataType::List(field)
         | DataType::LargeList(field)

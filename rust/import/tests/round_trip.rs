@@ -170,7 +170,7 @@ fn a_column_is_no_batch() {
     let column = Int64Array::from(vec![1]);
     let array = FFI_ArrowArray::new(&column.to_data());
     let schema = FFI_ArrowSchema::try_from(&DataType::Int64).unwrap();
-    assert_eq!(imported(schema, array), Err(Error::NoRows("Int64".into())));
+    assert_eq!(imported(schema, array), Err(Error::NoRows(DataType::Int64)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
-use tidegate::Error;
+use tidegate::{Error, with_type_names};
 
 create_exception!(tidegate, TidegateError, PyValueError, manual!(TidegateError));
 create_exception!(tidegate, SchemaError, TidegateError, manual!(SchemaError));
@@ -77,7 +77,7 @@ pub(crate) fn of_python(py: Python<'_>, error: PyErr) -> Error {
 /// Why the data of the argument `name` was not taken.
 pub(crate) fn error(name: &str, failure: tidegate_import::Error) -> Error {
     use tidegate_import::Error as Failure;
-    let text = format!("{name}: {failure}");
+    let text = format!("{name}: {}", failure.text(with_type_names));
     match failure {
         Failure::Malformed { .. } | Failure::NoRows(_) => Error::schema(text),
         Failure::Released => Error::closed(text),

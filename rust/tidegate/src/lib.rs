@@ -68,7 +68,7 @@ pub use columns::fit::Extra;
 pub use columns::row_ends::End;
 pub use columns::table::Table;
 pub use columns::time::Bound;
-pub use columns::type_name::TypeName;
+pub use columns::type_name::{TypeName, with_type_names};
 pub use digest::Digest;
 pub use error::{Error, Result, shown};
 pub use query::asof::AsofJoin;

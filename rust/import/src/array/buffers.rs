@@ -269,10 +269,8 @@ unsafe fn pointers<'a>(
         _ => given == expected,
     };
     if !fits {
-        return Err(Error::at(
-            node,
-            format!("{data_type} has {expected} buffers, n_buffers is {given}"),
-        ));
+        let what = format!("has {expected} buffers, n_buffers is {given}");
+        return Err(Error::of_type(node, data_type, &what));
     }
     if matches!(layout, Layout::Nothing) {
         return Ok(Given { pointers: Vec::new(), node });

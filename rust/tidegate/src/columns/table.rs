@@ -10,6 +10,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::MAX_ROWS;
 
 use super::names::known;
+use crate::columns::type_name::with_type_names;
 use crate::{Error, Result, shown};
 
 /// Record batches of one schema whose data has been validated.
@@ -41,9 +42,11 @@ impl Table {
         let valid =
             driver.map(columns, |(column, array)| (column, array.to_data().validate_full()))?;
         if let Some((column, Err(error))) = valid.into_iter().find(|(_, valid)| valid.is_err()) {
-            let column = schema.field(column).name();
+            let field = schema.field(column);
             return Err(Error::data(format!(
-                "{name}: column `{column}` holds malformed Arrow data: {error}"
+                "{name}: column `{}` holds malformed Arrow data: {}",
+                field.name(),
+                with_type_names(&error.to_string(), field.data_type())
             )));
         }
         Ok(table)

@@ -1,5 +1,6 @@
 //! Arrow types by their names in Python, for messages.
 
+use std::cmp::Reverse;
 use std::fmt::{Display, Formatter, Result};
 
 use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit, UnionMode};
@@ -94,6 +95,65 @@ impl Display for TypeName<'_> {
             }
         };
         f.write_str(plain)
+    }
+}
+
+/// Words of arrow-rs, which names a type, or types that it is made of, in its own way, with their
+/// names in Python.
+///
+/// ```
+/// use arrow_schema::DataType;
+/// use tidegate::with_type_names;
+///
+/// let lists = DataType::new_list(DataType::UInt8, true);
+/// assert_eq!(
+///     with_type_names("List(UInt8) child invalid: UInt8 of 3 bytes", &lists),
+///     "list<item: uint8> child invalid: uint8 of 3 bytes"
+/// );
+/// ```
+pub fn with_type_names(text: &str, data_type: &DataType) -> String {
+    let mut types = Vec::new();
+    add_types(data_type, &mut types);
+    let mut names: Vec<(String, String)> =
+        types.into_iter().map(|one| (one.to_string(), TypeName(one).to_string())).collect();
+    // A name may be a part of a longer one.
+    names.sort_by_key(|(shown, _)| Reverse(shown.len()));
+    let (mut named, mut rest) = (String::new(), text);
+    while let Some(next) = rest.chars().next() {
+        let (read, written) = match names.iter().find(|(shown, _)| rest.starts_with(shown)) {
+            Some((shown, name)) => (shown.len(), &**name),
+            None => (next.len_utf8(), &rest[..next.len_utf8()]),
+        };
+        named.push_str(written);
+        rest = &rest[read..];
+    }
+    named
+}
+
+/// Adds a type and all types that it is made of.
+fn add_types<'a>(data_type: &'a DataType, types: &mut Vec<&'a DataType>) {
+    types.push(data_type);
+    match data_type {
+        DataType::Dictionary(codes, values) => {
+            add_types(codes, types);
+            add_types(values, types);
+        }
+        DataType::RunEndEncoded(one, other) => {
+            [one, other].into_iter().for_each(|field| add_types(field.data_type(), types));
+        }
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => add_types(field.data_type(), types),
+        DataType::Struct(fields) => {
+            fields.iter().for_each(|field| add_types(field.data_type(), types));
+        }
+        DataType::Union(fields, _) => {
+            fields.iter().for_each(|(_, field)| add_types(field.data_type(), types));
+        }
+        _ => {}
     }
 }
 
