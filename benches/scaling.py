@@ -24,7 +24,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -290,7 +290,7 @@ WORKLOADS: dict[str, tuple[str, Callable[[], Callable[[int], Asked]]]] = {
     **{
         f"W2 streams, BandJoin, {name}": (
             "M rows",
-            band_join_streams(cast("BandAlgorithm", name)),
+            band_join_streams(name),
         )
         for name in ("buckets", "ibwj")
     },
@@ -298,7 +298,7 @@ WORKLOADS: dict[str, tuple[str, Callable[[], Callable[[int], Asked]]]] = {
     **{
         f"W3 streams, WindowJoin, {name}": (
             "G pairs",
-            window_join_streams(cast("WindowAlgorithm", name)),
+            window_join_streams(name),
         )
         for name in ("auto", "scalejoin", "low-latency-handshake")
     },
@@ -387,7 +387,8 @@ def draw(rates: Rates, threads: list[int], on: str, out: Path) -> None:
     }
     figure, all_axes = plt.subplots(1, 2, figsize=(11, 5.5), layout="constrained", sharey=True)
     for axes, (title, names) in zip(all_axes, groups.items(), strict=True):
-        axes.set_prop_cycle(color=mpl.colormaps["tab20"].colors[::2] + ("black", "darkkhaki"))
+        colors = mpl.colormaps["tab20"](range(0, 20, 2))
+        axes.set_prop_cycle(color=[*colors, "black", "darkkhaki", "gold", "teal"])
         axes.plot(threads, [count / threads[0] for count in threads], color="gray", linestyle=":")
         for name in names:
             medians = [statistics.median(rates[name][count]) for count in threads]

@@ -552,6 +552,25 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_is_busy_holds_nobody_up() {
+        let driver = Driver::lasting(2, Stop::default(), false).unwrap();
+        let (begun, has_begun) = sync_channel(1);
+        let (end, ended) = sync_channel::<()>(1);
+        let busy = driver.in_background(move || {
+            begun.send(()).unwrap();
+            ended.recv().unwrap();
+        });
+        has_begun.recv().unwrap();
+        let (sender, done) = sync_channel(1);
+        let other = driver.clone();
+        std::thread::spawn(move || sender.send(other.within(|| 1)).unwrap());
+        let found = done.recv_timeout(Duration::from_secs(60));
+        end.send(()).unwrap();
+        busy.unwrap().recv().unwrap().unwrap();
+        assert_eq!(found, Ok(1));
+    }
+
+    #[test]
     fn work_in_the_background_has_a_thread_that_lasts() {
         for driver in
             [Driver::lasting(2, Stop::default(), false).unwrap(), Driver::new(1, Stop::default())]
