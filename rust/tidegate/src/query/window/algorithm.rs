@@ -16,7 +16,8 @@ pub enum Algorithm {
     Cell,
     /// Each thread has a share of the rows in the windows.
     ScaleJoin,
-    /// The same, and rows are looked up by value where that takes less time.
+    /// Each thread has a share of the new rows. They are looked up by value where that takes less
+    /// time.
     Indexed,
     /// Windows flow past each other through a chain of threads.
     Handshake,
@@ -36,8 +37,8 @@ impl Algorithm {
                 "ScaleJoin: each thread has a share of the rows, round robin, and compares each row with it"
             }
             Algorithm::Indexed => {
-                "ScaleJoin (auto): each thread has a share of the rows, round robin; it compares each row with its share, or \
-                 uses an index by value if a sample of pairs says that this is faster"
+                "shared rows (auto): each thread compares a share of the new rows with the other window, or uses an index by \
+                 value if a sample of pairs says that this is faster"
             }
             Algorithm::Handshake => {
                 "handshake join: both windows flow past each other through a chain of threads; results come late"
