@@ -81,7 +81,7 @@ impl Algorithm {
                 "a thread's rows in the order of a number, while new rows reach few of them; otherwise none"
             }
             Algorithm::Indexed => {
-                "a thread's rows in blocks by value, where few pairs of a sample match; otherwise none"
+                "the rows in blocks by value, where few pairs of a sample match; otherwise none"
             }
             _ => "none: every pair in the windows is compared",
         }
