@@ -379,7 +379,7 @@ def test_a_stream_whose_schema_changes_midway():
             )
             return reader.__arrow_c_stream__()
 
-    text = "left: column `ts` holds malformed Arrow data: Int64 has 2 buffers, n_buffers is 3"
+    text = "left: column `ts` holds malformed Arrow data: int64 has 2 buffers, n_buffers is 3"
     refuses(SchemaError, text, Changing())
 
 

@@ -176,7 +176,7 @@ proptest! {
             records: Default::default(),
             slices_left: false,
         };
-        let found = gather.columns(&rows, &[], read_soon).unwrap();
+        let found = of_left(&gather, &rows, read_soon);
         for (at, array) in found.iter().enumerate() {
             prop_assert_eq!(&plain(array), &plain(&taken(&side, at, &rows)), "column {}", at);
         }
@@ -231,8 +231,8 @@ fn batches_of_a_result_share_a_dictionary() {
 }
 
 /// The columns of left rows alone.
-fn of_left(gather: &Gather, rows: &[u32]) -> Vec<ArrayRef> {
-    let values = gather.values(rows, &[], false, &Driver::new(1, Stop::default())).unwrap();
+fn of_left(gather: &Gather, rows: &[u32], read_soon: bool) -> Vec<ArrayRef> {
+    let values = gather.values(rows, &[], read_soon, &Driver::new(2, Stop::default())).unwrap();
     gather.columns(rows, &[], values).unwrap()
 }
 
@@ -258,7 +258,7 @@ fn left_rows_side_by_side_are_sliced() {
     };
     // Whether values are those of the chunk, and not a copy. Dictionaries of chunks are made one.
     let is_slice = |slices_left, rows: &[u32], column: usize| {
-        let found = &of_left(&gather(slices_left), rows)[column];
+        let found = &of_left(&gather(slices_left), rows, false)[column];
         let place = rows[0] as usize;
         let chunks = left.chunks(columns[column]);
         let (chunk, place) = if place < 5 { (&chunks[0], place) } else { (&chunks[1], place - 5) };
@@ -271,7 +271,7 @@ fn left_rows_side_by_side_are_sliced() {
     assert!(!is_slice(true, &[3, 4, 5], 0), "of two chunks");
     assert!(!is_slice(true, &[1, 3, 2, 4], 0), "not in order");
     for rows in [&[0, 1, 2][..], &[4, 5], &[1, 1, 3], &[5, 6, 7, 8, 9, 10]] {
-        let [found, copied] = [true, false].map(|slices| of_left(&gather(slices), rows));
+        let [found, copied] = [true, false].map(|slices| of_left(&gather(slices), rows, false));
         assert_eq!(found, copied);
     }
     assert_eq!(consecutive(&[NO_ROW]), None);
