@@ -116,7 +116,11 @@ def test_windows_of_files_in_order_are_those_of_whole_tables(seed, tmp_path):
     with tg.aggregate_batches([*files], **query) as reader:
         found = pa.Table.from_batches([*reader], reader.schema)
     assert found.schema == expected.schema
-    assert found.to_pylist() == expected.to_pylist(), query
+    rows, wanted = found.to_pylist(), expected.to_pylist()
+    if "session" in spans:
+        # Batches have sessions by their ends, a table by their starts.
+        rows, wanted = sorted(rows, key=repr), sorted(wanted, key=repr)
+    assert rows == wanted, query
 
 
 def _folders(folder, count):
