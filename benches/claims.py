@@ -59,7 +59,7 @@ Forms = dict[str, "Callable[[], Times]"]
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A line of the table of claims. `prepare` writes inputs into a folder, for so many threads."""
+    """A line of the table of claims. `prepare` writes its inputs into a folder."""
 
     name: str
     prepare: Callable[[Path, int], Forms]

@@ -1,11 +1,12 @@
 """How the rates of W1 to W8 grow with the number of threads.
 
 A process draws the rows of a workload and asks its question with each number of threads in turn,
-again and again. Tables and rows of streams must be the same for every number. Processes of all
-workloads take turns. Printed are the medians of the processes' medians, and by how many times they
-are faster than with the first number of threads. `copying memory` copies arrays in as many threads:
-a workload that moves memory cannot grow further than that. Prints Markdown, writes it with every
-figure as JSON into benches/results/, and with `--svg` draws the curves, which needs matplotlib.
+again and again. The first results must be the same for every number; `BandJoin`, `WindowJoin` and
+batches, whose results are dropped as they come, are not compared. Processes of all workloads take
+turns. A cell has the median of the processes' medians, and how many times the rate with the first
+number of threads it is. `copying memory` copies arrays in as many threads: a workload that moves
+memory cannot grow further. Prints Markdown, writes it with every figure as JSON into
+benches/results/, and with `--svg` draws the curves, which needs matplotlib.
 
     python benches/scaling.py --threads 1,2,4,8,16 --svg benches/plots/scaling.svg
     python benches/scaling.py --threads 1,2 --only streams
@@ -44,8 +45,14 @@ from machine import machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
     from tidegate.types import BandAlgorithm, Parallelism, WindowAlgorithm
+
+    Ask: TypeAlias = Callable[[int], "Asked"]
+    """Asks a question with a number of threads."""
+    Prepare: TypeAlias = Callable[[], Ask]
+    """Draws the rows of a question."""
 
 HERE = Path(__file__).parent
 KEYS = 1_000
@@ -62,7 +69,7 @@ class Asked:
     result: pa.Table | None = None
 
 
-def _whole(amount: float, call: Callable[[int], pa.Table]) -> Callable[[int], Asked]:
+def _whole(amount: float, call: Callable[[int], pa.Table]) -> Ask:
     """Time a call that takes and gives everything."""
 
     def ask(threads: int) -> Asked:
@@ -76,7 +83,7 @@ def _whole(amount: float, call: Callable[[int], pa.Table]) -> Callable[[int], As
 # Workloads
 
 
-def memory() -> Callable[[int], Asked]:
+def memory() -> Ask:
     """Copies of arrays, read and written."""
     source = np.ones(1 << 27)
     target = np.ones(1 << 27)
@@ -93,14 +100,14 @@ def memory() -> Callable[[int], Asked]:
     return ask
 
 
-def interval_join() -> Callable[[int], Asked]:
+def interval_join() -> Ask:
     """W1 as one table."""
     inputs = workload.generate(workload.Case(5_000_000, KEYS, "uniform"))
-    return _whole(10_000_000, lambda threads: _interval_join(inputs, threads))
 
+    def call(threads: int) -> pa.Table:
+        return tidegate.interval_join(inputs.left, inputs.right, **_w1(inputs), threads=threads)
 
-def _interval_join(inputs: workload.Inputs, threads: int) -> pa.Table:
-    return tidegate.interval_join(inputs.left, inputs.right, **_w1(inputs), threads=threads)
+    return _whole(10_000_000, call)
 
 
 def _w1(inputs: workload.Inputs) -> dict[str, Any]:
@@ -108,7 +115,7 @@ def _w1(inputs: workload.Inputs) -> dict[str, Any]:
     return {"on": ("t", "t2"), "by": {"k": "k2"}, **interval}
 
 
-def interval_join_batches() -> Callable[[int], Asked]:
+def interval_join_batches() -> Ask:
     """W1 as batches, each of them dropped."""
     inputs = workload.generate(workload.Case(5_000_000, KEYS, "uniform"))
 
@@ -121,10 +128,10 @@ def interval_join_batches() -> Callable[[int], Asked]:
     return _whole(10_000_000, call)
 
 
-def interval_join_streams(mode: Parallelism) -> Callable[[], Callable[[int], Asked]]:
+def interval_join_streams(mode: Parallelism) -> Prepare:
     """W1s by mode of parallelism."""
 
-    def prepare() -> Callable[[int], Asked]:
+    def prepare() -> Ask:
         given = w1s.streams(1_000_000, KEYS, "uniform", late=False)
         sides = [w1s.pieces(side, PIECE) for side in (given.inputs.left, given.inputs.right)]
 
@@ -146,7 +153,7 @@ def interval_join_streams(mode: Parallelism) -> Callable[[], Callable[[int], Ask
     return prepare
 
 
-def band_join() -> Callable[[int], Asked]:
+def band_join() -> Ask:
     """W2 as tables."""
     left, right = w2.generate(w2.Job("tidegate", "band", 1 << 20, 1, 1))
 
@@ -156,10 +163,10 @@ def band_join() -> Callable[[int], Asked]:
     return _whole(left.num_rows + right.num_rows, call)
 
 
-def band_join_streams(algorithm: BandAlgorithm) -> Callable[[], Callable[[int], Asked]]:
+def band_join_streams(algorithm: BandAlgorithm) -> Prepare:
     """W2 over full windows of 2^20 rows, by algorithm."""
 
-    def prepare() -> Callable[[int], Asked]:
+    def prepare() -> Ask:
         def ask(threads: int) -> Asked:
             load = w2_streams.Load(
                 w2_streams.Case(algorithm, threads, 1 << 20, "uniform", 2), 1 << 14
@@ -175,7 +182,7 @@ def band_join_streams(algorithm: BandAlgorithm) -> Callable[[], Callable[[int], 
     return prepare
 
 
-def window_join() -> Callable[[int], Asked]:
+def window_join() -> Ask:
     """W3 as tables, every pair of a window compared."""
     rows = 400_000
     random = np.random.Generator(np.random.PCG64(workload.SEED))
@@ -191,10 +198,10 @@ def window_join() -> Callable[[int], Asked]:
     return _whole(w3.compared(rows, window, 1000), call)
 
 
-def window_join_streams(algorithm: WindowAlgorithm) -> Callable[[], Callable[[int], Asked]]:
+def window_join_streams(algorithm: WindowAlgorithm) -> Prepare:
     """W3 over full windows, by algorithm."""
 
-    def prepare() -> Callable[[int], Asked]:
+    def prepare() -> Ask:
         options = argparse.Namespace(seconds=1.0, piece=4096)
 
         def ask(threads: int) -> Asked:
@@ -208,10 +215,10 @@ def window_join_streams(algorithm: WindowAlgorithm) -> Callable[[], Callable[[in
     return prepare
 
 
-def aggregate(form: str, keys: int) -> Callable[[], Callable[[int], Asked]]:
+def aggregate(form: str, keys: int) -> Prepare:
     """W4 by design."""
 
-    def prepare() -> Callable[[int], Asked]:
+    def prepare() -> Ask:
         rows = 10_000_000
         with tempfile.TemporaryDirectory() as folder:
             w4.generate(rows, keys, Path(folder))
@@ -228,10 +235,10 @@ def aggregate(form: str, keys: int) -> Callable[[], Callable[[int], Asked]]:
     return prepare
 
 
-def merge(sources: int) -> Callable[[], Callable[[int], Asked]]:
+def merge(sources: int) -> Prepare:
     """W5."""
 
-    def prepare() -> Callable[[int], Asked]:
+    def prepare() -> Ask:
         rows = 10_000_000
         with tempfile.TemporaryDirectory() as folder:
             tables = [w4.read(Path(path)) for path in w5.generate(rows, sources, Path(folder))]
@@ -240,10 +247,10 @@ def merge(sources: int) -> Callable[[], Callable[[int], Asked]]:
     return prepare
 
 
-def asof_join(order: str) -> Callable[[], Callable[[int], Asked]]:
+def asof_join(order: str) -> Prepare:
     """W6 without a tolerance."""
 
-    def prepare() -> Callable[[int], Asked]:
+    def prepare() -> Ask:
         left, right = w6.generate(w6.Case(2_000_000, KEYS, order, None))
 
         def call(threads: int) -> pa.Table:
@@ -254,7 +261,7 @@ def asof_join(order: str) -> Callable[[], Callable[[int], Asked]]:
     return prepare
 
 
-def partners() -> Callable[[int], Asked]:
+def partners() -> Ask:
     """W7: count, sum, mean, max of 100 partners a row."""
     rows = 2_000_000
     left, right = workload.tables(workload.Case(rows, KEYS, "uniform"))
@@ -265,10 +272,10 @@ def partners() -> Callable[[int], Asked]:
     return _whole(2 * rows, call)
 
 
-def overlap_join(form: str) -> Callable[[], Callable[[int], Asked]]:
+def overlap_join(form: str) -> Prepare:
     """W8, 4M intervals with 1M."""
 
-    def prepare() -> Callable[[int], Asked]:
+    def prepare() -> Ask:
         def job(threads: int) -> w8.Job:
             return w8.Job(form, 4_000_000, 24, "pareto", "shuffled", "both", threads, 1)
 
@@ -278,7 +285,7 @@ def overlap_join(form: str) -> Callable[[], Callable[[int], Asked]]:
     return prepare
 
 
-WORKLOADS: dict[str, tuple[str, Callable[[], Callable[[int], Asked]]]] = {
+WORKLOADS: dict[str, tuple[str, Prepare]] = {
     "copying memory": ("GB", memory),
     "W1 interval_join, 5M rows a side": ("M rows", interval_join),
     "W1 interval_join_batches": ("M rows", interval_join_batches),
@@ -288,18 +295,12 @@ WORKLOADS: dict[str, tuple[str, Callable[[], Callable[[int], Asked]]]] = {
     },
     "W2 band_join, 3M rows a side": ("M rows", band_join),
     **{
-        f"W2 streams, BandJoin, {name}": (
-            "M rows",
-            band_join_streams(name),
-        )
+        f"W2 streams, BandJoin, {name}": ("M rows", band_join_streams(name))
         for name in ("buckets", "ibwj")
     },
     "W3 window_join, every pair": ("G pairs", window_join),
     **{
-        f"W3 streams, WindowJoin, {name}": (
-            "G pairs",
-            window_join_streams(name),
-        )
+        f"W3 streams, WindowJoin, {name}": ("G pairs", window_join_streams(name))
         for name in ("auto", "scalejoin", "low-latency-handshake")
     },
     "W4 aggregate, 243 keys": ("M rows", aggregate("tidegate", 243)),
@@ -331,9 +332,11 @@ def measured(name: str, threads: list[int], repeat: int) -> dict[int, float]:
             if turn > 0:
                 rates[count].append(asked.amount / asked.seconds / SCALES[unit])
             elif asked.result is not None:
-                expected = expected or asked.result
+                expected = asked.result if expected is None else expected
                 if not asked.result.equals(expected):
                     sys.exit(f"{name}: {count} threads give other rows than {threads[0]}")
+        # Its memory is not there for the calls that are timed.
+        expected = None
     return {count: statistics.median(found) for count, found in rates.items()}
 
 
@@ -351,7 +354,7 @@ Rates = dict[str, dict[int, list[float]]]
 
 
 def markdown(rates: Rates, threads: list[int]) -> str:
-    """Medians by number of threads, with how many times the first one they are, and their range."""
+    """Write the medians by number of threads, with their range and their multiple of the first."""
     lines = [
         "| workload | a second | " + " | ".join(map(_threads, threads)) + " |",
         "| --- | --- |" + " --: |" * len(threads),

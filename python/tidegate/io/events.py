@@ -202,7 +202,7 @@ def few_of_row_groups(
 
 
 def coded_schema(schema: pa.Schema, coded: Collection[str]) -> pa.Schema:
-    """The same columns, of which some are dictionaries.
+    """The same columns, with dictionaries for the types of some.
 
     Example:
         >>> coded_schema(pa.schema([("s", pa.string())]), ["s"]).field("s").type.value_type

@@ -71,8 +71,8 @@ impl Error {
         Error::at(node, What::Typed(format!("{data_type} {what}"), data_type.clone()))
     }
 
-    /// The text of the error. Words that name a type, as arrow-rs does, or types that it is made of,
-    /// are those that `named` makes of them and the type.
+    /// The text of the error. `named` is given words in which arrow-rs names a type, and the type; its
+    /// words are in the text.
     pub fn text(&self, named: impl Fn(&str, &DataType) -> String) -> String {
         match self {
             Error::Malformed { column, what } => {

@@ -47,10 +47,11 @@ const FEW: usize = 4;
 /// A stretch with more values is crowded.
 const CROWD: usize = 8;
 
-/// Fewer left rows than one for so many values are sorted sooner than the values are noted.
+/// Sorting the left rows takes less time than noting the values, if there are more values than this
+/// for each left row.
 const VALUES_A_ROW: usize = 16;
 
-/// About how many values a segment has, where a key has several. A search in so few is quick.
+/// About how many values a segment has, where a key has several. A search in a segment is quick.
 const SEGMENT: usize = if cfg!(test) { 16 } else { 1 << 9 };
 
 /// The first place of each stretch of the sorted values of each key.
@@ -188,8 +189,8 @@ impl<'a> Directory<'a> {
         Ok(Directory { values, keys, segments, starts: starts.written() })
     }
 
-    /// Whether left rows should look places up among so many values: they are in no order, and not
-    /// few.
+    /// Whether left rows should look their places up among this number of values: if the rows are in
+    /// no order, and not few.
     pub(crate) fn pays(left: &[i64], values: usize, driver: &Driver) -> Result<bool, Stopped> {
         Ok(left.len() >= values / VALUES_A_ROW && !are_sorted(&[left], driver)?)
     }
@@ -306,8 +307,8 @@ type Places = [u32; 2];
 impl<R: LeftReach, T: Value + From<[u32; 2]>> Work for Find<'_, R, T> {
     type Output = ();
 
-    /// In three steps, each of which asks for the memory that the next one reads. While that of one
-    /// block of rows comes, other blocks have their steps.
+    /// Looks rows up in three steps. Each step asks for the memory that the next one reads. While
+    /// memory comes for one block of rows, other blocks have their steps.
     #[inline(always)]
     fn run(mut self) {
         let mut blocks = [Block::default(); 3];

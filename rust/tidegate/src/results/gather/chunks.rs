@@ -11,8 +11,8 @@ use super::column::Column;
 /// a time.
 const GROUP: usize = 8;
 
-/// Rows of which it is asked whether all of them lie in one chunk, as those of sides in time order
-/// mostly do: their places are whole cache lines of each column, and stay in the nearest cache.
+/// Rows that are copied together if all of them lie in one chunk. In a side in time order most rows
+/// do. Their values fill whole cache lines of each column, and stay in the nearest cache.
 const BLOCK: usize = 1 << 9;
 
 /// Groups under way: while the values of the first are asked for, the values of the last are

@@ -143,7 +143,7 @@ proptest! {
         }
     }
 
-    /// Rows about in order, as those of sides in time order: most blocks of rows lie in one chunk.
+    /// Rows that are about in order, as in a side in time order: most blocks of rows lie in one chunk.
     #[test]
     fn oracle_take_of_rows_about_in_order(
         lens in vec(1_usize..900, 2..5),
