@@ -32,7 +32,8 @@ def read(output: list[Row], late: int | None) -> list[dict[str, Any]]:
 class Bucket:
     """A bucket in a stream, and what came out of it."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, number: int = 0) -> None:
+        self.number = number
         self.tester = TwsTester(
             store.Processor(work), timeMode="EventTime", eventTimeExtractor=lambda _: 2**62
         )
@@ -43,12 +44,12 @@ class Bucket:
         self.tester._currentWatermarkMs = watermark // 1000
         self.tester.handle.setWatermark(watermark // 1000)
         if packs:
-            self.output += self.tester.test(0, list(packs))
+            self.output += self.tester.test(self.number, list(packs))
         self.output += self.tester._handleExpiredTimers()
 
     @property
     def entries(self) -> dict[Any, Any]:
-        return self.tester.peekMapState("entries", 0)
+        return self.tester.peekMapState("entries", self.number)
 
 
 def counted(found: list[dict[str, Any]]) -> Counter[Any]:

@@ -19,6 +19,7 @@ from spark_session import settings, start
 from tidegate import agg
 
 AGGS = {"n": agg.count(), "sum": agg.sum("v"), "last": agg.last("v")}
+PARTS = {"by": None, "aggs": {"n": agg.count(), "sum": agg.sum("v"), "most": agg.max("v")}}
 LAST: dict[str, Any] = {"aggs": {"v_right": agg.last("v")}, "prevailing": True}
 
 
@@ -39,23 +40,29 @@ QUERIES: dict[str, Callable[[SparkSession, Path], DataFrame]] = {
     "band_join": lambda *at: streaming.joined(*at, "band_join", how="full"),
     "asof_join": lambda *at: streaming.joined(*at, "asof_join"),
     "by_time": lambda *at: streaming.joined(*at, how="left", parallelism="hybrid"),
+    "full_by_time": lambda *at: streaming.joined(*at, how="full", parallelism="hybrid"),
     "left_rows": _left_rows,
     "with_a_table": _with_a_table,
     "aggregate": lambda spark, folder: streaming.aggregated(spark, folder, aggs=AGGS),
+    "parts": lambda spark, folder: streaming.aggregated(spark, folder, **PARTS),
 }
+
+BY_TIME = ("by_time", "full_by_time")
 
 
 def check(name: str, folder: Path, found: pa.Table, *, restarted: bool) -> None:
     """The rows are those of the query of tables."""
     if name == "aggregate":
         streaming.check_windows(folder, found, restarted=restarted, aggs=AGGS)
+    elif name == "parts":
+        streaming.check_windows(folder, found, restarted=restarted, **PARTS)
     elif name == "left_rows":
         streaming.check_of_all(folder, found, "interval_join", **LAST)
     elif name == "with_a_table":
         streaming.check_of_all(folder, found, "interval_join", how="left")
     else:
         how = {"window_join": "left", "asof_join": "left", "by_time": "left"}.get(name, "full")
-        join = "interval_join" if name == "by_time" else name
+        join = "interval_join" if name in BY_TIME else name
         streaming.check(folder, found, join, restarted=restarted, how=how)
 
 

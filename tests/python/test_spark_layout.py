@@ -61,10 +61,12 @@ def test_every_pair_meets_in_the_homes_that_report_it(left, right, low, high, co
     st.lists(st.integers(-(10**4), 10**4) | st.sampled_from([-(2**63), 2**63 - 1]), max_size=20),
     st.tuples(st.integers(-60, 60), st.integers(0, 40)),
     st.integers(1, 5),
-    st.sampled_from(["left", "right"]),
+    st.sampled_from(["left", "right", "both"]),
     st.integers(0, 4),
 )
-def test_pairs_of_streams_meet_in_one_bucket(left, right, bounds, count, copied, key):
+def test_pairs_of_streams_meet_in_one_bucket_or_in_both_homes(
+    left, right, bounds, count, copied, key
+):
     reach = Reach.of(bounds[0], sum(bounds))
     cycle = Cycle.of(count, copied, reach, keyed=True)
     sent = []
@@ -80,7 +82,11 @@ def test_pairs_of_streams_meet_in_one_bucket(left, right, bounds, count, copied,
     for l_time, l_buckets in sent[0].items():
         for r_time, r_buckets in sent[1].items():
             if bounds[0] <= r_time - l_time <= sum(bounds):
-                assert len(set(l_buckets) & set(r_buckets)) == 1
+                if copied == "both":
+                    assert l_buckets[-1] in r_buckets
+                    assert r_buckets[0] in l_buckets
+                else:
+                    assert len(set(l_buckets) & set(r_buckets)) == 1
 
 
 def test_slices_of_streams_take_turns():

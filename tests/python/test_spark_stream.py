@@ -75,7 +75,6 @@ def test_the_example_of_the_manual_runs(spark, tmp_path):
     }
 
 
-# A full join is not divided.
 @pytest.mark.parametrize("how", ["full", *more("left")])
 def test_without_a_key(spark, tmp_path, how):
     streaming.write(tmp_path, 2, seed=1)
@@ -85,12 +84,13 @@ def test_without_a_key(spark, tmp_path, how):
     streaming.check(tmp_path, found.drop_columns(["k_right"]), by=None, how=how)
 
 
-def test_rows_of_a_key_in_many_buckets(spark, tmp_path):
+@pytest.mark.parametrize("how", ["full", *more("right")])
+def test_rows_of_a_key_in_many_buckets(spark, tmp_path, how):
     streaming.write(tmp_path, 2, seed=2)
     found = streaming.Sink(tmp_path).drain(
-        streaming.joined(spark, tmp_path, how="right", parallelism="hybrid")
+        streaming.joined(spark, tmp_path, how=how, parallelism="hybrid")
     )
-    streaming.check(tmp_path, found, how="right")
+    streaming.check(tmp_path, found, how=how)
 
 
 def test_a_silent_side_holds_nothing_back_if_spark_is_told_so(spark, tmp_path):
@@ -182,7 +182,6 @@ def test_explain_tells_how_a_stream_is_kept(spark, tmp_path):
     ("change", "message"),
     [
         ({"parallelism": "broadcast"}, "no stream ever is"),
-        ({"parallelism": "time", "how": "full"}, "in a full join no side can be copied alone"),
         ({"parallelism": "hybrid", "lower": None}, "its pairs may be any distance apart"),
         ({"late_as": "k"}, "late_as: the result has a column 'k'"),
         ({"then": lambda batch: batch, "then_schema": "a int"}, "give one of them"),

@@ -36,10 +36,13 @@ def spark():
     ("aggs", "changed"),
     [
         (IN_SLICES, {"by": None, "advance": None, "offset": "1s", "where": "v <> 5"}),
+        (IN_ORDER, {"by": None, "size": "1s", "advance": "400ms"}),
         (IN_ORDER, {"by": ["k", "v"], "advance": "10s"}),
         (IN_ORDER, SESSIONS),
         *more(
             (IN_ORDER, {}),
+            (IN_SLICES, {"by": None}),
+            (IN_SLICES, {"parallelism": "time", "size": "1s"}),
             (IN_SLICES, {**SESSIONS, "by": None}),
             (IN_SLICES, {"offset": "1s", "where": "v <> 5"}),
         ),
@@ -51,7 +54,8 @@ def test_rows_are_those_of_the_aggregation_of_tables(spark, tmp_path, aggs, chan
     # The mode that updates rows finds none to update, and gives none that is not final.
     mode = "update" if aggs is IN_SLICES else "append"
     found = streaming.Sink(tmp_path, mode).drain(windows)
-    streaming.check_windows(tmp_path, found, aggs=aggs, **changed)
+    native = {name: value for name, value in changed.items() if name != "parallelism"}
+    streaming.check_windows(tmp_path, found, aggs=aggs, **native)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
@@ -132,9 +136,26 @@ def test_explain_tells_what_is_kept_of_a_stream(spark, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("changed", "division"),
+    [
+        ({"aggs": IN_SLICES}, "by a hash of time to 64 buckets, whose parts one task merges"),
+        ({"aggs": IN_ORDER}, "by time: slices 8 times as wide as pairs reach, in turn to 64"),
+        ({"aggs": IN_ORDER, **SESSIONS}, "by time: 1 slices in 1 partitions"),
+        ({"aggs": IN_SLICES, "parallelism": "time"}, "by time: slices 8 times as wide"),
+    ],
+)
+def test_explain_tells_how_windows_without_a_key_are_divided(spark, tmp_path, changed, division):
+    streaming.write(tmp_path, 1, seed=8)
+    query = {**streaming.WINDOWS, "by": None, **changed}
+    sides = streaming.read(spark, tmp_path)
+    assert division in tidegate.spark.explain(tidegate.spark.aggregate, sides, **query)
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"parallelism": "time"}, "windows of streams are divided by key"),
+        ({"parallelism": "hybrid"}, "of a stream none is known to be heavy"),
+        ({**SESSIONS, "parallelism": "time"}, "where no session may be cut"),
         ({"late_as": "n"}, "late_as: the result has a column 'n'"),
         ({"then": lambda batch: batch, "then_schema": "a int"}, "give one of them"),
     ],

@@ -190,8 +190,12 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         parallelism: How the rows are divided. `key`: buckets of keys, nothing sampled, one heavy
             key makes one heavy task. `time`: slices of time, with copies of the rows whose windows
             reach over a border. `hybrid`: buckets of keys, of which the heavy ones are cut by
-            time. `auto`: whichever makes a sample's fullest partition smallest. Sessions, and all
-            windows of streams, are divided by key only, and without `by` they are one task's work.
+            time. `auto`: whichever makes a sample's fullest partition smallest. Sessions are
+            divided by key only, and without `by` they are one task's work. Streams: `auto` is `key`
+            with `by`. Without, rows are dealt to all buckets if the order of rows shows in no
+            result. The aggregates that each bucket finds are then merged by one task. Otherwise,
+            `auto` is `time`, which deals slices of time to the buckets in turn. A slice is eight
+            times as long as a window, and its rows are one task's work.
         late_as: For streams: the name of a further column of the result, null in a result. A late
             row has nulls elsewhere, and there a struct of `stream`, the number of its DataFrame,
             and `row`, a struct of its columns that the aggregation reads. Without it, late rows

@@ -161,8 +161,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             `key` divides them by key alone. `time` deals slices of time to the buckets in turn,
             which spreads the rows of a heavy key, and copies the rows near a border. `auto` is
             `key` with `by`, else `time`. `hybrid` begins each key's turn at another bucket. Neither
-            `time` nor `hybrid` is for full joins nor for intervals without an end. Without `by`,
-            such a join is one bucket, which is one task.
+            `time` nor `hybrid` is for intervals without an end. Without `by`, such a join is one
+            bucket, which is one task.
         late_as: For streams: the name of a further column of the result. In a result it is null. In
             a late row it is `left` or `right`, the side of the row, and the columns of the other
             side are null. Without it, late rows are dropped.
@@ -303,8 +303,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             `key` divides them by key alone. `time` deals slices of time to the buckets in turn,
             which spreads the rows of a heavy key, and copies the rows near a border. `auto` is
             `key` with `by`, else `time`. `hybrid` begins each key's turn at another bucket. Neither
-            `time` nor `hybrid` is for full joins nor for intervals without an end. Without `by`,
-            such a join is one bucket, which is one task.
+            `time` nor `hybrid` is for intervals without an end. Without `by`, such a join is one
+            bucket, which is one task.
         late_as: For streams: the name of a further column of the result. In a result it is null. In
             a late row it is `left` or `right`, the side of the row, and the columns of the other
             side are null. Without it, late rows are dropped.
@@ -450,8 +450,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             `value` deals slices of values to the buckets in turn, which spreads the rows of a heavy
             key, and copies the rows near a border. `auto` is `key` with `by`, else `value`.
             `hybrid` begins each key's turn at another bucket. Neither `value` nor `hybrid` is for
-            full joins nor for bands without an end. Without `by`, such a join is one bucket, which
-            is one task.
+            bands without an end. Without `by`, such a join is one bucket, which is one task.
         late_as: For streams: the name of a further column of the result. In a result it is null. In
             a late row it is `left` or `right`, the side of the row, and the columns of the other
             side are null. Without it, late rows are dropped.

@@ -23,6 +23,7 @@ from tidegate.spark.driver.route import (
     of_join,
 )
 from tidegate.spark.layout.cycle import WIDTHS, Cycle
+from tidegate.spark.layout.dealt import Dealt
 from tidegate.spark.layout.overlap import BOTH, OverlapLayout
 from tidegate.spark.plan.checks import empty
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
@@ -288,6 +289,8 @@ def _shuffled(layout: Places, what: str = "time") -> list[str]:
 
 
 def _division(layout: Places, what: str) -> str:
+    if isinstance(layout, Dealt):
+        return f"by a hash of {what} to {layout.partitions} buckets, whose parts one task merges"
     if isinstance(layout, Cycle):
         keys = "key and " if len(layout.buckets) > 1 else ""
         text = f"by {keys}{what}: slices {WIDTHS} times as wide as pairs reach, in turn to "

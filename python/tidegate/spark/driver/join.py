@@ -52,7 +52,7 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
     if layout.reports_at_home and plan.query.how == "inner":
         task = OverlapTask(schemas, None, call)
     else:
-        home = _home_names(plan) if layout.reports_at_home else None
+        home = plan.home_names if layout.reports_at_home else None
         task = PartialsTask(schemas, home, call, plan.order, plan.parts)
     packs = plan.packed(LEFT, layout).union(plan.packed(RIGHT, layout))
     placed = in_partitions(packs, layout)
@@ -123,10 +123,3 @@ def _hash(number: int) -> int:
     bits = (bits ^ bits >> 13) * 0xC2B2AE35 & mask
     bits ^= bits >> 16
     return bits - (1 << 32) if bits >> 31 else bits
-
-
-def _home_names(plan: Plan) -> tuple[str, str]:
-    """Names that no column of either side has."""
-    taken = {*plan.columns.left.names, *plan.columns.right.names, *plan.columns.native}
-    longest = max(len(name) for name in taken)
-    return "l".ljust(longest + 1, "_"), "r".ljust(longest + 1, "_")

@@ -9,7 +9,10 @@ number of buckets::
 
 What `layout.py` says of pairs and homes holds, for `slice(t)` rises with t. A bucket has slices
 that are far from each other, and a copied row that belongs to several of them once: the pair is
-found in the bucket that the other row is sent to, which it is once. Both sides cannot be copied.
+found in the bucket that the other row is sent to, which it is once. In a full join both sides are
+copied. There a bucket reports a pair if the left row is at home, and a row without a partner if
+this row is at home. Slices are so wide that a row is sent to two at most, so that each home of a
+pair has both rows.
 """
 
 from __future__ import annotations

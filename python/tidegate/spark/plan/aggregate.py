@@ -107,9 +107,9 @@ class AggregatePlan:
             for frame, name in zip(frames, names, strict=True):
                 check_watermark(frame, name, on)
             check_host(frames[0].sparkSession)
-            if parallelism not in ("auto", "key"):
-                message = f"parallelism: windows of streams are divided by key, got {parallelism!r}"
-                message += ": leave it out, or give 'key'"
+            if parallelism == "hybrid":
+                message = "parallelism 'hybrid' cuts heavy keys, and of a stream none is known to "
+                message += "be heavy: leave it out, or give 'key' or 'time'"
                 raise tidegate.TidegateError(message)
         return cls(
             frames, aggregation, sent, result, native.windows, partitions, parallelism, late_as
@@ -180,6 +180,26 @@ class AggregatePlan:
             if one.function not in MERGED or (one.function == "sum" and of_floats):
                 return False
         return True
+
+    @property
+    def merges(self) -> bool:
+        """Whether buckets of a stream give parts of windows, which are merged."""
+        is_asked = self.parallelism == "auto" and not self.aggregation.by
+        return self.streams and self.combines and is_asked
+
+    @property
+    def is_sliced(self) -> bool:
+        """Whether windows of streams are divided by time."""
+        is_asked = self.parallelism == "time" or not (self.merges or self.aggregation.by)
+        return self.streams and is_asked and self.windows is not None
+
+    @property
+    def of_parts(self) -> tuple[Aggregation, str]:
+        """The aggregation of the parts of windows, and the name of the column of their ends."""
+        _, final = self.by_slice
+        # A step of time, so that parts are put together that have one start.
+        parts = replace(final, size=np.timedelta64(1, "us"), advance=None, offset=None)
+        return parts, self._free_name("end")
 
     @property
     def sliding(self) -> tuple[int, int, int]:

@@ -178,8 +178,6 @@ def _check_streams(plan: Plan) -> None:
         why = "its pairs may be any distance apart"
         if plan.query.has_prevailing:
             why = "the row that prevails may be any time before an interval"
-        if plan.query.how == "full":
-            why = "in a full join no side can be copied alone to where slices meet"
         message = f"parallelism {plan.parallelism!r} cuts streams into slices, but {why}: leave it "
         message += "out, or give 'key'"
         raise tidegate.TidegateError(message)
@@ -561,4 +559,11 @@ class Plan:
     def is_sliced(self) -> bool:
         """Whether rows of streams are divided by time or by value, beside or instead of keys."""
         asked = self.parallelism in (self.query.divided, "hybrid") or not self.native.keys
-        return asked and self.query.how != "full" and self.reach.width is not None
+        return asked and self.reach.width is not None
+
+    @property
+    def home_names(self) -> tuple[str, str]:
+        """Names that no column of either side has, for a column that tells rows at home."""
+        taken = {*self.columns.left.names, *self.columns.right.names, *self.columns.native}
+        longest = max(len(name) for name in taken)
+        return "l".ljust(longest + 1, "_"), "r".ljust(longest + 1, "_")

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from tidegate.spark.layout.cycle import Cycle
+from tidegate.spark.layout.dealt import Dealt
 from tidegate.spark.layout.layout import by_key
 from tidegate.spark.query.schema import arrow
 from tidegate.spark.stream.operators import Windows
-from tidegate.spark.stream.stateful import BUCKETS, Finish, digest, outgoing, stateful
+from tidegate.spark.stream.stateful import BUCKETS, Finish, digest, division, outgoing, stateful
 from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
@@ -26,13 +28,18 @@ if TYPE_CHECKING:
 
     from tidegate.spark.layout.layout import Layout
     from tidegate.spark.plan.aggregate import AggregatePlan
-    from tidegate.spark.worker.task import Output
+    from tidegate.spark.worker.aggregate import Aggregation
+    from tidegate.spark.worker.task import Batches, Output
 
 
 def layout(plan: AggregatePlan) -> Layout:
-    """How the rows of streams are divided: by key alone."""
-    buckets = (plan.partitions or BUCKETS) if plan.aggregation.by else 1
-    return by_key(buckets, "right", plan.reach)
+    """How the rows of streams are divided: by key, by time, or so that parts are merged."""
+    buckets = plan.partitions or BUCKETS
+    if plan.merges:
+        return Dealt.of(buckets)
+    if plan.is_sliced:
+        return Cycle.of(buckets, "right", plan.reach, keyed=False)
+    return by_key(buckets if plan.aggregation.by else 1, "right", plan.reach)
 
 
 def aggregated(
@@ -45,8 +52,11 @@ def aggregated(
         output=output,
         schema=None if late is None else arrow(plan.frames[0].sparkSession, schema),
         columns=len(plan.sent),
+        of_parts=plan.of_parts if plan.merges else None,
     )
     results = stateful(plan.packed(layout), windows(plan, layout))
+    if plan.merges:
+        results = results.repartition(1)
     return results.mapInArrow(on_worker(finish.run, "tidegate_aggregate"), schema)
 
 
@@ -67,8 +77,9 @@ def windows(plan: AggregatePlan, layout: Layout) -> Windows:
         size=size,
         slice=None if slices is None else plan.slice,
         offset=offset,
-        query=digest("aggregate", layout.partitions, len(plan.frames), schema, arguments),
+        query=digest("aggregate", division(layout), len(plan.frames), schema, arguments),
         keeps_late=plan.late_as is not None,
+        cycle=layout if isinstance(layout, Cycle) else None,
     )
 
 
@@ -84,10 +95,29 @@ def _late_field(plan: AggregatePlan, name: str) -> StructField:
 class _Finish(Finish):
     """Late rows of an aggregation are in a column of their own.
 
-    There are so many `columns`; behind them may be the number of the stream.
+    There are so many `columns`; behind them may be the number of the stream. With `of_parts`,
+    results are parts of windows. All parts of a window come in one micro-batch, since all buckets
+    hear of the same watermark.
     """
 
     columns: int
+    of_parts: tuple[Aggregation, str] | None = None
+
+    def run(self, batches: Batches) -> Batches:
+        """Take the operator's output apart, and merge parts of windows."""
+        if self.of_parts is None:
+            yield from super().run(batches)
+            return
+        parts = []
+        for rows, side in self.taken(batches):
+            if side is None:
+                parts.append(rows)
+            else:
+                yield self.finished(rows, side)
+        if parts:
+            windows = merged(pa.Table.from_batches(parts), *self.of_parts)
+            for batch in windows.to_batches():
+                yield self.finished(batch, None)
 
     def late(self, rows: pa.RecordBatch, side: int, schema: pa.Schema) -> list[pa.Array]:  # noqa: ARG002 - one side
         """The columns of late rows."""
@@ -97,6 +127,14 @@ class _Finish(Finish):
             number = rows.column(self.columns)
         late = schema.types[-1]
         return [*nulls, _struct([number, _struct(row, late.field("row").type)], late)]
+
+
+def merged(parts: pa.Table, query: Aggregation, end: str) -> pa.Table:
+    """The windows of which these are parts."""
+    names = parts.column_names
+    renamed = parts.rename_columns([end if name == "window_end" else name for name in names])
+    found = query.run([renamed], (end,)).drop_columns(["window_end"])
+    return found.rename_columns({end: "window_end"}).select(names).combine_chunks()
 
 
 def _struct(columns: Sequence[pa.Array], kind: pa.StructType) -> pa.StructArray:

@@ -17,7 +17,7 @@ from tidegate.spark.layout.cycle import Cycle
 from tidegate.spark.layout.layout import by_key
 from tidegate.spark.query.schema import arrow
 from tidegate.spark.stream.operators import Sides
-from tidegate.spark.stream.stateful import BUCKETS, Finish, digest, outgoing, stateful
+from tidegate.spark.stream.stateful import BUCKETS, Finish, digest, division, outgoing, stateful
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 from tidegate.spark.worker.task import on_worker
 
@@ -35,7 +35,8 @@ def layout(plan: Plan) -> Layout:
     """How the rows of streams are divided: into slices if that was asked for or there is no key."""
     buckets = plan.partitions or BUCKETS
     if plan.is_sliced:
-        copied: Copied = "left" if plan.query.how == "right" else "right"
+        of_how: dict[str, Copied] = {"right": "left", "full": "both"}
+        copied = of_how.get(plan.query.how, "right")
         keyed = plan.parallelism == "hybrid"
         return Cycle.of(buckets, copied, plan.reach, keyed=keyed)
     return by_key(buckets if plan.native.keys else 1, "right", plan.reach)
@@ -79,13 +80,14 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
             _longest(before, width if reports[LEFT] else 0),
         ),
         query=digest(
-            function, _division(layout), [*map(str, schemas)], sorted(_told(arguments).items())
+            function, division(layout), [*map(str, schemas)], sorted(_told(arguments).items())
         ),
         keeps_late=plan.late_as is not None,
         gives_left_rows=plan.query.comes_once,
         ties=None if plan.order is None else plan.order.on,
         # One right row of a key may be all that matters of those within reach.
         condenses=plan.query.is_asof or plan.query.has_prevailing,
+        home=plan.home_names if layout.copied == "both" else None,
     )
 
 
@@ -108,13 +110,6 @@ def _one_told(one: Aggregate) -> str:
     function = one.udf.function
     name = getattr(function, "__qualname__", type(function).__qualname__)
     return repr((name, one.inputs, one.where, str(one.udf.returns)))
-
-
-def _division(layout: Layout) -> int | tuple[int, int, int]:
-    """What tells where rows go, and is the same when a query is restarted."""
-    if isinstance(layout, Cycle):
-        return layout.partitions, len(layout.buckets), layout.width
-    return layout.partitions
 
 
 def _longest(*times: int | None) -> int | None:

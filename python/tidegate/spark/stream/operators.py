@@ -14,11 +14,12 @@ import tidegate
 from tidegate.spark.worker.aggregate import in_order
 from tidegate.spark.worker.order import by_value
 from tidegate.spark.worker.pack import NAMES, RIGHT
-from tidegate.spark.worker.task import threads
+from tidegate.spark.worker.task import at_home, threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tidegate.spark.layout.cycle import Cycle
     from tidegate.spark.worker.aggregate import Aggregation
 
     _OfLeftRows = tidegate.IntervalJoin | tidegate.BandJoin | tidegate.AsofJoin
@@ -71,11 +72,14 @@ class Work(Protocol):
     def stored(self) -> tuple[pa.Schema, ...]:
         """By side, what is kept of it."""
 
-    def bucket(self) -> Bucket:
-        """A bucket without rows."""
+    def bucket(self, number: int) -> Bucket:
+        """The bucket of this number, without rows."""
+
+    def gathered(self, side: int, home: pa.Table, copies: pa.Table) -> pa.Table:
+        """The rows of a side, those at home in the bucket and copies of others."""
 
     def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:
-        """What the operator gets of rows, and the store keeps."""
+        """What the operator gets of gathered rows, and the store keeps."""
 
     def until(self, side: int, rows: pa.Table) -> int:
         """The last watermark at which some of the rows matter."""
@@ -91,7 +95,8 @@ class Sides:
     `lasting` says by side for how many microseconds after its time a row can matter, None being
     for ever. With `gives_left_rows`, each left row comes at most once. If the order of right rows
     of one time shows in the result, they are in the order of their values, by column `ties` first.
-    With `condenses`, the operator may need fewer rows than their times say.
+    With `condenses`, the operator may need fewer rows than their times say. Where both sides are
+    copied, columns called `home` tell which rows are no copies.
     """
 
     function: str
@@ -104,20 +109,40 @@ class Sides:
     gives_left_rows: bool = False
     ties: str | None = None
     condenses: bool = False
+    home: tuple[str, str] | None = None
 
     names: ClassVar[tuple[str, str]] = NAMES
 
     @property
     def stored(self) -> tuple[pa.Schema, pa.Schema]:
-        """Rows are kept as they are."""
-        return self.schemas
-
-    def bucket(self) -> Bucket:
-        """A native join without rows. Only `advance` raises its watermarks."""
-        join = getattr(tidegate, self.function)(
-            *self.schemas, **self.arguments, lateness=_ANY_LATENESS, threads=threads(), pin=False
+        """Rows are kept as they are gathered."""
+        if self.home is None:
+            return self.schemas
+        (left, right), (left_home, right_home) = self.schemas, self.home
+        return (
+            left.append(pa.field(left_home, pa.bool_())),
+            right.append(pa.field(right_home, pa.bool_())),
         )
-        return LeftRows(self, join) if self.gives_left_rows else _Join(join)
+
+    def bucket(self, number: int) -> Bucket:  # noqa: ARG002 - all buckets are alike
+        """A native join without rows. Only `advance` raises its watermarks."""
+        arguments = self.arguments
+        if self.home is not None:
+            arguments = {**arguments, "columns": [*arguments["columns"], *self.home]}
+        join = getattr(tidegate, self.function)(
+            *self.stored, **arguments, lateness=_ANY_LATENESS, threads=threads(), pin=False
+        )
+        return LeftRows(self, join) if self.gives_left_rows else _Join(join, self.home)
+
+    def gathered(self, side: int, home: pa.Table, copies: pa.Table) -> pa.Table:
+        """The rows, with a column for their home if it decides what is reported."""
+        parts = [home, copies]
+        if self.home is not None:
+            parts = [
+                rows.append_column(self.home[side], pa.array(np.full(rows.num_rows, is_home)))
+                for rows, is_home in zip(parts, (True, False), strict=True)
+            ]
+        return pa.concat_tables(parts)
 
     def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:  # noqa: ARG002 - those of any side
         """The rows."""
@@ -147,6 +172,7 @@ class Sides:
 @dataclass(frozen=True)
 class _Join:
     native: tidegate.IntervalJoin | tidegate.BandJoin
+    home: tuple[str, str] | None
 
     def push(self, side: int, rows: pa.RecordBatch) -> None:
         self.native.sources[side].push(rows)
@@ -155,7 +181,8 @@ class _Join:
         _advance(self.native.sources, watermark)
 
     def poll(self) -> pa.RecordBatch | None:
-        return self.native.poll()
+        batch = self.native.poll()
+        return batch if batch is None or self.home is None else at_home(batch, *self.home)
 
 
 class Snapshot(NamedTuple):
@@ -239,7 +266,8 @@ class Windows:
     Where the order of rows shows in no result, `slices` makes of the rows of a micro-batch what is
     kept of them: aggregates by slice of `slice` microseconds, counted from `offset`. Then `final`
     aggregates these; else `slices` is None, and it aggregates the rows. Windows are `size`
-    microseconds long, if they are no sessions.
+    microseconds long, if they are no sessions. With a `cycle`, a bucket has all rows of the windows
+    that begin in its slices, and some rows of others.
     """
 
     schema: pa.Schema
@@ -253,6 +281,7 @@ class Windows:
     offset: int
     query: str
     keeps_late: bool
+    cycle: Cycle | None = None
 
     names: ClassVar[tuple[str]] = ("streams",)
     times: ClassVar[tuple[int]] = (0,)
@@ -267,9 +296,22 @@ class Windows:
         """Rows, or slices."""
         return (self.kept_schema,)
 
-    def bucket(self) -> Bucket:
+    def bucket(self, number: int) -> Bucket:
         """A native aggregation without rows."""
-        return _Aggregate(self)
+        return _Aggregate(self, number)
+
+    def owned(self, windows: pa.RecordBatch, number: int) -> pa.RecordBatch:
+        """The windows that a bucket gives, which is the one of the slice of their starts."""
+        if self.cycle is None:
+            return windows
+        starts = windows.column("window_start").cast(pa.int64()).to_numpy()
+        nowhere = np.zeros(len(starts), np.int64)
+        slices, _ = self.cycle.slices(nowhere, starts, self.cycle.left_span, None)
+        return windows.filter(pa.array(self.cycle.partition_of[slices] == number))
+
+    def gathered(self, side: int, home: pa.Table, copies: pa.Table) -> pa.Table:  # noqa: ARG002 - there is one
+        """The rows."""
+        return pa.concat_tables([home, copies])
 
     def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:  # noqa: ARG002 - there is one
         """The rows, or what their slices add up to."""
@@ -304,8 +346,9 @@ class _Aggregate(Condensing):
     state stands for its rows.
     """
 
-    def __init__(self, work: Windows) -> None:
+    def __init__(self, work: Windows, number: int) -> None:
         self._work = work
+        self._number = number
         self._native = tidegate.Aggregate(
             work.kept_schema, **work.final.arguments, sources=work.sources, threads=threads()
         )
@@ -338,7 +381,8 @@ class _Aggregate(Condensing):
             source.push(mine)
 
     def poll(self) -> pa.RecordBatch | None:
-        return self._native.poll()
+        batch = self._native.poll()
+        return None if batch is None else self._work.owned(batch, self._number)
 
     @property
     def condenses(self) -> bool:

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
+from tidegate.spark.layout.cycle import Cycle
 from tidegate.spark.plan.streams import WATERMARK
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
+    from tidegate.spark.layout.layout import Layout
     from tidegate.spark.stream.operators import Work
     from tidegate.spark.worker.task import Batches, Output
 
@@ -55,6 +57,13 @@ def digest(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
+def division(layout: Layout) -> int | tuple[int, int, int]:
+    """What tells where rows go, and is the same when a query is restarted."""
+    if isinstance(layout, Cycle):
+        return layout.partitions, len(layout.buckets), layout.width
+    return layout.partitions
+
+
 def _unmarked(metadata: Mapping[str, object]) -> dict[str, object]:
     """Metadata without the watermark: results are older than what it promises."""
     return {key: value for key, value in metadata.items() if key != WATERMARK}
@@ -72,13 +81,18 @@ class Finish(ABC):
 
     def run(self, batches: Batches) -> Batches:
         """Take the operator's output apart."""
+        for rows, side in self.taken(batches):
+            yield self.finished(rows, side)
+
+    def taken(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, int | None]]:
+        """Results, whose side is None, and late rows with their side."""
         for batch in batches:
             sides, streams = batch.columns
             for side, stream in zip(sides.to_pylist(), streams, strict=True):
                 for rows in pa.ipc.open_stream(stream.as_buffer()):
-                    yield self._finished(rows, side)
+                    yield rows, side
 
-    def _finished(self, rows: pa.RecordBatch, side: int | None) -> pa.RecordBatch:
+    def finished(self, rows: pa.RecordBatch, side: int | None) -> pa.RecordBatch:
         """Results, or late rows of a side."""
         if self.schema is None:
             return self.output.finished(rows)

@@ -130,7 +130,7 @@ class Processor(StatefulProcessor):
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
-        key: Any,  # noqa: ANN401, ARG002
+        key: Any,  # noqa: ANN401
         rows: Iterator[Row],
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[Row]:
@@ -142,38 +142,40 @@ class Processor(StatefulProcessor):
         old = self._old_header()
         if old.version and _next_timer(old.watermark) <= timerValues.getCurrentWatermarkInMs():
             self._handle.deleteTimer(_next_timer(old.watermark))
-        return self._step(old, packs, timerValues)
+        return self._step(key[0], old, packs, timerValues)
 
     def handleExpiredTimer(  # noqa: N802
         self,
-        key: Any,  # noqa: ANN401, ARG002
+        key: Any,  # noqa: ANN401
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
     ) -> Iterator[Row]:
         """Let results out that have become final."""
-        return self._step(self._old_header(), [([], [])] * len(self._work.schemas), timerValues)
+        packs: Packs = [([], [])] * len(self._work.schemas)
+        return self._step(key[0], self._old_header(), packs, timerValues)
 
     def close(self) -> None:
         """Nothing is open."""
 
     def _step(
         self,
+        number: int,
         old: Header,
         packs: Packs,
         timers: TimerValues,
     ) -> Iterator[Row]:
         watermark = max(old.watermark, _micros(timers.getCurrentWatermarkInMs()))
-        warm = self._taken(old)
+        warm = self._taken(number, old)
         tables = []
         for side, (at_home, copies) in enumerate(packs):
             table, late = self._divided(side, at_home, watermark)
             table, wide = self._narrow(side, table)
             copied, _ = self._divided(side, copies, watermark)
             copied, _ = self._narrow(side, copied)
-            tables.append(pa.concat_tables([table, copied]))
-            for number, rows in ((side, late), (side + len(packs), wide)):
+            tables.append(self._work.gathered(side, table, copied))
+            for mark, rows in ((side, late), (side + len(packs), wide)):
                 if rows.num_rows and self._work.keeps_late:
-                    yield from _rows(rows.to_batches(), number)
+                    yield from _rows(rows.to_batches(), mark)
         yield from _rows(_results(warm.bucket, watermark), None)
         first, end = self._updated(old, warm, tables, watermark)
         if first == end:
@@ -198,16 +200,16 @@ class Processor(StatefulProcessor):
             raise tidegate.StateError(message)
         return header
 
-    def _taken(self, header: Header) -> Warm:
+    def _taken(self, number: int, header: Header) -> Warm:
         """The operator of the bucket, as it was when the header was written."""
         now = time.monotonic()
         for version in [key for key, warm in _warm.items() if now - warm.used > _IDLE]:
             del _warm[version]
         warm = _warm.pop(header.version, None)
-        return warm or self._restored(header)
+        return warm or self._restored(number, header)
 
-    def _restored(self, header: Header) -> Warm:
-        bucket = self._work.bucket()
+    def _restored(self, number: int, header: Header) -> Warm:
+        bucket = self._work.bucket(number)
         until = []
         size = Size()
         for entry in range(header.first, header.next):
@@ -386,6 +388,8 @@ def _results(bucket: Bucket, watermark: int) -> Iterator[pa.RecordBatch]:
 def _rows(batches: Iterable[pa.RecordBatch], late: int | None) -> Iterator[Row]:
     """Batches as rows of the operator's output."""
     for batch in batches:
+        if not batch.num_rows:
+            continue
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as stream:
             stream.write_batch(batch)

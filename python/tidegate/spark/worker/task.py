@@ -117,7 +117,7 @@ class Call:
         with joined(self.function, left, right, arguments) as batches:
             del left, right
             for batch in batches:
-                rows = batch if home is None else _at_home(batch, *home)
+                rows = batch if home is None else at_home(batch, *home)
                 if rows.num_rows:
                     yield self.output.finished(rows)
 
@@ -161,8 +161,8 @@ class Task:
         for pack in mine or [Pack(side, 0, schema.empty_table())]:
             rows = pack.rows.rename_columns(schema.names)
             if self.home is not None:
-                at_home = pa.array(np.full(rows.num_rows, pack.side == side))
-                rows = rows.append_column(self.home[side], at_home)
+                is_at_home = pa.array(np.full(rows.num_rows, pack.side == side))
+                rows = rows.append_column(self.home[side], is_at_home)
             parts.append(rows)
         # A join of one chunk is faster by more than the copy takes.
         table = pa.concat_tables(parts).combine_chunks()
@@ -177,7 +177,7 @@ def threads() -> int:
     return 1 if context is None else context.cpus()
 
 
-def _at_home(batch: pa.RecordBatch, left_home: str, right_home: str) -> pa.RecordBatch:
+def at_home(batch: pa.RecordBatch, left_home: str, right_home: str) -> pa.RecordBatch:
     """Rows of a full join that this partition reports, without the two columns that say so.
 
     A pair, and an unmatched left row, is reported where the left row is at home; the flag of the
@@ -186,10 +186,10 @@ def _at_home(batch: pa.RecordBatch, left_home: str, right_home: str) -> pa.Recor
     names = batch.schema.names
     left, right = (batch.column(names.index(name)) for name in (left_home, right_home))
     unmatched = left.is_null().to_numpy(zero_copy_only=False)
-    at_home = np.where(
+    is_at_home = np.where(
         unmatched,
         right.fill_null(False).to_numpy(zero_copy_only=False),  # noqa: FBT003 - pyarrow's own
         left.fill_null(False).to_numpy(zero_copy_only=False),  # noqa: FBT003
     )
     kept = [name for name in names if name not in (left_home, right_home)]
-    return batch.filter(pa.array(at_home)).select(kept)
+    return batch.filter(pa.array(is_at_home)).select(kept)
