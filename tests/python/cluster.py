@@ -1,19 +1,23 @@
-"""An application for `test_spark_cluster.py`: what the tests ask for, on one cluster.
+"""An application for tests of clusters: what the tests ask for, on one cluster.
 
-    python cluster.py FOLDER PARALLELISM,... QUERY,...
+    python cluster.py FOLDER VICTIM PARALLELISM,... QUERY,...
 
 FOLDER has `example.py`, which makes the session, and for each of the queries, of
-`streaming_query.QUERIES`, a folder of `streaming`. Every part leaves a file or folder there.
+`streaming_query.QUERIES`, a folder of `streaming`. Every part leaves a file or folder there. The
+tasks of streams kill their VICTIM: `executor`, or `worker`, the node that runs it.
 """
 
 import os
+import re
 import runpy
 import signal
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
@@ -21,23 +25,76 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import campaign
+import spark_session
 import streaming
 import streaming_query
 import tidegate.spark
 from spark_session import settings
 
+ROOT = Path(__file__).parents[2]
 ROWS = 20_000
 
-# Of the executors of a stream.
-KILLS = 2 if campaign.ALL else 1
+# Of the executors of a stream, by what is killed. The last worker of two is left.
+KILLS = {"executor": 2 if campaign.ALL else 1, "worker": 1}
 
 
-def kill_executor() -> None:
-    """Kill the executor that runs the task."""
-    daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
-    executor = int(daemon.rpartition(")")[2].split()[1])
+def manual(begin: str) -> str:
+    """The first block of the manual's page that begins with this."""
+    text = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{begin}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[0]
+
+
+def ran(
+    folder: Path, master: str, victim: str, parallelisms: Sequence[str], queries: Sequence[str]
+) -> Callable[[str], Path]:
+    """Run the application on a cluster, and give what a part of it has left."""
+    example = manual("python")
+    assert '.master("local[*]")' in example
+    (folder / "example.py").write_text(example.replace("local[*]", master))
+    # What an administrator sets for all programs, so that short jobs do not wait for Java.
+    (folder / "spark-defaults.conf").write_text(
+        f"spark.driver.extraJavaOptions {spark_session.JVM}\n"
+        f"spark.executor.extraJavaOptions {spark_session.JVM}\n"
+        "spark.python.daemon.module spark_daemon\n"
+        "spark.sql.shuffle.partitions 4\n"
+        "spark.ui.enabled false\n"
+    )
+    for query in queries:
+        streaming.write(folder / query, 2, seed=5)
+    run = subprocess.run(
+        [sys.executable, __file__, folder, victim, ",".join(parallelisms), ",".join(queries)],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "PYSPARK_PYTHON": spark_session.python(),
+            "SPARK_CONF_DIR": str(folder),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    def left(name: str) -> Path:
+        assert (folder / name).exists(), run.stderr
+        return folder / name
+
+    return left
+
+
+def kill(victim: str) -> None:
+    """Kill the executor that runs the task, and the worker that runs the executor if it is one."""
+    executor = _parent(os.getppid())
     assert b"CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_bytes()
+    worker = _parent(executor)
+    if victim == "worker":
+        assert b"deploy.worker.Worker" in Path(f"/proc/{worker}/cmdline").read_bytes()
+        os.kill(worker, signal.SIGKILL)
     os.kill(executor, signal.SIGKILL)
+
+
+def _parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def markers(folder: Path) -> list[Path]:
@@ -58,7 +115,7 @@ def join(session: SparkSession, folder: Path, parallelism: str) -> None:
             marker.touch(exist_ok=False)
         except FileExistsError:
             return batch
-        kill_executor()
+        kill("executor")
         return batch
 
     found = tidegate.spark.interval_join(
@@ -78,8 +135,17 @@ def join(session: SparkSession, folder: Path, parallelism: str) -> None:
     (folder / parallelism).write_text(" ".join(map(str, counts)))
 
 
-def stream(session: SparkSession, folder: Path, query: str) -> None:
-    """Run a query on `folder`, while tasks of the first micro-batches kill their executors.
+def expected() -> list[int]:
+    """What `join` leaves of the native join."""
+    ids = np.arange(ROWS)
+    table = pa.table({"id": ids, "key": ids % 7, "ts": ids * 3})
+    pairs = tidegate.interval_join(table, table, on="ts", by="key", lower=-50, upper=50)
+    numbers = pairs["id"].to_numpy() * ROWS + pairs["id_right"].to_numpy()
+    return [len(numbers), len(np.unique(numbers)), int(numbers.sum())]
+
+
+def stream(session: SparkSession, folder: Path, query: str, victim: str) -> None:
+    """Run a query on `folder`, while tasks of the first micro-batches kill their victims.
 
     Of each, one that has results does, and leaves a `killed-BATCH`. All rows are in `rows.parquet`.
     """
@@ -89,9 +155,9 @@ def stream(session: SparkSession, folder: Path, query: str) -> None:
         assert context is not None
         marker = folder / f"killed-{context.getLocalProperty('streaming.sql.batchId')}"
         for batch in batches:
-            if batch.num_rows and not marker.exists() and len(markers(folder)) < KILLS:
+            if batch.num_rows and not marker.exists() and len(markers(folder)) < KILLS[victim]:
                 marker.touch()
-                kill_executor()
+                kill(victim)
             yield batch
 
     with settings(session, **streaming.STORE):
@@ -103,7 +169,7 @@ def stream(session: SparkSession, folder: Path, query: str) -> None:
     pq.write_table(session.read.parquet(str(folder / "found")).toArrow(), folder / "rows.parquet")
 
 
-def main(name: str, parallelisms: str, queries: str) -> None:
+def main(name: str, victim: str, parallelisms: str, queries: str) -> None:
     folder = Path(name)
     with (folder / "example.txt").open("w") as shown, redirect_stdout(shown):
         runpy.run_path(str(folder / "example.py"))
@@ -112,7 +178,7 @@ def main(name: str, parallelisms: str, queries: str) -> None:
     for parallelism in parallelisms.split(","):
         join(session, folder, parallelism)
     for query in queries.split(","):
-        stream(session, folder / query, query)
+        stream(session, folder / query, query, victim)
     session.stop()
 
 
