@@ -38,14 +38,17 @@ class Bucket:
             store.Processor(work), timeMode="EventTime", eventTimeExtractor=lambda _: 2**62
         )
         self.output: list[Row] = []
+        # Of the last micro-batch, one dict at most.
+        self.numbers: list[dict[str, Any]] = []
 
     def batch(self, watermark: int, *packs: Row) -> None:
         """A micro-batch. Spark, too, tells of expired timers after the input."""
         self.tester._currentWatermarkMs = watermark // 1000
         self.tester.handle.setWatermark(watermark // 1000)
-        if packs:
-            self.output += self.tester.test(self.number, list(packs))
-        self.output += self.tester._handleExpiredTimers()
+        found = self.tester.test(self.number, list(packs)) if packs else []
+        found += self.tester._handleExpiredTimers()
+        self.output += [row for row in found if row.rows is not None]
+        self.numbers = [row.asDict() for row in found if row.rows is None]
 
     @property
     def entries(self) -> dict[Any, Any]:

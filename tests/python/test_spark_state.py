@@ -17,7 +17,7 @@ pytest.importorskip(
 
 from buckets import Bucket, counted, pack, read, us
 from tidegate.spark.stream import operators, store
-from tidegate.spark.worker.pack import LEFT, RIGHT
+from tidegate.spark.worker.pack import LEFT, RIGHT, RIGHT_COPY
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
 SECOND = 1_000_000
@@ -178,3 +178,70 @@ def test_joins_that_nobody_asks_for_are_let_go_of(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(store, "_IDLE", -1.0)
     other.batch(0, pack(LEFT, one_row(10)))
     assert list(store._warm) == [other.tester.peekValueState("header", 0)[-1]]
+
+
+def test_a_bucket_tells_its_rows_and_its_state() -> None:
+    join = dataclasses.replace(sides("left", -5 * SECOND, 0), keys=((0,), (0,)))
+    bucket = Bucket(join)
+    bucket.batch(0, pack(LEFT, one_row(10)), pack(RIGHT, one_row(11)), pack(RIGHT, one_row(12)))
+    assert [told["state_rows"] for told in bucket.numbers] == [3]
+    store._warm.clear()
+    bucket.batch(12 * SECOND, pack(LEFT, one_row(3)), pack(LEFT, one_row(13)))
+    [told] = bucket.numbers
+    stored = [part for _, parts in bucket.entries.values() for part in parts if part]
+    assert told["came"] == 2
+    assert told["set_aside"] == 1
+    assert told["state_rows"] == 4
+    assert told["state_bytes"] == sum(map(len, stored)) > 0
+    assert told["hot_key"] is None
+    bucket.batch(100 * SECOND)
+    assert bucket.numbers[0]["state_rows"] == bucket.numbers[0]["state_bytes"] == 0
+
+
+def test_copies_are_kept_but_did_not_come() -> None:
+    bucket = Bucket(sides("inner", -5 * SECOND, 0))
+    bucket.batch(0, pack(LEFT, one_row(10)), pack(RIGHT_COPY, one_row(9)))
+    [told] = bucket.numbers
+    assert (told["came"], told["state_rows"]) == (1, 2)
+
+
+@pytest.mark.parametrize(("share", "is_hot"), [(0.4, False), (0.8, True)])
+def test_a_key_with_most_of_many_rows_is_hot(share: float, *, is_hot: bool) -> None:
+    join = dataclasses.replace(sides("inner", -5 * SECOND, 0), keys=((0,), (0,)))
+    count = 20_000
+    keys = [7 if number % 10 < 10 * share else number for number in range(count)]
+    table = pa.table([keys, [10 * SECOND] * count, range(count)], schema=SCHEMA)
+    bucket = Bucket(join)
+    bucket.batch(0, pack(LEFT, one_row(10)), pack(RIGHT, table))
+    [told] = bucket.numbers
+    assert told["hot_key"] == ("7" if is_hot else None)
+    assert is_hot == (abs(told["of_hot_key"] - share * count) < 0.1 * count)
+    # Of few rows nothing is said.
+    bucket.batch(0, pack(RIGHT, table.slice(0, 5_000)))
+    assert bucket.numbers[0]["hot_key"] is None
+
+
+def test_a_condensed_state_tells_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_SPARE", 0)
+    work = operators.Sides(
+        function="AsofJoin",
+        arguments={"on": "ts", "by": "k"},
+        schemas=(SCHEMA, SCHEMA),
+        times=(1, 1),
+        lasting=(0, None),
+        query="q",
+        keeps_late=False,
+        gives_left_rows=True,
+        ties="ts",
+        condenses=True,
+    )
+    bucket = Bucket(work)
+    kept = []
+    for second in range(1, 80):
+        bucket.batch(second * SECOND, pack(RIGHT, one_row(second)))
+        [told] = bucket.numbers
+        kept.append(told["state_rows"])
+        stored = [part for _, parts in bucket.entries.values() for part in parts if part]
+        assert told["state_bytes"] == sum(map(len, stored))
+    # The last row of the key, that of the watermark, and others until there is a snapshot again.
+    assert 2 <= min(kept[40:]) < max(kept) < 40

@@ -46,7 +46,7 @@ def test_the_example_of_the_manual_runs(spark, tmp_path):
     page = Path(__file__).parents[2] / "docs" / "spark.md"
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     at = next(at for at, block in enumerate(blocks) if "readStream" in block)
-    example, with_a_table = blocks[at : at + 2]
+    example, progress, with_a_table = blocks[at : at + 3]
     times = pa.array([0, 1_000_000, 600_000_000], pa.timestamp("us", "UTC"))
     for name, column in [("trades", "price"), ("quotes", "bid")]:
         rows = pa.table({"ts": times, "sym": ["A", "A", "A"], column: [1.0, 2.0, 3.0]})
@@ -58,6 +58,12 @@ def test_the_example_of_the_manual_runs(spark, tmp_path):
     names = {"spark": spark, "tidegate": tidegate}
     exec(folders.sub(rf'"{tmp_path}/\1"', example), names)  # noqa: S102 - a text of ours
     names["query"].processAllAvailable()
+    exec(progress, names)  # noqa: S102 - likewise
+    fields = re.findall(r"(\w+)=", progress)
+    every = [one["observedMetrics"] for one in names["query"].recentProgress]
+    told = [row for metrics in every for row in metrics.values()]
+    assert told
+    assert all([*row.asDict()] == fields for row in told)
     names["query"].stop()
     found = pq.read_table(tmp_path / "priced").to_pylist()
     assert sorted((row["price"], row["bid"]) for row in found) == [
@@ -91,6 +97,31 @@ def test_rows_of_a_key_in_many_buckets(spark, tmp_path, how):
         streaming.joined(spark, tmp_path, how=how, parallelism="hybrid")
     )
     streaming.check(tmp_path, found, how=how)
+
+
+def test_the_progress_of_a_query_tells_its_rows_and_its_state(spark, tmp_path):
+    streaming.write(tmp_path, 2, seed=3)
+    sink = streaming.Sink(tmp_path)
+    # Two calls in one query have metrics of their own.
+    one, other = (streaming.joined(spark, tmp_path, how="left") for _ in range(2))
+    query = sink.begin(one.union(other))
+    query.processAllAvailable()
+    told = [progress["observedMetrics"] for progress in query.recentProgress]
+    query.stop()
+    names = {name for metrics in told for name in metrics}
+    assert len(names) == 2
+    assert all(name.startswith("tidegate.interval_join ") for name in names)
+    late = sink.all()["late"].drop_null()
+    for name in names:
+        rows = [metrics[name].asDict() for metrics in told if name in metrics]
+        read = sum(pq.read_table(tmp_path / side).num_rows for side in streaming.SIDES)
+        assert sum(row["rows"] for row in rows) == read
+        assert sum(row["late_rows"] for row in rows) == len(late) / 2 > 0
+        assert max(row["buckets"] for row in rows) == 4
+        assert max(row["state_rows"] for row in rows) > rows[-1]["state_rows"] > 0
+        assert all((row["state_bytes"] > 0) == (row["state_rows"] > 0) for row in rows)
+        assert max(row["rows_of_fullest"] for row in rows) < max(row["rows"] for row in rows)
+        assert {row["hot_key"] for row in rows} == {None}
 
 
 def test_a_silent_side_holds_nothing_back_if_spark_is_told_so(spark, tmp_path):
@@ -167,6 +198,8 @@ def test_explain_tells_how_a_stream_is_kept(spark, tmp_path):
     )
     assert "by key: 64 buckets" in text
     assert "state store" in text
+    assert "hot keys   the rows of a key are one task's work; parallelism='hybrid'" in text
+    assert "'tidegate.interval_join' in the observed metrics" in text
     without = {**streaming.QUERY, "by": None}
     for query, division in (
         (without, "by time: slices 8 times as wide as pairs reach, in turn to 64 buckets"),

@@ -133,6 +133,7 @@ def test_explain_tells_what_is_kept_of_a_stream(spark, tmp_path):
         assert kept in text
         assert "by key: 64 buckets" in text
         assert "late rows  dropped" in text
+        assert "parallelism='time', with a new checkpoint" in text
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,8 @@ if they are older than the watermark; `late_as` lets them out, too. Which rows a
 the micro-batches and on Spark's watermark, which may be lower for a while after a restart, and
 nothing else. A query's watermark is that of its slowest stream, so a silent one holds results back,
 unless `spark.sql.streaming.multipleWatermarkPolicy` is `max`: then rows of slower streams may be
-late.
+late. The progress of a query has observed metrics of each call: rows that came, late ones, rows and
+bytes of state, and a key that is hot.
 
 The rows that come out of such an operator are older than its watermark. So no operation that waits
 for a watermark can follow in the same query. The operators of this package are refused there. An

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _PARTIAL = "right rows that pair with all left rows of a slice travel as one row a key"
 _AT_ONCE = "in the micro-batch of the stream's row; the table is read once, by this call"
+_TELLS = "rows, state and hot keys as 'tidegate.{}' in the observed metrics of the query's progress"
 _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"
 
 
@@ -115,7 +116,19 @@ def _streamed(plan: Plan, layout: Layout) -> list[str]:
         f"  kept       {_STORES}",
         f"  comes      {_comes(plan)}",
         f"  late rows  {_late(plan.late_as)}{_wide(plan)}",
+        *_hot_keys(layout, "'hybrid'" if plan.reach.width is not None else None),
+        f"  tells      {_TELLS.format(plan.query.function)}",
     ]
+
+
+def _hot_keys(layout: Layout, remedy: str | None) -> list[str]:
+    """What a key with most of the rows of a stream means, if keys divide the rows."""
+    if isinstance(layout, Cycle | Dealt) or len(layout.buckets) == 1:
+        return []
+    text = "the rows of a key are one task's work"
+    if remedy is not None:
+        text += f"; parallelism={remedy}, with a new checkpoint, cuts all keys by slices"
+    return [f"  hot keys   {text}"]
 
 
 def _comes(plan: Plan) -> str:
@@ -249,6 +262,8 @@ def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
         f"  kept       {what}, {_STORES}",
         "  comes      once the watermark of the batch has passed the end of a window",
         f"  late rows  {_late(plan.late_as)}",
+        *_hot_keys(layout, "'time'" if plan.windows is not None else None),
+        f"  tells      {_TELLS.format('aggregate')}",
     ]
 
 

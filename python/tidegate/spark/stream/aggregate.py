@@ -54,7 +54,7 @@ def aggregated(
         columns=len(plan.sent),
         of_parts=plan.of_parts if plan.merges else None,
     )
-    results = stateful(plan.packed(layout), windows(plan, layout))
+    results = stateful(plan.packed(layout), windows(plan, layout), "aggregate")
     if plan.merges:
         results = results.repartition(1)
     return results.mapInArrow(on_worker(finish.run, "tidegate_aggregate"), schema)

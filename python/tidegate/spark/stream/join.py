@@ -54,7 +54,7 @@ def joined(plan: Plan, layout: Layout, call: Call, schema: StructType) -> DataFr
         origins=plan.columns.origins,
         by=tuple(plan.native.keys),
     )
-    results = stateful(packs, _sides(plan, layout, call))
+    results = stateful(packs, _sides(plan, layout, call), plan.query.function)
     return results.mapInArrow(on_worker(finish.run, "tidegate_join"), schema)
 
 
@@ -88,6 +88,7 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
         # One right row of a key may be all that matters of those within reach.
         condenses=plan.query.is_asof or plan.query.has_prevailing,
         home=plan.home_names if layout.copied == "both" else None,
+        keys=(plan.inputs[LEFT].by, plan.inputs[RIGHT].by),
     )
 
 

@@ -72,6 +72,10 @@ class Work(Protocol):
     def stored(self) -> tuple[pa.Schema, ...]:
         """By side, what is kept of it."""
 
+    @property
+    def keys(self) -> tuple[tuple[int, ...], ...]:
+        """By side, the positions of the key columns."""
+
     def bucket(self, number: int) -> Bucket:
         """The bucket of this number, without rows."""
 
@@ -96,7 +100,7 @@ class Sides:
     for ever. With `gives_left_rows`, each left row comes at most once. If the order of right rows
     of one time shows in the result, they are in the order of their values, by column `ties` first.
     With `condenses`, the operator may need fewer rows than their times say. Where both sides are
-    copied, columns called `home` tell which rows are no copies.
+    copied, columns called `home` tell which rows are no copies. `keys` are positions of columns.
     """
 
     function: str
@@ -110,6 +114,7 @@ class Sides:
     ties: str | None = None
     condenses: bool = False
     home: tuple[str, str] | None = None
+    keys: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     names: ClassVar[tuple[str, str]] = NAMES
 
@@ -208,6 +213,11 @@ class Condensing(ABC):
     def restore(self, native: bytes) -> None:
         """Go on from a native snapshot, before there are any rows."""
 
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """The rows that are kept; the state of a session is none."""
+
 
 class LeftRows(Condensing):
     """A native join that gives each left row one row.
@@ -257,6 +267,11 @@ class LeftRows(Condensing):
     def restore(self, native: bytes) -> None:
         """Go on from a native snapshot, before there are any rows."""
         self._native.restore(native)
+
+    @property
+    def rows(self) -> int:
+        """The rows that are kept."""
+        return int(self._native.stats()["state_rows"] + self._waiting.num_rows)
 
 
 @dataclass(frozen=True)
@@ -328,6 +343,11 @@ class Windows:
         return _last(rows.column(self.times[side]), None if self.has_sessions else self.size)
 
     @property
+    def keys(self) -> tuple[tuple[int, ...]]:
+        """The positions of the key columns."""
+        return (tuple(map(self.schema.names.index, self.final.by)),)
+
+    @property
     def has_sessions(self) -> bool:
         """Whether windows are sessions."""
         return self.final.session is not None
@@ -395,6 +415,10 @@ class _Aggregate(Condensing):
 
     def restore(self, native: bytes) -> None:
         self._native.restore(native)
+
+    @property
+    def rows(self) -> int:
+        return sum(rows.num_rows for rows in self._waiting)
 
 
 def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructField, StructType
 
 from tidegate.spark.layout.cycle import Cycle
 from tidegate.spark.plan.streams import WATERMARK
+from tidegate.spark.stream.metrics import observed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 BUCKETS = 64
 
 
-def stateful(packs: DataFrame, work: Work) -> DataFrame:
-    """What the stateful operator makes of packs."""
+def stateful(packs: DataFrame, work: Work, function: str) -> DataFrame:
+    """What the stateful operator of a call of `function` makes of packs."""
     # Needs protobuf, which PySpark does not ask for by itself, so not before it is used.
     from tidegate.spark.stream.store import OUTPUT, PandasProcessor, Processor  # noqa: PLC0415
 
@@ -39,8 +40,10 @@ def stateful(packs: DataFrame, work: Work) -> DataFrame:
     if not hasattr(buckets, "transformWithState"):
         # Before PySpark 4.1.
         pandas = PandasProcessor(work)
-        return buckets.transformWithStateInPandas(pandas, OUTPUT, "Append", "EventTime")
-    return buckets.transformWithState(Processor(work), OUTPUT, "Append", "EventTime")
+        results = buckets.transformWithStateInPandas(pandas, OUTPUT, "Append", "EventTime")
+    else:
+        results = buckets.transformWithState(Processor(work), OUTPUT, "Append", "EventTime")
+    return observed(results, function).where("rows is not null").select("late", "rows")
 
 
 def outgoing(schema: StructType, late: StructField | None) -> StructType:

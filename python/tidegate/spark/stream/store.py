@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import cloudpickle
@@ -34,11 +35,12 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import tidegate
+from tidegate.spark.stream.metrics import COLUMNS, Numbers
 from tidegate.spark.stream.operators import Condensing
 from tidegate.spark.worker.task import loader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql.streaming.stateful_processor import (
         ExpiredTimerInfo,
@@ -49,8 +51,10 @@ if TYPE_CHECKING:
     from tidegate.spark.stream.operators import Bucket, Work
 
 # What comes out of a bucket: record batches of results, or of rows of a side that were late. The
-# number of a side is larger by the number of sides for rows with an end that is too far away.
-OUTPUT = "late tinyint, rows binary"
+# number of a side is larger by the number of sides for rows with an end that is too far away. One
+# more row of each bucket that had any work has no batch, but numbers that the query's progress
+# shows: `metrics.py`.
+OUTPUT = f"late tinyint, rows binary, {COLUMNS}"
 
 # Names and types of what the store keeps of a bucket. All of it changes together with the format.
 _FORMAT = 3
@@ -65,6 +69,12 @@ _SIZE = 8
 
 # Bytes of entries beyond those of the last snapshot, before the next is taken.
 _SPARE = 1 << 16
+
+# A key is looked for that is hot if a bucket gets so many rows of a side at once; so many of these
+# are looked at, and a key is hot that has this share of them.
+_MANY = 10_000
+_SAMPLED = 1_000
+_HOT = 0.5
 
 # An operator that is not used for this number of seconds is dropped.
 _IDLE = 600.0
@@ -94,11 +104,19 @@ class Size:
     since: int = 0
 
 
+class Entry(NamedTuple):
+    """An entry in the store: until when it matters, its rows and bytes."""
+
+    until: int
+    rows: int
+    bytes: int
+
+
 class Warm(NamedTuple):
-    """A bucket in memory, when its entries end to matter, their size, and when it was used last."""
+    """A bucket in memory, its entries in the store, their size, and when it was used last."""
 
     bucket: Bucket
-    until: list[int]
+    entries: list[Entry]
     size: Size
     used: float
 
@@ -167,9 +185,12 @@ class Processor(StatefulProcessor):
         watermark = max(old.watermark, _micros(timers.getCurrentWatermarkInMs()))
         warm = self._taken(number, old)
         tables = []
+        came = set_aside = 0
         for side, (at_home, copies) in enumerate(packs):
             table, late = self._divided(side, at_home, watermark)
             table, wide = self._narrow(side, table)
+            set_aside += late.num_rows + wide.num_rows
+            came += table.num_rows + late.num_rows + wide.num_rows
             copied, _ = self._divided(side, copies, watermark)
             copied, _ = self._narrow(side, copied)
             tables.append(self._work.gathered(side, table, copied))
@@ -178,6 +199,10 @@ class Processor(StatefulProcessor):
                     yield from _rows(rows.to_batches(), mark)
         yield from _rows(_results(warm.bucket, watermark), None)
         first, end = self._updated(old, warm, tables, watermark)
+        rows_kept = sum(entry.rows for entry in warm.entries)
+        kept = sum(entry.bytes for entry in warm.entries)
+        of_hot_key, hot_key = self._hot_key(tables)
+        yield _row(None, None, Numbers(came, set_aside, rows_kept, kept, of_hot_key, hot_key))
         if first == end:
             # Nothing is left of the bucket: it is as if it had never been.
             self._header.clear()
@@ -187,6 +212,22 @@ class Processor(StatefulProcessor):
         version = uuid.uuid4().hex
         self._header.update((_FORMAT, self._work.query, first, end, watermark, version))
         _warm[version] = warm._replace(used=time.monotonic())
+
+    def _hot_key(self, tables: Sequence[pa.Table]) -> tuple[int, str | None]:
+        """About how many rows of a side a key has that has most of many, and the key as text."""
+        side = max(range(len(tables)), key=lambda side: tables[side].num_rows)
+        rows, keys = tables[side], list(self._work.keys[side])
+        if not keys or rows.num_rows < _MANY:
+            return 0, None
+        numbers = np.linspace(0, rows.num_rows - 1, _SAMPLED).astype(np.int64)
+        sample = rows.select(keys).take(pa.array(numbers))
+        groups = sample.group_by(sample.column_names).aggregate([([], "count_all")])
+        counts = groups.column(groups.num_columns - 1).to_numpy()
+        most = int(counts.argmax())
+        if counts[most] < _HOT * _SAMPLED:
+            return 0, None
+        values = (groups.column(at)[most].as_py() for at in range(len(keys)))
+        return rows.num_rows * int(counts[most]) // _SAMPLED, ", ".join(map(str, values))
 
     def _old_header(self) -> Header:
         stored = self._header.get()
@@ -210,7 +251,7 @@ class Processor(StatefulProcessor):
 
     def _restored(self, number: int, header: Header) -> Warm:
         bucket = self._work.bucket(number)
-        until = []
+        entries = []
         size = Size()
         for entry in range(header.first, header.next):
             stored = self._entries.getValue((entry,))
@@ -218,21 +259,24 @@ class Processor(StatefulProcessor):
                 message = f"the state store lacks entry {entry} of a bucket that has entries "
                 message += f"{header.first} to {header.next}: the checkpoint is damaged"
                 raise tidegate.StateError(message)
-            end, parts = stored
-            until.append(end)
+            until, parts = stored
+            count = 0
             sides, snapshots = parts[: len(self._work.stored)], parts[len(self._work.stored) :]
             if snapshots and isinstance(bucket, Condensing):
                 bucket.restore(_decompressed(snapshots[0]).to_pybytes())
                 size = Size(_bytes(parts))
+                count = bucket.rows
             else:
                 size.since += _bytes(parts)
-            for side, rows in enumerate(sides):
-                if rows is not None:
-                    schema = self._work.stored[side]
-                    bucket.push(side, _unpacked(rows, schema))
+            for side, packed in enumerate(sides):
+                if packed is not None:
+                    rows = _unpacked(packed, self._work.stored[side])
+                    bucket.push(side, rows)
+                    count += rows.num_rows
+            entries.append(Entry(until, count, _bytes(parts)))
         for _ in _results(bucket, header.watermark):
             pass
-        return Warm(bucket, until, size, 0.0)
+        return Warm(bucket, entries, size, 0.0)
 
     def _divided(
         self, side: int, packs: Iterable[pa.Table], watermark: int
@@ -265,30 +309,33 @@ class Processor(StatefulProcessor):
     ) -> tuple[int, int]:
         """Which entries there are once the rows are appended and what has ended is removed."""
         first, end = old.first, old.next
-        while warm.until and warm.until[0] < watermark:
+        while warm.entries and warm.entries[0].until < watermark:
             self._entries.removeKey((first,))
             first += 1
-            del warm.until[0]
+            del warm.entries[0]
         if any(table.num_rows for table in tables):
             until = max(self._work.until(side, table) for side, table in enumerate(tables))
             # In the order of the entries, so that only the oldest is looked at.
-            until = max([until, *warm.until[-1:]])
+            until = max([until, *(entry.until for entry in warm.entries[-1:])])
             stored: list[bytes | None] = [None] * len(tables)
+            count = 0
             for side, table in enumerate(tables):
                 if table.num_rows:
                     rows = self._work.kept(side, table)
                     warm.bucket.push(side, rows)
                     stored[side] = _packed(rows)
-            warm.until.append(until)
+                    count += rows.num_rows
             warm.size.since += _bytes(stored)
             is_large = warm.size.since > warm.size.snapshot + _SPARE
             if is_large and isinstance(warm.bucket, Condensing) and warm.bucket.condenses:
                 for entry in range(first, end):
                     self._entries.removeKey((entry,))
                 first = end
-                warm.until[:] = [until]
+                warm.entries.clear()
                 stored = _condensed(warm.bucket)
+                count = warm.bucket.rows
                 warm.size.snapshot, warm.size.since = _bytes(stored), 0
+            warm.entries.append(Entry(until, count, _bytes(stored)))
             self._entries.updateValue((end,), (until, stored))
             end += 1
         return first, end
@@ -321,7 +368,9 @@ def _frame(row: Row) -> Any:  # noqa: ANN401 - pandas publishes no types
     """A row of the output as a pandas frame; a number that may lack stays one."""
     import pandas as pd  # noqa: PLC0415 - only where it is needed
 
-    return pd.DataFrame({"late": pd.array([row.late], "Int8"), "rows": [row.rows]})
+    kinds = {"late": "Int8", "rows": "object", "hot_key": "object"}
+    told = row.asDict().items()
+    return pd.DataFrame({name: pd.array([one], kinds.get(name, "Int64")) for name, one in told})
 
 
 def _maker() -> Callable[[bytes], Processor]:
@@ -393,4 +442,9 @@ def _rows(batches: Iterable[pa.RecordBatch], late: int | None) -> Iterator[Row]:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as stream:
             stream.write_batch(batch)
-        yield Row(late=late, rows=sink.getvalue().to_pybytes())
+        yield _row(late, sink.getvalue().to_pybytes(), Numbers())
+
+
+def _row(late: int | None, rows: bytes | None, numbers: Numbers) -> Row:
+    """A row of the operator's output."""
+    return Row(late=late, rows=rows, **numbers._asdict())
