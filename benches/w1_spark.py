@@ -216,7 +216,7 @@ def measure_planned(
     auto = tidegate.spark.explain(join, left, right, **query)
     chosen = "bins" if "bins of time" in auto else "whole" if "sent whole" in auto else "native"
     [told] = re.findall(
-        r"about (\S+) s of processor time by bins, (\S+) s",
+        r"about (\S+) s of processor time by bins, (\S+) s natively",
         tidegate.spark.explain(join, left, right, **query, parallelism="bins"),
     )
     cells = [

@@ -23,7 +23,8 @@ from tidegate import agg
 from tidegate.spark.driver import bins as driver_bins
 from tidegate.spark.driver import division, whole
 from tidegate.spark.layout.balance import Sample
-from tidegate.spark.layout.bins import Bins, Costs, Ends, Width, costs, fitting
+from tidegate.spark.layout.bins import Bins, Ends, fitting
+from tidegate.spark.layout.costs import Asked, Costs, Width, costs
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.query import JoinQuery
 
@@ -466,7 +467,7 @@ def test_sessions_without_a_limit_hand_rows_over_for_less(spark, sides, monkeypa
     monkeypatch.setattr(
         driver_bins,
         "costs",
-        lambda *_, measured, **__: seen.append(measured) or Costs(1.0, 1.0),
+        lambda _, asked, __: seen.append(asked.measured) or Costs(1.0, 1.0),
     )
     name = "spark.sql.execution.arrow.maxBytesPerBatch"
     explained(sides, **NEAR, parallelism="bins")
@@ -481,6 +482,7 @@ def test_sessions_without_a_limit_hand_rows_over_for_less(spark, sides, monkeypa
 
 ROWS = 10_000
 COLUMNS = Width(4, 4, 8)
+ASKED = Asked(COLUMNS, measured=False, once=False)
 
 
 def sample(keys: int, *, hot: bool = False, span: int = 10**9, weight: float = 100.0) -> Sample:
@@ -523,24 +525,22 @@ def test_bins_are_wide_where_candidates_are_few():
 def test_bins_are_dear_where_a_key_has_many_rows():
     """The interval is as long for all keys, so that a hot one has many candidates."""
     ends = Ends(-2_000_000, 2_000_000)
-    even = costs(fitting(sample(1_000), "left", ends, COLUMNS), COLUMNS, measured=False, once=False)
-    hot = costs(
-        fitting(sample(1_000, hot=True), "left", ends, COLUMNS), COLUMNS, measured=False, once=False
-    )
+    even = costs(fitting(sample(1_000), "left", ends, COLUMNS), ASKED)
+    hot = costs(fitting(sample(1_000, hot=True), "left", ends, COLUMNS), ASKED)
     assert hot.bins > 2 * even.bins
 
 
 def test_a_limit_makes_native_calls_dearer():
     bins = fitting(sample(1_000), "left", Ends(-2_000_000, 2_000_000), COLUMNS)
-    measured = costs(bins, COLUMNS, measured=True, once=False)
-    assert measured.native > costs(bins, COLUMNS, measured=False, once=False).native
-    assert measured.bins == costs(bins, COLUMNS, measured=False, once=False).bins
+    measured = costs(bins, ASKED._replace(measured=True))
+    assert measured.native > costs(bins, ASKED).native
+    assert measured.bins == costs(bins, ASKED).bins
 
 
 def test_left_rows_that_come_once_are_no_pairs():
     """Of fifty pairs of a left row, one row comes back from Python."""
     bins = fitting(sample(1_000), "right", Ends(-25_000_000, 25_000_000), COLUMNS)
-    pairs, once = (costs(bins, COLUMNS, measured=True, once=once) for once in (False, True))
+    pairs, once = (costs(bins, Asked(COLUMNS, measured=True, once=once)) for once in (False, True))
     assert once.native < pairs.native / 4
     assert once.bins < pairs.bins
 

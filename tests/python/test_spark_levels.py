@@ -26,7 +26,7 @@ from tidegate import agg
 from tidegate.spark.driver import bins as driver_bins
 from tidegate.spark.driver import levels as driver
 from tidegate.spark.driver import overlap, whole
-from tidegate.spark.layout.bins import Costs, Width
+from tidegate.spark.layout.costs import Costs, Width
 from tidegate.spark.layout.lengths import Sample, Side
 from tidegate.spark.layout.levels import Lengths, Level, Levels, fitting, known, measuring
 from tidegate.spark.layout.overlap import LEFT, RIGHT

@@ -155,9 +155,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             `hybrid`: buckets of keys, of which the heavy ones are cut by time. `bins`: Spark's own
             join of equal keys and bins of time, so that no row goes to Python. A sample gives the
             width of the bins. It is for tables and intervals with two ends, not for full joins, and
-            not with `where`, `aggs` or `then`. `auto`: `broadcast` if a side is small. Otherwise
-            rows are sampled. `auto` is then `bins` if these are clearly cheaper by a model of
-            costs, else the division whose fullest partition is smallest in the sample. Streams:
+            not with `where`, `aggs` or `then`. `auto` of tables takes the form that costs least by
+            a model, which `explain` shows: `broadcast` if a side is small, `bins` if these are
+            clearly cheaper, or the division whose fullest partition is smallest. Rows are sampled
+            unless a side is small and the other forms would cost more without a sample. Streams:
             `key` divides them by key alone. `time` deals slices of time to the buckets in turn,
             which spreads the rows of a heavy key, and copies the rows near a border. `auto` is
             `key` with `by`, else `time`. `hybrid` begins each key's turn at another bucket. Neither
@@ -297,9 +298,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             `hybrid`: buckets of keys, of which the heavy ones are cut by time. `bins`: Spark's own
             join of equal keys and bins of time, so that no row goes to Python. A sample gives the
             width of the bins. It is for tables and intervals with two ends, not for full joins, and
-            not with `where`, `aggs` or `then`. `auto`: `broadcast` if a side is small. Otherwise
-            rows are sampled. `auto` is then `bins` if these are clearly cheaper by a model of
-            costs, else the division whose fullest partition is smallest in the sample. Streams:
+            not with `where`, `aggs` or `then`. `auto` of tables takes the form that costs least by
+            a model, which `explain` shows: `broadcast` if a side is small, `bins` if these are
+            clearly cheaper, or the division whose fullest partition is smallest. Rows are sampled
+            unless a side is small and the other forms would cost more without a sample. Streams:
             `key` divides them by key alone. `time` deals slices of time to the buckets in turn,
             which spreads the rows of a heavy key, and copies the rows near a border. `auto` is
             `key` with `by`, else `time`. `hybrid` begins each key's turn at another bucket. Neither
@@ -754,10 +756,11 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             partners in. `hybrid`: buckets of keys, of which the heavy ones are cut by time. `bins`:
             Spark's own join of equal keys and bins of time, so that no row goes to Python. Rows of
             different lengths have bins of different widths, if a sample says that this is cheaper.
-            It is not for full joins, and not with `where`, `aggs` or `then`. `auto`: `broadcast` if
-            a side is small. Otherwise rows are sampled. `auto` is then `bins` if these are clearly
-            cheaper by a model of costs, else the division whose fullest partition is smallest in
-            the sample.
+            It is not for full joins, and not with `where`, `aggs` or `then`. `auto` takes the form
+            that costs least by a model, which `explain` shows: `broadcast` if a side is small,
+            `bins` if these are clearly cheaper, or the division whose fullest partition is
+            smallest. Rows are sampled unless a side is small and the other forms would cost more
+            without a sample.
         then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
             and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
             aggregate must be finished by a `groupBy` of its partial results.

@@ -18,14 +18,16 @@ from pyspark.sql.types import (
 )
 
 from tidegate.spark.driver.division import copied_sides, shuffle_partitions
-from tidegate.spark.layout.bins import Width, costs, fitting
+from tidegate.spark.layout.bins import fitting
+from tidegate.spark.layout.costs import Asked, Width, costs
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from tidegate.spark.layout.balance import Sample
-    from tidegate.spark.layout.bins import Bins, Costs, Ends
+    from tidegate.spark.layout.bins import Bins, Ends
+    from tidegate.spark.layout.costs import Costs, Small
     from tidegate.spark.plan.join import Plan
     from tidegate.spark.query.input import Input
 
@@ -71,17 +73,24 @@ def met(
     return left.join(right, pairs, how).select(*results(plan))
 
 
-def weighed(plan: Plan, sample: Sample) -> tuple[Bins, Costs]:
-    """The bins that suit a sample, and what the join costs by bins and by native calls."""
-    left, right = (len(plan.columns.of(side)) for side in (LEFT, RIGHT))
-    columns = Width(left, right, len(plan.columns.result))
+def weighed(plan: Plan, sample: Sample, small: Small | None = None) -> tuple[Bins, Costs]:
+    """The bins that suit a sample, and what the join costs in each of its forms."""
     # Neither side of a full join is copied alone, and it has no bins.
     sides: list[Literal["left", "right"]] = [
         side for side in copied_sides(plan, sample) if side != "both"
     ]
-    bins = fitting(sample, sides[0], plan.ends, columns)
+    asked = asked_of(plan)
+    bins = fitting(sample, sides[0], plan.ends, asked.columns)
+    rows = len(sample.left_time) * sample.weight, len(sample.right_time) * sample.weight
+    return bins, costs(bins, asked, small and small._replace(rows=rows))
+
+
+def asked_of(plan: Plan) -> Asked:
+    """What the costs of a join depend on beside its rows."""
+    left, right = (len(plan.columns.of(side)) for side in (LEFT, RIGHT))
+    columns = Width(left, right, len(plan.columns.result))
     once = plan.query.how in ("semi", "anti")
-    return bins, costs(bins, columns, measured=measures(plan.left.sparkSession), once=once)
+    return Asked(columns, measured=measures(plan.left.sparkSession), once=once)
 
 
 def measures(session: SparkSession) -> bool:
@@ -92,12 +101,17 @@ def measures(session: SparkSession) -> bool:
         return False
 
 
-def told(costs: Costs) -> str:
-    """Both costs as text."""
-    bins, native = (
-        f"{cost:,.0f}" if cost >= _ROUND else f"{cost:.2g}" for cost in (costs.bins, costs.native)
-    )
-    return f"about {bins} s of processor time by bins, {native} s natively"
+def told(costs: Costs, small: str | None = None) -> str:
+    """The costs of all forms as text; `small` is the name of the side that may be sent whole."""
+    whole = f"with {small} whole"
+    forms = [(costs.bins, "by bins"), (costs.native, "natively"), (costs.whole, whole)]
+    texts = [
+        f"{cost:,.0f} s {how}" if cost >= _ROUND else f"{cost:.2g} s {how}"
+        for cost, how in forms
+        if cost is not None
+    ]
+    first = texts[0].replace(" s ", " s of processor time ", 1)
+    return ", ".join([f"about {first}", *texts[1:]])
 
 
 def hashed(plan: Plan, bins: Bins) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import IntegralType
 
 import tidegate
-from tidegate.spark.driver.bins import hashed, told
+from tidegate.spark.driver.bins import hashed
 from tidegate.spark.driver.jobs import recorded
 from tidegate.spark.driver.join import places_rows
 from tidegate.spark.driver.levels import built as built_side
@@ -31,7 +31,6 @@ from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidegate.spark.driver.whole import Whole
     from tidegate.spark.layout.layout import Layout, Places
     from tidegate.spark.plan.aggregate import AggregatePlan
     from tidegate.spark.plan.join import Plan
@@ -81,7 +80,7 @@ def _of_tables(plan: Plan, way: Broadcast | Shuffled | Overlapped | Binned | Lev
     if isinstance(way, Leveled):
         return _leveled(plan, way)
     if isinstance(way, Broadcast):
-        return _broadcast(way.whole)
+        return _broadcast(way)
     if isinstance(way, Overlapped):
         lines = [*_shuffled(way.layout), *_layers(way.layout)]
     else:
@@ -204,7 +203,7 @@ def _leveled(plan: Plan, way: Leveled) -> list[str]:
         f"  rows       about {levels.rows:,.0f}, and {levels.copies:,.0f} copies",
         _compared(levels.candidates, levels.pairs),
         f"  placed     {_METHODS[method(plan, levels)].format(built)}",
-        f"  costs      {told(way.costs)}",
+        f"  costs      {way.costs}",
     ]
 
 
@@ -216,7 +215,7 @@ def _binned(plan: Plan, way: Binned) -> list[str]:
         f"  rows       about {bins.rows:,.0f}, and {bins.copies:,.0f} copies of {bins.copied} rows",
         _compared(bins.candidates, bins.pairs),
         f"  placed     {_METHODS[hashed(plan, bins)].format('copied')}",
-        f"  costs      {told(way.costs)}",
+        f"  costs      {way.costs}",
     ]
 
 
@@ -224,11 +223,16 @@ def _compared(candidates: float, pairs: float) -> str:
     return f"  compared   about {candidates:,.0f} pairs, of which {pairs:,.0f} are results"
 
 
-def _broadcast(whole: Whole) -> list[str]:
+def _broadcast(way: Broadcast) -> list[str]:
+    whole = way.whole
     mine, other = NAMES[whole.side], NAMES[1 - whole.side]
+    weighed = []
+    if way.costs is not None:
+        weighed = [f"  costs      {way.costs}", f"  weighed    {way.basis}"]
     return [
         f"  divided    {mine} is sent whole to every task, {whole.rows.num_rows:,} rows",
         f"  placed     {other} rows stay in their partitions",
+        *weighed,
     ]
 
 

@@ -11,24 +11,24 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import TimestampNTZType
 
 from tidegate.spark.driver.bins import (
+    asked_of,
     bin_of,
     equal_keys,
     later,
-    measures,
     met,
     method_of,
     number,
     table_row,
 )
 from tidegate.spark.driver.overlap import ANY, lengths_of
-from tidegate.spark.layout.bins import Width, costs
+from tidegate.spark.layout.costs import costs
 from tidegate.spark.layout.levels import fitting, known, measuring
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from tidegate.spark.layout.bins import Costs
+    from tidegate.spark.layout.costs import Costs, Small
     from tidegate.spark.layout.lengths import Sample
     from tidegate.spark.layout.levels import Lengths, Levels
     from tidegate.spark.plan.join import Plan
@@ -36,28 +36,30 @@ if TYPE_CHECKING:
 _EARLIEST = -(2**63)
 
 
-def weighed(plan: Plan, sample: Sample) -> tuple[Levels, Costs]:
-    """The levels that suit a sample, and what the join costs by them and by native calls.
+def weighed(plan: Plan, sample: Sample, small: Small | None = None) -> tuple[Levels, Costs]:
+    """The levels that suit a sample, and what the join costs in each of its forms.
 
-    If bins are cheaper by the lengths of the sample, or were asked for, one job over starts and
-    ends finds how long the rows are.
+    If bins are the cheapest by the lengths of the sample, or were asked for, one job over starts
+    and ends finds how long the rows are.
     """
-    levels, costs = _weighed(plan, sample, known(sample))
-    if plan.parallelism != "bins" and not costs.bins_are_cheaper:
+    levels, costs = with_lengths(plan, sample, known(sample), small)
+    if plan.parallelism != "bins" and costs.cheapest != "bins":
         return levels, costs
-    return _weighed(plan, sample, lengths_of(plan))
+    return with_lengths(plan, sample, lengths_of(plan), small)
 
 
-def _weighed(plan: Plan, sample: Sample, lengths: tuple[Lengths, Lengths]) -> tuple[Levels, Costs]:
-    left, right = (len(plan.columns.of(side)) for side in (LEFT, RIGHT))
-    columns = Width(left, right, len(plan.columns.result))
+def with_lengths(
+    plan: Plan, sample: Sample, lengths: tuple[Lengths, Lengths], small: Small | None
+) -> tuple[Levels, Costs]:
+    """The same if rows are so long. The job that finds how long rows are is a cost of bins."""
+    asked = asked_of(plan)
     # A side whose rows are returned without a partner has one place for each row.
     single = {"inner": (None, LEFT, RIGHT), "right": (RIGHT,)}.get(plan.query.how, (LEFT,))
-    levels = fitting(sample, lengths, single, columns)
-    once = plan.query.how in ("semi", "anti")
-    measured = measures(plan.left.sparkSession)
-    found = costs(levels, columns, measured=measured, once=once)
-    return levels, found._replace(bins=found.bins + measuring(sample))
+    levels = fitting(sample, lengths, single, asked.columns)
+    left, right = (len(side.hashes) * sample.weight for side in sample.sides)
+    found = costs(levels, asked, small and small._replace(rows=(left, right)))
+    bins = None if found.bins is None else found.bins + measuring(sample)
+    return levels, found._replace(bins=bins)
 
 
 def joined(plan: Plan, levels: Levels) -> DataFrame:

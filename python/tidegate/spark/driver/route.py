@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import tidegate
 from tidegate.spark.driver import division, levels, overlap
+from tidegate.spark.driver.alike import guessed
 from tidegate.spark.driver.bins import hashed, told, weighed
-from tidegate.spark.driver.whole import Whole, chosen
+from tidegate.spark.driver.whole import Whole, chosen, rows_beside
 from tidegate.spark.stream import aggregate as stream_aggregate
 from tidegate.spark.stream import join as stream_join
+from tidegate.spark.worker.pack import NAMES
 
 if TYPE_CHECKING:
-    from tidegate.spark.layout.bins import Bins, Costs
+    from tidegate.spark.layout.bins import Bins
+    from tidegate.spark.layout.costs import Costs, Form, Small
     from tidegate.spark.layout.layout import Layout
     from tidegate.spark.layout.levels import Levels
     from tidegate.spark.layout.overlap import OverlapLayout
@@ -20,11 +23,17 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.join import Plan
 
 
+_SAMPLED = "by a sample of both sides"
+
+
 class Broadcast(NamedTuple):
     """One side is sent whole to every task, for a reason."""
 
     whole: Whole
     reason: str
+    # What is said of the costs of all forms where they were weighed, and how these were found.
+    costs: str | None = None
+    basis: str | None = None
 
 
 class Shuffled(NamedTuple):
@@ -49,7 +58,7 @@ class Binned(NamedTuple):
     """Spark joins equal keys and bins of time by itself, for a reason."""
 
     bins: Bins
-    costs: Costs
+    costs: str
     reason: str
 
 
@@ -57,7 +66,7 @@ class Leveled(NamedTuple):
     """The same of rows with a start and an end, whose bins have the width of a level."""
 
     levels: Levels
-    costs: Costs
+    costs: str
     reason: str
 
 
@@ -68,6 +77,29 @@ class Streamed(NamedTuple):
 
 
 Way = Broadcast | Shuffled | Overlapped | Binned | Leveled | Streamed
+
+
+class _Near(NamedTuple):
+    """A side that may be sent whole, the rows of both, and the reason; or why there is none."""
+
+    whole: Whole | None
+    small: Small | None
+    reason: str
+
+    def told(self, costs: Costs) -> str:
+        """The costs as text."""
+        return told(costs, None if self.whole is None else NAMES[self.whole.side])
+
+    @property
+    def rather(self) -> str:
+        """The reason as the first half of a sentence that says what is cheaper."""
+        return f"{self.reason}, {'and' if self.whole is None else 'but'}"
+
+
+# The functions whose forms are weighed. Others are native calls: a small side is sent whole.
+_WEIGHED = ("interval_join", "window_join", "overlap_join")
+
+_BINS, _NATIVE = "bins are clearly cheaper", "native calls with both sides shuffled are cheaper"
 
 
 def of_join(plan: Plan, *, fused: bool = False) -> Way:
@@ -82,43 +114,71 @@ def of_join(plan: Plan, *, fused: bool = False) -> Way:
     if plan.streams:
         return Streamed(stream_join.layout(plan))
     whole, reason = chosen(plan)
+    near = _Near(whole, None, reason)
+    of_bins = "`then` takes rows in Python" if fused else plan.without_bins
     if whole is not None:
-        return Broadcast(whole, reason)
+        near = near._replace(small=_weighed_side(plan, whole))
+        if near.small is None:
+            return Broadcast(whole, reason)
+        costs, basis = guessed(plan, whole, near.small, has_bins=of_bins is None)
+        if costs.cheapest == "whole":
+            return Broadcast(whole, reason, near.told(costs), basis)
+        if of_bins is not None:
+            text = f"{of_bins}; {near.told(costs)}"
+            return _native(plan, f"{near.rather} {_NATIVE}", text)
+    if plan.parallelism != "bins" and (plan.parallelism != "auto" or of_bins is not None):
+        return _native(plan, reason, of_bins if plan.parallelism == "auto" else None)
+    return _of_intervals(plan, near) if plan.has_intervals else _of_both(plan, near)
+
+
+def _weighed_side(plan: Plan, whole: Whole) -> Small | None:
+    """The side that is here, and the rows of both, if another form than it may be taken."""
+    weighs = plan.parallelism == "auto" and plan.query.function in _WEIGHED
+    return rows_beside(plan, whole) if weighs and plan.stream_side is None else None
+
+
+def _native(plan: Plan, reason: str, of_bins: str | None) -> Shuffled | Overlapped:
+    """The way of a join of tables by native calls, where neither side is sent whole."""
     if plan.has_intervals:
-        return _of_intervals(plan, reason, fused=fused)
-    return _of_both(plan, reason, fused=fused)
+        return Overlapped(overlap.of_join(plan), reason, of_bins)
+    return Shuffled(division.of_join(plan), reason, of_bins)
 
 
-def _of_both(plan: Plan, reason: str, *, fused: bool) -> Shuffled | Binned:
-    """The way of a join of tables whose rows have one time, where neither is sent whole."""
-    if plan.parallelism == "bins":
-        return Binned(*weighed(plan, division.sample_of_join(plan)), reason)
-    if plan.parallelism != "auto":
-        return Shuffled(division.of_join(plan), reason)
+def _of_both(plan: Plan, near: _Near) -> Broadcast | Shuffled | Binned:
+    """The way of a join of tables whose rows have one time, by a sample of both sides."""
     sample = division.sample_of_join(plan)
-    of_bins = "`then` takes rows in Python" if fused else plan.without_bins
-    if of_bins is None:
-        bins, costs = weighed(plan, sample)
-        if costs.bins_are_cheaper and hashed(plan, bins) is not None:
-            return Binned(bins, costs, f"{reason}, and bins are clearly cheaper")
-        of_bins = told(costs)
-    return Shuffled(division.of_join(plan, sample), reason, of_bins)
-
-
-def _of_intervals(plan: Plan, reason: str, *, fused: bool) -> Overlapped | Leveled:
-    """The same of rows that have a start and an end."""
+    bins, costs = weighed(plan, sample, near.small)
+    text = near.told(costs)
     if plan.parallelism == "bins":
-        return Leveled(*levels.weighed(plan, overlap.sample_of_join(plan)), reason)
-    if plan.parallelism != "auto":
-        return Overlapped(overlap.of_join(plan), reason)
+        return Binned(bins, text, near.reason)
+    form = _form(costs, can_bin=hashed(plan, bins) is not None)
+    if form == "bins":
+        return Binned(bins, text, f"{near.rather} {_BINS}")
+    if form == "whole" and near.whole is not None:
+        return Broadcast(near.whole, near.reason, text, _SAMPLED)
+    reason = near.reason if near.whole is None else f"{near.rather} {_NATIVE}"
+    return Shuffled(division.of_join(plan, sample), reason, text)
+
+
+def _of_intervals(plan: Plan, near: _Near) -> Broadcast | Overlapped | Leveled:
+    """The same of rows that have a start and an end."""
     sample = overlap.sample_of_join(plan)
-    of_bins = "`then` takes rows in Python" if fused else plan.without_bins
-    if of_bins is None:
-        found, costs = levels.weighed(plan, sample)
-        if costs.bins_are_cheaper and levels.method(plan, found) is not None:
-            return Leveled(found, costs, f"{reason}, and bins are clearly cheaper")
-        of_bins = told(costs)
-    return Overlapped(overlap.of_join(plan, sample), reason, of_bins)
+    found, costs = levels.weighed(plan, sample, near.small)
+    text = near.told(costs)
+    if plan.parallelism == "bins":
+        return Leveled(found, text, near.reason)
+    form = _form(costs, can_bin=levels.method(plan, found) is not None)
+    if form == "bins":
+        return Leveled(found, text, f"{near.rather} {_BINS}")
+    if form == "whole" and near.whole is not None:
+        return Broadcast(near.whole, near.reason, text, _SAMPLED)
+    reason = near.reason if near.whole is None else f"{near.rather} {_NATIVE}"
+    return Overlapped(overlap.of_join(plan, sample), reason, text)
+
+
+def _form(costs: Costs, *, can_bin: bool) -> Form:
+    """The form to take. Spark has no bins for a side that it would have to sort."""
+    return costs.cheapest if can_bin else costs._replace(bins=None).cheapest
 
 
 def of_aggregation(plan: AggregatePlan) -> Shuffled | Streamed:

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 import tidegate
 from tidegate.spark.driver.division import cores
 from tidegate.spark.driver.jobs import described
+from tidegate.spark.layout.costs import Small
 from tidegate.spark.query.query import joined as native_joined
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 from tidegate.spark.worker.task import on_worker
@@ -51,6 +52,12 @@ _CHUNK = 1 << 26
 
 # Tasks a core, at most.
 _TASKS = 4
+
+# Bytes of files that Spark reads in a task, unless it is told otherwise.
+_SPLIT = 1 << 27
+
+# What Spark adds to the size of a row, in bytes.
+_HEADER = 8
 
 # What Spark says of a side whose size it does not know.
 _UNKNOWN = 2**63 - 1
@@ -141,6 +148,30 @@ def _estimated_bytes(frame: DataFrame) -> int:
     return min(int(statistics.sizeInBytes()), _UNKNOWN)
 
 
+def rows_beside(plan: Plan, whole: Whole) -> Small | None:
+    """A side that may be sent whole, and the rows of both; None if Spark does not know the other.
+
+    Of the other side Spark knows bytes, and how large it takes a row to be. Files that are
+    compressed have more rows.
+    """
+    other = plan.inputs[1 - whole.side].frame
+    size = _estimated_bytes(other)
+    if size == _UNKNOWN:
+        return None
+    rows = [0.0, 0.0]
+    rows[whole.side] = float(whole.rows.num_rows)
+    rows[1 - whole.side] = size / (other._jdf.schema().defaultSize() + _HEADER)  # noqa: SLF001 - as above
+    session = plan.left.sparkSession
+    at_most = _tasks(plan)
+    tasks = min(at_most, max(cores(session), -(-size // _SPLIT)))
+    return Small(whole.side, (rows[LEFT], rows[RIGHT]), tasks)
+
+
+def _tasks(plan: Plan) -> int:
+    """Tasks that take the whole side, at most."""
+    return plan.partitions or _TASKS * cores(plan.left.sparkSession)
+
+
 def _counted_bytes(plan: Plan, side: int) -> int | None:
     """Bytes of a side as Arrow data: what files hold may be many times as many rows as one thinks.
 
@@ -225,8 +256,7 @@ def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFram
     )
     rows = other.frame if plan.keeps[1 - whole.side] else other.without_unmatchable()
     # Every task prepares the whole side for itself.
-    tasks = plan.partitions or _TASKS * cores(session)
-    return rows.coalesce(tasks).mapInArrow(on_worker(task.run, "tidegate_join"), schema)
+    return rows.coalesce(_tasks(plan)).mapInArrow(on_worker(task.run, "tidegate_join"), schema)
 
 
 def _sent(session: SparkSession, name: str, stream: pa.Buffer) -> Broadcast[pa.Buffer] | _Held:

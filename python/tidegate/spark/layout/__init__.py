@@ -5,7 +5,8 @@
 - `overlap.py`: the slices of a row that has a start and an end.
 - `balance.py`: the layout that suits a sample of rows.
 - `lengths.py`: the layout that suits a sample of rows with a start and an end.
-- `bins.py`: bins of time for a join of Spark's own, and what it costs.
+- `costs.py`: what a join costs in each form that it may have: the one model.
+- `bins.py`: bins of time for a join of Spark's own.
 - `levels.py`: such bins of several widths, for rows with a start and an end.
 - `cycle.py`: the layout of streams without a key.
 """

@@ -1,4 +1,4 @@
-"""Bins of time for Spark's own join of equal keys and bins: their width, and what that join costs.
+"""Bins of time for Spark's own join of equal keys and bins: their width, and what they make.
 
 A row of one side has one bin, `bin(t) = t / width`. A row of the other side meets rows in an
 interval of time that is at most as long as a bin is wide. So it has one bin or two, and is copied
@@ -11,9 +11,8 @@ With matches spread evenly over an interval of length `reach`, and `width` in th
     copies       rows of the copied side * reach / width
     candidates   pairs * (width + reach) / reach
 
-The sum of both costs is least at a width that is a square root, if bins may be so narrow.
-
-Costs are processor time, in nanoseconds. They only have to tell which form is clearly cheaper.
+The sum of both costs is least at a width that is a square root, if bins may be so narrow. What one
+copy and one candidate cost: `costs.py`.
 
 Everything here is arithmetic on the driver: neither Spark nor Arrow is known.
 """
@@ -22,31 +21,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from tidegate.spark.layout.costs import comparing, copying
+
 if TYPE_CHECKING:
     from tidegate.spark.layout.balance import Sample
+    from tidegate.spark.layout.costs import Width
     from tidegate.spark.layout.layout import Integers
-
-# Nanoseconds that Spark takes to shuffle a row and to put it in a hash table or look it up, and for
-# each of its columns.
-_ROW = 300.0
-_CELL = 40.0
-
-# Nanoseconds for two rows of one key and bin, and for each column of a pair that comes out.
-_CANDIDATE = 70.0
-_OUT = 25.0
-
-# Nanoseconds to hand a column of a row to Python, and to pack, shuffle and join it there; the same
-# where Spark measures the batch after every row; and for a column of a result on its way back.
-_HANDED = 240.0
-_MEASURED = 330.0
-_BACK = 50.0
-
-# Bins are chosen if they cost at most this share. The sample and the constants are not exact.
-_CLEARLY = 0.8
 
 # How many times as wide as the interval is long bins are at most: wider ones save few copies.
 _WIDEST = 16
@@ -84,26 +68,6 @@ class Bins:
     pairs: float
 
 
-class Costs(NamedTuple):
-    """Seconds of processor time: of bins, and of native calls."""
-
-    bins: float
-    native: float
-
-    @property
-    def bins_are_cheaper(self) -> bool:
-        """Whether bins are clearly cheaper."""
-        return self.bins <= _CLEARLY * self.native
-
-
-class Width(NamedTuple):
-    """Columns of a row of either side that travel, and of a row of the result."""
-
-    left: int
-    right: int
-    result: int
-
-
 def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, columns: Width) -> Bins:
     """The bins of the width that costs least."""
     length = ends.reach + 1
@@ -126,57 +90,6 @@ def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, column
         candidates=pairs * (width + length) / length,
         pairs=pairs,
     )
-
-
-class Work(Protocol):
-    """What a join by bins does: the rows of both sides, their copies, and pairs of rows."""
-
-    @property
-    def rows(self) -> float:
-        """Rows of both inputs."""
-
-    @property
-    def of_copied(self) -> float:
-        """Rows of the side that is copied."""
-
-    @property
-    def copies(self) -> float:
-        """Copies beside the rows."""
-
-    @property
-    def candidates(self) -> float:
-        """Pairs of rows of one key and bin."""
-
-    @property
-    def pairs(self) -> float:
-        """Pairs of the result."""
-
-
-def copying(columns: int) -> float:
-    """Nanoseconds that a copy of a row with so many columns costs."""
-    return _ROW + _CELL * columns
-
-
-def comparing() -> float:
-    """Nanoseconds that a candidate costs."""
-    return _CANDIDATE
-
-
-def costs(bins: Work, columns: Width, *, measured: bool, once: bool) -> Costs:
-    """What the join costs by bins, and by native calls.
-
-    `measured` says whether Spark measures what it hands to Python after every row, `once` whether a
-    left row comes once at most. What both ways cost, as to read the inputs, is left out.
-    """
-    cells = bins.rows * (columns.left + columns.right) / 2
-    # Where left rows come once, right rows are copied.
-    results = min(bins.pairs, bins.rows - bins.of_copied) if once else bins.pairs
-    out = results * columns.result
-    row = _ROW * (bins.rows + bins.copies)
-    by_bins = row + _CELL * (cells + bins.copies * max(columns.left, columns.right))
-    by_bins += _CANDIDATE * bins.candidates + _OUT * out
-    native = (_MEASURED if measured else _HANDED) * cells + _BACK * out
-    return Costs(by_bins / 1e9, native / 1e9)
 
 
 def counted(sample: Sample, ends: Ends) -> float:

@@ -36,13 +36,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tidegate.spark.layout.balance import Sample as Times
-from tidegate.spark.layout.bins import Ends, comparing, copying, counted
+from tidegate.spark.layout.bins import Ends, counted
+from tidegate.spark.layout.costs import comparing, copying, looking
 from tidegate.spark.layout.overlap import LEFT, RIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tidegate.spark.layout.bins import Width
+    from tidegate.spark.layout.costs import Width
     from tidegate.spark.layout.lengths import Sample
 
 # A level of their own may be for rows longer than this share of the sample's rows. Levels are at
@@ -55,9 +56,6 @@ _MOST_BINS = 1 << 14
 
 # How many times as wide as rows are long bins are at most: wider ones save few copies.
 _WIDEST = 16
-
-# Nanoseconds of the job that finds how long rows are, and for each row of it.
-_JOB, _LOOKED_AT = 500_000_000.0, 100.0
 
 # Bins are not wider than this, so that their ends fit 64 bits.
 _LARGEST = 1 << 62
@@ -128,7 +126,7 @@ def measuring(sample: Sample) -> float:
         for side, longest in zip(sample.sides, sample.longest, strict=True)
         if longest is None
     )
-    return (_JOB + _LOOKED_AT * rows * sample.weight) / 1e9 if rows else 0.0
+    return looking(rows * sample.weight) if rows else 0.0
 
 
 def known(sample: Sample) -> tuple[Lengths, Lengths]:

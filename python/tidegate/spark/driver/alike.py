@@ -1,0 +1,103 @@
+"""What a join would cost if its large side were like the small one, which is here already.
+
+A small side was collected before it is sent whole. Its keys and times stand for those of the other
+side, too, of which only the number of rows is known. This needs no job. It only decides whether a
+sample of both sides is worth its cost: no form is taken by it that needs a sample.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from tidegate.spark.driver import bins, levels
+from tidegate.spark.driver.division import SAMPLED
+from tidegate.spark.layout.balance import Sample
+from tidegate.spark.layout.costs import looking, without_bins
+from tidegate.spark.layout.lengths import Sample as Intervals
+from tidegate.spark.layout.lengths import Side
+from tidegate.spark.layout.levels import known
+from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidegate.spark.driver.whole import Whole
+    from tidegate.spark.layout.costs import Costs, Small
+    from tidegate.spark.layout.layout import Integers
+    from tidegate.spark.plan.join import Plan
+
+
+class Guess(NamedTuple):
+    """The costs of a join, and the way in which they were found."""
+
+    costs: Costs
+    basis: str
+
+
+def guessed(plan: Plan, whole: Whole, small: Small, *, has_bins: bool) -> Guess:
+    """The costs of all forms, without a sample: bins and native calls cost a sample, too."""
+    sampling = looking(sum(small.rows))
+    mine, other = NAMES[whole.side], NAMES[1 - whole.side]
+    if has_bins and whole.rows.num_rows:
+        costs = _with_bins(plan, whole, small)
+        if costs is not None:
+            return Guess(costs.after(sampling), f"no sample: {other} is taken to be like {mine}")
+    costs = without_bins(small, bins.asked_of(plan))
+    return Guess(costs.after(sampling), "no sample: what results cost is left out")
+
+
+def _with_bins(plan: Plan, whole: Whole, small: Small) -> Costs | None:
+    """The costs if the other side has times or intervals like these.
+
+    Of points that overlap intervals nothing can be told if the points are here: then it is None.
+    """
+    mine, other, weight = _drawn(whole, small)
+    keys = _numbered(whole.rows, plan.inputs[whole.side].by)
+    at = [mine, other] if whole.side == LEFT else [other, mine]
+    if not plan.query.is_overlap:
+        times = plan.axis.integers(whole.rows.column(plan.inputs[whole.side].on))
+        left, right = ((keys[rows], times[rows]) for rows in at)
+        _, costs = bins.weighed(plan, Sample(*left, *right, weight), small)
+        return costs
+    are_points = [plan.intervals(side).are_points for side in (LEFT, RIGHT)]
+    if are_points[whole.side] and not all(are_points):
+        return None
+    starts, ends = plan.starts_and_ends(whole.side).of(whole.rows)
+    sides = [
+        Side(keys[rows], starts[rows], starts[rows] if is_point else ends[rows])
+        for rows, is_point in zip(at, are_points, strict=True)
+    ]
+    longest = [0 if is_point else None for is_point in are_points]
+    sample = Intervals((sides[LEFT], sides[RIGHT]), (longest[LEFT], longest[RIGHT]), weight)
+    _, costs = levels.with_lengths(plan, sample, known(sample), small)
+    return costs
+
+
+def _drawn(whole: Whole, small: Small) -> tuple[Integers, Integers, float]:
+    """Places of rows that stand for both sides, and how many rows each place stands for.
+
+    No row stands for both sides: it would be its own partner.
+    """
+    count, rows = whole.rows.num_rows, small.rows[1 - whole.side]
+    weight = max(1.0, (count + rows) / SAMPLED)
+    random = np.random.default_rng(0)
+    order = random.permutation(count)
+    half = (count + 1) // 2
+    halves = order[:half], order[half:] if count > 1 else order
+    mine, other = (
+        random.choice(of, max(1, round(number / weight)))
+        for of, number in zip(halves, (count, rows), strict=True)
+    )
+    return mine, other, weight
+
+
+def _numbered(rows: pa.Table, by: tuple[int, ...]) -> Integers:
+    """A number for each row, the same for equal keys."""
+    numbers = np.zeros(rows.num_rows, np.int64)
+    for at in by:
+        codes = rows.column(at).combine_chunks().dictionary_encode().indices.fill_null(-1)
+        columns = np.stack([numbers, codes.to_numpy(zero_copy_only=False)])
+        numbers = np.unique(columns, axis=1, return_inverse=True)[1].reshape(-1)
+    return numbers

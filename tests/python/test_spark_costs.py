@@ -1,0 +1,292 @@
+"""The forms of a join on Spark: which one costs least, and that the rows are the same in each.
+
+Statistics that lead to a form are given here: how many rows a side is said to have, and how many
+rows each row of a sample stands for. The rows that are joined are few.
+"""
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import spark_session
+import tidegate
+import tidegate.spark
+from cases import grid
+from tidegate import agg
+from tidegate.spark.driver import alike, division, levels, overlap, route
+from tidegate.spark.driver import bins as driver_bins
+from tidegate.spark.driver.whole import Whole
+from tidegate.spark.layout.balance import Sample
+from tidegate.spark.layout.costs import Asked, Costs, Small, Width, costs, looking, without_bins
+from tidegate.spark.layout.lengths import Sample as Intervals
+from tidegate.spark.layout.lengths import Side
+from tidegate.spark.layout.levels import known
+from tidegate.spark.plan.join import Plan
+from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.worker.pack import LEFT, RIGHT
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+HOWS = ["inner", "left", "right", "semi", "anti"]
+ASKED = Asked(Width(4, 4, 8), measured=True, once=False)
+
+
+@pytest.fixture(scope="module")
+def spark():
+    return spark_session.start()
+
+
+# The model, without Spark.
+
+
+class Work:
+    """What bins do, in numbers that are given."""
+
+    def __init__(self, rows: float, pairs: float, candidates: float | None = None) -> None:
+        self.rows, self.pairs = rows, pairs
+        self.of_copied, self.copies = rows / 2, rows / 10
+        self.candidates = 2 * pairs if candidates is None else candidates
+
+
+def form(left: float, right: float, pairs: float, tasks: int = 4, **more: float) -> str:
+    """The form of a join whose right side is small."""
+    small = Small(RIGHT, (left, right), tasks)
+    return costs(Work(left + right, pairs, **more), ASKED, small).cheapest
+
+
+def test_a_small_side_is_sent_whole_beside_one_that_is_not_much_larger():
+    assert form(1e6, 1e6, 2e6) == "whole"
+    assert form(1e6, 1e3, 1e6) == "whole"
+
+
+def test_spark_joins_bins_itself_where_a_large_side_would_go_to_python():
+    assert form(1e9, 1e5, 1e9) == "bins"
+    assert form(1e9, 1e5, 1e9, candidates=1e11) == "whole", "a hot key has many candidates"
+
+
+def test_a_side_is_not_sent_whole_to_thousands_of_tasks():
+    assert form(4e6, 2e6, 1e6, candidates=1e9) == "whole"
+    assert form(4e6, 2e6, 1e6, candidates=1e9, tasks=1_000) == "native"
+
+
+def test_many_pairs_cost_less_where_they_stay_in_spark():
+    assert form(1e6, 1e6, 1e8, candidates=1e8) == "bins"
+    assert form(1e6, 1e6, 1e8, candidates=5e8) == "whole"
+
+
+def test_bins_must_be_clearly_cheaper():
+    assert Costs(0.8, 1.0).cheapest == "bins"
+    assert Costs(0.81, 1.0).cheapest == "native"
+    assert Costs(0.79, 2.0, 1.0).cheapest == "bins"
+    assert Costs(0.9, 2.0, 1.0).cheapest == "whole"
+    assert Costs(None, 1.0, 1.1).cheapest == "native"
+
+
+def test_a_sample_that_was_not_taken_costs_what_needs_it():
+    costs = Costs(1.0, 2.0, 1.5)
+    assert costs.after(1.0) == Costs(2.0, 3.0, 1.5)
+    assert Costs(None, 2.0, 1.5).after(1.0) == Costs(None, 3.0, 1.5)
+    assert 0.5 < looking(0) < looking(1e6) < looking(1e9)
+
+
+@given(st.floats(0, 1e9), st.floats(0, 1e9), st.floats(0, 1e10), st.integers(1, 1_000))
+def test_costs_grow_with_rows_pairs_and_tasks(left, right, pairs, tasks):
+    def found(left=left, right=right, pairs=pairs, tasks=tasks):
+        small = Small(RIGHT, (left, right), tasks)
+        return np.array(costs(Work(left + right, pairs), ASKED, small))
+
+    least = found()
+    for more in (
+        {"left": left * 2 + 1},
+        {"right": right * 2 + 1},
+        {"pairs": pairs * 2 + 1},
+        {"tasks": tasks + 1},
+    ):
+        assert np.all(found(**more) >= least)
+    without = without_bins(Small(RIGHT, (left, right), tasks), ASKED)
+    assert without.bins is None
+    assert without.whole == pytest.approx(found(pairs=0)[2])
+
+
+# Forms on Spark.
+
+
+def table(seed: int, rows: int, names: tuple[str, str, str, str]) -> pa.Table:
+    """A key, which a tenth of the rows lack and half share, a start, an end, and a number."""
+    rng = np.random.default_rng(seed)
+    keys = rng.integers(0, 6, rows)
+    keys[rng.random(rows) < 0.5] = 1
+    starts = rng.integers(0, 3_000, rows) * 1_000
+    columns = (
+        pa.array(keys, mask=rng.random(rows) < 0.1),
+        pa.array(starts),
+        pa.array(starts + rng.integers(0, 5, rows)),
+        pa.array(range(rows), pa.int64()),
+    )
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+TABLES = table(1, 300, ("key", "s", "e", "l")), table(2, 250, ("key", "from", "to", "r"))
+QUERIES = {
+    "interval_join": {"on": ("s", "from"), "by": "key", "lower": 0, "upper": 0},
+    "overlap_join": {"on": (("s", "e"), ("from", "to")), "by": "key"},
+}
+WHOLE, BINS, NATIVE = "is sent whole to every task", "by Spark's own join", "placed     by "
+FORMS = {"whole": WHOLE, "bins": BINS, "native": NATIVE}
+
+
+@pytest.fixture(scope="module")
+def frames(spark):
+    return tuple(spark.createDataFrame(rows).repartition(3).cache() for rows in TABLES)
+
+
+def counted(rows: pa.Table) -> Counter[str]:
+    return Counter(map(repr, rows.to_pylist()))
+
+
+def said(monkeypatch, *, rows: float | None = None, tasks: int = 8, times: float = 1) -> None:
+    """Have the side that is not small be said to have so many rows, and tasks.
+
+    A row of a sample stands for so many times as many rows as it does.
+    """
+
+    def beside(_, whole):
+        if rows is None:
+            return Small(whole.side, (300.0, 250.0), tasks)
+        every = [rows, rows]
+        every[whole.side] = float(whole.rows.num_rows)
+        return Small(whole.side, (every[LEFT], every[RIGHT]), tasks)
+
+    sampled = division.sampled
+
+    def heavier(*arguments):
+        found, weight = sampled(*arguments)
+        return found, weight * times
+
+    monkeypatch.setattr(route, "rows_beside", beside)
+    monkeypatch.setattr(division, "sampled", heavier)
+    monkeypatch.setattr(overlap, "sampled", heavier)
+    # A row of these tables is in no file, so that all rows are drawn.
+    for module in (division, overlap):
+        monkeypatch.setattr(module, "FRACTION", 1.0)
+
+
+STATISTICS = {
+    "whole": {},
+    "bins": {"rows": 1e9, "times": 1e6},
+    "native": {"tasks": 10**10},
+}
+
+
+def taken(frames, function: str, **query) -> tuple[str, pa.Table]:
+    """What is explained of a join, and its rows."""
+    query = QUERIES[function] | query
+    join = getattr(tidegate.spark, function)
+    return tidegate.spark.explain(join, *frames, **query), join(*frames, **query).toArrow()
+
+
+@grid(function=QUERIES, form=FORMS, how=HOWS)
+def test_statistics_lead_to_each_form_and_to_the_same_rows(
+    frames, monkeypatch, function, form, how
+):
+    said(monkeypatch, **STATISTICS[form])
+    text, rows = taken(frames, function, how=how)
+    assert [name for name, told in FORMS.items() if told in text] == [form]
+    assert " s of processor time by bins, " in text
+    assert " s natively, " in text
+    assert f" s with {'left' if how == 'right' else 'right'} whole" in text or how == "inner"
+    expected = getattr(tidegate, function)(*TABLES, **QUERIES[function], how=how)
+    assert rows.column_names == expected.column_names
+    assert counted(rows) == counted(expected)
+
+
+@pytest.mark.parametrize("function", QUERIES)
+@pytest.mark.parametrize("form", ["whole", "native"])
+def test_joins_without_bins_are_weighed_too(frames, monkeypatch, function, form):
+    said(monkeypatch, **STATISTICS[form])
+    query = {"aggs": {"n": agg.count()}, "columns": ["l"], "how": "left"}
+    text, rows = taken(frames, function, **query)
+    assert FORMS[form] in text
+    assert "by bins" not in text
+    assert ("what results cost is left out" in text) == (form == "whole")
+    assert " s natively, " in text or " s of processor time natively, " in text
+    assert " s with right whole" in text
+    expected = getattr(tidegate, function)(*TABLES, **QUERIES[function], **query)
+    assert counted(rows) == counted(expected)
+
+
+@pytest.mark.parametrize("function", QUERIES)
+def test_a_sample_may_say_that_the_large_side_is_small(frames, monkeypatch, function):
+    """A side that was said to be large is sampled, and the small one is sent whole after all."""
+    said(monkeypatch, rows=1e9)
+    text, _ = taken(frames, function)
+    assert WHOLE in text
+    assert "weighed    by a sample of both sides" in text
+    said(monkeypatch)
+    text, _ = taken(frames, function)
+    assert "sample" not in text.partition("  jobs ")[2].partition("\n")[0]
+    assert "weighed    no sample: left is taken to be like right" in text or (
+        "weighed    no sample: right is taken to be like left" in text
+    )
+
+
+def test_a_side_that_was_asked_to_be_whole_is_not_weighed(frames, monkeypatch):
+    said(monkeypatch, tasks=10**10)
+    text, _ = taken(frames, "interval_join", parallelism="broadcast")
+    assert WHOLE in text
+    assert "costs" not in text
+
+
+# The guess before there is a sample.
+
+
+def drawn(rows: int, seed: int, lengths: int) -> Side:
+    rng = np.random.default_rng(seed)
+    starts = np.sort(rng.integers(0, 10**6, rows))
+    return Side(rng.integers(0, 20, rows), starts, starts + rng.integers(0, lengths, rows))
+
+
+@pytest.mark.parametrize("function", QUERIES)
+@pytest.mark.parametrize("side", [LEFT, RIGHT])
+@pytest.mark.parametrize("other", [2_000, 400_000])
+def test_a_guess_is_near_what_a_sample_says_if_both_sides_are_alike(frames, function, side, other):
+    query = dict(QUERIES[function])
+    if function == "interval_join":
+        query |= {"lower": -500, "upper": 500}
+    plan = Plan.of(*frames, JoinQuery(function, query | {"how": "inner"}))
+    mine, theirs = drawn(40_000, 1, 2_000), drawn(other, 2, 2_000)
+    names = plan.columns.of(side).names
+    rows = pa.table([mine.hashes, mine.starts, mine.ends, mine.starts], names=names)
+    of_both = (40_000.0, float(other)) if side == LEFT else (float(other), 40_000.0)
+    small = Small(side, of_both, 4)
+    guess = alike.guessed(plan, Whole(side, rows), small, has_bins=True)
+    sides = (mine, theirs) if side == LEFT else (theirs, mine)
+    if function == "interval_join":
+        times = [column for one in sides for column in (one.hashes, one.starts)]
+        _, found = driver_bins.weighed(plan, Sample(*times, 1.0), small)
+    else:
+        sample = Intervals(sides, (None, None), 1.0)
+        _, found = levels.with_lengths(plan, sample, known(sample), small)
+    assert guess.costs == pytest.approx(found.after(looking(40_000 + other)), rel=0.15)
+
+
+def test_points_tell_nothing_of_intervals(frames):
+    query = JoinQuery("overlap_join", {"on": (("s", "s"), ("from", "to")), "how": "inner"})
+    plan = Plan.of(*frames, query)
+    small = Small(LEFT, (300.0, 1e6), 4)
+    rows = TABLES[LEFT].select(plan.columns.left.names)
+    guess = alike.guessed(plan, Whole(LEFT, rows), small, has_bins=True)
+    assert guess.costs.bins is None
+    assert guess.basis == "no sample: what results cost is left out"
+
+
+def test_an_empty_side_needs_no_sample(spark, frames):
+    none = spark.createDataFrame(TABLES[RIGHT].slice(0, 0)).cache()
+    text = tidegate.spark.explain(
+        tidegate.spark.interval_join, frames[LEFT], none, **QUERIES["interval_join"]
+    )
+    assert "right is sent whole to every task, 0 rows" in text
