@@ -17,7 +17,8 @@
 //! of a value is searched.
 //!
 //! For rows in no order this is faster than sorting them: lookups of several rows wait for memory
-//! together.
+//! together. Nor are the values sorted, if they came in no order and are spread evenly: they are
+//! counted into stretches, and only the few stretches with many values are put in order.
 //!
 //! # Trade-offs
 //!
@@ -31,7 +32,8 @@ use tidegate_structures::memory::partition::ranges;
 use tidegate_structures::simd::wide::{Work, wide};
 
 use super::JoinColumns;
-use super::group::{Value, are_sorted};
+use super::group::{OrderedTimes, Times, Value, are_sorted};
+use super::sort::{Ranged, are_many};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::rows::interval::LeftReach;
 
@@ -41,7 +43,7 @@ const BLOCK: usize = 8;
 /// Left rows of a task, so that a stop is seen soon and threads finish together.
 const TASK_ROWS: usize = 1 << 16;
 
-/// Most stretches have no more values. These are compared without a branch.
+/// Most stretches have no more values. These are compared without a branch, in any order.
 const FEW: usize = 4;
 
 /// A stretch with more values is crowded.
@@ -54,10 +56,17 @@ const VALUES_A_ROW: usize = 16;
 /// About how many values a segment has, where a key has several. A search in a segment is quick.
 const SEGMENT: usize = if cfg!(test) { 16 } else { 1 << 9 };
 
-/// The first place of each stretch of the sorted values of each key.
+/// A range with so many times the mean of values is full. If more than one value of `UNEVEN` is in a
+/// full range, values are sorted, and each key has stretches of its own.
+const FULL: usize = 8;
+const UNEVEN: usize = 8;
+
+/// The first place of each stretch of the values of each key. Stretches follow each other in the
+/// order of their values.
 #[derive(Debug)]
 pub(crate) struct Directory<'a> {
-    values: &'a [i64],
+    /// Those of a stretch of more than [`FEW`] are in order.
+    values: Times<'a>,
     /// The first segment of rows without a key, which have no values; of each key; last, the number
     /// of segments.
     keys: Vec<u32>,
@@ -186,7 +195,80 @@ impl<'a> Directory<'a> {
                 (starts, from, at) = (others, end, at + 1);
             }
         })?;
-        Ok(Directory { values, keys, segments, starts: starts.written() })
+        Ok(Directory { values: Times::Borrowed(values), keys, segments, starts: starts.written() })
+    }
+
+    /// Of the times of a side, whose keys are below `key_count`.
+    pub(crate) fn of_side(
+        side: JoinColumns<'a>,
+        key_count: usize,
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
+        if are_many(side.ts.len(), key_count) && !are_sorted(&[side.ts], driver)? {
+            return match side.keys {
+                Some(keys) => Self::spread(keys, side.ts, key_count, driver),
+                None => Self::spread(&Pages::filled(side.ts.len(), 0), side.ts, 1, driver),
+            };
+        }
+        Self::of_ordered(OrderedTimes::new(side, key_count, driver)?, driver)
+    }
+
+    fn of_ordered(times: OrderedTimes<'a>, driver: &Driver) -> Result<Self, Stopped> {
+        let (of_keys, values) = times.into_times();
+        let Directory { keys, segments, starts, .. } = Directory::new(&of_keys, &values, driver)?;
+        Ok(Directory { values, keys, segments, starts })
+    }
+
+    /// Of values in no order. Where they are spread evenly over the keys and over time, each is
+    /// moved twice: to its range, and in a cache to its stretch.
+    fn spread(
+        keys: &[u32],
+        values: &[i64],
+        key_count: usize,
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
+        // 1. By key and range.
+        let ranged = Ranged::new(keys, values, key_count, false, driver)?;
+        let ranges = ranged.starts.len() - 1;
+        let mean = (ranged.ts.len() / ranges.max(1)).max(1);
+        let sizes = ranged.starts.windows(2).map(|range| (range[1] - range[0]) as usize);
+        let crowd: usize = sizes.filter(|&size| size > FULL * mean).sum();
+        if crowd > ranged.ts.len() / UNEVEN {
+            let sorted = ranged.sorted(driver)?;
+            let times = OrderedTimes::of_sorted(sorted);
+            return Self::of_ordered(times, driver);
+        }
+        // 2. Stretches are about as many as values, and as many in each range.
+        let bits = mean.ilog2().min(ranged.shift);
+        let Ranged { low, shift, ranges_a_key, starts: places, mut ts, .. } = ranged;
+        let shift = shift - bits;
+        let of_key = (ranges_a_key << bits) as u32;
+        let firsts = (0..=key_count as u32).map(|key| 1 + key * of_key);
+        let mut segments = memory::vec(key_count + 2);
+        segments.push(Segment { low: 0, first: 0, shift: 0 });
+        segments.extend(firsts.map(|first| Segment { low, first, shift }));
+        let keys = memory::collect(0..key_count as u32 + 2);
+        // 3. Each range by itself. Behind a stretch is noted where it ends, which is where the next
+        //    one starts.
+        let mut starts = Pages::unwritten((ranges << bits) + 2);
+        let (head, mut rest) = starts.split_at_mut(2);
+        Slot::fill(head, 0);
+        let mut values = &mut ts[..];
+        let (mut tasks, mut first) = (Vec::new(), 0);
+        while first < ranges {
+            let full = places[first] as usize + TASK_ROWS;
+            let end = places.partition_point(|&place| (place as usize) < full);
+            let end = end.clamp(first + 1, ranges);
+            let size = (places[end] - places[first]) as usize;
+            let (own, others) = std::mem::take(&mut values).split_at_mut(size);
+            let (ends, other_ends) = std::mem::take(&mut rest).split_at_mut((end - first) << bits);
+            tasks.push((&places[first..=end], own, ends));
+            (values, rest, first) = (others, other_ends, end);
+        }
+        driver.map(tasks, |(places, values, ends)| {
+            Spread { low, shift, bits, places, values, ends }.run();
+        })?;
+        Ok(Directory { values: Times::Owned(ts), keys, segments, starts: starts.written() })
     }
 
     /// Whether left rows should look their places up among this number of values: if the rows are in
@@ -199,6 +281,57 @@ impl<'a> Directory<'a> {
     fn slices(&self) -> Slices<'_> {
         let Directory { values, keys, segments, starts } = self;
         Slices { values, keys, segments, starts }
+    }
+}
+
+/// Some neighbouring ranges of values in no order.
+struct Spread<'a> {
+    low: i64,
+    /// The length of a stretch, and how many a range has, as powers of two.
+    shift: u32,
+    bits: u32,
+    /// Where each range starts; last, where the last one ends.
+    places: &'a [u32],
+    values: &'a mut [i64],
+    /// The end of each stretch.
+    ends: &'a mut [Slot<u32>],
+}
+
+impl Spread<'_> {
+    /// Puts the values of each stretch beside each other, and in order if they are many.
+    fn run(self) {
+        let Spread { low, shift, bits, places, mut values, ends } = self;
+        let mask = (1_u64 << bits) - 1;
+        let stretch = |value: i64| ((value.abs_diff(low) >> shift) & mask) as usize;
+        let mut scratch = Vec::new();
+        for (range, ends) in places.windows(2).zip(ends.chunks_mut(1 << bits)) {
+            let (own, others) = values.split_at_mut((range[1] - range[0]) as usize);
+            values = others;
+            let ends = Slot::fill(ends, 0);
+            own.iter().for_each(|&value| ends[stretch(value)] += 1);
+            let mut next = range[0];
+            let mut most = 0;
+            for end in &mut *ends {
+                most = most.max(*end);
+                (*end, next) = (next, next + *end);
+            }
+            scratch.clear();
+            scratch.extend_from_slice(own);
+            for &value in &scratch {
+                let place = &mut ends[stretch(value)];
+                own[(*place - range[0]) as usize] = value;
+                *place += 1;
+            }
+            if most as usize > FEW {
+                let mut from = range[0];
+                for &end in &*ends {
+                    if (end - from) as usize > FEW {
+                        own[(from - range[0]) as usize..(end - range[0]) as usize].sort_unstable();
+                    }
+                    from = end;
+                }
+            }
+        }
     }
 }
 
@@ -376,9 +509,11 @@ impl<R: LeftReach, T: Value + From<[u32; 2]>> Find<'_, R, T> {
 #[inline(always)]
 fn place(values: &[i64], [from, to]: Places, before: impl Fn(i64) -> bool) -> u32 {
     let count = to - from;
-    if count as usize <= FEW
-        && let Some(some) = values.get(from as usize..from as usize + FEW)
-    {
+    if count as usize <= FEW {
+        let Some(some) = values.get(from as usize..from as usize + FEW) else {
+            let few = &values[from as usize..to as usize];
+            return from + few.iter().filter(|&&value| before(value)).count() as u32;
+        };
         // Those behind may be of another key.
         let passed = |nth: usize| u32::from(before(some[nth])) << nth;
         return from + ((0..FEW).map(passed).sum::<u32>() & !(u32::MAX << count)).count_ones();
@@ -442,14 +577,19 @@ mod tests {
             }).collect();
             let (first, last): (Vec<i64>, Vec<i64>) = ends.into_iter().unzip();
             let of_left: Vec<u32> = left.iter().map(|row| row.1).collect();
-            let directories = [
+            let sorted = [
                 Directory::new(&firsts.starts, firsts.ts(), &driver).unwrap(),
                 Directory::new(&lasts.starts, lasts.ts(), &driver).unwrap(),
             ];
+            let spread = [&values, &others]
+                .map(|values| Directory::spread(&keys, values, 5, &driver).unwrap());
             let reach = RowEnds { first: &first, last: &last };
             let side = JoinColumns { ts: &first, keys: Some(&of_left) };
-            let [firsts, lasts] = &directories;
-            let runs: Pages<[u32; 2]> = look_up(side, [firsts, lasts], &reach, &driver).unwrap();
+            let look = |[firsts, lasts]: &[Directory<'_>; 2]| -> Pages<[u32; 2]> {
+                look_up(side, [firsts, lasts], &reach, &driver).unwrap()
+            };
+            let runs = look(&sorted);
+            prop_assert_eq!(&*runs, &*look(&spread));
             for (at, run) in runs.iter().enumerate() {
                 let key = of_left[at];
                 let with_key = |values: &[i64], passes: &dyn Fn(i64) -> bool| {

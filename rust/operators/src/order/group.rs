@@ -33,8 +33,9 @@ pub(crate) struct Groups<'a> {
     is_sorted: bool,
 }
 
+/// Times, as they came or put in another order.
 #[derive(Debug)]
-enum Times<'a> {
+pub(super) enum Times<'a> {
     Borrowed(&'a [i64]),
     Owned(Pages<i64>),
 }
@@ -179,8 +180,7 @@ impl<'a> OrderedTimes<'a> {
         let is_sorted = are_sorted(&[side.ts], driver)?;
         Ok(match side.keys {
             Some(keys) => {
-                let sorted = sort_side(keys, side.ts, key_count, is_sorted, false, driver)?;
-                OrderedTimes { starts: sorted.starts, ts: Times::Owned(sorted.ts) }
+                Self::of_sorted(sort_side(keys, side.ts, key_count, is_sorted, false, driver)?)
             }
             None => {
                 let ts = match is_sorted {
@@ -195,6 +195,14 @@ impl<'a> OrderedTimes<'a> {
     /// The times, key by key.
     pub(crate) fn ts(&self) -> &[i64] {
         &self.ts
+    }
+
+    pub(super) fn of_sorted(sorted: Sorted) -> Self {
+        OrderedTimes { starts: sorted.starts, ts: Times::Owned(sorted.ts) }
+    }
+
+    pub(super) fn into_times(self) -> (Vec<u32>, Times<'a>) {
+        (self.starts, self.ts)
     }
 }
 

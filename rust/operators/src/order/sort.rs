@@ -30,7 +30,7 @@ const FEW_ROWS: usize = 16;
 const CROWDED: u32 = 32;
 
 /// How many rows a range of times should have: with so few they are sorted in the smallest cache.
-const RANGE_ROWS: usize = 1 << 9;
+const RANGE_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 9 };
 
 /// Puts each group in time order, stably, and returns whether all were. Row numbers, if there are
 /// any, go with their times.
@@ -246,48 +246,80 @@ pub(super) fn sort_by_key(
     with_numbers: bool,
     driver: &Driver,
 ) -> Result<Sorted, Stopped> {
-    // 1. By key and range of time.
-    let parts = ranges(ts.len(), driver.parts(ts.len(), PART_ROWS));
-    let spans = driver.map(parts.clone(), |part| span(&ts[part]))?;
-    let (low, high) =
-        spans.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).expect("a part");
-    // One level of partitioning, where that leaves ranges that fit a cache.
-    let wanted = (ts.len() / key_count / RANGE_ROWS).min(MAX_BUCKETS / key_count).max(2);
-    let shift = (u64::BITS - low.abs_diff(high).leading_zeros()).saturating_sub(wanted.ilog2());
-    let ranges_a_key = (low.abs_diff(high) >> shift) as u32 + 1;
-    let code = |(&key, &time): (&u32, &i64)| match key {
-        NO_KEY => NO_KEY,
-        key => key * ranges_a_key + (time.abs_diff(low) >> shift) as u32,
-    };
-    let mut codes = Pages::unwritten(ts.len());
-    let mut rest = &mut codes[..];
-    let cut = |part: std::ops::Range<usize>| {
-        let (codes, others) = std::mem::take(&mut rest).split_at_mut(part.len());
-        rest = others;
-        (&keys[part.clone()], &ts[part], codes)
-    };
-    let cuts = parts.into_iter().map(cut).collect();
-    driver.map(cuts, |(keys, ts, codes): (&[u32], &[i64], &mut [Slot<u32>])| {
-        codes.iter_mut().zip(keys.iter().zip(ts)).for_each(|(slot, row)| slot.set(code(row)));
-    })?;
-    let codes = codes.written();
-    let count = key_count * ranges_a_key as usize;
-    let mut sorted_ts = Pages::unwritten(ts.len());
-    let mut numbers = with_numbers.then(|| Pages::unwritten(ts.len()));
-    let starts = partition(&codes, ts, count, &mut sorted_ts, numbers.as_deref_mut(), driver)?;
-    drop(codes);
-    // Rows without a key have no place.
-    let with_key = starts[count] as usize;
-    let mut ts = sorted_ts.written_upto(with_key);
-    let mut numbers = numbers.map(|numbers| numbers.written_upto(with_key));
-    // 2. Each range by itself.
-    sort_groups(&starts, &mut ts, numbers.as_deref_mut(), driver)?;
-    let starts: Vec<u32> = starts.into_iter().step_by(ranges_a_key as usize).collect();
-    let ascend = |numbers: &Pages<u32>| {
-        starts.windows(2).all(|group| numbers[group[0] as usize..group[1] as usize].is_sorted())
-    };
-    let ascending = numbers.as_ref().is_some_and(ascend);
-    Ok(Sorted { starts, ts, numbers, ascending })
+    Ranged::new(keys, ts, key_count, with_numbers, driver)?.sorted(driver)
+}
+
+/// Rows by key and range of time, in any order within a range.
+#[derive(Debug)]
+pub(super) struct Ranged {
+    /// The smallest time of all.
+    pub(super) low: i64,
+    /// How long a range is, as a power of two.
+    pub(super) shift: u32,
+    pub(super) ranges_a_key: usize,
+    /// Where each range of each key starts; last, the number of rows that have a key.
+    pub(super) starts: Vec<u32>,
+    pub(super) ts: Pages<i64>,
+    numbers: Option<Pages<u32>>,
+}
+
+impl Ranged {
+    pub(super) fn new(
+        keys: &[u32],
+        ts: &[i64],
+        key_count: usize,
+        with_numbers: bool,
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
+        // The ranges are of all keys.
+        let parts = ranges(ts.len(), driver.parts(ts.len(), PART_ROWS));
+        let spans = driver.map(parts.clone(), |part| span(&ts[part]))?;
+        let (low, high) =
+            spans.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).expect("a part");
+        // One level of partitioning, where that leaves ranges that fit a cache.
+        let wanted = (ts.len() / key_count.max(1) / RANGE_ROWS).min(MAX_BUCKETS / key_count.max(1));
+        let wanted = wanted.max(2);
+        let shift = (u64::BITS - low.abs_diff(high).leading_zeros()).saturating_sub(wanted.ilog2());
+        let ranges_a_key = (low.abs_diff(high) >> shift) as u32 + 1;
+        let code = |(&key, &time): (&u32, &i64)| match key {
+            NO_KEY => NO_KEY,
+            key => key * ranges_a_key + (time.abs_diff(low) >> shift) as u32,
+        };
+        let mut codes = Pages::unwritten(ts.len());
+        let mut rest = &mut codes[..];
+        let cut = |part: std::ops::Range<usize>| {
+            let (codes, others) = std::mem::take(&mut rest).split_at_mut(part.len());
+            rest = others;
+            (&keys[part.clone()], &ts[part], codes)
+        };
+        let cuts = parts.into_iter().map(cut).collect();
+        driver.map(cuts, |(keys, ts, codes): (&[u32], &[i64], &mut [Slot<u32>])| {
+            codes.iter_mut().zip(keys.iter().zip(ts)).for_each(|(slot, row)| slot.set(code(row)));
+        })?;
+        let codes = codes.written();
+        let count = key_count * ranges_a_key as usize;
+        let mut sorted_ts = Pages::unwritten(ts.len());
+        let mut numbers = with_numbers.then(|| Pages::unwritten(ts.len()));
+        let starts = partition(&codes, ts, count, &mut sorted_ts, numbers.as_deref_mut(), driver)?;
+        drop(codes);
+        // Rows without a key have no place.
+        let with_key = starts[count] as usize;
+        let ts = sorted_ts.written_upto(with_key);
+        let numbers = numbers.map(|numbers| numbers.written_upto(with_key));
+        Ok(Ranged { low, shift, ranges_a_key: ranges_a_key as usize, starts, ts, numbers })
+    }
+
+    /// The rows in time order within each key.
+    pub(super) fn sorted(self, driver: &Driver) -> Result<Sorted, Stopped> {
+        let Ranged { ranges_a_key, starts, mut ts, mut numbers, .. } = self;
+        sort_groups(&starts, &mut ts, numbers.as_deref_mut(), driver)?;
+        let starts: Vec<u32> = starts.into_iter().step_by(ranges_a_key).collect();
+        let ascend = |numbers: &Pages<u32>| {
+            starts.windows(2).all(|group| numbers[group[0] as usize..group[1] as usize].is_sorted())
+        };
+        let ascending = numbers.as_ref().is_some_and(ascend);
+        Ok(Sorted { starts, ts, numbers, ascending })
+    }
 }
 
 /// The smallest and the largest of some times.

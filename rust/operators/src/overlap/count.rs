@@ -10,9 +10,9 @@
 //!   right ends       1 │  2    3     4    5       1 ends before its start: 3 overlap
 //! ```
 //!
-//! Starts and ends are each put in order within a key. Row numbers are not needed. Left rows in the
-//! order of their starts, or few, follow both columns ([`follow`]). Others are not sorted: they look
-//! both numbers up ([`look_up`]).
+//! Row numbers are not needed. Left rows in the order of their starts, or few, follow starts and ends
+//! that are each put in order within a key ([`follow`]). Others are not sorted: they look both
+//! numbers up ([`look_up`]), and starts and ends are put in order only as far as a look needs it.
 //!
 //! The work is O((n + m) log m), whatever the pairs. The starts and the ends of right rows are copied,
 //! 16 bytes a row. For left rows in no order, places are noted, up to 4 bytes for each start and each
@@ -58,15 +58,15 @@ pub fn count_overlaps(
 ) -> Result<Matches, Stopped> {
     left.check();
     right.check();
-    let starts = OrderedTimes::new(right.by_start(), key_count, driver)?;
-    let ends = OrderedTimes::new(right.by_end(), key_count, driver)?;
     let runs = if Directory::pays(left.starts, right.starts.len(), driver)? {
         // A run from the first row that has not ended to the last one that has started.
-        let ends = Directory::new(&ends.starts, ends.ts(), driver)?;
-        let starts = Directory::new(&starts.starts, starts.ts(), driver)?;
+        let ends = Directory::of_side(right.by_end(), key_count, driver)?;
+        let starts = Directory::of_side(right.by_start(), key_count, driver)?;
         let reach = RowEnds { first: left.starts, last: left.ends };
         look_up(left.by_start(), [&ends, &starts], &reach, driver)?
     } else {
+        let starts = OrderedTimes::new(right.by_start(), key_count, driver)?;
+        let ends = OrderedTimes::new(right.by_end(), key_count, driver)?;
         let count = Count {
             of_keys: &starts.starts,
             starts: starts.ts(),

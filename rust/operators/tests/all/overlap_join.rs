@@ -126,6 +126,30 @@ fn long_tailed(rows: usize, seed: i64) -> Vec<i64> {
     (0..rows as i64).map(length).collect()
 }
 
+/// How many right rows overlap each left row: the rows of its key that start before its end, less
+/// the rows that end before its start.
+fn counted(left: &Intervals, right: &Intervals, keys: usize) -> Vec<usize> {
+    let groups = right.starts.groups(keys);
+    let ends: Vec<Vec<i64>> = groups
+        .iter()
+        .map(|group| {
+            let mut ends: Vec<_> = group.iter().map(|&(_, r)| right.ends[r as usize]).collect();
+            ends.sort_unstable();
+            ends
+        })
+        .collect();
+    let count = |l: usize| {
+        let key = left.starts.key(l);
+        if key == NO_KEY {
+            return 0;
+        }
+        let (starts, ends) = (&groups[key as usize], &ends[key as usize]);
+        starts.partition_point(|&(start, _)| start <= left.ends[l])
+            - ends.partition_point(|&end| end < left.starts.ts[l])
+    };
+    (0..left.rows()).map(count).collect()
+}
+
 #[test]
 fn differential_many_rows() {
     let rows = 40_000;
@@ -145,26 +169,7 @@ fn differential_many_rows() {
             Intervals::new(starts, &long_tailed(rows, seed as i64))
         };
         let (left, right) = (side(seed), side(seed + 100));
-        // The rows of a key that start before the end, less the rows that end before the start.
-        let groups = right.starts.groups(keys);
-        let ends: Vec<Vec<i64>> = groups
-            .iter()
-            .map(|group| {
-                let mut ends: Vec<_> = group.iter().map(|&(_, r)| right.ends[r as usize]).collect();
-                ends.sort_unstable();
-                ends
-            })
-            .collect();
-        let count = |l: usize| {
-            let key = left.starts.key(l);
-            if key == NO_KEY {
-                return 0;
-            }
-            let (starts, ends) = (&groups[key as usize], &ends[key as usize]);
-            starts.partition_point(|&(start, _)| start <= left.ends[l])
-                - ends.partition_point(|&end| end < left.starts.ts[l])
-        };
-        let wanted: Vec<_> = (0..rows).map(count).collect();
+        let wanted = counted(&left, &right, keys);
         assert_eq!(counts(&left, &right, keys, 2), wanted);
         let found = join(&left, &right, keys, 1 << 22, 3);
         for (l, rows) in found.iter().enumerate() {
@@ -174,6 +179,33 @@ fn differential_many_rows() {
                 let r = r as usize;
                 assert_eq!(right.starts.key(r), left.starts.key(l));
                 assert!(left.starts.ts[l] <= right.ends[r] && right.starts.ts[r] <= left.ends[l]);
+            }
+        }
+    }
+}
+
+#[test]
+fn differential_counts_of_many_rows_a_key_in_no_order() {
+    let rows = 100_000;
+    for (case, (keys, skewed)) in [(1, false), (2, false), (2, true)].into_iter().enumerate() {
+        let even = |seed: u64| large(rows, keys, skewed, false, seed);
+        // A few days of many years, and few different times.
+        let clusters = |seed: u64| {
+            let mut table = even(seed);
+            table.ts.iter_mut().for_each(|ts| *ts = (*ts & 3) * (1 << 50) + (*ts >> 2) % 5_000);
+            table
+        };
+        let equal = |seed: u64| {
+            let mut table = even(seed);
+            table.ts.iter_mut().for_each(|ts| *ts %= 40);
+            table
+        };
+        for (law, times) in [&even as &dyn Fn(u64) -> Table, &clusters, &equal].iter().enumerate() {
+            let side = |seed: u64| Intervals::new(times(seed), &long_tailed(rows, seed as i64));
+            let (left, right) = (side(case as u64), side(case as u64 + 100));
+            let wanted = counted(&left, &right, keys);
+            for threads in [1, 3] {
+                assert!(counts(&left, &right, keys, threads) == wanted, "case {case}, law {law}");
             }
         }
     }
