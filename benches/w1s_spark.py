@@ -5,9 +5,11 @@ nothing. The systems' pairs are compared on the first batches before anything is
 `--only-time` says that an earlier run did so. Printed are, for each system: the median time of a
 micro-batch, the first ones left out, which also start Python workers and compile; processor time of
 a batch, of Spark and all its workers; and what the checkpoint holds of state at the end. Linux
-only.
+only. With `--empty`, printed are the median times of micro-batches that have no rows, but a
+watermark that has risen, and of Spark's planning and of its logs in them.
 
     python benches/w1s_spark.py --rows 200000 --keys 1000 --batches 10
+    python benches/w1s_spark.py --rows 2000 --batches 20 --empty
 """
 
 from __future__ import annotations
@@ -147,6 +149,46 @@ def timed(session: SparkSession, system: System, case: Case, folder: Path) -> li
     return [f"{median:.2f}", f"{cpu / len(batches):.1f}", f"{wall:.1f}", f"{size / 1e6:.1f}"]
 
 
+def landed(folder: Path, landing: Path, batch: int) -> None:
+    """Let the files of a micro-batch appear."""
+    for name in ("left", "right"):
+        (landing / name).mkdir(parents=True, exist_ok=True)
+        path = Path(name, f"{batch:04}.parquet")
+        (landing / path).hardlink_to(folder / "timed" / path)
+
+
+def timed_empty(
+    session: SparkSession, system: System, case: Case, folder: Path, batches: int
+) -> list[str]:
+    """Cells of the table of micro-batches without rows: one follows each that has rows."""
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        landing = Path(name)
+        landed(folder, landing, 0)
+        writer = joined(session, system, case, landing).writeStream.format("noop")
+        query = writer.option("checkpointLocation", str(landing / "checkpoint")).start()
+        for batch in range(1, batches):
+            query.processAllAvailable()
+            landed(folder, landing, batch)
+        query.processAllAvailable()
+        times = [
+            progress["durationMs"]
+            for progress in query.recentProgress
+            if not progress["numInputRows"] and "addBatch" in progress["durationMs"]
+        ][WARM:]
+        query.stop()
+    parts = ["triggerExecution"], ["queryPlanning"], ["addBatch"], ["walCommit", "commitOffsets"]
+    sums = ([sum(one.get(part, 0) for part in some) for one in times] for some in parts)
+    return [str(len(times)), *(f"{statistics.median(some) / 1_000:.3f}" for some in sums)]
+
+
+HEADS = {
+    False: "| system | a batch, s | CPU a batch, s | all, s | state, MB |\n"
+    "| --- | --: | --: | --: | --: |",
+    True: "| system | empty batches | one, s | planning, s | running, s | logs, s |\n"
+    "| --- | --: | --: | --: | --: | --: |",
+}
+
+
 def measure(session: SparkSession, rows: int, keys: int, arguments: argparse.Namespace) -> None:
     """A table of all systems; raises if two of them disagree."""
     batches = arguments.batches
@@ -157,8 +199,7 @@ def measure(session: SparkSession, rows: int, keys: int, arguments: argparse.Nam
         print(
             f"\n{rows:,} rows a side in each of {batches} micro-batches, {keys:,} keys, interval "
             f"{2 * case.half / SPAN * batches:.3f} of a batch's time\n\n"
-            "| system | a batch, s | CPU a batch, s | all, s | state, MB |\n"
-            "| --- | --: | --: | --: | --: |",
+            f"{HEADS[arguments.empty]}",
             flush=True,
         )
         reference = None
@@ -170,7 +211,10 @@ def measure(session: SparkSession, rows: int, keys: int, arguments: argparse.Nam
             if found != reference:
                 message = f"{label} found {found}, {arguments.systems[0]} {reference}"
                 raise RuntimeError(message)
-            cells = timed(session, SYSTEMS[label], case, folder)
+            if arguments.empty:
+                cells = timed_empty(session, SYSTEMS[label], case, folder, batches)
+            else:
+                cells = timed(session, SYSTEMS[label], case, folder)
             print(f"| {label} | {' | '.join(cells)} |", flush=True)
 
 
@@ -184,6 +228,7 @@ def main() -> None:
     parser.add_argument("--memory", default="6g")
     parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS))
     parser.add_argument("--only-time", action="store_true", help="do not compare pairs")
+    parser.add_argument("--empty", action="store_true", help="time micro-batches without rows")
     arguments = parser.parse_args()
     if arguments.batches <= WARM:
         parser.error(f"--batches: the first {WARM} are not counted, so give more")

@@ -124,9 +124,10 @@ def test_a_block_without_a_result_runs_elsewhere():
         for name, page in pages().items()
     }
     [in_short] = silent.pop("README.md")
-    [of_tables, of_streams, with_a_table] = silent.pop("docs/spark.md")
+    [of_tables, of_streams, progress, with_a_table] = silent.pop("docs/spark.md")
     assert in_short in of_tables
     assert "readStream" in of_streams
+    assert "observedMetrics" in progress
     assert "names.parquet" in with_a_table
     assert not any(silent.values())
 

@@ -103,7 +103,7 @@ def test_the_progress_of_a_query_tells_its_rows_and_its_state(spark, tmp_path):
     streaming.write(tmp_path, 2, seed=3)
     sink = streaming.Sink(tmp_path)
     # Two calls in one query have metrics of their own.
-    one, other = (streaming.joined(spark, tmp_path, how="left") for _ in range(2))
+    one, other = (streaming.joined(spark, tmp_path, how="left", partitions=2) for _ in range(2))
     query = sink.begin(one.union(other))
     query.processAllAvailable()
     told = [progress["observedMetrics"] for progress in query.recentProgress]
@@ -117,7 +117,7 @@ def test_the_progress_of_a_query_tells_its_rows_and_its_state(spark, tmp_path):
         read = sum(pq.read_table(tmp_path / side).num_rows for side in streaming.SIDES)
         assert sum(row["rows"] for row in rows) == read
         assert sum(row["late_rows"] for row in rows) == len(late) / 2 > 0
-        assert max(row["buckets"] for row in rows) == 4
+        assert max(row["buckets"] for row in rows) == 2
         assert max(row["state_rows"] for row in rows) > rows[-1]["state_rows"] > 0
         assert all((row["state_bytes"] > 0) == (row["state_rows"] > 0) for row in rows)
         assert max(row["rows_of_fullest"] for row in rows) < max(row["rows"] for row in rows)
@@ -200,6 +200,12 @@ def test_explain_tells_how_a_stream_is_kept(spark, tmp_path):
     assert "state store" in text
     assert "hot keys   the rows of a key are one task's work; parallelism='hybrid'" in text
     assert "'tidegate.interval_join' in the observed metrics" in text
+    assert "tasks      " not in text
+    with settings(spark, spark__sql__shuffle__partitions=200):
+        text = tidegate.spark.explain(
+            tidegate.spark.interval_join, *streaming.read(spark, tmp_path), **streaming.QUERY
+        )
+    assert "tasks      200 by spark.sql.shuffle.partitions" in text
     without = {**streaming.QUERY, "by": None}
     for query, division in (
         (without, "by time: slices 8 times as wide as pairs reach, in turn to 64 buckets"),

@@ -1,7 +1,7 @@
 """Streaming queries whose driver, executors and workers are killed, again and again.
 
-After the kills, the session of the tests goes on with the query. `CAMPAIGN=25` in the environment
-makes 25 kills of each of the 8 queries, 200 in all, which takes hours.
+After the kills, the session of the tests goes on with the query. `CAMPAIGN=20` in the environment
+makes 20 kills of each of the 10 queries, 200 in all, which takes hours.
 """
 
 import os

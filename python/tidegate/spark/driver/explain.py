@@ -8,6 +8,7 @@ from pyspark.sql.types import IntegralType
 
 import tidegate
 from tidegate.spark.driver.bins import hashed
+from tidegate.spark.driver.division import shuffle_partitions
 from tidegate.spark.driver.jobs import recorded
 from tidegate.spark.driver.join import places_rows
 from tidegate.spark.driver.levels import built as built_side
@@ -30,6 +31,8 @@ from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
 
     from tidegate.spark.layout.layout import Layout, Places
     from tidegate.spark.plan.aggregate import AggregatePlan
@@ -109,9 +112,23 @@ def _jobs(texts: Sequence[str]) -> list[str]:
     return [f"  jobs       before the result is used: {', then '.join(texts)}"]
 
 
+def _tasks(session: SparkSession, layout: Layout) -> list[str]:
+    """How many tasks a micro-batch has, if some of these never have a bucket."""
+    tasks = shuffle_partitions(session)
+    if tasks <= layout.partitions:
+        return []
+    text = (
+        f"{tasks} by spark.sql.shuffle.partitions, each with a store and calls of Python in every "
+    )
+    text += f"micro-batch, for {layout.partitions} buckets: set it to a few times the cores before "
+    text += "the query is started for the first time"
+    return [f"  tasks      {text}"]
+
+
 def _streamed(plan: Plan, layout: Layout) -> list[str]:
     return [
         f"  divided    {_division(layout, plan.query.divided)}",
+        *_tasks(plan.left.sparkSession, layout),
         f"  kept       {_STORES}",
         f"  comes      {_comes(plan)}",
         f"  late rows  {_late(plan.late_as)}{_wide(plan)}",
@@ -263,6 +280,7 @@ def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
     return [
         f"  sent       rows: {', '.join(plan.sent)}",
         f"  divided    {_division(layout, 'time')}",
+        *_tasks(plan.frames[0].sparkSession, layout),
         f"  kept       {what}, {_STORES}",
         "  comes      once the watermark of the batch has passed the end of a window",
         f"  late rows  {_late(plan.late_as)}",

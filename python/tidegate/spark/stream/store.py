@@ -33,6 +33,14 @@ import pyarrow.compute as pc
 from pyspark import cloudpickle
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+)
 
 import tidegate
 from tidegate.spark.stream.metrics import COLUMNS, Numbers
@@ -57,10 +65,19 @@ if TYPE_CHECKING:
 OUTPUT = f"late tinyint, rows binary, {COLUMNS}"
 
 # Names and types of what the store keeps of a bucket. All of it changes together with the format.
+# As text, each task of each micro-batch would have Spark parse them.
 _FORMAT = 3
-_HEADER = "format int, query string, first bigint, next bigint, watermark bigint, version string"
-_KEY = "entry bigint"
-_ENTRY = "until bigint, rows array<binary>"
+_HEADER = (
+    StructType()
+    .add("format", IntegerType())
+    .add("query", StringType())
+    .add("first", LongType())
+    .add("next", LongType())
+    .add("watermark", LongType())
+    .add("version", StringType())
+)
+_KEY = StructType().add("entry", LongType())
+_ENTRY = StructType().add("until", LongType()).add("rows", ArrayType(BinaryType()))
 
 # How rows are compressed in the store, behind their number of bytes: RocksDB's own codec leaves a
 # third more.
