@@ -57,7 +57,7 @@ QUOTED = [
         1,
     ),
     ("python/tidegate/_tidegate.pyi", "Each row takes {} bytes more", SOURCES, "ROW_BYTES", 1),
-    ("docs/spark.md", "one side is small ({} MB)", SENT_WHOLE, "LIMIT", 1 << 20),
+    ("docs/spark.md", "One side is small ({} MB)", SENT_WHOLE, "LIMIT", 1 << 20),
     ("python/tidegate/spark/__init__.py", "has at most {} MB", SENT_WHOLE, "LIMIT", 1 << 20),
     ("python/tidegate/cli/options.py", 'show_default="{}s"', COMMAND, "CHECKPOINT_S", 1),
 ]
