@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
+use core_affinity::CoreId;
 use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
 use tidegate_structures::memory;
-use tidegate_sync::{Backoff, Stop, Tickets};
+use tidegate_sync::{Backoff, Stop, Tickets, lend};
 
 /// The most threads a call may use.
 pub const MAX_THREADS: usize = 512;
@@ -35,10 +36,12 @@ pub struct Driver {
     stop: Stop,
     /// Asks for a rest, see [`Driver::is_paused`].
     pause: Stop,
-    /// Threads that outlive a call.
-    pool: Option<Arc<Lasting>>,
-    /// The thread that works in the background where no others last, from the first time on.
+    /// Threads that outlive a call and work beside a caller's: one less than there are threads.
+    helpers: Option<Arc<Lasting>>,
+    /// The thread that works in the background, as a caller, from the first time on.
     background: Arc<OnceLock<Lasting>>,
+    /// The processor of that thread, if it has one of its own.
+    home: Option<CoreId>,
     /// Processors that this process may use.
     processors: usize,
 }
@@ -104,15 +107,16 @@ impl Driver {
             threads,
             stop,
             pause: Stop::default(),
-            pool: None,
+            helpers: None,
             background: Arc::default(),
+            home: None,
             processors: 1,
         }
     }
 
     /// A driver whose threads live as long as itself and its clones, each on a processor of its own
-    /// if they are to be pinned. Whoever calls [`map`](Self::map) waits for them: a caller that
-    /// worked, too, might sit on the processor of a thread that cannot move.
+    /// if they are to be pinned. A caller's thread is one of them, and stays where it is: the first
+    /// processor is left to it.
     pub fn lasting(threads: usize, stop: Stop, pin: bool) -> std::io::Result<Self> {
         let driver = Self::new(threads, stop);
         if driver.threads == 1 {
@@ -121,58 +125,49 @@ impl Driver {
         // Those this process may use.
         let processors =
             if pin { core_affinity::get_core_ids().unwrap_or_default() } else { Vec::new() };
+        let home = processors.first().copied();
         let start = move |nth: usize| {
-            if let Some(&processor) = processors.get(nth % processors.len().max(1)) {
-                // A processor that was taken away meanwhile is no reason to stop.
-                let _ = core_affinity::set_for_current(processor);
-            }
+            pin_to(processors.get((nth + 1) % processors.len().max(1)).copied());
         };
-        let pool = ThreadPoolBuilder::new()
-            .num_threads(driver.threads)
-            .thread_name(|nth| format!("tidegate-{nth}"))
-            .start_handler(start)
-            .build()
-            .map_err(std::io::Error::other)?;
-        let pool = Some(Arc::new(Lasting::from(pool)));
-        Ok(Driver { pool, processors: available_processors(), ..driver })
+        let helpers = lasting_threads(driver.threads - 1, start)?;
+        let helpers = Some(Arc::new(Lasting::from(helpers)));
+        Ok(Driver { helpers, home, processors: available_processors(), ..driver })
     }
 
-    /// Calls `work` on one of the threads that last, if there are any: what it shares out begins
-    /// there at once, while the caller waits only once. Meanwhile the others stay awake, if each
-    /// has a processor: waking one takes longer than many a part of the work.
+    /// Calls `work`. Meanwhile the threads that last stay awake for what it shares out, if each has
+    /// a processor: waking one takes longer than many a part of the work.
     pub fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        let Some(pool) = &self.pool else { return work() };
-        if self.threads > self.processors {
-            return pool.install(work);
+        match &self.helpers {
+            Some(helpers) if self.threads <= self.processors => while_awake(helpers, work),
+            _ => work(),
         }
-        pool.install(|| {
-            let over = Stop::default();
-            let _end = EndOfScope(&over);
-            let (me, over) = (pool.current_thread_index(), over.clone());
-            // Nobody waits for these threads: one that lost its processor would hold up the caller.
-            pool.spawn_broadcast(move |context| {
-                let backoff = Backoff::new();
-                while Some(context.index()) != me && !over.is_requested() {
-                    match rayon::yield_now() {
-                        Some(Yield::Executed) => backoff.reset(),
-                        _ => backoff.snooze(),
-                    }
-                }
-            });
-            work()
-        })
     }
 
-    /// Calls both, at the same time if there are threads that last.
+    /// Calls both, at the same time if a thread that lasts is free soon.
     pub fn both<A: Send, B: Send>(
         &self,
         one: impl FnOnce() -> A + Send,
         other: impl FnOnce() -> B + Send,
     ) -> (A, B) {
-        match &self.pool {
-            Some(pool) => pool.install(|| rayon::join(one, other)),
-            None => (one(), other()),
-        }
+        let Some(helpers) = &self.helpers else { return (one(), other()) };
+        let (other, found) = (Mutex::new(Some(other)), Mutex::new(None));
+        let run_other = || {
+            let other = other.lock().expect("the lock is held only to take the work").take();
+            if let Some(other) = other {
+                let outcome = other();
+                *found.lock().expect("nothing fails while it is held") = Some(outcome);
+            }
+        };
+        let outcome = lend(&run_other, |loan| {
+            let loan = loan.clone();
+            helpers.spawn(move || loan.call());
+            let outcome = one();
+            // Unless a helper has begun it.
+            run_other();
+            outcome
+        });
+        let found = found.into_inner().expect("nothing fails while it is held");
+        (outcome, found.expect("a helper or this thread has done it"))
     }
 
     /// A driver for work on `items` items: this one, or the caller's thread alone if they are few.
@@ -201,9 +196,9 @@ impl Driver {
         self.pause.is_requested() || self.stop.is_requested()
     }
 
-    /// Calls `work` on another thread, one of those that last if there are any, and returns where
-    /// its outcome arrives. For a caller that has to notice other things while it waits, and may
-    /// leave before the work has ended.
+    /// Calls `work` on a thread of this driver that is nobody's helper, and returns where its outcome
+    /// arrives. For a caller that has to notice other things while it waits, and may leave before
+    /// the work has ended.
     pub fn in_background<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -214,18 +209,13 @@ impl Driver {
             // Nobody receives when the caller has left.
             let _ = sender.send(outcome);
         };
-        match (&self.pool, self.background.get()) {
-            (Some(pool), _) => pool.spawn(run),
-            (None, Some(thread)) => thread.spawn(run),
-            (None, None) => {
-                let made = ThreadPoolBuilder::new()
-                    .num_threads(1)
-                    .thread_name(|_| "tidegate".into())
-                    .build();
-                let made = made.map_err(std::io::Error::other)?;
-                // Where two came at once, the other's thread is taken, and this one ends.
-                self.background.get_or_init(|| made.into()).spawn(run);
-            }
+        if let Some(thread) = self.background.get() {
+            thread.spawn(run);
+        } else {
+            let home = self.home;
+            let made = lasting_threads(1, move |_| pin_to(home))?;
+            // Where two came at once, the other's thread is taken, and this one ends.
+            self.background.get_or_init(|| made.into()).spawn(run);
         }
         Ok(receiver)
     }
@@ -306,15 +296,22 @@ impl Driver {
         results.into_iter().collect::<Option<Vec<R>>>().ok_or(Stopped)
     }
 
-    /// Calls `work` once on each of `workers` threads, or of fewer where the system refuses some.
+    /// Calls `work` once on each of `workers` threads, or of fewer where the system refuses some, or
+    /// where helpers come only when all is done.
     ///
     /// Not generic, or each call of [`map`](Self::map) would have its own copy of all that starts
     /// threads and waits for them.
     fn on_threads(&self, workers: usize, work: &(dyn Fn() + Sync)) {
         let shares_threads =
             rayon::current_thread_index().is_some() && rayon::current_num_threads() >= workers;
-        match &self.pool {
-            Some(pool) => pool.scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work()))),
+        match &self.helpers {
+            Some(helpers) => lend(work, |loan| {
+                for _ in 1..workers {
+                    let loan = loan.clone();
+                    helpers.spawn(move || loan.call());
+                }
+                work();
+            }),
             None if shares_threads => {
                 rayon::scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work())));
             }
@@ -353,9 +350,19 @@ impl Driver {
         };
         let run =
             |nth: usize| self.take_turns_here(shares.get(nth).map_or_else(Vec::new, take), &over);
-        if let Some(pool) = &self.pool {
-            let run = |nth: usize| if nth < threads { run(nth) } else { Ok(()) };
-            return pool.broadcast(|context| run(context.index())).into_iter().collect();
+        if let Some(helpers) = &self.helpers {
+            let of_helpers = Mutex::new(Ok(()));
+            let mine = helpers.in_place_scope(|scope| {
+                scope.spawn_broadcast(|_, context| {
+                    if context.index() + 1 < threads {
+                        let ended = run(context.index() + 1);
+                        let mut all = of_helpers.lock().unwrap_or_else(PoisonError::into_inner);
+                        *all = all.and(ended);
+                    }
+                });
+                run(0)
+            });
+            return mine.and(of_helpers.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
         std::thread::scope(|scope| {
             let run = &run;
@@ -412,10 +419,51 @@ impl Driver {
 /// caller's thread often has an arena, and threads at hand would do its work without one.
 pub fn with_threads<R: Send>(threads: usize, rows: usize, work: impl FnOnce() -> R + Send) -> R {
     let is_worth_it = threads > 1 && rows >= 2 * PART_ROWS && memory::addresses_left().is_none();
-    let threads = if is_worth_it { threads } else { 1 };
-    match Driver::lasting(threads, Stop::default(), false) {
-        Ok(driver) => driver.within(work),
-        Err(_) => work(),
+    let threads = threads.min(MAX_THREADS);
+    match is_worth_it.then(|| lasting_threads(threads, |_| ()).map(Lasting::from)) {
+        Some(Ok(pool)) if threads <= available_processors() => {
+            pool.install(|| while_awake(&pool, work))
+        }
+        Some(Ok(pool)) => pool.install(work),
+        _ => work(),
+    }
+}
+
+/// Calls `work`, and keeps threads awake meanwhile, but for the one that this is.
+fn while_awake<R>(pool: &ThreadPool, work: impl FnOnce() -> R) -> R {
+    let over = Stop::default();
+    let _end = EndOfScope(&over);
+    let (me, over) = (pool.current_thread_index(), over.clone());
+    // Nobody waits for these threads: one that lost its processor would hold up the caller.
+    pool.spawn_broadcast(move |context| {
+        let backoff = Backoff::new();
+        while Some(context.index()) != me && !over.is_requested() {
+            match rayon::yield_now() {
+                Some(Yield::Executed) => backoff.reset(),
+                _ => backoff.snooze(),
+            }
+        }
+    });
+    work()
+}
+
+/// Threads that wait for work until they are dropped. Each begins with `start`, given its number.
+fn lasting_threads(
+    threads: usize,
+    start: impl Fn(usize) + Send + Sync + 'static,
+) -> std::io::Result<ThreadPool> {
+    let builder = ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|nth| format!("tidegate-{nth}"))
+        .start_handler(start);
+    builder.build().map_err(std::io::Error::other)
+}
+
+/// Keeps this thread on a processor, if one is given.
+fn pin_to(processor: Option<CoreId>) {
+    if let Some(processor) = processor {
+        // A processor that was taken away meanwhile is no reason to stop.
+        let _ = core_affinity::set_for_current(processor);
     }
 }
 
@@ -552,22 +600,47 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_busy_holds_nobody_up() {
+    fn a_helper_that_is_busy_holds_nobody_up() {
         let driver = Driver::lasting(2, Stop::default(), false).unwrap();
         let (begun, has_begun) = sync_channel(1);
         let (end, ended) = sync_channel::<()>(1);
-        let busy = driver.in_background(move || {
+        driver.helpers.as_ref().unwrap().spawn(move || {
             begun.send(()).unwrap();
             ended.recv().unwrap();
         });
         has_begun.recv().unwrap();
         let (sender, done) = sync_channel(1);
         let other = driver.clone();
-        std::thread::spawn(move || sender.send(other.within(|| 1)).unwrap());
+        std::thread::spawn(move || {
+            let here = || std::thread::current().id();
+            let threads = other.within(|| {
+                let (one, two) = other.both(here, here);
+                let mut threads = other.map((0..10).collect(), |_: usize| here()).unwrap();
+                threads.extend([one, two]);
+                threads
+            });
+            sender.send(threads.into_iter().all(|thread| thread == here())).unwrap();
+        });
         let found = done.recv_timeout(Duration::from_secs(60));
         end.send(()).unwrap();
-        busy.unwrap().recv().unwrap().unwrap();
-        assert_eq!(found, Ok(1));
+        assert_eq!(found, Ok(true), "the caller does all of it");
+    }
+
+    #[test]
+    fn a_call_in_the_background_has_as_many_threads() {
+        let driver = Driver::lasting(2, Stop::default(), true).unwrap();
+        let (both, own) = (Arc::new(std::sync::Barrier::new(2)), driver.clone());
+        let work = move || {
+            let wait = |_: usize| {
+                both.wait();
+                std::thread::current().id()
+            };
+            own.within(|| own.map(vec![1, 2], wait).unwrap())
+        };
+        let threads = driver.in_background(work).unwrap();
+        let threads = threads.recv_timeout(Duration::from_secs(60)).unwrap().unwrap();
+        assert_ne!(threads[0], threads[1]);
+        assert!(!threads.contains(&std::thread::current().id()));
     }
 
     #[test]
@@ -607,9 +680,12 @@ mod tests {
     #[test]
     fn few_items_are_the_callers_work() {
         let driver = Driver::lasting(2, Stop::default(), false).unwrap();
-        let threads = |items| driver.fit(items).within(|| std::thread::current().id());
-        assert_eq!(threads(FEW - 1), std::thread::current().id());
-        assert_ne!(threads(FEW), std::thread::current().id());
+        let here = || std::thread::current().id();
+        let few = driver.fit(FEW - 1).map(vec![1; 100], |_: usize| here()).unwrap();
+        assert!(few.into_iter().all(|thread| thread == here()));
+        // Neither gets past the barrier before the other has come to it.
+        let both = std::sync::Barrier::new(2);
+        driver.fit(FEW).map(vec![1, 2], |_| both.wait().is_leader()).unwrap();
         driver.stop().request();
         assert_eq!(driver.fit(1).check(), Err(Stopped));
     }

@@ -62,6 +62,20 @@ number!(
     usize
 );
 
+impl AtomicUsize {
+    /// Adds `value` and gives what stood there.
+    #[inline]
+    pub fn fetch_add(&self, value: usize, order: Ordering) -> usize {
+        self.0.fetch_add(value, order)
+    }
+
+    /// Subtracts `value` and gives what stood there.
+    #[inline]
+    pub fn fetch_sub(&self, value: usize, order: Ordering) -> usize {
+        self.0.fetch_sub(value, order)
+    }
+}
+
 impl AtomicBool {
     /// Writes `new` if `current` stands there; gives what stood there, as `Ok` if it was replaced.
     #[inline]

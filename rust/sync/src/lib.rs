@@ -6,6 +6,7 @@
 //!  atomic:        ┌─▶ Counter, Tickets, Stop, HighWater   a number that threads share
 //!  std's atomics, ├─▶ Lock, TryLock, Prefix               turns at a value; the work that is done
 //!  or loom's      ├─▶ ring, Stack, OnceLink               values from one thread to another
+//!                 ├─▶ Loan                                borrowed work for threads that last
 //!                 └─▶ Budget                              memory under one limit
 //! ```
 //!
@@ -38,6 +39,7 @@ mod counter;
 #[cfg(loom)]
 mod explore;
 mod high_water;
+mod loan;
 mod lock;
 mod once_link;
 mod prefix;
@@ -54,6 +56,7 @@ pub use crossbeam_utils::{Backoff, CachePadded};
 #[cfg(loom)]
 pub use explore::explore;
 pub use high_water::HighWater;
+pub use loan::{Loan, lend};
 pub use lock::Lock;
 pub use once_link::OnceLink;
 pub use prefix::Prefix;

@@ -8,7 +8,7 @@
 
 use loom::thread;
 use tidegate_sync::atomic::{Arc, RaceCell};
-use tidegate_sync::{HighWater, OnceLink, Stack, TryLock, explore, ring};
+use tidegate_sync::{HighWater, OnceLink, Stack, TryLock, explore, lend, ring};
 
 /// A number behind a checked cell, and an `Arc` that loom sees leak.
 struct Cell {
@@ -27,6 +27,11 @@ impl Cell {
         // SAFETY: nobody else has the cell yet.
         cell.number.with_mut(|place| unsafe { *place = number });
         cell
+    }
+
+    fn add(&self, number: usize) {
+        // SAFETY: one thread at a time has the cell, which is what loom checks.
+        self.number.with_mut(|place| unsafe { *place += number });
     }
 
     fn get(&self) -> usize {
@@ -175,5 +180,44 @@ fn loom_high_water_shows_what_was_done_before() {
         }
         assert_eq!(shared.1.get(), 7);
         raiser.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_loan_nobody_is_at_work_once_it_is_taken_back() {
+    explore(None, || {
+        let cell = Cell::new(0);
+        let work = || cell.add(1);
+        let helper = lend(&work, |loan| {
+            let loan = loan.clone();
+            thread::spawn(move || loan.call())
+        });
+        // Loom fails the model if the helper is not done with it, or comes to it later.
+        cell.add(10);
+        let found = cell.get();
+        helper.join().unwrap();
+        assert!(found == 10 || found == 11, "{found}");
+        assert_eq!(cell.get(), found);
+    });
+}
+
+#[test]
+fn loom_loan_of_two_helpers() {
+    explore(Some(3), || {
+        let cells = [Cell::new(0), Cell::new(0)];
+        let next = Arc::new(loom::sync::atomic::AtomicUsize::new(0));
+        let work = || {
+            let mine = next.fetch_add(1, loom::sync::atomic::Ordering::Relaxed);
+            cells[mine].add(1);
+        };
+        let helpers = lend(&work, |loan| {
+            [0, 1].map(|_| {
+                let loan = loan.clone();
+                thread::spawn(move || loan.call())
+            })
+        });
+        cells.iter().for_each(|cell| cell.add(10));
+        helpers.into_iter().for_each(|helper| helper.join().unwrap());
+        assert!(cells.iter().all(|cell| (10..=11).contains(&cell.get())));
     });
 }

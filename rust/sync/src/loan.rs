@@ -1,0 +1,243 @@
+//! Work that borrows from its owner's stack, lent to threads that outlive it.
+//!
+//! A thread of a pool takes what is `'static` only, and an owner who wants to lend it a borrow has
+//! to be sure that nobody uses the borrow once it has ended. So a thread enters before it works and
+//! leaves after; the owner takes the work back, and waits for the threads that are inside. A thread
+//! that comes later finds that the work was taken back: nobody waits for a thread that has not
+//! begun, however long it sleeps.
+//!
+//! ```text
+//! owner    lend ──────── works, too ──────── takes back ─ waits ─▶ goes on
+//! helper 0       enters ─ works ───────────────── leaves ─┘
+//! helper 1                                                    comes too late, does nothing
+//! ```
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::Lock;
+use crate::atomic::{Arc, AtomicUsize, Ordering};
+
+/// Added once to the number of threads that are inside, when the work is taken back.
+const BACK: usize = 1 << (usize::BITS - 1);
+
+/// Work that its owner has lent. Clones are of the same work.
+#[derive(Clone)]
+pub struct Loan(Arc<Lent>);
+
+struct Lent {
+    /// Valid until the work was taken back and nobody is inside.
+    work: *const (dyn Fn() + Sync),
+    /// How many threads are inside, and [`BACK`] once the work was taken back.
+    inside: AtomicUsize,
+    /// What the work has panicked with on a thread that it was lent to.
+    panic: Lock<Option<Box<dyn Any + Send>>>,
+}
+
+// SAFETY: the pointer is to a closure that is `Sync`, so that any thread may call it, and nothing
+// else is done with it; the other fields may cross threads by themselves.
+unsafe impl Send for Lent {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Lent {}
+
+impl fmt::Debug for Loan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loan").field("inside", &self.0.inside).finish_non_exhaustive()
+    }
+}
+
+impl Loan {
+    /// Does the work, unless it was taken back. A panic is the owner's, who gets it when the work is
+    /// taken back.
+    pub fn call(&self) {
+        let Lent { work, inside, panic } = &*self.0;
+        // Acquire: the work is not begun before the thread is inside. All changes of one atomic
+        // have an order, so either the owner finds this thread inside, or this finds `BACK`.
+        if inside.fetch_add(1, Ordering::Acquire) < BACK {
+            // SAFETY: this thread has entered before the work was taken back, and the owner keeps
+            // the closure until the thread has left.
+            let work = AssertUnwindSafe(|| unsafe { (**work)() });
+            if let Err(payload) = catch_unwind(work) {
+                panic.with(|panic| *panic = Some(payload));
+            }
+        }
+        // Release: pairs with the Acquire of `take_back`, whose thread then sees all of the work.
+        inside.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Waits until nobody is inside, and lets nobody in any more.
+    fn take_back(&self) {
+        let inside = &self.0.inside;
+        // Acquire, here and below: pairs with the Release of threads that have left.
+        let mut left = inside.fetch_add(BACK, Ordering::Acquire) + BACK;
+        let mut wait = Wait::default();
+        while left != BACK {
+            wait.once();
+            left = inside.load(Ordering::Acquire);
+        }
+    }
+}
+
+/// Takes work back when it is left, however that is.
+struct TakeBack<'a>(&'a Loan);
+
+impl Drop for TakeBack<'_> {
+    fn drop(&mut self) {
+        self.0.take_back();
+    }
+}
+
+/// Lends `work` for as long as `during` runs, which hands the loan to other threads. Returns once no
+/// thread is at it; a panic of one of these threads is resumed here.
+///
+/// ```
+/// use tidegate_sync::{Counter, lend};
+///
+/// let calls = Counter::new(0);
+/// let work = || drop(calls.add(1));
+/// let loan = lend(&work, |loan| {
+///     let lent = loan.clone();
+///     // The thread need not be joined for the borrow to end.
+///     std::thread::spawn(move || lent.call()).join().unwrap();
+///     work();
+///     loan.clone()
+/// });
+/// assert_eq!(calls.get(), 2);
+/// loan.call(); // does nothing
+/// assert_eq!(calls.get(), 2);
+/// ```
+pub fn lend<R>(work: &(dyn Fn() + Sync), during: impl FnOnce(&Loan) -> R) -> R {
+    let work: *const (dyn Fn() + Sync + '_) = work;
+    // SAFETY: the lifetime alone changes. No thread uses the pointer after `take_back`, which runs
+    // before this function returns or unwinds, while `work` is borrowed.
+    let work = unsafe {
+        std::mem::transmute::<*const (dyn Fn() + Sync + '_), *const (dyn Fn() + Sync)>(work)
+    };
+    let loan = Loan(Arc::new(Lent {
+        work,
+        inside: AtomicUsize::new(0),
+        panic: Lock::new(None),
+    }));
+    let back = TakeBack(&loan);
+    let result = during(&loan);
+    drop(back);
+    match loan.0.panic.with(Option::take) {
+        Some(payload) => resume_unwind(payload),
+        None => result,
+    }
+}
+
+#[cfg(not(loom))]
+use patience::Wait;
+
+#[cfg(not(loom))]
+mod patience {
+    use std::time::{Duration, Instant};
+
+    use crossbeam_utils::Backoff;
+
+    /// How long a thread that waits is ready to go on at once.
+    const AWAKE: Duration = Duration::from_millis(1);
+
+    /// How long it sleeps after that.
+    const NAP: Duration = Duration::from_micros(50);
+
+    /// A wait for threads at work: it spins, then yields its processor, then naps.
+    #[derive(Debug, Default)]
+    pub(super) struct Wait {
+        backoff: Backoff,
+        began: Option<Instant>,
+    }
+
+    impl Wait {
+        pub(super) fn once(&mut self) {
+            if !self.backoff.is_completed() {
+                return self.backoff.snooze();
+            }
+            match self.began.get_or_insert_with(Instant::now).elapsed() < AWAKE {
+                true => std::thread::yield_now(),
+                false => std::thread::sleep(NAP),
+            }
+        }
+    }
+}
+
+/// Lets loom run another thread.
+#[cfg(loom)]
+#[derive(Default)]
+struct Wait;
+
+#[cfg(loom)]
+impl Wait {
+    fn once(&mut self) {
+        loom::thread::yield_now();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+    use crate::Counter;
+
+    #[test]
+    fn work_is_over_when_it_is_taken_back() {
+        for round in 0..50 {
+            let calls = vec![Counter::new(0), Counter::new(0)];
+            let work = || {
+                calls[0].add(1);
+                std::hint::black_box(vec![round; 100]);
+                calls[1].add(1);
+            };
+            let helpers: Vec<_> = lend(&work, |loan| {
+                let helper = |_| {
+                    let loan = loan.clone();
+                    std::thread::spawn(move || loan.call())
+                };
+                (0..4).map(helper).collect()
+            });
+            let (begun, ended) = (calls[0].get(), calls[1].get());
+            assert_eq!(begun, ended, "nobody is inside");
+            helpers.into_iter().for_each(|helper| helper.join().unwrap());
+            assert_eq!(calls[0].get(), begun, "nobody has entered since");
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_has_not_begun() {
+        let (go, gone) = sync_channel::<()>(1);
+        let helper = lend(&|| panic!("it was taken back"), |loan| {
+            let loan = loan.clone();
+            std::thread::spawn(move || {
+                gone.recv().unwrap();
+                loan.call();
+            })
+        });
+        go.send(()).unwrap();
+        helper.join().unwrap();
+    }
+
+    #[test]
+    fn a_panic_reaches_the_owner_and_work_is_taken_back_when_the_owner_panics() {
+        let caught = catch_unwind(|| {
+            lend(&|| panic!("the work failed"), |loan| {
+                let loan = loan.clone();
+                std::thread::spawn(move || loan.call()).join().unwrap();
+            });
+        });
+        assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"the work failed"));
+        let calls = Counter::new(0);
+        let mut kept = None;
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            lend(&|| drop(calls.add(1)), |loan| {
+                kept = Some(loan.clone());
+                panic!("the owner failed");
+            });
+        }));
+        assert!(caught.is_err());
+        kept.unwrap().call();
+        assert_eq!(calls.get(), 0);
+    }
+}
