@@ -277,14 +277,21 @@ impl Handle {
         let until = Instant::now() + patience;
         loop {
             let seen = self.news.count();
-            let by = self.reader.clone();
-            let work = move |operator: &mut Operator, stop: &Stop| {
-                let by = by.as_deref();
-                Ok((operator.work(stop, by)?, operator.has_ready(by)))
-            };
-            let pause = Stop::default();
-            *self.polling.lock() = pause.clone();
-            match self.at_length(py, &pause, work)? {
+            let by = self.reader.as_deref();
+            let work =
+                |operator: &mut Operator| Ok((operator.work_shortly(by)?, operator.has_ready(by)));
+            let mut found = self.briefly(py, work)?;
+            if let (None, false) = found {
+                let by = self.reader.clone();
+                let work = move |operator: &mut Operator, stop: &Stop| {
+                    let by = by.as_deref();
+                    Ok((operator.work(stop, by)?, operator.has_ready(by)))
+                };
+                let pause = Stop::default();
+                *self.polling.lock() = pause.clone();
+                found = self.at_length(py, &pause, work)?;
+            }
+            match found {
                 (_, true) => return Ok(Some(true)),
                 (Some(Polled::End), _) => return Ok(Some(false)),
                 _ => {}

@@ -114,11 +114,7 @@ pub fn lend<R>(work: &(dyn Fn() + Sync), during: impl FnOnce(&Loan) -> R) -> R {
     let work = unsafe {
         std::mem::transmute::<*const (dyn Fn() + Sync + '_), *const (dyn Fn() + Sync)>(work)
     };
-    let loan = Loan(Arc::new(Lent {
-        work,
-        inside: AtomicUsize::new(0),
-        panic: Lock::new(None),
-    }));
+    let loan = Loan(Arc::new(Lent { work, inside: AtomicUsize::new(0), panic: Lock::new(None) }));
     let back = TakeBack(&loan);
     let result = during(&loan);
     drop(back);

@@ -329,19 +329,35 @@ impl Operator {
     /// there is [work](Self::work) to be done first.
     pub fn poll_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Polled>> {
         self.check(by)?;
-        self.pause_by(&Stop::default());
         if let Some(polled) = self.take(by)? {
             return Ok(Some(polled));
         }
-        self.common.intake.carry_idle();
-        if self.failed.is_none() && self.tactic.is_long(&mut self.common) {
-            return Ok(None);
-        }
-        let step = self.step()?;
+        let Some(step) = self.step_shortly()? else { return Ok(None) };
         match self.take(by)? {
             Some(polled) => Ok(Some(polled)),
             None => self.found(step),
         }
+    }
+
+    /// As [`work`](Self::work), but one step at most, and none that may take longer than some
+    /// milliseconds.
+    pub fn work_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Polled>> {
+        self.check(by)?;
+        if self.has_ready(by) {
+            return Ok(None);
+        }
+        match self.step_shortly()? {
+            Some(step) if !self.has_ready(by) => self.found(step),
+            _ => Ok(None),
+        }
+    }
+
+    /// Goes one step on if that is a matter of milliseconds.
+    fn step_shortly(&mut self) -> Result<Option<Step>> {
+        self.pause_by(&Stop::default());
+        self.common.intake.carry_idle();
+        let is_long = self.failed.is_none() && self.tactic.is_long(&mut self.common);
+        if is_long { Ok(None) } else { self.step().map(Some) }
     }
 
     /// Does what is to be done before the next batch, or rests when `pause` is requested. Returns
