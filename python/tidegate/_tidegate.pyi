@@ -1323,8 +1323,7 @@ class AsofJoin(StreamJoin):
             says how sources share it.
         ordered: Whether results must come in the order that is said above. They come in this order
             for either value.
-        pin: Whether each thread of the operator stays on one processor. The thread that polls works,
-            too, and stays as free as it is.
+        pin: Whether each thread that the operator starts stays on one processor.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1520,8 +1519,7 @@ class IntervalJoin(StreamJoin):
             side can match it. Rows are kept longer: until the other side has passed their
             intervals.
             With `aggs`, rows come in order for either value.
-        pin: Whether each thread of the operator stays on one processor. The thread that polls works,
-            too, and stays as free as it is.
+        pin: Whether each thread that the operator starts stays on one processor.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1814,8 +1812,7 @@ class WindowJoin(StreamJoin):
             algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
             once then come in any order.
             With `aggs`, rows come in order for either value.
-        pin: Whether each thread of the operator stays on one processor. The thread that polls works,
-            too, and stays as free as it is.
+        pin: Whether each thread that the operator starts stays on one processor.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1960,8 +1957,7 @@ class BandJoin(StreamJoin):
             algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
             once then come in any order.
             With `aggs`, rows come in order for either value.
-        pin: Whether each thread of the operator stays on one processor. The thread that polls works,
-            too, and stays as free as it is.
+        pin: Whether each thread that the operator starts stays on one processor.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
