@@ -95,7 +95,9 @@ impl Drop for TakeBack<'_> {
 /// use tidegate_sync::{Counter, lend};
 ///
 /// let calls = Counter::new(0);
-/// let work = || drop(calls.add(1));
+/// let work = || {
+///     calls.add(1);
+/// };
 /// let loan = lend(&work, |loan| {
 ///     let lent = loan.clone();
 ///     // The thread need not be joined for the borrow to end.
@@ -181,7 +183,7 @@ mod tests {
     #[test]
     fn work_is_over_when_it_is_taken_back() {
         for round in 0..50 {
-            let calls = vec![Counter::new(0), Counter::new(0)];
+            let calls = [Counter::new(0), Counter::new(0)];
             let work = || {
                 calls[0].add(1);
                 std::hint::black_box(vec![round; 100]);
@@ -227,7 +229,10 @@ mod tests {
         let calls = Counter::new(0);
         let mut kept = None;
         let caught = catch_unwind(AssertUnwindSafe(|| {
-            lend(&|| drop(calls.add(1)), |loan| {
+            let work = || {
+                calls.add(1);
+            };
+            lend(&work, |loan| {
                 kept = Some(loan.clone());
                 panic!("the owner failed");
             });
