@@ -1,10 +1,10 @@
 """An application for tests of clusters: what the tests ask for, on one cluster.
 
-    python cluster.py FOLDER VICTIM PARALLELISM,... QUERY,...
+    python cluster.py FOLDER PARALLELISM,... QUERY,...
 
 FOLDER has `example.py`, which makes the session, and for each of the queries, of
-`streaming_query.QUERIES`, a folder of `streaming`. Every part leaves a file or folder there. The
-tasks of streams kill their VICTIM: `executor`, or `worker`, the node that runs it.
+`streaming_query.QUERIES`, a folder of `streaming`. Every part leaves a file or folder there. Tasks
+kill their executor; those of the last query kill the worker that runs it, too.
 """
 
 import os
@@ -34,8 +34,9 @@ from spark_session import settings
 ROOT = Path(__file__).parents[2]
 ROWS = 20_000
 
-# Of the executors of a stream, by what is killed. The last worker of two is left.
-KILLS = {"executor": 2 if campaign.ALL else 1, "worker": 1}
+# Executors of a stream that are killed. Of two workers one has to be left.
+KILLS = 2 if campaign.ALL else 1
+KILLS_OF_LAST = 1
 
 
 def manual(begin: str) -> str:
@@ -45,7 +46,7 @@ def manual(begin: str) -> str:
 
 
 def ran(
-    folder: Path, master: str, victim: str, parallelisms: Sequence[str], queries: Sequence[str]
+    folder: Path, master: str, parallelisms: Sequence[str], queries: Sequence[str]
 ) -> Callable[[str], Path]:
     """Run the application on a cluster, and give what a part of it has left."""
     example = manual("python")
@@ -62,7 +63,7 @@ def ran(
     for query in queries:
         streaming.write(folder / query, 2, seed=5)
     run = subprocess.run(
-        [sys.executable, __file__, folder, victim, ",".join(parallelisms), ",".join(queries)],
+        [sys.executable, __file__, folder, ",".join(parallelisms), ",".join(queries)],
         cwd=ROOT,
         env={
             **os.environ,
@@ -82,12 +83,12 @@ def ran(
     return left
 
 
-def kill(victim: str) -> None:
-    """Kill the executor that runs the task, and the worker that runs the executor if it is one."""
+def kill(*, with_worker: bool) -> None:
+    """Kill the executor that runs the task, and the worker that runs the executor."""
     executor = _parent(os.getppid())
     assert b"CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_bytes()
     worker = _parent(executor)
-    if victim == "worker":
+    if with_worker:
         assert b"deploy.worker.Worker" in Path(f"/proc/{worker}/cmdline").read_bytes()
         os.kill(worker, signal.SIGKILL)
     os.kill(executor, signal.SIGKILL)
@@ -115,7 +116,7 @@ def join(session: SparkSession, folder: Path, parallelism: str) -> None:
             marker.touch(exist_ok=False)
         except FileExistsError:
             return batch
-        kill("executor")
+        kill(with_worker=False)
         return batch
 
     found = tidegate.spark.interval_join(
@@ -144,20 +145,21 @@ def expected() -> list[int]:
     return [len(numbers), len(np.unique(numbers)), int(numbers.sum())]
 
 
-def stream(session: SparkSession, folder: Path, query: str, victim: str) -> None:
-    """Run a query on `folder`, while tasks of the first micro-batches kill their victims.
+def stream(session: SparkSession, folder: Path, query: str, *, is_last: bool) -> None:
+    """Run a query on `folder`, while tasks of the first micro-batches kill their executors.
 
     Of each, one that has results does, and leaves a `killed-BATCH`. All rows are in `rows.parquet`.
     """
+    kills = KILLS_OF_LAST if is_last else KILLS
 
     def killed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
         marker = folder / f"killed-{context.getLocalProperty('streaming.sql.batchId')}"
         for batch in batches:
-            if batch.num_rows and not marker.exists() and len(markers(folder)) < KILLS[victim]:
+            if batch.num_rows and not marker.exists() and len(markers(folder)) < kills:
                 marker.touch()
-                kill(victim)
+                kill(with_worker=is_last)
             yield batch
 
     with settings(session, **streaming.STORE):
@@ -169,7 +171,7 @@ def stream(session: SparkSession, folder: Path, query: str, victim: str) -> None
     pq.write_table(session.read.parquet(str(folder / "found")).toArrow(), folder / "rows.parquet")
 
 
-def main(name: str, victim: str, parallelisms: str, queries: str) -> None:
+def main(name: str, parallelisms: str, queries: str) -> None:
     folder = Path(name)
     with (folder / "example.txt").open("w") as shown, redirect_stdout(shown):
         runpy.run_path(str(folder / "example.py"))
@@ -177,8 +179,10 @@ def main(name: str, victim: str, parallelisms: str, queries: str) -> None:
     session.sparkContext.setLogLevel("OFF")
     for parallelism in parallelisms.split(","):
         join(session, folder, parallelism)
-    for query in queries.split(","):
-        stream(session, folder / query, query, victim)
+    *others, last = queries.split(",")
+    for query in others:
+        stream(session, folder / query, query, is_last=False)
+    stream(session, folder / last, last, is_last=True)
     session.stop()
 
 

@@ -49,7 +49,7 @@ Single tests of other files that take seconds have the marker `slow`.
 """
 
 
-APART = re.compile(r"test_spark_(cluster|connect|standalone)")
+APART = re.compile(r"test_spark_(cluster|connect)")
 """The files whose Spark is in processes of its own."""
 
 STREAMS = re.compile(r"test_spark_(stream|state)")

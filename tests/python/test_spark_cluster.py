@@ -1,14 +1,14 @@
-"""A cluster on this machine, whose executors are processes of their own, and some are killed.
+"""A standalone cluster on this machine, of whose processes some are killed.
 
 What `local[*]` cannot show: tasks in other processes than the driver, which get the plan and the
-broadcast side over the network, and executors that take rows with them when they go. Spark's
-`local-cluster` is its standalone cluster, with the master and the workers in the driver's process.
-One application does all that the tests look at, since to start one takes longer than its queries.
+broadcast side over the network; executors that take rows with them when they go; and a whole worker
+that goes with its executor, so that the other one goes on from the checkpoint. One application does
+all that the tests look at, since to start one takes longer than its queries.
 """
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,21 +17,22 @@ import pytest
 pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
 
 import cluster
+import standalone
 import streaming_query
 from cases import more
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the executor in /proc")
 
-CLUSTER = "local-cluster[2,1,1024]"
 PARALLELISMS = ["hybrid", *more("broadcast")]
 QUERIES = streaming_query.tried("aggregate")
 
 
 @pytest.fixture(scope="module")
-def left_by(tmp_path_factory) -> Callable[[str], Path]:
+def left_by(tmp_path_factory) -> Iterator[Callable[[str], Path]]:
     """The application has run; give what a part of it has left."""
     folder = tmp_path_factory.mktemp("cluster")
-    return cluster.ran(folder, CLUSTER, "executor", PARALLELISMS, QUERIES)
+    with standalone.cluster(folder, workers=2) as address:
+        yield cluster.ran(folder, address, PARALLELISMS, QUERIES)
 
 
 def test_the_example_of_the_manual_needs_no_more_than_the_address_of_a_cluster(left_by):
@@ -51,8 +52,9 @@ def test_an_executor_that_is_killed_costs_no_row(left_by, parallelism):
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_executors_of_a_stream_that_are_killed_cost_no_row(left_by, query):
+def test_what_is_killed_under_a_stream_costs_no_row(left_by, query):
     rows = pq.read_table(left_by(f"{query}/rows.parquet"))
     folder = left_by(query)
-    assert len(cluster.markers(folder)) == cluster.KILLS["executor"]
+    kills = cluster.KILLS_OF_LAST if query == QUERIES[-1] else cluster.KILLS
+    assert len(cluster.markers(folder)) == kills
     streaming_query.check(query, folder, rows, restarted=False)
