@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, settings
 
 import campaign
 
-# Examples have no deadline, for a busy machine would then fail tests of correct code. What 100 of
+# Examples have no deadline, for a busy machine would then fail tests of correct code. What 50 of
 # them do not find, the thousands of a campaign are for.
 settings.register_profile(
     "tidegate",
-    max_examples=campaign.tries(200 if campaign.ALL else 100),
+    max_examples=campaign.tries(200 if campaign.ALL else 50),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow] if campaign.ALL else [],
 )
