@@ -19,7 +19,11 @@ const SIDES: [Side; 2] = [Side::Left, Side::Right];
 struct KeyState([Buffer; 2]);
 
 /// One thread's part of a join: its keys' buffers, and the matches that it has found in the epoch.
+///
+/// Each row changes some of the fields, so that no two replicas share a line of a cache, nor a pair
+/// of lines, which processors fetch together.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(super) struct Replica {
     /// The keys that are at home here, by their place among these.
     home: Vec<KeyState>,
