@@ -53,21 +53,20 @@ def _with_bins(plan: Plan, whole: Whole, small: Small) -> Costs | None:
 
     Of points that overlap intervals nothing can be told if the points are here: then it is None.
     """
-    mine, other, weight = _drawn(whole, small)
-    keys = _numbered(whole.rows, plan.inputs[whole.side].by)
-    at = [mine, other] if whole.side == LEFT else [other, mine]
+    rows, at, weight = _drawn(whole, small)
+    keys = _numbered(rows, plan.inputs[whole.side].by)
     if not plan.query.is_overlap:
-        times = plan.axis.integers(whole.rows.column(plan.inputs[whole.side].on))
-        left, right = ((keys[rows], times[rows]) for rows in at)
+        times = plan.axis.integers(rows.column(plan.inputs[whole.side].on))
+        left, right = ((keys[of], times[of]) for of in at)
         _, costs = bins.weighed(plan, Sample(*left, *right, weight), small)
         return costs
     are_points = [plan.intervals(side).are_points for side in (LEFT, RIGHT)]
     if are_points[whole.side] and not all(are_points):
         return None
-    starts, ends = plan.starts_and_ends(whole.side).of(whole.rows)
+    starts, ends = plan.starts_and_ends(whole.side).of(rows)
     sides = [
-        Side(keys[rows], starts[rows], starts[rows] if is_point else ends[rows])
-        for rows, is_point in zip(at, are_points, strict=True)
+        Side(keys[of], starts[of], starts[of] if is_point else ends[of])
+        for of, is_point in zip(at, are_points, strict=True)
     ]
     longest = [0 if is_point else None for is_point in are_points]
     sample = Intervals((sides[LEFT], sides[RIGHT]), (longest[LEFT], longest[RIGHT]), weight)
@@ -75,22 +74,25 @@ def _with_bins(plan: Plan, whole: Whole, small: Small) -> Costs | None:
     return costs
 
 
-def _drawn(whole: Whole, small: Small) -> tuple[Integers, Integers, float]:
-    """Places of rows that stand for both sides, and how many rows each place stands for.
+def _drawn(whole: Whole, small: Small) -> tuple[pa.Table, tuple[slice, slice], float]:
+    """Rows, places among them that stand for either side, and how many rows each place stands for.
 
     No row stands for both sides: it would be its own partner.
     """
-    count, rows = whole.rows.num_rows, small.rows[1 - whole.side]
-    weight = max(1.0, (count + rows) / SAMPLED)
+    count = whole.rows.num_rows
+    weight = max(1.0, sum(small.rows) / SAMPLED)
     random = np.random.default_rng(0)
-    order = random.permutation(count)
-    half = (count + 1) // 2
+    order = random.choice(count, min(count, 2 * SAMPLED), replace=False)
+    half = (len(order) + 1) // 2
     halves = order[:half], order[half:] if count > 1 else order
-    mine, other = (
+    if whole.side == RIGHT:
+        halves = halves[::-1]
+    left, right = (
         random.choice(of, max(1, round(number / weight)))
-        for of, number in zip(halves, (count, rows), strict=True)
+        for of, number in zip(halves, small.rows, strict=True)
     )
-    return mine, other, weight
+    rows = whole.rows.take(np.concatenate([left, right]))
+    return rows, (slice(None, len(left)), slice(len(left), None)), weight
 
 
 def _numbered(rows: pa.Table, by: tuple[int, ...]) -> Integers:
