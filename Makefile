@@ -45,7 +45,7 @@ quick: $(DEVELOP) ## Run the core of each room: Rust unit tests, and Python test
 test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and Spark; the benches are `make check`'s.
 	$(SCRIPTS)/test.sh
 
-coverage: $(DEVELOP) ## Report the lines and the unsafe blocks that the tests without Spark reach; needs llvm_profparser.
+coverage: $(DEVELOP) ## Report the lines and the unsafe blocks that the tests without Spark reach.
 	$(SCRIPTS)/coverage.sh --ignore-glob "*/test_spark*"
 
 loom: ## Run the loom models: every interleaving of small cases of what threads share.

@@ -1,7 +1,7 @@
 """Report what the tests reach, from what coverage.sh has collected.
 
 coverage.py objects BUILT.json           the test binaries that cargo built
-coverage.py report RUST.txt PYTHON.json  lines of each room, and unsafe blocks that nothing reached
+coverage.py report RUST.lcov PYTHON.json lines of each room, and unsafe blocks that nothing reached
 """
 
 import json
@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LINE = re.compile(r"\s*(\d+)\|\s*(\d*)\|")
 NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'', re.DOTALL)
 UNSAFE = re.compile(r"\bunsafe\s*(?:extern\s+\"[^\"]*\"\s*)?(?:fn\b[^;{]*)?\{")
 
@@ -23,15 +22,16 @@ def objects(built: Path) -> list[str]:
     return [message["executable"] for message in messages if message.get("executable")]
 
 
-def rust_lines(shown: Path) -> dict[Path, dict[int, int]]:
-    """How often each line that has code was reached, the most of all binaries."""
+def rust_lines(counted: Path) -> dict[Path, dict[int, int]]:
+    """How often each line that has code was reached, the most of all instances."""
     lines: dict[Path, dict[int, int]] = defaultdict(dict)
     file = ROOT
-    for text in shown.read_text("utf-8", errors="replace").splitlines():
-        if (match := LINE.match(text)) is None:
-            file = (ROOT / text).resolve()
-        elif match[2]:
-            number, hits = int(match[1]), int(match[2])
+    for text in counted.read_text("utf-8").splitlines():
+        kind, _, told = text.partition(":")
+        if kind == "SF":
+            file = (ROOT / told).resolve()
+        elif kind == "DA":
+            number, hits = map(int, told.split(",")[:2])
             lines[file][number] = max(hits, lines[file].get(number, 0))
     rooms = ROOT / "rust"
     return {path: found for path, found in lines.items() if path.is_relative_to(rooms)}
@@ -71,9 +71,9 @@ def table(lines: dict[Path, dict[int, int]]) -> Iterator[str]:
         yield f"| `{name}` | {total:,} | {100 * reached / max(total, 1):.1f} % |"
 
 
-def report(shown: Path, python: Path) -> Iterator[str]:
+def report(counted: Path, python: Path) -> Iterator[str]:
     """The whole report, in Markdown."""
-    lines = rust_lines(shown)
+    lines = rust_lines(counted)
     product = {path: found for path, found in lines.items() if "tests" not in path.parts}
     product = {path: found for path, found in product.items() if path.name != "tests.rs"}
     yield from ("# Rust", "", *table(product), "")

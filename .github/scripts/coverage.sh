@@ -1,17 +1,23 @@
 #!/usr/bin/env bash
 # Runs the Rust and Python tests with counters in the code, and reports the lines of each room and the unsafe blocks that
 # they reach: coverage.sh [ARGUMENTS OF PYTEST]. The report is target/coverage/report.md.
-# Needs the commands of llvm_profparser: cargo install --locked llvm_profparser
+# Needs llvm-profdata and llvm-cov: `rustup component add llvm-tools`, or those of LLVM 19 or later, as `apt install llvm-19`.
 set -euo pipefail
 # Random tests try a fifth: a line is reached by the first tries, or by none.
 export CAMPAIGN=${CAMPAIGN:-0.2}
 
-if ! command -v profparser > /dev/null; then
-    echo "profparser reads the counters; install it: cargo install --locked llvm_profparser" >&2
-    exit 1
-fi
+tool() {
+    local found
+    for found in "$(rustc --print sysroot)/lib/rustlib/$(rustc --print host-tuple)/bin/$1" "$1" "$1"-{25..19}; do
+        command -v "$found" && return
+    done
+    echo "$1 reads the counters; install it: rustup component add llvm-tools, or apt install llvm-19" >&2
+    return 1
+}
+profdata=$(tool llvm-profdata)
+cov=$(tool llvm-cov)
 folder=$PWD/target/coverage
-rm -rf "$folder"/{profiles,report.md,rust.txt,python.json}
+rm -rf "$folder"/{profiles,report.md,rust.lcov,python.json}
 mkdir -p "$folder/profiles"
 
 # Counters in our crates alone: all others would compile anew and run slower, and nobody asks about them.
@@ -46,10 +52,12 @@ PYTHONPATH=$package COVERAGE_PROCESS_START=$folder/coveragerc \
 python -m coverage combine --quiet --rcfile "$folder/coveragerc"
 python -m coverage json --quiet --rcfile "$folder/coveragerc" -o "$folder/python.json"
 
-profparser merge --input "$folder"/profiles/*.profraw --output "$folder/all.profdata"
-mapfile -t objects < <(python .github/scripts/coverage.py objects "$folder/built.json")
-for object in "${objects[@]}" "$package/tidegate/_tidegate.abi3.so"; do
-    cov show --instr-profile "$folder/all.profdata" --object "$object"
-done > "$folder/rust.txt"
-python .github/scripts/coverage.py report "$folder/rust.txt" "$folder/python.json" | tee "$folder/report.md"
+# A file is incomplete where its process was killed as it wrote.
+"$profdata" merge --sparse --failure-mode=all "$folder"/profiles/*.profraw --output "$folder/all.profdata"
+objects=(--object "$package/tidegate/_tidegate.abi3.so")
+for object in $(python .github/scripts/coverage.py objects "$folder/built.json"); do
+    objects+=(--object "$object")
+done
+"$cov" export --format=lcov --instr-profile "$folder/all.profdata" "${objects[@]}" > "$folder/rust.lcov"
+python .github/scripts/coverage.py report "$folder/rust.lcov" "$folder/python.json" | tee "$folder/report.md"
 exit "$failed"
