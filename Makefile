@@ -46,7 +46,7 @@ test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and
 	$(SCRIPTS)/test.sh
 
 coverage: $(DEVELOP) ## Report the lines and the unsafe blocks that the tests without Spark reach.
-	$(SCRIPTS)/coverage.sh --ignore-glob "*/test_spark*"
+	$(SCRIPTS)/coverage.sh
 
 loom: ## Run the loom models: every interleaving of small cases of what threads share.
 	$(SCRIPTS)/loom.sh

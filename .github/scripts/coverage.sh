@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the Rust and Python tests with counters in the code, and reports the lines of each room and the unsafe blocks that
-# they reach: coverage.sh [ARGUMENTS OF PYTEST]. The report is target/coverage/report.md.
+# they reach: coverage.sh [ARGUMENTS OF PYTEST]. The report is target/coverage/report.md. Spark is left out: its tests take
+# long, and run in processes that Spark starts.
 # Needs llvm-profdata and llvm-cov: `rustup component add llvm-tools`, or those of LLVM 19 or later, as `apt install llvm-19`.
 set -euo pipefail
 # Random tests try a fifth: a line is reached by the first tries, or by none.
@@ -43,12 +44,13 @@ cat > "$folder/coveragerc" << SETTINGS
 [run]
 branch = false
 source = tidegate
+omit = */tidegate/spark/*
 data_file = $folder/python.data
 parallel = true
 patch = subprocess
 SETTINGS
 PYTHONPATH=$package COVERAGE_PROCESS_START=$folder/coveragerc \
-    python -m coverage run --rcfile "$folder/coveragerc" -m pytest --quiet --numprocesses 2 --dist loadfile "$@" || failed=1
+    python -m coverage run --rcfile "$folder/coveragerc" -m pytest --quiet --numprocesses 2 --dist loadfile --ignore-glob "*/test_spark*" "$@" || failed=1
 python -m coverage combine --quiet --rcfile "$folder/coveragerc"
 python -m coverage json --quiet --rcfile "$folder/coveragerc" -o "$folder/python.json"
 
