@@ -2,7 +2,7 @@
 # Runs the Rust and Python tests with counters in the code, and reports the lines of each room and the unsafe blocks that
 # they reach: coverage.sh [ARGUMENTS OF PYTEST]. The report is target/coverage/report.md. Spark is left out: its tests take
 # long, and run in processes that Spark starts.
-# Needs llvm-profdata and llvm-cov: `rustup component add llvm-tools`, or those of LLVM 19 or later, as `apt install llvm-19`.
+# Needs llvm-profdata and llvm-cov: `rustup component add llvm-tools`, or LLVM 19 or later, as by `apt install llvm-19`.
 set -euo pipefail
 # Random tests try a fifth: a line is reached by the first tries, or by none.
 export CAMPAIGN=${CAMPAIGN:-0.2}

@@ -213,7 +213,7 @@ def test_joins_without_bins_are_weighed_too(frames, monkeypatch, function, form)
     text, rows = taken(frames, function, **query)
     assert FORMS[form] in text
     assert "by bins" not in text
-    assert ("what results cost is left out" in text) == (form == "whole")
+    assert ("the cost of results is left out" in text) == (form == "whole")
     assert " s natively, " in text or " s of processor time natively, " in text
     assert " s with right whole" in text
     expected = getattr(tidegate, function)(*TABLES, **QUERIES[function], **query)
@@ -282,7 +282,7 @@ def test_points_tell_nothing_of_intervals(frames):
     rows = TABLES[LEFT].select(plan.columns.left.names)
     guess = alike.guessed(plan, Whole(LEFT, rows), small, has_bins=True)
     assert guess.costs.bins is None
-    assert guess.basis == "no sample: what results cost is left out"
+    assert guess.basis == "no sample: the cost of results is left out"
 
 
 def test_an_empty_side_needs_no_sample(spark, frames):

@@ -1,7 +1,7 @@
-"""What a join would cost if its large side were like the small one, which is here already.
+"""The costs of a join if its large side were like the small one, which is here already.
 
-A small side was collected before it is sent whole. Its keys and times stand for those of the other
-side, too, of which only the number of rows is known. This needs no job. It only decides whether a
+A small side was collected before it is sent whole. Its keys and times stand for the other's,
+too, whose number of rows is all that is known. This needs no job. It only decides whether a
 sample of both sides is worth its cost: no form is taken by it that needs a sample.
 """
 
@@ -45,7 +45,7 @@ def guessed(plan: Plan, whole: Whole, small: Small, *, has_bins: bool) -> Guess:
         if costs is not None:
             return Guess(costs.after(sampling), f"no sample: {other} is taken to be like {mine}")
     costs = without_bins(small, bins.asked_of(plan))
-    return Guess(costs.after(sampling), "no sample: what results cost is left out")
+    return Guess(costs.after(sampling), "no sample: the cost of results is left out")
 
 
 def _with_bins(plan: Plan, whole: Whole, small: Small) -> Costs | None:

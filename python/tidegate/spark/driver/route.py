@@ -31,7 +31,7 @@ class Broadcast(NamedTuple):
 
     whole: Whole
     reason: str
-    # What is said of the costs of all forms where they were weighed, and how these were found.
+    # The text on the costs of all forms where they were weighed, and how these were found.
     costs: str | None = None
     basis: str | None = None
 

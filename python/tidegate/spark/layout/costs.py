@@ -1,4 +1,4 @@
-"""What a join costs in each form that it may have on Spark: one model for all of them.
+"""The costs of a join in each form that it may have on Spark: one model for all of them.
 
 *Whole*: a small side is collected, and every task gets all of it. Rows of the other side are handed
 to Python where they are. *Native*: rows of both sides are handed to Python, packed, shuffled into
@@ -24,7 +24,7 @@ _CELL = 40.0
 _CANDIDATE = 70.0
 _OUT = 25.0
 
-# Nanoseconds that plans and generated code of bins take, more than those of native calls.
+# Nanoseconds that plans and generated code of bins take, more than the plans of native calls.
 _GENERATED = 600_000_000.0
 
 # Nanoseconds to hand a column of a row to Python, and to pack, shuffle and join it there; and for a
@@ -60,7 +60,7 @@ class Width(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What costs depend on beside the rows.
+    """The question, as far as costs depend on it beside the rows.
 
     `measured` says whether Spark measures what it hands to Python after every row, `once` whether a
     left row comes once at most.
@@ -137,7 +137,7 @@ class Work(Protocol):
 
 
 def copying(columns: int) -> float:
-    """Nanoseconds that a copy of a row with so many columns costs."""
+    """Nanoseconds that a copy of a row with this number of columns costs."""
     return _ROW + _CELL * columns
 
 
@@ -147,7 +147,7 @@ def comparing() -> float:
 
 
 def looking(rows: float) -> float:
-    """Seconds of a job that looks at the keys and times of so many rows."""
+    """Seconds of a job that looks at the keys and times of this number of rows."""
     return (_JOB + _LOOKED_AT * rows) / 1e9
 
 
