@@ -9,7 +9,7 @@ export CAMPAIGN=${CAMPAIGN:-0.2}
 
 tool() {
     local found
-    for found in "$(rustc --print sysroot)/lib/rustlib/$(rustc --print host-tuple)/bin/$1" "$1" "$1"-{25..19}; do
+    for found in "$(rustc --print sysroot)/lib/rustlib/$(rustc --print host-tuple)/bin/$1" "$1"-{25..19} "$1"; do
         command -v "$found" && return
     done
     echo "$1 reads the counters; install it: rustup component add llvm-tools, or apt install llvm-19" >&2
