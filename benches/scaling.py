@@ -1,8 +1,8 @@
 """How the rates of W1 to W8 grow with the number of threads.
 
 A process draws the rows of a workload and asks its question with each number of threads in turn,
-again and again. The first results must be the same for every number; `BandJoin`, `WindowJoin` and
-batches, whose results are dropped as they come, are not compared. Processes of all workloads take
+again and again. The first results must be the same for every number. Results of `BandJoin`,
+`WindowJoin` and batches are dropped as they come, and not compared. Processes of all workloads take
 turns. A cell has the median of the processes' medians, and how many times the rate with the first
 number of threads it is. `copying memory` copies arrays in as many threads: a workload that moves
 memory cannot grow further. Prints Markdown, writes it with every figure as JSON into

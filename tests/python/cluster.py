@@ -4,7 +4,7 @@
 
 FOLDER has `example.py`, which makes the session, and for each of the queries, of
 `streaming_query.QUERIES`, a folder of `streaming`. Every part leaves a file or folder there. Tasks
-kill their executor; those of the last query kill the worker that runs it, too.
+kill their executor. Tasks of the last query also kill the worker that runs it.
 """
 
 import os

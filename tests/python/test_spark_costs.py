@@ -149,9 +149,9 @@ def counted(rows: pa.Table) -> Counter[str]:
 
 
 def said(monkeypatch, *, rows: float | None = None, tasks: int = 8, times: float = 1) -> None:
-    """Have the side that is not small be said to have so many rows, and tasks.
+    """Have the planner believe in other sizes: `rows` and `tasks` of the side that is not small.
 
-    A row of a sample stands for so many times as many rows as it does.
+    A row of a sample stands for `times` as many rows as it does.
     """
 
     def beside(_, whole):
@@ -170,7 +170,8 @@ def said(monkeypatch, *, rows: float | None = None, tasks: int = 8, times: float
     monkeypatch.setattr(route, "rows_beside", beside)
     monkeypatch.setattr(division, "sampled", heavier)
     monkeypatch.setattr(overlap, "sampled", heavier)
-    # So few rows are all drawn. As many as they stand for would be hashed in more than two tasks.
+    # All of these few rows are drawn. As many as they stand for would be hashed in more than two
+    # tasks.
     for module in (division, overlap):
         monkeypatch.setattr(module, "FRACTION", 1.0)
     monkeypatch.setattr(driver_bins, "_HASHED", 1 << 40)

@@ -14,6 +14,8 @@ from tidegate.spark.stream import join as stream_join
 from tidegate.spark.worker.pack import NAMES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidegate.spark.layout.bins import Bins
     from tidegate.spark.layout.costs import Costs, Form, Small
     from tidegate.spark.layout.layout import Layout
@@ -149,14 +151,11 @@ def _of_both(plan: Plan, near: _Near) -> Broadcast | Shuffled | Binned:
     sample = division.sample_of_join(plan)
     bins, costs = weighed(plan, sample, near.small)
     text = near.told(costs)
-    if plan.parallelism == "bins":
-        return Binned(bins, text, near.reason)
-    form = _form(costs, can_bin=hashed(plan, bins) is not None)
+    form, reason = _form(plan, near, costs, lambda: hashed(plan, bins) is not None)
     if form == "bins":
-        return Binned(bins, text, f"{near.rather} {_BINS}")
+        return Binned(bins, text, reason)
     if form == "whole" and near.whole is not None:
-        return Broadcast(near.whole, near.reason, text, _SAMPLED)
-    reason = near.reason if near.whole is None else f"{near.rather} {_NATIVE}"
+        return Broadcast(near.whole, reason, text, _SAMPLED)
     return Shuffled(division.of_join(plan, sample), reason, text)
 
 
@@ -165,20 +164,24 @@ def _of_intervals(plan: Plan, near: _Near) -> Broadcast | Overlapped | Leveled:
     sample = overlap.sample_of_join(plan)
     found, costs = levels.weighed(plan, sample, near.small)
     text = near.told(costs)
-    if plan.parallelism == "bins":
-        return Leveled(found, text, near.reason)
-    form = _form(costs, can_bin=levels.method(plan, found) is not None)
+    form, reason = _form(plan, near, costs, lambda: levels.method(plan, found) is not None)
     if form == "bins":
-        return Leveled(found, text, f"{near.rather} {_BINS}")
+        return Leveled(found, text, reason)
     if form == "whole" and near.whole is not None:
-        return Broadcast(near.whole, near.reason, text, _SAMPLED)
-    reason = near.reason if near.whole is None else f"{near.rather} {_NATIVE}"
+        return Broadcast(near.whole, reason, text, _SAMPLED)
     return Overlapped(overlap.of_join(plan, sample), reason, text)
 
 
-def _form(costs: Costs, *, can_bin: bool) -> Form:
-    """The form to take. Spark has no bins for a side that it would have to sort."""
-    return costs.cheapest if can_bin else costs._replace(bins=None).cheapest
+def _form(plan: Plan, near: _Near, costs: Costs, can_bin: Callable[[], bool]) -> tuple[Form, str]:
+    """The form to take, and the reason. Spark has no bins for a side that it would have to sort."""
+    if plan.parallelism == "bins":
+        return "bins", near.reason
+    form = costs.cheapest if can_bin() else costs._replace(bins=None).cheapest
+    if form == "bins":
+        return form, f"{near.rather} {_BINS}"
+    if form == "whole" or near.whole is None:
+        return form, near.reason
+    return form, f"{near.rather} {_NATIVE}"
 
 
 def of_aggregation(plan: AggregatePlan) -> Shuffled | Streamed:

@@ -25,7 +25,7 @@ class Dealt(Layout):
 
     @classmethod
     def of(cls, partitions: int) -> Dealt:
-        """The layout of so many buckets."""
+        """The layout of this number of buckets."""
         return cls(partitions, (Bucket(tuple(range(partitions))),), "left", Reach.of(0, 0))
 
     @property

@@ -95,7 +95,7 @@ def _late_field(plan: AggregatePlan, name: str) -> StructField:
 class _Finish(Finish):
     """Late rows of an aggregation are in a column of their own.
 
-    There are so many `columns`; behind them may be the number of the stream. With `of_parts`,
+    `columns` is their number; behind them may be the number of the stream. With `of_parts`,
     results are parts of windows. All parts of a window come in one micro-batch, since all buckets
     hear of the same watermark.
     """
@@ -130,7 +130,7 @@ class _Finish(Finish):
 
 
 def merged(parts: pa.Table, query: Aggregation, end: str) -> pa.Table:
-    """The windows of which these are parts."""
+    """The windows, put together from their parts."""
     names = parts.column_names
     renamed = parts.rename_columns([end if name == "window_end" else name for name in names])
     found = query.run([renamed], (end,)).drop_columns(["window_end"])

@@ -87,8 +87,8 @@ _SIZE = 8
 # Bytes of entries beyond those of the last snapshot, before the next is taken.
 _SPARE = 1 << 16
 
-# A key is looked for that is hot if a bucket gets so many rows of a side at once; so many of these
-# are looked at, and a key is hot that has this share of them.
+# A hot key is looked for where a bucket gets at least `_MANY` rows of a side at once. `_SAMPLED` of
+# these rows are looked at, and a key is hot if it has the share `_HOT` of them.
 _MANY = 10_000
 _SAMPLED = 1_000
 _HOT = 0.5

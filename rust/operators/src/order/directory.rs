@@ -56,8 +56,8 @@ const VALUES_A_ROW: usize = 16;
 /// About how many values a segment has, where a key has several. A search in a segment is quick.
 const SEGMENT: usize = if cfg!(test) { 16 } else { 1 << 9 };
 
-/// A range with so many times the mean of values is full. If more than one value of `UNEVEN` is in a
-/// full range, values are sorted, and each key has stretches of its own.
+/// A range is full if it has `FULL` times as many values as the mean. If more than one value of
+/// `UNEVEN` is in a full range, values are sorted, and each key has stretches of its own.
 const FULL: usize = 8;
 const UNEVEN: usize = 8;
 
@@ -65,7 +65,7 @@ const UNEVEN: usize = 8;
 /// order of their values.
 #[derive(Debug)]
 pub(crate) struct Directory<'a> {
-    /// Those of a stretch of more than [`FEW`] are in order.
+    /// The values of a stretch of more than [`FEW`] are in order.
     values: Times<'a>,
     /// The first segment of rows without a key, which have no values; of each key; last, the number
     /// of segments.
