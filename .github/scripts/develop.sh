@@ -4,7 +4,8 @@
 # take each other's files.
 set -euo pipefail
 pip install --group build
-pip install --requirement <("$(dirname "$0")/requirements.sh") "$@" &
+# Python compiles the few modules that it imports, when it does.
+pip install --no-compile --requirement <("$(dirname "$0")/requirements.sh") "$@" &
 packages=$!
 maturin develop --quiet --skip-install
 wait "$packages"

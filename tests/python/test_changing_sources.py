@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import campaign
 from tidegate import (
     Aggregate,
     AsofJoin,
@@ -206,7 +207,7 @@ def from_the_beginning(operator: Operator, model: Model) -> list[dict[str, Any]]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(campaign.tries(20)))
 def test_the_rows_of_a_merge_are_those_of_sources_that_were_always_there(seed: int, threads: int):
     draw = random.Random(seed)  # noqa: S311 - no secret
     lateness = [draw.randrange(5) for _ in range(draw.randrange(1, 4))]
@@ -225,7 +226,7 @@ def test_the_rows_of_a_merge_are_those_of_sources_that_were_always_there(seed: i
     assert whole.late().select(columns).equals(late.select(columns))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(campaign.tries(20)))
 def test_a_snapshot_has_sources_that_were_added_and_idle_ones(seed: int):
     draw = random.Random(seed)  # noqa: S311 - no secret
     lateness = [draw.randrange(5) for _ in range(draw.randrange(1, 4))]
@@ -251,7 +252,7 @@ def test_a_snapshot_has_sources_that_were_added_and_idle_ones(seed: int):
 
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("how", ["inner", "left", "full", "anti"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(campaign.tries(4)))
 def test_joins_give_what_the_tables_of_the_rows_in_time_give(seed: int, how: Any, *, ordered: bool):
     draw = random.Random(seed)  # noqa: S311 - no secret
     args: dict[str, Any] = {"on": "ts", "lower": -3, "upper": 2, "how": how}

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import campaign
 import tidegate as tg
 from tidegate.bounded import choosing, shares
 
-SEEDS = range(12)
+SEEDS = range(campaign.tries(6))
 SLICED = "inputs     slice by slice"
 
 

@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+import campaign
 import tidegate as tg
 from tidegate.bounded import shares
 
-SEEDS = range(16)
+SEEDS = range(campaign.tries(6))
 TOO_LITTLE = re.compile("one left row may pair with|the last right rows of all keys")
 
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]

@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import campaign
 import tidegate as tg
 from tidegate import _tidegate
 from tidegate.io.given import open_table
 from tidegate.io.pruning import coded_columns, pruned, row_groups
 
-SEEDS = range(12)
+SEEDS = range(campaign.tries(5))
 GROUP_ROWS = 4
 KINDS = [
     pa.int64(),

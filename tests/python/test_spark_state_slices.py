@@ -106,7 +106,7 @@ def full_join(lower: int, upper: int, by: str | None) -> operators.Sides:
 
 @pytest.mark.parametrize("forgetful", [0.0, 0.4, 1.0], ids=["warm", "some moved", "all moved"])
 @pytest.mark.parametrize("by", ["k", None])
-@pytest.mark.parametrize("seed", range(campaign.tries(5)))
+@pytest.mark.parametrize("seed", range(campaign.tries(3)))
 def test_a_full_join_gives_each_row_once(forgetful: float, by: str | None, seed: int) -> None:
     draw = random.Random(f"{by} {seed}")  # noqa: S311 - for tests
     lower = draw.randrange(-3 * SECOND, 2 * SECOND)
@@ -214,7 +214,7 @@ def of_one_watermark(buckets: Buckets, query: Aggregation) -> Iterator[dict[str,
 @pytest.mark.parametrize(
     ("aggs", "division"), [(IN_ORDER, "slices"), (IN_SLICES, "slices"), (IN_SLICES, "parts")]
 )
-@pytest.mark.parametrize("seed", range(campaign.tries(5)))
+@pytest.mark.parametrize("seed", range(campaign.tries(3)))
 def test_windows_without_a_key_come_once(
     forgetful: float, aggs: dict[str, agg.Aggregate], division: str, seed: int
 ) -> None:

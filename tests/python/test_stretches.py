@@ -12,13 +12,14 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+import campaign
 import tidegate as tg
 from tidegate import _tidegate
 from tidegate.bounded import ordered, shares, sorting
 from tidegate.bounded.stretches import parted, stretches
 from tidegate.io.given import open_table
 
-SEEDS = range(40)
+SEEDS = range(campaign.tries(15))
 KINDS = [pa.int64(), pa.int32(), pa.date32(), *map(pa.timestamp, ("s", "ms", "us", "ns"))]
 
 
@@ -123,7 +124,7 @@ def test_windows_of_files_are_those_of_the_sorted_rows(seed, tmp_path):
     assert found.to_pylist() == expected.to_pylist()
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(campaign.tries(60)))
 def test_stretches_one_after_the_other_are_the_order_of_a_stable_sort(seed):
     chance = random.Random(seed)  # noqa: S311 - not for secrets
     groups = [group for group in times_of(chance) if group]
