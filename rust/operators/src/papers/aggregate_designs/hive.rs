@@ -1,10 +1,10 @@
 //! Windows that many threads update, in the W-Hive.
 
-use tidegate_structures::gate::Next;
 use tidegate_structures::papers::hive::{Hive, HiveReader, HiveWriter};
 use tidegate_structures::papers::row_gate::{Reader, Row};
 
 use super::merge::numbered;
+use super::stages::{Stage, feeding, run, taking};
 use super::winsets::{Window, Winsets, seed};
 use crate::aggregate::{Epoch, OpenPartials, Slice};
 use crate::driver::{Driver, Stopped};
@@ -22,24 +22,15 @@ fn hive<'a>(epoch: &'a Epoch<'_>, open: &OpenPartials, writers: usize) -> Shared
     (writers, reader)
 }
 
-/// The rows of windows that no writer writes to any more.
-fn taken(mut reader: HiveReader<Window, New<'_>>, sources: usize) -> OpenPartials {
-    let mut winsets = Winsets::default();
-    while let Next::Ready(winset) = reader.next_winset() {
-        winsets.insert(winset.start(), winset.into_windows());
-    }
-    winsets.partials(sources)
-}
-
-/// Updates the windows of one thread's rows. No row is in an earlier slice than the row before it.
-fn update_all(
-    epoch: &Epoch<'_>,
-    writer: &mut Writer<'_>,
-    rows: impl Iterator<Item = (usize, usize)>,
-) {
+/// Updates the window of each row that it is given. No row is in an earlier slice than the row
+/// before it.
+fn updating<'a>(
+    epoch: &'a Epoch<'_>,
+    mut writer: Writer<'a>,
+) -> impl FnMut((usize, usize)) + Send + 'a {
     let mut last = Slice::MIN;
-    for (source, row) in rows {
-        let Some((slice, key)) = epoch.place(source, row) else { continue };
+    move |(source, row)| {
+        let Some((slice, key)) = epoch.place(source, row) else { return };
         if slice > last {
             writer.advance(slice);
             last = slice;
@@ -48,11 +39,28 @@ fn update_all(
     }
 }
 
-/// Each thread updates the windows of some keys.
-pub(super) fn by_key(
-    epoch: &Epoch<'_>,
+/// Runs stages that update a hive, and beside them the one that takes its windows out: those that
+/// no writer writes to any more.
+fn taken(
+    mut windows: HiveReader<Window, New<'_>>,
+    stages: Vec<Stage<'_>>,
+    driver: &Driver,
+    sources: usize,
+) -> Result<OpenPartials, Stopped> {
+    let mut winsets = Winsets::default();
+    let output = taking(
+        || windows.next_winset(),
+        |winset| winsets.insert(winset.start(), winset.into_windows()),
+    );
+    run(driver, Vec::new(), stages.into_iter().chain([output]).collect())?;
+    Ok(winsets.partials(sources))
+}
+
+/// Each thread updates the windows of some keys, while `stages` fill the gate.
+pub(super) fn by_key<'a>(
+    epoch: &'a Epoch<'_>,
     open: &OpenPartials,
-    reader: &Reader<u32>,
+    (mut stages, reader): (Vec<Stage<'a>>, Reader<u32>),
     driver: &Driver,
 ) -> Result<OpenPartials, Stopped> {
     let threads = driver.threads();
@@ -62,15 +70,13 @@ pub(super) fn by_key(
         let key = keys.map_or(0, |keys| keys[*row.payload as usize]);
         u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     };
-    let work = writers
-        .into_iter()
-        .enumerate()
-        .map(|(part, writer)| (reader.fork().keyed(part, threads, hash), writer));
-    driver.map(work.collect(), |(mut rows, mut writer)| {
-        let next = || rows.next_ready().ready().map(numbered);
-        update_all(epoch, &mut writer, std::iter::from_fn(next));
-    })?;
-    Ok(taken(windows, epoch.rows.len()))
+    stages.extend(writers.into_iter().enumerate().map(|(part, writer)| {
+        let mut rows = reader.fork().keyed(part, threads, hash);
+        taking(move || numbered(rows.next_ready()), updating(epoch, writer))
+    }));
+    // It would keep all rows.
+    drop(reader);
+    taken(windows, stages, driver, epoch.rows.len())
 }
 
 /// Each source updates the windows of its rows.
@@ -80,9 +86,9 @@ pub(super) fn by_source(
     driver: &Driver,
 ) -> Result<OpenPartials, Stopped> {
     let (writers, windows) = hive(epoch, open, epoch.rows.len());
-    driver.map(writers.into_iter().enumerate().collect(), |(source, mut writer)| {
-        let rows = 0..epoch.rows[source].ts.len();
-        update_all(epoch, &mut writer, rows.map(|row| (source, row)));
-    })?;
-    Ok(taken(windows, epoch.rows.len()))
+    let stages = writers.into_iter().zip(epoch.rows).enumerate().map(|(source, (writer, rows))| {
+        let mut update = updating(epoch, writer);
+        feeding(rows, move |_, row| update((source, row)))
+    });
+    taken(windows, stages.collect(), driver, epoch.rows.len())
 }

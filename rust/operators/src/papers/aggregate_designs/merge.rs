@@ -3,48 +3,74 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidegate_structures::papers::row_gate::{Reader, Row, ScaleGate, Source};
+use tidegate_structures::gate::Next;
+use tidegate_structures::papers::row_gate::{Reader, Row, ScaleGate};
 use tidegate_sync::OnceLink;
 use tidegate_sync::atomic::Arc;
 
-use crate::aggregate::{Epoch, Stream};
-use crate::driver::{Driver, Stopped};
+use super::stages::{Stage, feeding};
+use crate::aggregate::Epoch;
 
-/// One of the two ends of a queue of times and row numbers, each of which one thread has.
+/// What goes through a queue: a row's time and number, or the end of its source.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Entry {
+    Row(i64, usize),
+    End,
+}
+
+/// One of the two ends of a queue, each of which one thread has.
 pub(super) trait Queue: Send + Sized {
     fn ends() -> (Self, Self);
-    fn push(&mut self, row: (i64, usize));
-    fn first(&self) -> Option<(i64, usize)>;
+    fn push(&mut self, entry: Entry);
+    fn first(&self) -> Option<Entry>;
     fn pop(&mut self);
 }
 
-/// The rows of all sources in merged order: each source puts its own into a queue, from which the
-/// first of all are taken.
-pub(super) fn queued<Q: Queue>(
-    epoch: &Epoch<'_>,
-    driver: &Driver,
-) -> Result<impl Iterator<Item = (usize, usize)>, Stopped> {
+/// The end of a queue that a source has. Dropping it ends the source.
+struct Input<Q: Queue>(Q);
+
+impl<Q: Queue> Drop for Input<Q> {
+    fn drop(&mut self) {
+        self.0.push(Entry::End);
+    }
+}
+
+/// Stages in which each source puts its rows into a queue, and the rows of all in merged order: the
+/// first of all queues, once none of them is empty.
+pub(super) fn queued<'a, Q: Queue + 'a>(
+    epoch: &'a Epoch<'_>,
+) -> (Vec<Stage<'a>>, impl FnMut() -> Next<(usize, usize)> + Send + 'a) {
     let (inputs, mut outputs): (Vec<Q>, Vec<Q>) = epoch.rows.iter().map(|_| Q::ends()).unzip();
-    driver.map(
-        inputs.into_iter().zip(epoch.rows).collect(),
-        |(mut input, rows): (Q, &Stream<'_>)| {
-            rows.ts.iter().zip(0..).for_each(|(&ts, row)| input.push((ts, row)));
-        },
-    )?;
-    Ok(std::iter::from_fn(move || {
-        let firsts =
-            outputs.iter().enumerate().filter_map(|(source, queue)| Some((queue.first()?, source)));
-        let ((_, row), source) = firsts.min_by_key(|&((ts, _), source)| (ts, source))?;
+    let stages = inputs.into_iter().zip(epoch.rows).map(|(input, rows)| {
+        let mut input = Input(input);
+        feeding(rows, move |ts, row| input.0.push(Entry::Row(ts, row)))
+    });
+    let next = move || {
+        let mut least: Option<(i64, usize, usize)> = None;
+        for (source, queue) in outputs.iter().enumerate() {
+            match queue.first() {
+                None => return Next::NotYet,
+                Some(Entry::End) => {}
+                // Of equal times, the first source has the first one.
+                Some(Entry::Row(ts, row)) => {
+                    if least.is_none_or(|(earliest, ..)| ts < earliest) {
+                        least = Some((ts, source, row));
+                    }
+                }
+            }
+        }
+        let Some((_, source, row)) = least else { return Next::End };
         outputs[source].pop();
-        Some((source, row))
-    }))
+        Next::Ready((source, row))
+    };
+    (stages.collect(), next)
 }
 
 /// A queue with a lock.
-pub(super) struct Locked(Arc<Mutex<VecDeque<(i64, usize)>>>);
+pub(super) struct Locked(Arc<Mutex<VecDeque<Entry>>>);
 
 impl Locked {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(i64, usize)>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Entry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -55,11 +81,11 @@ impl Queue for Locked {
         (Locked(Arc::clone(&queue)), Locked(queue))
     }
 
-    fn push(&mut self, row: (i64, usize)) {
-        self.lock().push_back(row);
+    fn push(&mut self, entry: Entry) {
+        self.lock().push_back(entry);
     }
 
-    fn first(&self) -> Option<(i64, usize)> {
+    fn first(&self) -> Option<Entry> {
         self.lock().front().copied()
     }
 
@@ -70,13 +96,11 @@ impl Queue for Locked {
 
 /// A list that one thread lengthens and one shortens, neither waiting for the other: the queue of
 /// Michael and Scott, "Simple, fast, and practical non-blocking and blocking concurrent queue
-/// algorithms" (1996), with one thread at each end. The end stands at the row that was put or taken
-/// last.
+/// algorithms" (1996), with one thread at each end. The end stands at what was put or taken last.
 pub(super) struct End(Arc<Link>);
 
-#[derive(Default)]
 struct Link {
-    row: (i64, usize),
+    entry: Entry,
     next: OnceLink<Link>,
 }
 
@@ -88,19 +112,20 @@ impl Drop for Link {
 
 impl Queue for End {
     fn ends() -> (Self, Self) {
-        let link = Arc::default();
+        // Before the first entry.
+        let link = Arc::new(Link { entry: Entry::End, next: OnceLink::default() });
         (End(Arc::clone(&link)), End(link))
     }
 
-    fn push(&mut self, row: (i64, usize)) {
-        let link = Arc::new(Link { row, next: OnceLink::default() });
+    fn push(&mut self, entry: Entry) {
+        let link = Arc::new(Link { entry, next: OnceLink::default() });
         let put = self.0.next.set(link.clone());
-        debug_assert!(put.is_ok(), "one thread puts rows in");
+        debug_assert!(put.is_ok(), "one thread puts entries in");
         self.0 = link;
     }
 
-    fn first(&self) -> Option<(i64, usize)> {
-        self.0.next.peek().map(|link| link.row)
+    fn first(&self) -> Option<Entry> {
+        self.0.next.peek().map(|link| link.entry)
     }
 
     fn pop(&mut self) {
@@ -110,23 +135,24 @@ impl Queue for End {
     }
 }
 
-/// A reader of all rows in merged order, each source having put its own in.
-pub(super) fn merged(epoch: &Epoch<'_>, driver: &Driver) -> Result<Reader<u32>, Stopped> {
+/// Stages in which each source puts its rows into a gate, and a reader of all in merged order.
+pub(super) fn merged<'a>(epoch: &'a Epoch<'_>) -> (Vec<Stage<'a>>, Reader<u32>) {
     let (sources, mut readers) =
         ScaleGate::new(epoch.rows.len(), 1).expect("as many sources as an operator may have");
-    driver.map(
-        sources.into_iter().zip(epoch.rows).collect(),
-        |(mut source, rows): (Source<u32>, &Stream<'_>)| {
-            for (&ts, row) in rows.ts.iter().zip(0..) {
-                source.push(ts, row).expect("rows are in order, and nothing limits the gate");
-            }
-        },
-    )?;
-    Ok(readers.pop().expect("there is one"))
+    let stages = sources.into_iter().zip(epoch.rows).map(|(mut source, rows)| {
+        feeding(rows, move |ts, row| {
+            source.push(ts, row as u32).expect("rows are in order, and nothing limits the gate");
+        })
+    });
+    (stages.collect(), readers.pop().expect("there is one"))
 }
 
 /// A row of the gate as its source and its number there.
 #[inline]
-pub(super) fn numbered(row: Row<'_, u32>) -> (usize, usize) {
-    (usize::from(row.id.source()), *row.payload as usize)
+pub(super) fn numbered(next: Next<Row<'_, u32>>) -> Next<(usize, usize)> {
+    match next {
+        Next::Ready(row) => Next::Ready((usize::from(row.id.source()), *row.payload as usize)),
+        Next::NotYet => Next::NotYet,
+        Next::End => Next::End,
+    }
 }

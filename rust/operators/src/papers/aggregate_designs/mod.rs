@@ -10,13 +10,16 @@
 //! WiML      per source ───────────────────────────▶ by the sources, in the W-Hive ▶ ┘
 //! ```
 //!
-//! They are here to be compared: a row at a time goes through what threads share. Each epoch, rows
-//! go into winsets, and what has come of these goes to where the default way keeps it. So their
-//! windows, snapshots and results are those of [`StreamingAggregate`].
+//! They are here to be compared: a row at a time goes through what threads share. All stages of a
+//! design work at the same time: sources add rows while others merge and update, and windows are
+//! taken out of the hive while it is written to. What has come of an epoch's rows goes to where the
+//! default way keeps it. So their windows, snapshots and results are those of
+//! [`StreamingAggregate`].
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `merge.rs` | the rows of all sources in merged order: queues, and the gate |
+//! | `stages.rs` | stages that work at the same time |
 //! | `winsets.rs` | windows by slice and key; one thread updates them |
 //! | `hive.rs` | windows that many threads update |
 //!
@@ -29,9 +32,14 @@
 //! - A window has a part for each source, so that floats are added in an order that follows from
 //!   the data. Hence WiML is right for functions that depend on the order of rows, too.
 //! - The T-Gate is its successor, ScaleGate.
+//! - An epoch has a gate, queues and a hive of its own, whose sources end with its rows. So stages
+//!   wait for each other once an epoch, which is when an operator can be looked at from outside.
+//! - Stages take turns on as many threads as the operator has, which may be fewer than stages. The
+//!   one that updates windows for all has a thread to itself where there are two.
 
 mod hive;
 mod merge;
+mod stages;
 mod winsets;
 
 use crate::aggregate::{
@@ -40,6 +48,7 @@ use crate::aggregate::{
 };
 use crate::driver::{Driver, Stopped};
 use merge::{End, Locked, merged, numbered, queued};
+use winsets::updated;
 
 /// How rows become the states of slices. All designs give the same results, the results of the
 /// way by slices.
@@ -65,19 +74,16 @@ impl AddEpoch for MultiwayDesign {
         driver: &Driver,
     ) -> Result<OpenPartials, Stopped> {
         match self {
-            MultiwayDesign::MultiQueue => {
-                Ok(winsets::updated(epoch, open, queued::<Locked>(epoch, driver)?))
-            }
+            MultiwayDesign::MultiQueue => updated(epoch, open, queued::<Locked>(epoch), driver),
             MultiwayDesign::LockFreeMultiQueue => {
-                Ok(winsets::updated(epoch, open, queued::<End>(epoch, driver)?))
+                updated(epoch, open, queued::<End>(epoch), driver)
             }
             MultiwayDesign::MergedSingleConsumer => {
-                let mut reader = merged(epoch, driver)?;
-                let rows = std::iter::from_fn(|| reader.next_ready().ready().map(numbered));
-                Ok(winsets::updated(epoch, open, rows))
+                let (stages, mut reader) = merged(epoch);
+                updated(epoch, open, (stages, move || numbered(reader.next_ready())), driver)
             }
             MultiwayDesign::MergedMultipleConsumer => {
-                hive::by_key(epoch, open, &merged(epoch, driver)?, driver)
+                hive::by_key(epoch, open, merged(epoch), driver)
             }
             MultiwayDesign::WindowMerged => hive::by_source(epoch, open, driver),
         }

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use tidegate_structures::gate::Next;
 use tidegate_sync::OnceLink;
 use tidegate_sync::atomic::{AtomicI64, Ordering};
 
+use super::stages::{Stage, run, taking};
 use crate::aggregate::{Epoch, MAX_WORDS, OpenPartials, Slice, StateWords};
+use crate::driver::{Driver, Stopped};
 
 /// The states of all functions for one source, key and slice. Written by one thread at a time.
 struct Part(Box<[AtomicI64]>);
@@ -107,18 +110,21 @@ impl Winsets {
     }
 }
 
-/// Updates the winsets of rows that come in merged order, each as its source and its number there.
-pub(super) fn updated(
-    epoch: &Epoch<'_>,
+/// The partials of rows that come in merged order, each as its source and its number there: one
+/// thread takes them and updates their winsets while `stages` feed what they come from.
+pub(super) fn updated<'a>(
+    epoch: &'a Epoch<'_>,
     open: &OpenPartials,
-    rows: impl Iterator<Item = (usize, usize)>,
-) -> OpenPartials {
+    (stages, next): (Vec<Stage<'a>>, impl FnMut() -> Next<(usize, usize)> + Send + 'a),
+    driver: &Driver,
+) -> Result<OpenPartials, Stopped> {
     let (mut winsets, sources) = (Winsets::default(), epoch.rows.len());
     seed(open, |slice, key, fill| fill(winsets.window(slice, key, sources)));
-    for (source, row) in rows {
+    let update = |(source, row)| {
         if let Some((slice, key)) = epoch.place(source, row) {
             winsets.window(slice, key, sources).add(epoch, source, row);
         }
-    }
-    winsets.partials(sources)
+    };
+    run(driver, vec![taking(next, update)], stages)?;
+    Ok(winsets.partials(sources))
 }
