@@ -892,6 +892,31 @@ class Operator(Generic[_StatsT_co]):
             (3, None, 30)
         """
 
+    @property
+    def promised(self) -> int | None:
+        """The place below which no further result comes: a punctuation of the results.
+
+        The place of a result is the time of its later row, the last time at which a row could have
+        matched, or the end of its window, in the unit of the time column (the finer of two). So
+        results can be written whole up to here, and those of `ordered=False` can be sorted. It
+        rises with polls. It is None before every source has made a promise, while results wait to
+        be polled, and of a snapshot until rows or promises come.
+
+        Raises:
+            ClosedError: The operator was made before this process was forked.
+
+        Example:
+            >>> join = tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", lower=-2, upper=0, ordered=False
+            ... )
+            >>> for source, rows in zip(join.sources, [trades, quotes]):
+            ...     source.push(rows)
+            >>> while (batch := join.poll()) is not None:
+            ...     pass
+            >>> join.promised
+            30
+        """
+
     def digest(self) -> Digest:
         """Return the digest of all results that were handed out so far.
 
@@ -1786,9 +1811,10 @@ class WindowJoin(StreamJoin):
             these is for the left and the right sources, and may have lists, with one for each
             source of the side. None, as 0, means that they are in order.
         algorithm: How threads share the comparisons. `scalejoin`: each thread has a share of the
-            rows in its windows, round robin (ScaleJoin, Algorithm 1). `auto`: each thread has a
-            share of the new rows. They are looked up by value if a sample of pairs says that a
-            lookup takes less time.
+            rows in its windows, round robin (ScaleJoin, Algorithm 1). `scalejoin-gates`: the same
+            row by row, each thread reading from one gate and adding to another, as published.
+            `auto`: each thread has a share of the new rows. They are looked up by value if a sample
+            of pairs says that a lookup takes less time.
             `cell`: each row's window is cut into a piece a thread (CellJoin). `three-step`: one
             thread compares (Kang's procedure). `low-latency-handshake`: rows rush through a chain
             of threads, of which one keeps each row (Low-Latency Handshake Join, Figures 12 to 14).
@@ -1878,6 +1904,10 @@ class BandJoin(StreamJoin):
     have come. With windows of time, this is its own time plus its side's window. With windows of
     rows, it is the time of the row that takes its place in the window.
 
+    With `right=None`, the rows of one stream are joined with each other. A left row then meets the
+    rows before it in merged order that are in its window, as right rows. So each pair of rows comes
+    once, and no row meets itself. There is one index instead of two.
+
     It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
     wait; iteration waits for sources until all of them are closed.
 
@@ -1893,9 +1923,19 @@ class BandJoin(StreamJoin):
         >>> join.stats()["index"]
         'buckets on right.bid'
 
+        Quotes of the last two time steps with close bids, each pair once:
+
+        >>> join = tg.BandJoin(quotes.schema, None, on="bid", within=2, time="ts", window=2)
+        >>> with join.sources[0] as source:
+        ...     source.push(quotes)
+        >>> [(row["ts"], row["ts_right"]) for batch in join for row in batch.to_pylist()]
+        [(31, 29)]
+
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data that has it.
-        right: The schema of the right sources: a `pyarrow.Schema`, or data that has it.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data that has it. None joins
+            the rows of the left sources with each other. `on`, `by` and `time` then have one name
+            for both rows of a pair, `window` is one for both, and `how` is `inner`.
         on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
             to right names. They have integers, floats, decimals, dates or timestamps. A float on
             either side means that both are compared as floats.
@@ -1933,11 +1973,12 @@ class BandJoin(StreamJoin):
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns are not made. None takes all.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
-            each.
+            each. Without `right` there are no right ones: `sources=(3, 0)` makes three.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
             timedelta64, a string such as "250ms", or an integer where times are integers. A pair of
             these is for the left and the right sources, and may have lists, with one for each
-            source of the side. None, as 0, means that they are in order.
+            source of the side; without `right`, it is a list alone. None, as 0, means that they are
+            in order.
         algorithm: Which index of a side's window finds the pairs; the rows are the same, in the
             same order: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or
             `round-robin`. With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees
@@ -1990,7 +2031,7 @@ class BandJoin(StreamJoin):
     def __new__(
         cls,
         left: pa.Schema | Table,
-        right: pa.Schema | Table,
+        right: pa.Schema | Table | None,
         *,
         on: str | Sequence[Names] | Mapping[str, str],
         within: Within | list[Within] | Mapping[str, Within],
@@ -2004,7 +2045,7 @@ class BandJoin(StreamJoin):
         suffix: str = "_right",
         columns: Sequence[str] | None = None,
         sources: tuple[int, int] | None = None,
-        lateness: Bound | tuple[Bound | list[Bound], Bound | list[Bound]] = None,
+        lateness: Bound | list[Bound] | tuple[Bound | list[Bound], Bound | list[Bound]] = None,
         algorithm: BandAlgorithm = "auto",
         threads: int | None = None,
         memory_limit: Bytes | None = None,
@@ -2163,6 +2204,24 @@ class Digest:
             >>> digest.update(trades)
             >>> digest.unordered
             '0c12aa90da8abdd4e782350b7f41956d'
+        """
+
+    @property
+    def sum(self) -> str:
+        """The sum behind `unordered`: 32 hexadecimal digits.
+
+        The sums of parts of the rows, added modulo 2^128, are the sum of all rows. So it can be
+        made where the rows are, as streams on Spark do. Names and types of the columns do not show
+        in it.
+
+        Example:
+            >>> whole, first, rest = (tg.Digest(trades.schema) for _ in range(3))
+            >>> whole.update(trades)
+            >>> first.update(trades.slice(0, 1))
+            >>> rest.update(trades.slice(1))
+            >>> added = int(first.sum, 16) + int(rest.sum, 16)
+            >>> f"{added % 2**128:032x}" == whole.sum
+            True
         """
 
 def asof_join(
@@ -3474,8 +3533,9 @@ def window_join(
             as a run of right rows, with an index for `by`. It compares every row of the run. If a
             sample of pairs says that an index of a number that `where` compares is faster, it uses
             that index. The others are the algorithms of papers, through which both tables go as
-            streams: `scalejoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`.
-            They hold eight bytes a pair, and compare keys like other numbers.
+            streams: `scalejoin`, `scalejoin-gates`, `cell`, `three-step`, `handshake` and
+            `low-latency-handshake`. They hold eight bytes a pair, and compare keys like other
+            numbers.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
@@ -3578,8 +3638,9 @@ def window_join_batches(
             as a run of right rows, with an index for `by`. It compares every row of the run. If a
             sample of pairs says that an index of a number that `where` compares is faster, it uses
             that index. The others are the algorithms of papers, through which both tables go as
-            streams: `scalejoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`.
-            They hold eight bytes a pair, and compare keys like other numbers.
+            streams: `scalejoin`, `scalejoin-gates`, `cell`, `three-step`, `handshake` and
+            `low-latency-handshake`. They hold eight bytes a pair, and compare keys like other
+            numbers.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.

@@ -134,7 +134,13 @@ Algorithm: TypeAlias = Literal["auto", "slices", "mq", "mq-lf", "tumlsc", "tumlm
 """How an aggregation brings rows into windows."""
 
 WindowAlgorithm: TypeAlias = Literal[
-    "auto", "scalejoin", "cell", "three-step", "handshake", "low-latency-handshake"
+    "auto",
+    "scalejoin",
+    "scalejoin-gates",
+    "cell",
+    "three-step",
+    "handshake",
+    "low-latency-handshake",
 ]
 """How the rows in each other's sliding windows are compared."""
 

@@ -221,7 +221,7 @@ KINDS |= {
 KINDS |= {
     f"window-{algorithm}": joined(WindowJoin, algorithm=algorithm, how="left", **WINDOW)
     for algorithm in (
-        "scalejoin", "handshake", "low-latency-handshake", "cell", "three-step"
+        "scalejoin", "scalejoin-gates", "handshake", "low-latency-handshake", "cell", "three-step"
     )
 }  # fmt: skip
 KINDS |= {

@@ -124,10 +124,11 @@ def test_a_block_without_a_result_runs_elsewhere():
         for name, page in pages().items()
     }
     [in_short] = silent.pop("README.md")
-    [of_tables, of_streams, progress, with_a_table] = silent.pop("docs/spark.md")
+    [of_tables, of_streams, progress, total, with_a_table] = silent.pop("docs/spark.md")
     assert in_short in of_tables
     assert "readStream" in of_streams
     assert "observedMetrics" in progress
+    assert "def total" in total
     assert "names.parquet" in with_a_table
     assert not any(silent.values())
 
@@ -143,8 +144,8 @@ SEVERAL_TEXTS = {
         "data": (2, "rows to push, and rows of a digest"),
         "how": (2, "an as-of join keeps left rows only"),
         "lateness": (
-            6,
-            "of sources and of streams, of one side and of two, with a limit and without",
+            7,
+            "of sources and of streams, of one side, of two or either, with a limit and without",
         ),
         "left": (2, "rows, and the schema of rows to come"),
         "max_rows": (2, "batches may come before the error"),
@@ -157,10 +158,10 @@ SEVERAL_TEXTS = {
             4,
             "rows of as-of joins always come in order; windows and algorithms differ; digests",
         ),
-        "right": (2, "rows, and the schema of rows to come"),
+        "right": (3, "rows, and the schema of rows to come, which a band join may lack"),
         "schema": (2, "of sources, and of the rows of a digest"),
         "side": (2, "of a source, and of rows whose intervals are asked for"),
-        "sources": (2, "a number, and one for each side"),
+        "sources": (3, "a number, one for each side, and left ones alone"),
         "streams": (2, "any Arrow data, and sorted streams"),
         "where": (2, "a condition on pairs, and on rows"),
     },

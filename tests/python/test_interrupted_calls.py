@@ -120,6 +120,7 @@ JOINS = {
         for algorithm in (
             "auto",
             "scalejoin",
+            "scalejoin-gates",
             "cell",
             "three-step",
             "handshake",
@@ -300,6 +301,7 @@ CALLS = {
         for algorithm in (
             "auto",
             "scalejoin",
+            "scalejoin-gates",
             "cell",
             "three-step",
             "handshake",

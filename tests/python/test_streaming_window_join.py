@@ -25,7 +25,15 @@ from tidegate import (
     window_join,
 )
 
-ALGORITHMS = ["auto", "scalejoin", "cell", "three-step", "handshake", "low-latency-handshake"]
+ALGORITHMS = [
+    "auto",
+    "scalejoin",
+    "scalejoin-gates",
+    "cell",
+    "three-step",
+    "handshake",
+    "low-latency-handshake",
+]
 HOW = ["inner", "left", "right", "full", "semi", "anti"]
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("x", pa.int32()), ("s", pa.string())])
 CONDITIONS = [

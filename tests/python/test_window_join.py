@@ -15,7 +15,15 @@ from oracle import Pair, Row
 from tidegate import SchemaError, TidegateError, interval_join, rows, window_join
 
 HOW = ["inner", "left", "right", "full", "semi", "anti"]
-ALGORITHMS = ["auto", "scalejoin", "cell", "three-step", "handshake", "low-latency-handshake"]
+ALGORITHMS = [
+    "auto",
+    "scalejoin",
+    "scalejoin-gates",
+    "cell",
+    "three-step",
+    "handshake",
+    "low-latency-handshake",
+]
 
 
 def three_steps(

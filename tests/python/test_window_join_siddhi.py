@@ -15,6 +15,7 @@ from tidegate.types import How, Window, WindowAlgorithm
 ALGORITHMS: list[WindowAlgorithm] = [
     "auto",
     "scalejoin",
+    "scalejoin-gates",
     "cell",
     "three-step",
     "handshake",

@@ -94,6 +94,16 @@ fn open(
     sides: Sides,
 ) -> PyResult<stream::Operator> {
     let query = ask(on, within, Some(time), Some(window), settings, algorithm, options)?;
+    if sides.right.is_none() {
+        let Asked::Pairs(query) = query else {
+            return Err(raise(Error::argument(
+                "aggs: without right rows there are no partners to aggregate; leave aggs out, or \
+                 give the schema a second time as right",
+            )));
+        };
+        let (rows, options) = sides.read_one()?;
+        return stream::band_self_join(&query, rows, &options).map_err(raise);
+    }
     let (left, right, options) = sides.read()?;
     let join = match query {
         Asked::Pairs(query) => stream::band_join(&query, left, right, &options),
@@ -112,7 +122,7 @@ fn algorithm(name: &str, settings: Option<Given>, threads: usize) -> PyResult<Ba
         "sort" => BandAlgorithm::Sort,
         "buckets" => index(IndexKind::Buckets),
         "bplus-tree" => index(IndexKind::BPlusTree),
-        "round-robin" => index(IndexKind::RoundRobin(threads)),
+        "round-robin" => BandAlgorithm::Partitions(threads),
         "pim-tree" => {
             let ratio = settings.merge_ratio()?;
             let insertion_depth = settings.number("insertion_depth", 0, MOST_DEPTH)?;

@@ -71,6 +71,12 @@ impl Digest {
         text(self.rows.lock().unordered())
     }
 
+    #[doc = manual!(Digest.sum)]
+    #[getter]
+    fn sum(&self) -> String {
+        text(self.rows.lock().sum())
+    }
+
     fn __repr__(&self) -> String {
         let rows = self.rows.lock();
         format!(

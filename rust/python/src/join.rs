@@ -20,7 +20,7 @@ use crate::input::{check_distinct, count, name_pairs, names, of_other_libraries,
 use crate::plan::JoinPlan;
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 use crate::source::{self, schema};
-use crate::stream_join::options;
+use crate::stream_join::{options, options_of_one};
 use crate::{expression, interrupt};
 
 #[doc = manual!(default_threads)]
@@ -490,6 +490,13 @@ impl Sides<'_, '_> {
         let Sides { left, right, sources, lateness, memory_limit, ordered, pin } = self;
         let options = options(sources, lateness, memory_limit, ordered, pin)?;
         Ok((schema("left", left)?, schema("right", right)?, options))
+    }
+
+    /// The schema of the left sources, and the options, where there are no right ones.
+    pub(crate) fn read_one(self) -> PyResult<(SchemaRef, StreamOptions)> {
+        let Sides { left, right: _, sources, lateness, memory_limit, ordered, pin } = self;
+        let options = options_of_one(sources, lateness, memory_limit, ordered, pin)?;
+        Ok((schema("left", left)?, options))
     }
 }
 

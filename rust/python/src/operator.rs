@@ -463,6 +463,12 @@ impl Operator {
         Ok((rows, Rows::new(&self.schema)).into())
     }
 
+    #[doc = manual!(Operator.promised)]
+    #[getter]
+    fn promised(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        self.handle.briefly(py, |operator| Ok(operator.promised()))
+    }
+
     #[doc = manual!(Operator.explain)]
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
         self.handle.briefly(py, |operator| Ok(operator.explain()))

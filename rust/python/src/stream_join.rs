@@ -3,8 +3,10 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
+use tidegate::Error;
 use tidegate::stream::{self, Lateness, Side, StreamOptions};
 
+use crate::error::raise;
 use crate::input::{bytes, count, lateness as lateness_of_each};
 use crate::operator::{Operator, Source};
 
@@ -28,7 +30,7 @@ pub(crate) fn options(
     pin: bool,
 ) -> PyResult<StreamOptions> {
     Ok(StreamOptions {
-        sources: sources_of(sources)?,
+        sources: sources_of(sources, 1)?,
         lateness: lateness_of(lateness)?,
         memory_limit: bytes("memory_limit", memory_limit)?,
         ordered,
@@ -36,9 +38,36 @@ pub(crate) fn options(
     })
 }
 
-/// The number of sources of each side.
-fn sources_of(sources: Option<&Bound<'_, PyAny>>) -> PyResult<(usize, usize)> {
-    let Some(sources) = sources else { return Ok((1, 1)) };
+/// The same of a join of one stream with itself, which has left sources alone.
+pub(crate) fn options_of_one(
+    sources: Option<&Bound<'_, PyAny>>,
+    lateness: Option<&Bound<'_, PyAny>>,
+    memory_limit: Option<&Bound<'_, PyAny>>,
+    ordered: bool,
+    pin: bool,
+) -> PyResult<StreamOptions> {
+    let sources = sources_of(sources, 0)?;
+    if sources.1 > 0 {
+        return Err(raise(Error::argument(format!(
+            "sources: without a right schema all sources are left ones; write sources=({}, 0)",
+            sources.0
+        ))));
+    }
+    if lateness.is_some_and(PyAnyMethods::is_instance_of::<PyTuple>) {
+        return Err(PyTypeError::new_err(
+            "lateness: without a right schema all sources are left ones, so a pair has no meaning; \
+             give one duration, or a list with one for each source",
+        ));
+    }
+    let lateness = (lateness_of_each(lateness)?, None.into());
+    let memory_limit = bytes("memory_limit", memory_limit)?;
+    Ok(StreamOptions { sources, lateness, memory_limit, ordered, pin })
+}
+
+/// The number of sources of each side; a right side has at least `least`, and as many if nothing is
+/// said.
+fn sources_of(sources: Option<&Bound<'_, PyAny>>, least: usize) -> PyResult<(usize, usize)> {
+    let Some(sources) = sources else { return Ok((1, least)) };
     let wrong = || {
         let kind = sources.get_type();
         PyTypeError::new_err(format!(
@@ -49,10 +78,11 @@ fn sources_of(sources: Option<&Bound<'_, PyAny>>) -> PyResult<(usize, usize)> {
     if pair.len() != 2 {
         return Err(wrong());
     }
-    let number = |at: usize| -> PyResult<usize> {
-        Ok(count("sources", Some(&pair.get_item(at)?), 1, 1 << 15)?.unwrap_or(1) as usize)
+    let number = |at: usize, least: usize| -> PyResult<usize> {
+        let given = pair.get_item(at)?;
+        Ok(count("sources", Some(&given), least as i64, 1 << 15)?.unwrap_or(1) as usize)
     };
-    Ok((number(0)?, number(1)?))
+    Ok((number(0, 1)?, number(1, least)?))
 }
 
 /// How late rows of each side may be: one duration, or a pair, of which each may be a list.

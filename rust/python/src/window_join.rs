@@ -24,9 +24,10 @@ join_class! {
     before_threads(algorithm: &str = "auto")
 }
 
-const ALGORITHMS: [(&str, Option<Algorithm>); 6] = [
+const ALGORITHMS: [(&str, Option<Algorithm>); 7] = [
     ("auto", None),
     ("scalejoin", Some(Algorithm::ScaleJoin)),
+    ("scalejoin-gates", Some(Algorithm::ScaleGates)),
     ("cell", Some(Algorithm::Cell)),
     ("three-step", Some(Algorithm::ThreeStep)),
     ("handshake", Some(Algorithm::Handshake)),

@@ -3,3 +3,6 @@
 pub mod aggregate_designs;
 pub mod handshake;
 pub mod index_tasks;
+pub mod scale_gates;
+mod stages;
+pub mod tree_partitions;

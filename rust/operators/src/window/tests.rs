@@ -8,6 +8,7 @@ use super::Operands;
 use super::scale::{self, ScaleJoin};
 use crate::driver::Driver;
 use crate::papers::handshake::{self, SlidingHandshake};
+use crate::papers::scale_gates::gated_scale_join;
 use crate::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use crate::rows::{Filter, FilterError, How, Kept, NO_ROW, Results, Retention, RowJoin, Side};
 
@@ -132,14 +133,16 @@ fn numbers(rows: &[Row]) -> Vec<(Operand, Operand)> {
 #[derive(Clone, Copy, Debug)]
 enum Algorithm {
     ScaleJoin(scale::ScaleAlgorithm),
+    ScaleGates,
     Handshake(handshake::HandshakeAlgorithm),
 }
 
-const ALGORITHMS: [Algorithm; 6] = [
+const ALGORITHMS: [Algorithm; 7] = [
     Algorithm::ScaleJoin(scale::ScaleAlgorithm::ThreeStep),
     Algorithm::ScaleJoin(scale::ScaleAlgorithm::Cell),
     Algorithm::ScaleJoin(scale::ScaleAlgorithm::ScaleJoin),
     Algorithm::ScaleJoin(scale::ScaleAlgorithm::Indexed),
+    Algorithm::ScaleGates,
     Algorithm::Handshake(handshake::HandshakeAlgorithm::Original),
     Algorithm::Handshake(handshake::HandshakeAlgorithm::LowLatency),
 ];
@@ -167,6 +170,9 @@ impl Case {
             Algorithm::ScaleJoin(algorithm) => self.run_with(rows, cuts, || {
                 ScaleJoin::new(windows, how, algorithm, threads, true, terms())
             }),
+            Algorithm::ScaleGates => {
+                self.run_with(rows, cuts, || gated_scale_join(windows, how, threads, true, terms()))
+            }
             Algorithm::Handshake(algorithm) => self.run_with(rows, cuts, || {
                 SlidingHandshake::<u64>::new(windows, how, algorithm, threads, terms())
             }),
@@ -336,9 +342,9 @@ fn shares_have_equal_work() {
     // Rows of the sides take turns that have a common measure with the threads.
     let side = |n: i64| if n % 6 == 0 { Side::Left } else { Side::Right };
     let rows: Vec<Row> = (0..4000).map(|n| (n, side(n), n % 97)).collect();
-    for algorithm in
-        [scale::ScaleAlgorithm::Cell, scale::ScaleAlgorithm::ScaleJoin].map(Algorithm::ScaleJoin)
-    {
+    let shared =
+        [scale::ScaleAlgorithm::Cell, scale::ScaleAlgorithm::ScaleJoin].map(Algorithm::ScaleJoin);
+    for algorithm in shared.into_iter().chain([Algorithm::ScaleGates]) {
         let windows = Retention::Time { left: 1000, right: 1000 };
         let (how, moves, with_filter) = (How::Inner, false, false);
         let case =

@@ -116,6 +116,12 @@ impl Digest {
         self.of(self.state.sum, 1)
     }
 
+    /// The order-free state: those of parts of the rows, added modulo 2^128, are that of all rows.
+    /// The columns do not show in it, nor does their number.
+    pub fn sum(&self) -> u128 {
+        self.state.sum
+    }
+
     fn of(&self, state: u128, which: u8) -> u128 {
         let mut bytes = [which; 41];
         bytes[..16].copy_from_slice(&self.header.to_le_bytes());

@@ -254,7 +254,7 @@ impl PartnerAggregation {
                     ));
                 };
                 let identity = join.identity(sliding, left, right);
-                let lines = join.describe(&plan);
+                let lines = join.describe(&plan, false);
                 (windows.times, windows.unit, of_time(&windows)?, plan.join, identity, lines)
             }
             PartnerJoin::Overlap(_) => {

@@ -10,6 +10,8 @@ pub(crate) use tidegate_operators::papers::handshake::HandshakeAlgorithm;
 use tidegate_operators::papers::handshake::SlidingHandshake;
 use tidegate_operators::papers::index_tasks::TaskJoin;
 pub use tidegate_operators::papers::index_tasks::TaskOptions;
+use tidegate_operators::papers::scale_gates::gated_scale_join;
+use tidegate_operators::papers::tree_partitions::TreePartitions;
 use tidegate_operators::predicate::Term;
 use tidegate_operators::rows::{How, Retention};
 use tidegate_operators::window::SlidingJoin;
@@ -30,9 +32,25 @@ pub(crate) fn handshake(
     }
 }
 
-/// Finds the matches of two sides' rows by tasks that threads take from a queue.
-pub(crate) fn index_tasks(options: TaskOptions) -> Box<dyn Find> {
-    Box::new(TaskJoin::new(2, options))
+/// ScaleJoin as published, with this number of processing threads.
+pub(crate) fn scale_gates(
+    retention: Retention,
+    how: How,
+    threads: usize,
+    ordered: bool,
+    terms: Vec<Term>,
+) -> Box<SlidingJoin> {
+    Box::new(gated_scale_join(retention, how, threads, ordered, terms))
+}
+
+/// Finds the matches of the rows of this number of sides by tasks that threads take from a queue.
+pub(crate) fn index_tasks(sides: usize, options: TaskOptions) -> Box<dyn Find> {
+    Box::new(TaskJoin::new(sides, options))
+}
+
+/// Finds the matches of the rows of this number of sides in partitions, one a thread.
+pub(crate) fn tree_partitions(sides: usize, threads: usize) -> Box<dyn Find> {
+    Box::new(TreePartitions::new(sides, threads))
 }
 
 /// The published design of a name; none for slices, which are the way of tidegate.

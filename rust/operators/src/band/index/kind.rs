@@ -1,7 +1,7 @@
 //! The indexes by name.
 
 use tidegate_structures::index::{BPlusTree, BucketIndex, WindowIndex};
-use tidegate_structures::papers::trees::{Archive, ChainedIndex, ImTree, PimTree, RoundRobin};
+use tidegate_structures::papers::trees::{Archive, ChainedIndex, ImTree, PimTree};
 
 /// An index of the rows of a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,8 +28,6 @@ pub enum IndexKind {
     BChain(usize),
     /// A chain of this number of trees, at least 2: a B+-tree, and immutable trees behind it.
     IbChain(usize),
-    /// This number of B+-trees, to which rows are dealt out in turns.
-    RoundRobin(usize),
 }
 
 impl IndexKind {
@@ -54,7 +52,6 @@ impl IndexKind {
             IndexKind::BPlusTree => Box::new(BPlusTree::new()),
             IndexKind::BChain(length) => Box::new(ChainedIndex::new(Archive::BPlus, length)),
             IndexKind::IbChain(length) => Box::new(ChainedIndex::new(Archive::Immutable, length)),
-            IndexKind::RoundRobin(trees) => Box::new(RoundRobin::new(trees)),
         }
     }
 }

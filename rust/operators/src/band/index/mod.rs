@@ -187,17 +187,6 @@ impl<I: WindowIndex> IndexJoin<Ahead<I>> {
     ) -> Self {
         Self::of_two_streams(window, how, columns, ordered, Ahead::new(SIDES.len(), index))
     }
-
-    /// A join of a stream with itself: each row with the earlier ones in its window, which is the
-    /// left one. In its results left rows are the later ones.
-    pub fn of_one_stream(
-        window: Retention,
-        columns: usize,
-        ordered: bool,
-        index: impl Fn() -> I,
-    ) -> Self {
-        Self::of_sides(&[Side::Left], window, How::Inner, columns, ordered, Ahead::new(1, index))
-    }
 }
 
 impl<F: Find> IndexJoin<F> {
@@ -210,6 +199,13 @@ impl<F: Find> IndexJoin<F> {
         finder: F,
     ) -> Self {
         Self::of_sides(&SIDES, window, how, columns, ordered, finder)
+    }
+
+    /// A join of a stream with itself: each row with the earlier ones in its window, which is the
+    /// left one. All rows are left ones. In its results left rows are the later ones, and right
+    /// rows are numbered as left ones. `finder` is of one side.
+    pub fn of_one_stream(window: Retention, columns: usize, ordered: bool, finder: F) -> Self {
+        Self::of_sides(&[Side::Left], window, How::Inner, columns, ordered, finder)
     }
 
     fn of_sides(
@@ -355,8 +351,8 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
     }
 
     fn let_go(&mut self, rows: [usize; 2]) {
-        for (at, rows) in rows.into_iter().enumerate() {
-            let first = self.rows.logs[at].first() + rows as u64;
+        for at in 0..self.rows.logs.len() {
+            let first = self.rows.logs[at].first() + rows[at] as u64;
             self.edges[at].0 = first;
             self.finder.expire(&self.rows, at, first, false);
             self.rows.logs[at].drop_before(first);
@@ -364,15 +360,15 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
     }
 
     fn first(&self, side: Side) -> u64 {
-        self.rows.logs[side as usize].first()
+        self.rows.logs.get(side as usize).map_or(0, RowLog::first)
     }
 
     fn rows(&self, side: Side) -> usize {
-        self.rows.logs[side as usize].len()
+        self.rows.logs.get(side as usize).map_or(0, RowLog::len)
     }
 
     fn matched(&self, side: Side) -> (Vec<bool>, usize) {
-        self.rows.logs[side as usize].matched()
+        self.rows.logs.get(side as usize).map_or((Vec::new(), 0), RowLog::matched)
     }
 
     /// One number: threads take pieces, and have no part of the join to themselves.
@@ -385,7 +381,6 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
     }
 
     fn restore(&mut self, kept: &[Kept; 2], bands: [&[Bands<'_>]; 2]) {
-        assert_eq!(self.rows.logs.len(), 2, "a join of two streams");
         for (at, (log, kept)) in self.rows.logs.iter_mut().zip(kept).enumerate() {
             log.restore(kept, |columns| columns.extend(kept.ts.iter().copied(), bands[at]));
         }

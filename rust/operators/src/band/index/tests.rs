@@ -6,6 +6,7 @@ use tidegate_sync::Stop;
 
 use super::*;
 use crate::papers::index_tasks::{TaskJoin, TaskOptions};
+use crate::papers::tree_partitions::TreePartitions;
 use crate::rows::{FilterError, NO_ROW};
 
 /// Its time, its side, and its values in two columns, of which any may be missing.
@@ -158,8 +159,8 @@ impl Columns {
 struct Manner {
     epochs: Vec<usize>,
     kind: IndexKind,
-    /// Whether threads take tasks instead.
-    tasks: Option<TaskOptions>,
+    /// What finds matches instead of an index that rows enter ahead.
+    published: Option<Published>,
     threads: usize,
     ordered: bool,
     /// After how many epochs another join goes on from what this one has kept,
@@ -168,11 +169,18 @@ struct Manner {
     exchanges: usize,
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Published {
+    Tasks(TaskOptions),
+    Partitions,
+}
+
 impl Manner {
     /// The finder of a join of `sides` sides.
     fn finder(&self, sides: usize) -> Box<dyn Find> {
-        match self.tasks {
-            Some(options) => Box::new(TaskJoin::new(sides, options)),
+        match self.published {
+            Some(Published::Tasks(options)) => Box::new(TaskJoin::new(sides, options)),
+            Some(Published::Partitions) => Box::new(TreePartitions::new(sides, self.threads)),
             None => Box::new(Ahead::new(sides, || self.kind.index())),
         }
     }
@@ -333,7 +341,6 @@ fn kinds() -> impl Strategy<Value = IndexKind> {
         1 => Just(BPlusTree),
         1 => (2_usize..6).prop_map(BChain),
         1 => (2_usize..6).prop_map(IbChain),
-        1 => Just(RoundRobin(3)),
     ]
 }
 
@@ -378,20 +385,22 @@ fn manner() -> impl Strategy<Value = Manner> {
             is_blocking,
         },
     );
+    let published =
+        prop_oneof![2 => tasks.prop_map(Published::Tasks), 1 => Just(Published::Partitions)];
     let after = || 1_usize..9;
     (
         epochs,
         kinds(),
-        prop::option::weighted(0.3, tasks),
+        prop::option::weighted(0.4, published),
         1_usize..4,
         any::<bool>(),
         after(),
         after(),
     )
-        .prop_map(|(epochs, kind, tasks, threads, ordered, restores, exchanges)| Manner {
+        .prop_map(|(epochs, kind, published, threads, ordered, restores, exchanges)| Manner {
             epochs,
             kind,
-            tasks,
+            published,
             threads,
             ordered,
             restores,
@@ -444,9 +453,7 @@ proptest! {
                 }
             }
         }
-        let mut join: Join = IndexJoin::of_sides(
-            &[Side::Left], window, How::Inner, columns, true, manner.finder(1),
-        );
+        let mut join: Join = IndexJoin::of_one_stream(window, columns, true, manner.finder(1));
         let driver = Driver::new(manner.threads, Stop::default());
         let (mut found, mut rest) = (Vec::new(), &rows[..]);
         for &len in manner.epochs.iter().cycle() {

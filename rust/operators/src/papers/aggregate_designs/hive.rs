@@ -4,10 +4,10 @@ use tidegate_structures::papers::hive::{Hive, HiveReader, HiveWriter};
 use tidegate_structures::papers::row_gate::{Reader, Row};
 
 use super::merge::numbered;
-use super::stages::{Stage, feeding, run, taking};
 use super::winsets::{Window, Winsets, seed};
 use crate::aggregate::{Epoch, OpenPartials, Slice};
 use crate::driver::{Driver, Stopped};
+use crate::papers::stages::{Stage, feeding, run, taking};
 
 /// Windows that threads share.
 type Shared<'a> = (Vec<Writer<'a>>, HiveReader<Window, New<'a>>);
@@ -88,7 +88,7 @@ pub(super) fn by_source(
     let (writers, windows) = hive(epoch, open, epoch.rows.len());
     let stages = writers.into_iter().zip(epoch.rows).enumerate().map(|(source, (writer, rows))| {
         let mut update = updating(epoch, writer);
-        feeding(rows, move |_, row| update((source, row)))
+        feeding(0..rows.ts.len(), move |row| update((source, row)))
     });
     taken(windows, stages.collect(), driver, epoch.rows.len())
 }

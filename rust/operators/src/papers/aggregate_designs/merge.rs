@@ -8,8 +8,8 @@ use tidegate_structures::papers::row_gate::{Reader, Row, ScaleGate};
 use tidegate_sync::OnceLink;
 use tidegate_sync::atomic::Arc;
 
-use super::stages::{Stage, feeding};
 use crate::aggregate::Epoch;
+use crate::papers::stages::{Stage, feeding};
 
 /// What goes through a queue: a row's time and number, or the end of its source.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,9 @@ pub(super) fn queued<'a, Q: Queue + 'a>(
     let (inputs, mut outputs): (Vec<Q>, Vec<Q>) = epoch.rows.iter().map(|_| Q::ends()).unzip();
     let stages = inputs.into_iter().zip(epoch.rows).map(|(input, rows)| {
         let mut input = Input(input);
-        feeding(rows, move |ts, row| input.0.push(Entry::Row(ts, row)))
+        feeding(rows.ts.iter().zip(0..), move |(&ts, row)| {
+            input.0.push(Entry::Row(ts, row));
+        })
     });
     let next = move || {
         let mut least: Option<(i64, usize, usize)> = None;
@@ -140,8 +142,8 @@ pub(super) fn merged<'a>(epoch: &'a Epoch<'_>) -> (Vec<Stage<'a>>, Reader<u32>) 
     let (sources, mut readers) =
         ScaleGate::new(epoch.rows.len(), 1).expect("as many sources as an operator may have");
     let stages = sources.into_iter().zip(epoch.rows).map(|(mut source, rows)| {
-        feeding(rows, move |ts, row| {
-            source.push(ts, row as u32).expect("rows are in order, and nothing limits the gate");
+        feeding(rows.ts.iter().zip(0..), move |(&ts, row)| {
+            source.push(ts, row).expect("rows are in order, and nothing limits the gate");
         })
     });
     (stages.collect(), readers.pop().expect("there is one"))

@@ -19,7 +19,6 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `merge.rs` | the rows of all sources in merged order: queues, and the gate |
-//! | `stages.rs` | stages that work at the same time |
 //! | `winsets.rs` | windows by slice and key; one thread updates them |
 //! | `hive.rs` | windows that many threads update |
 //!
@@ -39,7 +38,6 @@
 
 mod hive;
 mod merge;
-mod stages;
 mod winsets;
 
 use crate::aggregate::{

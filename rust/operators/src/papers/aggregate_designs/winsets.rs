@@ -6,9 +6,9 @@ use tidegate_structures::gate::Next;
 use tidegate_sync::OnceLink;
 use tidegate_sync::atomic::{AtomicI64, Ordering};
 
-use super::stages::{Stage, run, taking};
 use crate::aggregate::{Epoch, MAX_WORDS, OpenPartials, Slice, StateWords};
 use crate::driver::{Driver, Stopped};
+use crate::papers::stages::{Stage, run, taking};
 
 /// The states of all functions for one source, key and slice. Written by one thread at a time.
 struct Part(Box<[AtomicI64]>);

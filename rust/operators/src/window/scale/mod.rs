@@ -47,7 +47,7 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::partition::ranges;
 
 use super::{Operands, TimeLog};
-use crate::driver::Driver;
+use crate::driver::{Driver, Stopped};
 use crate::predicate::Term;
 use crate::rows::{
     Extent, Failed, Filter, FilterError, How, Kept, KeptColumn, Progress, Results, Retention,
@@ -103,6 +103,63 @@ struct Task {
     piece: Option<(usize, usize)>,
 }
 
+/// Another way in which shares compare the rows of an epoch than all at once.
+pub(crate) trait CompareRows: Send + Sync {
+    /// The matches of rows of the epoch, whose sides these are, by row. Each processor has been
+    /// given every row, in order.
+    fn compare(
+        &self,
+        rows: Range<usize>,
+        sides: &[Side],
+        processors: Vec<Processor<'_>>,
+        driver: &Driver,
+    ) -> Result<Vec<MatchedRow>, Stopped>;
+}
+
+/// Matches that a processor found of a row of the epoch.
+pub(crate) struct MatchedRow {
+    pub(crate) row: usize,
+    /// The offsets of the other side's rows.
+    pub(crate) offsets: Vec<u32>,
+}
+
+/// A share, and what it takes to compare rows with it one by one.
+pub(crate) struct Processor<'a> {
+    share: &'a mut Share,
+    number: u64,
+    /// How many there are.
+    processors: u64,
+    /// Rows of each side ever stored by all of them: a processor counts for itself.
+    counters: [u64; 2],
+    terms: &'a [Term],
+    gone: [usize; 2],
+    firsts: [u64; 2],
+    epoch: &'a Epoch,
+    compared: &'a mut u64,
+}
+
+impl Processor<'_> {
+    /// Compares the next row of the epoch with what came before it, and stores it if it is this
+    /// share's turn. Returns the offsets of its matches.
+    pub(crate) fn process(&mut self, row: usize) -> Vec<u32> {
+        let (terms, gone, epoch) = (self.terms, self.gone, self.epoch);
+        let firsts = self.firsts.map(|first| first as u32);
+        // Algorithm 1, L16-18.
+        let found = self.share.compare(terms, gone, firsts, epoch, row..row + 1, None);
+        *self.compared += found.compared;
+        // L19-20.
+        let side = epoch.sides[row];
+        let counter = &mut self.counters[side as usize];
+        if *counter % self.processors == self.number {
+            let mut rows = [Vec::new(), Vec::new()];
+            rows[side as usize].push(epoch.offsets[row]);
+            self.share.store(terms, gone, self.firsts, rows);
+        }
+        *counter += 1;
+        found.into_offsets()
+    }
+}
+
 /// The state of a join.
 ///
 /// Rows match whose times are at most 10 apart, if the left number is not above the right one:
@@ -145,6 +202,8 @@ pub struct ScaleJoin {
     /// Rows of each side ever stored, which says whose turn it is.
     counters: [u64; 2],
     comparisons: Vec<u64>,
+    /// How shares compare, if not all at once.
+    way: Option<Box<dyn CompareRows>>,
     epoch: Epoch,
     /// The next row of the epoch whose results are to be found.
     next: usize,
@@ -191,10 +250,50 @@ impl ScaleJoin {
             gone: [0; 2],
             counters: [0; 2],
             comparisons: vec![0; comparers],
+            way: None,
             epoch: Epoch::default(),
             next: 0,
             budget: FIRST_PAIRS,
         }
+    }
+
+    /// The same, whose shares compare in another way. They have been made for ScaleJoin.
+    pub(crate) fn comparing_by(self, way: Box<dyn CompareRows>) -> Self {
+        debug_assert_eq!(self.algorithm, ScaleAlgorithm::ScaleJoin, "a share for each comparer");
+        ScaleJoin { way: Some(way), ..self }
+    }
+
+    /// The matches of rows of the epoch, by another way, on the caller's thread if they are `few`.
+    fn compare_by(
+        &mut self,
+        rows: Range<usize>,
+        few: bool,
+        driver: &Driver,
+    ) -> Result<Option<Found>, Failed> {
+        let Some(way) = &self.way else { return Ok(None) };
+        let processors = self.shares.len() as u64;
+        let (terms, gone, counters, epoch) =
+            (&self.terms[..], self.gone, self.counters, &self.epoch);
+        let firsts = self.logs.each_ref().map(RowLog::first);
+        let processor = |(number, (share, compared))| Processor {
+            share,
+            number,
+            processors,
+            counters,
+            terms,
+            gone,
+            firsts,
+            epoch,
+            compared,
+        };
+        let all = (0..).zip(self.shares.iter_mut().zip(&mut self.comparisons)).map(processor);
+        let driver = if few { driver.fit(0) } else { driver.clone() };
+        let found = way.compare(rows.clone(), &epoch.sides, all.collect(), &driver);
+        let found = found.map_err(Failed::Stopped)?;
+        for &side in &epoch.sides[rows.clone()] {
+            self.counters[side as usize] += 1;
+        }
+        Ok(Some(Found::of_rows(found, rows)))
     }
 
     /// The data that pairs are compared by, for people.
@@ -337,7 +436,9 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         self.take_numbers(numbers);
         // 2. A share stores each row, and threads compare it with what comes before it of the other
         //    side.
-        self.store(&sides);
+        if self.way.is_none() {
+            self.store(&sides);
+        }
         self.epoch.begin(ts, sides, &self.extent, &self.logs);
     }
 
@@ -379,11 +480,14 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
                 .map(|rows| Task { share: 0, rows, piece: None })
                 .collect(),
         };
+        let small = pairs < SMALL_STEP;
+        let by_way = self.compare_by(rows.clone(), small, driver)?;
         let compare = |Task { share, rows, piece }: Task| {
             self.shares[share].compare(&self.terms, self.gone, firsts, &self.epoch, rows, piece)
         };
-        let small = pairs < SMALL_STEP;
-        let found: Vec<Found> = if small {
+        let found: Vec<Found> = if by_way.is_some() {
+            Vec::new()
+        } else if small {
             tasks.into_iter().map(compare).collect()
         } else {
             driver.map(tasks, compare).map_err(Failed::Stopped)?
@@ -392,9 +496,10 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
             *comparisons += found.compared;
         }
         // 3. What they found is put together in order, and filtered.
-        let mut together = match self.algorithm {
-            ScaleAlgorithm::Indexed => Found::concat(found),
-            _ => Found::merge(found, rows.len()),
+        let mut together = match (by_way, self.algorithm) {
+            (Some(found), _) => found,
+            (None, ScaleAlgorithm::Indexed) => Found::concat(found),
+            (None, _) => Found::merge(found, rows.len()),
         };
         // If the next rows are like these, this budget leaves as many pairs as there is room for.
         let each = pairs / (together.pairs() as u64 + 1);

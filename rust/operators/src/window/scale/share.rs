@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use tidegate_sync::Stop;
 
+use super::MatchedRow;
 use super::epoch::Epoch;
 use crate::driver::Driver;
 use crate::predicate::{Index, News, Ranges, ScanColumns, Term};
@@ -223,6 +224,27 @@ impl Found {
             merged.ends.push(merged.offsets.len());
         }
         merged
+    }
+
+    /// Puts together the pairs that were found row by row, which are those of `rows`.
+    pub(super) fn of_rows(matches: Vec<MatchedRow>, rows: Range<usize>) -> Found {
+        let mut found = Found::default();
+        let mut matches = matches.into_iter().peekable();
+        for row in rows {
+            let start = found.offsets.len();
+            while let Some(more) = matches.next_if(|more| more.row == row) {
+                found.offsets.extend(more.offsets);
+            }
+            found.offsets[start..].sort_unstable();
+            found.ends.push(found.offsets.len());
+        }
+        debug_assert!(matches.peek().is_none(), "matches come by row");
+        found
+    }
+
+    /// The other side's offsets of all pairs, for good.
+    pub(super) fn into_offsets(self) -> Vec<u32> {
+        self.offsets
     }
 
     /// Puts together the pairs of rows that follow each other.

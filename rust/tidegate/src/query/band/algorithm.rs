@@ -18,6 +18,9 @@ pub enum BandAlgorithm {
     Index(IndexKind),
     /// Threads take tasks from a queue and share PIM-Trees.
     Tasks(TaskOptions),
+    /// Each of this number of threads has a B+-tree a side, with the rows that are dealt to it in
+    /// turns.
+    Partitions(usize),
 }
 
 /// A join of rows as they come, whatever finds their matches.
@@ -33,12 +36,27 @@ impl BandAlgorithm {
         ordered: bool,
     ) -> AnyIndexJoin {
         let retention = retention.unwrap_or(Retention::Time { left: u64::MAX, right: u64::MAX });
-        let finder = match self {
-            BandAlgorithm::Auto | BandAlgorithm::Sort => ahead(IndexKind::Buckets),
-            BandAlgorithm::Index(kind) => ahead(kind),
-            BandAlgorithm::Tasks(options) => published::index_tasks(options),
-        };
-        IndexJoin::of_two_streams(retention, how, columns, ordered, finder)
+        IndexJoin::of_two_streams(retention, how, columns, ordered, self.finder(2))
+    }
+
+    /// The join of a stream with itself, which has one index.
+    pub(crate) fn self_join(
+        self,
+        retention: Retention,
+        columns: usize,
+        ordered: bool,
+    ) -> AnyIndexJoin {
+        IndexJoin::of_one_stream(retention, columns, ordered, self.finder(1))
+    }
+
+    /// The part that finds matches of rows of so many sides.
+    fn finder(self, sides: usize) -> Box<dyn Find> {
+        match self {
+            BandAlgorithm::Auto | BandAlgorithm::Sort => ahead(IndexKind::Buckets, sides),
+            BandAlgorithm::Index(kind) => ahead(kind, sides),
+            BandAlgorithm::Tasks(options) => published::index_tasks(sides, options),
+            BandAlgorithm::Partitions(threads) => published::tree_partitions(sides, threads),
+        }
     }
 
     /// The index of rows that come, for people.
@@ -52,7 +70,7 @@ impl BandAlgorithm {
             BandAlgorithm::Index(IndexKind::BPlusTree) => "B+-tree",
             BandAlgorithm::Index(IndexKind::BChain(_)) => "chain of B+-trees",
             BandAlgorithm::Index(IndexKind::IbChain(_)) => "chain of immutable B+-trees",
-            BandAlgorithm::Index(IndexKind::RoundRobin(_)) => "B+-trees in turns",
+            BandAlgorithm::Partitions(_) => "B+-tree a thread",
             BandAlgorithm::Tasks(_) => "PIM-Tree that threads share",
         }
     }
@@ -84,8 +102,8 @@ impl BandAlgorithm {
 }
 
 /// Rows enter an index a side, and look for others in it.
-fn ahead(kind: IndexKind) -> Box<dyn Find> {
-    Box::new(Ahead::new(2, || kind.index()))
+fn ahead(kind: IndexKind, sides: usize) -> Box<dyn Find> {
+    Box::new(Ahead::new(sides, || kind.index()))
 }
 
 impl fmt::Display for BandAlgorithm {
@@ -96,6 +114,9 @@ impl fmt::Display for BandAlgorithm {
                 let merge = if *is_blocking { "all threads wait for a merge" } else { "merged in two phases" };
                 write!(f, "index-based window join (IBWJ): threads take tasks of {rows} rows; {merge}")
             }
+            BandAlgorithm::Partitions(_) => f.write_str(
+                "index-based window join, round-robin partitions: threads have the rows in turns, and each looks for every row",
+            ),
             _ => f.write_str(
                 "index-based window join: some rows enter the indexes, then threads look for the matches of a piece each",
             ),

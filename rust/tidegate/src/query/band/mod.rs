@@ -5,6 +5,7 @@ mod algorithm;
 use std::fmt::Debug;
 
 use arrow_schema::{Schema, SchemaRef};
+use tidegate_operators::rows::How;
 
 pub(crate) use self::algorithm::AnyIndexJoin;
 pub use self::algorithm::BandAlgorithm;
@@ -119,9 +120,40 @@ impl BandJoin {
         })
     }
 
+    /// Refuses what has no meaning where the rows of one stream are joined with each other.
+    pub(crate) fn check_of_one_stream(&self) -> Result<()> {
+        let refused = |why: &str| {
+            Err(Error::argument(format!(
+                "{why}, as the rows of one stream are joined with each other"
+            )))
+        };
+        if self.options.how != How::Inner {
+            return refused("how: expected inner, or nothing");
+        }
+        let time =
+            self.sliding.as_ref().map(|sliding| ("time", std::slice::from_ref(&sliding.time)));
+        let names = [("on", &self.on[..]), ("by", &self.options.by[..])].into_iter().chain(time);
+        for (argument, pairs) in names {
+            if let Some((left, right)) = pairs.iter().find(|(left, right)| left != right) {
+                return refused(&format!(
+                    "{argument}: expected one name for both rows of a pair, got `{left}` and `{right}`"
+                ));
+            }
+        }
+        match &self.sliding {
+            Some(Sliding { window: (left, right), .. }) if left != right => {
+                refused("window: expected one window, got two")
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The lines of an explanation that say which pairs there are.
-    pub(crate) fn describe(&self, plan: &BandPlan) -> Vec<String> {
+    pub(crate) fn describe(&self, plan: &BandPlan, of_one_stream: bool) -> Vec<String> {
         let mut lines = vec![format!("band_join ({:?})", self.options.how).to_lowercase()];
+        if of_one_stream {
+            lines.push("  sides      a row, and an earlier row of the same stream".to_owned());
+        }
         lines.extend(plan.columns.iter().map(|column| format!("  band       {column}")));
         if let (Some(windows), Some(sliding)) = (&plan.windows, &self.sliding) {
             lines.extend(windows.describe(&sliding.time));
@@ -157,7 +189,7 @@ impl BandJoin {
 
     /// An explanation of the join of two tables, for people.
     fn explain(&self, plan: &BandPlan) -> String {
-        let mut lines = self.describe(plan);
+        let mut lines = self.describe(plan, false);
         let sorted = match &plan.columns[..] {
             [column] if plan.windows.is_none() => {
                 format!("right rows grouped by key, in the order of {}", column.right_name())

@@ -16,6 +16,8 @@ pub enum Algorithm {
     Cell,
     /// Each thread has a share of the rows in the windows.
     ScaleJoin,
+    /// The same row by row, by threads that run freely between two gates.
+    ScaleGates,
     /// Each thread has a share of the new rows. They are looked up by value where that takes less
     /// time.
     Indexed,
@@ -35,6 +37,10 @@ impl Algorithm {
             Algorithm::Cell => "CellJoin: each row's window is cut into a piece a thread",
             Algorithm::ScaleJoin => {
                 "ScaleJoin: each thread has a share of the rows, round robin, and compares each row with it"
+            }
+            Algorithm::ScaleGates => {
+                "ScaleJoin over ScaleGates, as published: each thread reads all rows from a gate, compares each with its \
+                 share, and adds what it finds to another gate"
             }
             Algorithm::Indexed => {
                 "shared rows (auto): each thread compares a share of the new rows with the other window, or uses an index by \
@@ -56,9 +62,10 @@ impl Algorithm {
         let bitmaps = 16 * terms.len().min(2);
         2 * match self {
             // A number, whether there is one, its rank and code; and where the row is.
-            Algorithm::ThreeStep | Algorithm::Cell | Algorithm::ScaleJoin => {
-                (2 * rank + 3) * terms.len() + bitmaps + 4
-            }
+            Algorithm::ThreeStep
+            | Algorithm::Cell
+            | Algorithm::ScaleJoin
+            | Algorithm::ScaleGates => (2 * rank + 3) * terms.len() + bitmaps + 4,
             // And in a block: a number and its place, and the rank of a second column.
             Algorithm::Indexed => (2 * rank + 3) * terms.len() + bitmaps + 4 + 12 + rank,
             // A rank and a range of others; and a place, a key, and what is noted of a row that
@@ -106,6 +113,10 @@ impl Comparing {
             Algorithm::ThreeStep => self.scale(scale::ScaleAlgorithm::ThreeStep),
             Algorithm::Cell => self.scale(scale::ScaleAlgorithm::Cell),
             Algorithm::ScaleJoin => self.scale(scale::ScaleAlgorithm::ScaleJoin),
+            Algorithm::ScaleGates => {
+                let Comparing { retention, how, threads, ordered, terms } = self;
+                published::scale_gates(retention, how, threads, ordered, terms)
+            }
             Algorithm::Indexed => self.scale(scale::ScaleAlgorithm::Indexed),
             Algorithm::Handshake => self.handshake(HandshakeAlgorithm::Original),
             Algorithm::LowLatencyHandshake => self.handshake(HandshakeAlgorithm::LowLatency),

@@ -161,7 +161,12 @@ impl Intake {
         lateness: Option<Bound>,
     ) -> Result<Arc<Mutex<Source>>> {
         let kind = self.kinds.iter().find(|kind| kind.side == side);
-        let kind = kind.expect("an operator's sides are those of its sources");
+        let Some(kind) = kind else {
+            return Err(Error::argument(
+                "side: a join of one stream with itself has left sources alone; write \
+                 add_source(side=\"left\")",
+            ));
+        };
         let mut stream = kind.stream.clone();
         match lateness {
             Some(_) => stream.lateness = Some(time::lateness(lateness, stream.unit)?),

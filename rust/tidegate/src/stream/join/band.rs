@@ -85,6 +85,75 @@ pub fn band_join(
     right: SchemaRef,
     options: &StreamOptions,
 ) -> Result<Operator> {
+    join(query, left, Some(right), options)
+}
+
+/// The band join of the rows of one stream with each other: each row with the earlier ones in its
+/// window, as left and right row. So each pair of rows comes once. There is one index.
+///
+/// Readings that are at most 1 apart and came at most 5 apart:
+///
+/// ```
+/// # use std::sync::Arc;
+/// #
+/// # use arrow_array::cast::AsArray;
+/// # use arrow_array::types::Int64Type;
+/// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use tidegate::stream::{Polled, StreamOptions, band_self_join, lock};
+/// use tidegate::{
+///     BandAlgorithm, BandJoin, Bound, Distance, How, JoinOptions, Sliding, Stop, Window, Within,
+/// };
+///
+/// # let rows = |columns: &[(&str, &[i64])]| {
+/// #     let column = |values: &[i64]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+/// #     RecordBatch::try_from_iter(columns.iter().map(|(name, values)| (*name, column(values))))
+/// # };
+/// # let (by, how, suffix) = (Vec::new(), How::Inner, "_right".to_owned());
+/// # let (predicate, columns, threads, max_rows, batch_rows) = (None, None, 1, None, None);
+/// # let options = JoinOptions {
+/// #     by, predicate, how, suffix, columns, threads, max_rows, batch_rows,
+/// # };
+/// # let (sources, lateness) = ((1, 0), (None.into(), None.into()));
+/// # let streams = StreamOptions {
+/// #     sources, lateness, memory_limit: None, ordered: true, pin: false,
+/// # };
+/// let readings = rows(&[("ts", &[1, 2, 6, 20]), ("x", &[10, 50, 11, 10])])?;
+/// let stay = Window::Time(Bound::Steps(5));
+/// let query = BandJoin {
+///     on: vec![("x".to_owned(), "x".to_owned())],
+///     within: vec![Within { below: Some(Distance::Whole(1)), above: Some(Distance::Whole(1)) }],
+///     sliding: Some(Sliding { time: ("ts".to_owned(), "ts".to_owned()), window: (stay, stay) }),
+///     algorithm: BandAlgorithm::Auto,
+///     options, // of an inner join
+/// };
+/// // The options `streams` ask for one left source and no right one.
+/// let mut join = band_self_join(&query, readings.schema(), &streams)?;
+/// lock(&join.sources()[0]).push(&readings.schema(), vec![readings], &Stop::default())?;
+/// let Polled::Batch(pairs) = join.poll()? else { unreachable!() };
+/// assert_eq!(pairs["ts"].as_primitive::<Int64Type>().values(), &[6]);
+/// assert_eq!(pairs["ts_right"].as_primitive::<Int64Type>().values(), &[1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn band_self_join(
+    query: &BandJoin,
+    rows: SchemaRef,
+    options: &StreamOptions,
+) -> Result<Operator> {
+    join(query, rows, None, options)
+}
+
+/// The band join of two streams, or of one with itself.
+fn join(
+    query: &BandJoin,
+    left: SchemaRef,
+    right: Option<SchemaRef>,
+    options: &StreamOptions,
+) -> Result<Operator> {
+    let of_one_stream = right.is_none();
+    if of_one_stream {
+        query.check_of_one_stream()?;
+    }
+    let right = right.unwrap_or_else(|| left.clone());
     let plan = query.plan(&left, &right)?;
     let (Some(windows), Some(sliding)) = (plan.windows, &query.sliding) else {
         return Err(Error::argument(
@@ -109,23 +178,26 @@ pub fn band_join(
             .to_owned(),
     };
     let (kind, settings) = (query.algorithm.index(), query.algorithm.settings());
-    let index = format!("{kind} a side{settings}, {column}{chosen}");
+    let side = if of_one_stream { "" } else { " a side" };
+    let index = format!("{kind}{side}{settings}, {column}{chosen}");
     // An index that was named takes rows in merged order, as its authors' joins do.
     let near = match (options.ordered, query.algorithm, windows.retention) {
-        (false, BandAlgorithm::Auto, Retention::Time { left, right }) => {
+        (false, BandAlgorithm::Auto, Retention::Time { left, right }) if !of_one_stream => {
             Some(Interval::of_windows(left, right))
         }
         _ => None,
     };
-    let row_bytes =
-        record_bytes(&plan.join, &left, &right) + if near.is_some() { eager::ROW_BYTES } else { 0 };
+    // Rows of one stream are kept as they came, whatever columns of them each side of a pair has.
+    let records = if of_one_stream { 0 } else { record_bytes(&plan.join, &left, &right) };
+    let row_bytes = records + if near.is_some() { eager::ROW_BYTES } else { 0 };
     let algorithm = match near {
         Some(_) => EAGER.to_owned(),
         None => query.algorithm.to_string(),
     };
     let is_eager = near.is_some();
     let method = Method { algorithm: &algorithm, index: &index, threads, row_bytes, is_eager };
-    let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
+    let explanation =
+        explain(query.describe(&plan, of_one_stream), &method, plan.join.columns.len(), options);
     let longs = [
         long_columns(&plan.join, Side::Left, &left),
         long_columns(&plan.join, Side::Right, &right),
@@ -138,7 +210,10 @@ pub fn band_join(
             unit: windows.unit,
             near: Arc::new(Log::new(&near, How::Inner)),
         });
-        move || PrepareCodes::new(&columns, &keys, times.clone(), kind, row_bytes)
+        move || {
+            let prepare = PrepareCodes::new(&columns, &keys, times.clone(), kind, row_bytes);
+            PrepareCodes { of_one_stream, ..prepare }
+        }
     };
     let asked = Query {
         identity: query.identity(sliding, &left, &right),
@@ -153,7 +228,11 @@ pub fn band_join(
     let Some(near) = near else {
         let prepare = prepare();
         let columns = prepare.order.len();
-        let join = query.algorithm.join(Some(windows.retention), how, columns, options.ordered);
+        let (algorithm, retention) = (query.algorithm, windows.retention);
+        let join = match of_one_stream {
+            true => algorithm.self_join(retention, columns, options.ordered),
+            false => algorithm.join(Some(retention), how, columns, options.ordered),
+        };
         return operator(asked, Engine { prepare, join: Box::new(join) }, left, right, options);
     };
     let make = move || {
@@ -207,6 +286,8 @@ struct PrepareCodes {
     kind: &'static str,
     /// Bytes that are kept of a row beside its columns, as a part of a record.
     row_bytes: usize,
+    /// Whether right rows are left rows, too.
+    of_one_stream: bool,
 }
 
 impl PrepareCodes {
@@ -230,6 +311,7 @@ impl PrepareCodes {
             rows: 0,
             sampled: 0,
             row_bytes,
+            of_one_stream: false,
         }
     }
 
@@ -281,7 +363,7 @@ impl Prepare for PrepareCodes {
         then: impl FnOnce(&mut AnyIndexJoin, Self::Values<'_>),
     ) -> Result<()> {
         let (left, right) = (self.ranges(Side::Left, left)?, self.ranges(Side::Right, right)?);
-        self.choose(join, [&left, &right]);
+        self.choose(join, [&left, if self.of_one_stream { &left } else { &right }]);
         then(join, [&self.in_order(&left), &self.in_order(&right)]);
         Ok(())
     }
@@ -301,7 +383,7 @@ impl Prepare for PrepareCodes {
     }
 
     fn scatters(&self) -> bool {
-        true
+        !self.of_one_stream
     }
 
     fn memory(&self) -> usize {

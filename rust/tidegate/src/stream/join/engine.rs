@@ -177,15 +177,15 @@ struct Condition<'a> {
 }
 
 impl<'a> KeptRows<'a> {
-    pub(super) fn new(plan: &'a JoinPlan, stores: &[Store; 2], first: [u64; 2]) -> Self {
+    pub(super) fn new(plan: &'a JoinPlan, stores: [&Store; 2], first: [u64; 2]) -> Self {
         let columns = |store: &Store, columns: &[usize]| {
             columns.iter().map(|&column| store.column(column)).collect()
         };
         let condition = plan.predicate.as_ref().map(|predicate| Condition {
             predicate,
             columns: [
-                columns(&stores[0], predicate.columns(expression::Origin::Left)),
-                columns(&stores[1], predicate.columns(expression::Origin::Right)),
+                columns(stores[0], predicate.columns(expression::Origin::Left)),
+                columns(stores[1], predicate.columns(expression::Origin::Right)),
             ],
         });
         KeptRows { condition, first: first.map(|first| first as u32) }

@@ -51,7 +51,7 @@ use crate::query::options::{JoinOptions, JoinPlan};
 use crate::results::gather::concat_rows;
 use crate::results::interleave::{NO_PLACE, Place};
 use crate::{Error, Result};
-pub use band::band_join;
+pub use band::{band_join, band_self_join};
 use engine::{Engine, KeptRows, Prepare};
 pub use interval::interval_join;
 pub(super) use late::LateSides;
@@ -71,7 +71,8 @@ const LITTLE: u64 = 1 << 20;
 /// The options of a streaming join, beside the query.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
-    /// The number of left and of right sources.
+    /// The number of left and of right sources. A stream that is joined with itself has no right
+    /// ones.
     pub sources: (usize, usize),
     /// How far the rows of a left and of a right source may be out of order.
     pub lateness: (Lateness, Lateness),
@@ -134,6 +135,7 @@ pub(super) fn operator<P: Prepare>(
         plan,
         how: query.how,
         stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
+        of_one_stream: options.sources.1 == 0,
         engine,
         epoch: None,
         releasing: false,
@@ -220,6 +222,8 @@ pub(super) struct JoinTactic<P: Prepare> {
     plan: JoinPlan,
     how: How,
     stores: [Store; 2],
+    /// Whether right rows of results are rows of the left side, too; the right one has none.
+    of_one_stream: bool,
     engine: Engine<P>,
     /// The last time of the epoch that is being joined, until its rows are let go of.
     epoch: Option<i64>,
@@ -419,7 +423,9 @@ impl<P: Prepare> JoinTactic<P> {
     }
 
     fn advance(&mut self, common: &mut Common) -> Result<()> {
-        let kept = KeptRows::new(&self.plan, &self.stores, self.engine.first());
+        let first = self.engine.first();
+        let first = if self.of_one_stream { [first[0]; 2] } else { first };
+        let kept = KeptRows::new(&self.plan, self.sides(), first);
         match self.engine.advance(&common.driver, &kept)? {
             Progress::Results(results) => self.make(common, &results),
             Progress::Pieces(pieces) => {
@@ -458,7 +464,13 @@ impl<P: Prepare> JoinTactic<P> {
     }
 
     fn maker(&self) -> Maker {
-        Maker::new(&self.plan, self.how, self.stores.each_ref())
+        Maker::new(&self.plan, self.how, self.sides())
+    }
+
+    /// Where the left and the right rows of results are.
+    fn sides(&self) -> [&Store; 2] {
+        let [left, right] = &self.stores;
+        [left, if self.of_one_stream { left } else { right }]
     }
 }
 

@@ -323,7 +323,7 @@ impl<F: Finder> EagerTactic<F> {
 
     /// Joins more of the epoch.
     fn go_on(&mut self, common: &mut Common) -> Result<()> {
-        let kept = KeptRows::new(&self.plan, &self.stores, self.finder.first(&self.log));
+        let kept = KeptRows::new(&self.plan, self.stores.each_ref(), self.finder.first(&self.log));
         let found = self.finder.advance(&self.log, &common.driver, &kept)?;
         if let Some(pairs) = found.into_iter().reduce(together) {
             let results = self.log.collect(pairs);

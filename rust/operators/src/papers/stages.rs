@@ -3,7 +3,6 @@
 use tidegate_structures::gate::Next;
 use tidegate_sync::Counter;
 
-use crate::aggregate::Stream;
 use crate::driver::{Driver, Stopped, Turn};
 
 /// What a stage does in a turn, at most: enough that turns cost little, few enough that the next
@@ -64,17 +63,19 @@ fn turns<'a>(mut stages: Vec<Stage<'a>>, running: &'a Counter) -> impl FnMut() -
     }
 }
 
-/// A stage that puts a source's rows down in their order, given their times and numbers.
-pub(super) fn feeding<'a>(
-    stream: &'a Stream<'_>,
-    mut put: impl FnMut(i64, usize) + Send + 'a,
+/// A stage that puts down what a source has, in order.
+pub(super) fn feeding<'a, T>(
+    mut items: impl Iterator<Item = T> + Send + 'a,
+    mut put: impl FnMut(T) + Send + 'a,
 ) -> Stage<'a> {
-    let mut next = 0;
     Box::new(move || {
-        let end = stream.ts.len().min(next + BATCH);
-        (next..end).for_each(|row| put(stream.ts[row], row));
-        next = end;
-        if end == stream.ts.len() { Did::Last } else { Did::Some }
+        for _ in 0..BATCH {
+            match items.next() {
+                Some(item) => put(item),
+                None => return Did::Last,
+            }
+        }
+        Did::Some
     })
 }
 
@@ -98,7 +99,6 @@ pub(super) fn taking<'a, T>(
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tidegate_sync::Stop;
 
@@ -106,13 +106,11 @@ mod tests {
 
     #[test]
     fn rows_are_taken_while_others_are_put() {
-        let ts: Vec<i64> = (0..100).collect();
-        let stream = Stream { ts: &ts, keys: None };
-        let (put, most) = (AtomicUsize::new(0), Mutex::new(0));
-        let feed = feeding(&stream, |_, row| put.store(row + 1, Ordering::Relaxed));
+        let (put, most) = (Counter::default(), Mutex::new(0));
+        let feed = feeding(0..100, |row| put.set(row + 1));
         let mut taken = 0;
         let take = taking(
-            || match put.load(Ordering::Relaxed) {
+            || match put.get() {
                 _ if taken == 100 => Next::End,
                 put if put == taken => Next::NotYet,
                 put => {
@@ -126,7 +124,7 @@ mod tests {
             },
         );
         run(&Driver::new(1, Stop::default()), vec![take], vec![feed]).unwrap();
-        assert_eq!((taken, put.into_inner()), (100, 100));
+        assert_eq!((taken, put.get()), (100, 100));
         assert!(most.into_inner().unwrap() < BATCH, "no more than a turn's rows wait");
     }
 
@@ -134,11 +132,11 @@ mod tests {
     fn every_stage_comes_to_its_end_on_any_threads() {
         for threads in [1, 2, 3, 8] {
             for (own, others) in [(0, 1), (0, 5), (1, 0), (1, 4), (3, 2)] {
-                let (turns, dropped) = (AtomicUsize::new(0), AtomicUsize::new(0));
-                struct Dropped<'a>(&'a AtomicUsize);
+                let (turns, dropped) = (Counter::default(), Counter::default());
+                struct Dropped<'a>(&'a Counter);
                 impl Drop for Dropped<'_> {
                     fn drop(&mut self) {
-                        self.0.fetch_add(1, Ordering::Relaxed);
+                        self.0.add(1);
                     }
                 }
                 let stage = || -> Stage<'_> {
@@ -146,7 +144,7 @@ mod tests {
                     let turns = &turns;
                     Box::new(move || {
                         let _ = &guard;
-                        turns.fetch_add(1, Ordering::Relaxed);
+                        turns.add(1);
                         left -= 1;
                         if left == 0 { Did::Last } else { Did::Some }
                     })
@@ -154,7 +152,7 @@ mod tests {
                 let all = |count| (0..count).map(|_| stage()).collect();
                 run(&Driver::new(threads, Stop::default()), all(own), all(others)).unwrap();
                 let expected = (7 * (own + others), own + others);
-                assert_eq!((turns.into_inner(), dropped.into_inner()), expected);
+                assert_eq!((turns.get(), dropped.get()), expected);
             }
         }
     }
