@@ -46,7 +46,7 @@ def test_the_example_of_the_manual_runs(spark, tmp_path):
     page = Path(__file__).parents[2] / "docs" / "spark.md"
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     at = next(at for at, block in enumerate(blocks) if "readStream" in block)
-    example, progress, with_a_table = blocks[at : at + 3]
+    example, progress, total, with_a_table = blocks[at : at + 4]
     times = pa.array([0, 1_000_000, 600_000_000], pa.timestamp("us", "UTC"))
     for name, column in [("trades", "price"), ("quotes", "bid")]:
         rows = pa.table({"ts": times, "sym": ["A", "A", "A"], column: [1.0, 2.0, 3.0]})
@@ -64,8 +64,14 @@ def test_the_example_of_the_manual_runs(spark, tmp_path):
     told = [row for metrics in every for row in metrics.values()]
     assert told
     assert all([*row.asDict()] == fields for row in told)
+    exec(total, names)  # noqa: S102 - likewise
+    [call] = {name for metrics in every for name in metrics}
+    found = pq.read_table(tmp_path / "priced")
+    digest = tidegate.Digest(found.drop_columns("late"))
+    digest.update(found.drop_columns("late"))
+    assert names["total"](names["query"], call) == int(digest.sum, 16)
     names["query"].stop()
-    found = pq.read_table(tmp_path / "priced").to_pylist()
+    found = found.to_pylist()
     assert sorted((row["price"], row["bid"]) for row in found) == [
         (1.0, 1.0),
         (2.0, 1.0),
@@ -103,7 +109,7 @@ def test_the_progress_of_a_query_tells_its_rows_and_its_state(spark, tmp_path):
     streaming.write(tmp_path, 2, seed=3)
     sink = streaming.Sink(tmp_path)
     # Two calls in one query have metrics of their own.
-    one, other = (streaming.joined(spark, tmp_path, how="left", partitions=2) for _ in range(2))
+    one, other = (streaming.joined(spark, tmp_path, how="left", partitions=n) for n in (2, 3))
     query = sink.begin(one.union(other))
     query.processAllAvailable()
     told = [progress["observedMetrics"] for progress in query.recentProgress]
@@ -111,17 +117,26 @@ def test_the_progress_of_a_query_tells_its_rows_and_its_state(spark, tmp_path):
     names = {name for metrics in told for name in metrics}
     assert len(names) == 2
     assert all(name.startswith("tidegate.interval_join ") for name in names)
-    late = sink.all()["late"].drop_null()
-    for name in names:
+    out = sink.all()
+    late = out["late"].drop_null()
+    results = out.filter(pc.is_null(out["late"])).drop_columns("late")
+    twice = tidegate.Digest(results)
+    twice.update(results)
+    digests = []
+    for name in sorted(names):
         rows = [metrics[name].asDict() for metrics in told if name in metrics]
         read = sum(pq.read_table(tmp_path / side).num_rows for side in streaming.SIDES)
         assert sum(row["rows"] for row in rows) == read
         assert sum(row["late_rows"] for row in rows) == len(late) / 2 > 0
-        assert max(row["buckets"] for row in rows) == 2
+        assert max(row["buckets"] for row in rows) == 2 + len(digests)
+        assert sum(row["result_rows"] for row in rows) == results.num_rows / 2 > 0
+        digests.append(sum(int(row["digest"], 16) for row in rows) % 2**128)
         assert max(row["state_rows"] for row in rows) > rows[-1]["state_rows"] > 0
         assert all((row["state_bytes"] > 0) == (row["state_rows"] > 0) for row in rows)
         assert max(row["rows_of_fullest"] for row in rows) < max(row["rows"] for row in rows)
         assert {row["hot_key"] for row in rows} == {None}
+    assert digests[0] == digests[1], "whatever the number of buckets"
+    assert sum(digests) % 2**128 == int(twice.sum, 16)
 
 
 def test_a_silent_side_holds_nothing_back_if_spark_is_told_so(spark, tmp_path):

@@ -79,6 +79,7 @@ def windows(plan: AggregatePlan, layout: Layout) -> Windows:
         offset=offset,
         query=digest("aggregate", division(layout), len(plan.frames), schema, arguments),
         keeps_late=plan.late_as is not None,
+        gives_parts=plan.merges,
         cycle=layout if isinstance(layout, Cycle) else None,
     )
 

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+import tidegate
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
 
 
 class Numbers(NamedTuple):
@@ -24,23 +29,81 @@ class Numbers(NamedTuple):
     state_bytes: int | None = None
     of_hot_key: int | None = None
     hot_key: str | None = None
+    results: int | None = None
+    digest_0: int | None = None
+    digest_1: int | None = None
+    digest_2: int | None = None
+    digest_3: int | None = None
 
 
 # Their Spark schema.
-COLUMNS = ", ".join(f"{name} bigint" for name in Numbers._fields[:-1]) + ", hot_key string"
+COLUMNS = ", ".join(
+    f"{name} {'string' if name == 'hot_key' else 'bigint'}" for name in Numbers._fields
+)
+
+# Spark has no integer of 128 bits to add up. Digits of so many bits, the least one first, can be
+# added up as often as there are buckets.
+_BITS = 32
+_MASK = (1 << _BITS) - 1
+_DIGITS = [name for name in Numbers._fields if name.startswith("digest_")]
+
+
+class Digested:
+    """The number and the order-free digest of results that pass."""
+
+    def __init__(self) -> None:
+        """No results."""
+        self._digest: tidegate.Digest | None = None
+
+    def passed(self, results: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Results, each counted before it is given."""
+        for batch in results:
+            if self._digest is None:
+                self._digest = tidegate.Digest(batch.schema)
+            self._digest.update(batch, threads=1)
+            yield batch
+
+    def told(self, numbers: Numbers) -> Numbers:
+        """Numbers of a bucket with those of its results."""
+        rows, left = 0, 0
+        if self._digest is not None:
+            rows, left = self._digest.rows, int(self._digest.sum, 16)
+        digits = [left >> _BITS * at & _MASK for at in range(4)]
+        return numbers._replace(
+            results=rows,
+            digest_0=digits[0],
+            digest_1=digits[1],
+            digest_2=digits[2],
+            digest_3=digits[3],
+        )
 
 
 # A query may have several calls, whose metrics must have different names.
 _calls = itertools.count(1)
 
 
-def observed(results: DataFrame, function: str) -> DataFrame:
-    """The output of the buckets of a call, whose numbers Spark adds up."""
+def _sum_of_digests() -> Column:
+    """The sum of the buckets' digests modulo 2^128, as 32 hexadecimal digits."""
+    digits: list[Column] = []
+    carry = F.lit(0)
+    for name in _DIGITS:
+        total = F.expr(f"coalesce(sum({name}), 0L)") + carry
+        digits.insert(0, F.lpad(F.lower(F.hex(total.bitwiseAND(_MASK))), _BITS // 4, "0"))
+        carry = F.shiftright(total, _BITS)
+    return F.concat(*digits)
+
+
+def observed(results: DataFrame, function: str, *, digest: bool) -> DataFrame:
+    """The output of the buckets of a call, whose numbers Spark adds up.
+
+    With `digest`, also the number and the digest of its results.
+    """
     sums = {
         "rows": "came",
         "late_rows": "set_aside",
         "state_rows": "state_rows",
         "state_bytes": "state_bytes",
+        **({"result_rows": "results"} if digest else {}),
     }
     return results.observe(
         f"tidegate.{function} {next(_calls)}",
@@ -49,4 +112,5 @@ def observed(results: DataFrame, function: str) -> DataFrame:
         F.expr("coalesce(max(came), 0L)").alias("rows_of_fullest"),
         F.expr("max_by(hot_key, of_hot_key)").alias("hot_key"),
         F.expr("coalesce(max(of_hot_key), 0L)").alias("rows_of_hot_key"),
+        *([_sum_of_digests().alias("digest")] if digest else []),
     )

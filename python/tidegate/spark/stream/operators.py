@@ -57,6 +57,10 @@ class Work(Protocol):
         """Whether late rows come out."""
 
     @property
+    def gives_parts(self) -> bool:
+        """Whether results are parts, which depend on where rows go, and are put together later."""
+
+    @property
     def names(self) -> tuple[str, ...]:
         """What messages call the sides."""
 
@@ -117,6 +121,7 @@ class Sides:
     keys: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     names: ClassVar[tuple[str, str]] = NAMES
+    gives_parts: ClassVar[bool] = False
 
     @property
     def stored(self) -> tuple[pa.Schema, pa.Schema]:
@@ -296,6 +301,7 @@ class Windows:
     offset: int
     query: str
     keeps_late: bool
+    gives_parts: bool = False
     cycle: Cycle | None = None
 
     names: ClassVar[tuple[str]] = ("streams",)

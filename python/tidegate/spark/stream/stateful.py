@@ -43,7 +43,8 @@ def stateful(packs: DataFrame, work: Work, function: str) -> DataFrame:
         results = buckets.transformWithStateInPandas(pandas, OUTPUT, "Append", "EventTime")
     else:
         results = buckets.transformWithState(Processor(work), OUTPUT, "Append", "EventTime")
-    return observed(results, function).where("rows is not null").select("late", "rows")
+    told = observed(results, function, digest=not work.gives_parts)
+    return told.where("rows is not null").select("late", "rows")
 
 
 def outgoing(schema: StructType, late: StructField | None) -> StructType:

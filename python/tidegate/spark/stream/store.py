@@ -43,7 +43,7 @@ from pyspark.sql.types import (
 )
 
 import tidegate
-from tidegate.spark.stream.metrics import COLUMNS, Numbers
+from tidegate.spark.stream.metrics import COLUMNS, Digested, Numbers
 from tidegate.spark.stream.operators import Condensing
 from tidegate.spark.worker.task import loader
 
@@ -214,12 +214,16 @@ class Processor(StatefulProcessor):
             for mark, rows in ((side, late), (side + len(packs), wide)):
                 if rows.num_rows and self._work.keeps_late:
                     yield from _rows(rows.to_batches(), mark)
-        yield from _rows(_results(warm.bucket, watermark), None)
+        results, digested = _results(warm.bucket, watermark), Digested()
+        if not self._work.gives_parts:
+            results = digested.passed(results)
+        yield from _rows(results, None)
         first, end = self._updated(old, warm, tables, watermark)
         rows_kept = sum(entry.rows for entry in warm.entries)
         kept = sum(entry.bytes for entry in warm.entries)
         of_hot_key, hot_key = self._hot_key(tables)
-        yield _row(None, None, Numbers(came, set_aside, rows_kept, kept, of_hot_key, hot_key))
+        numbers = Numbers(came, set_aside, rows_kept, kept, of_hot_key, hot_key)
+        yield _row(None, None, digested.told(numbers))
         if first == end:
             # Nothing is left of the bucket: it is as if it had never been.
             self._header.clear()
