@@ -68,20 +68,32 @@ class Case:
 
 
 class Load:
-    """A join and the rows that it is fed with, a piece of each side at a time."""
+    """A join and the rows that it is fed with, a piece of each side at a time.
 
-    def __init__(self, case: Case, piece: int) -> None:
+    `of_one` joins a stream with itself, whose windows have rows of one side alone.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        piece: int,
+        settings: dict[str, float] | None = None,
+        *,
+        of_one: bool = False,
+    ) -> None:
+        """`settings` are those of the index; None takes the usual ones."""
         self.random = np.random.Generator(np.random.PCG64(SEED))
         self.window, self.kind, self.piece, self.came = case.window, case.kind, piece, 0
         schema = pa.schema([("n", pa.int64()), ("x", pa.int64())])
         self.join = tidegate.BandJoin(
             schema,
-            schema,
+            None if of_one else schema,
             on="x",
             within=distance(case.kind, case.window, case.matches),
             time="n",
             window=tidegate.rows(case.window),
             algorithm=case.algorithm,
+            settings=settings,
             threads=case.threads,
         )
 
@@ -91,7 +103,8 @@ class Load:
         for first in range(self.came, self.came + rows, self.piece):
             numbers = np.arange(first, first + self.piece)
             sides = (
-                values(self.random, self.kind, first, self.piece, self.window) for _ in range(2)
+                values(self.random, self.kind, first, self.piece, self.window)
+                for _ in self.join.sources
             )
             made.append([pa.table({"n": numbers, "x": side}) for side in sides])
         self.came += len(made) * self.piece
