@@ -35,7 +35,9 @@ class Bucket:
     def __init__(self, work: Work, number: int = 0) -> None:
         self.number = number
         self.tester = TwsTester(
-            store.Processor(work), timeMode="EventTime", eventTimeExtractor=lambda _: 2**62
+            store.Processor(work, (*range(number + 1),)),
+            timeMode="EventTime",
+            eventTimeExtractor=lambda _: 2**62,
         )
         self.output: list[Row] = []
         # Of the last micro-batch, one dict at most.

@@ -10,6 +10,8 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
+import tidegate
+
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """What short runs want of Java: code that is compiled at once, and one thread that clears up.
 
@@ -24,10 +26,10 @@ def python() -> str:
     """Give the command that starts this Python for Spark, with PySpark as it is installed.
 
     Spark puts an archive of PySpark in front of it. Python compiles the archive's modules anew in
-    each process, which takes it a second.
+    each process, which takes it a second. Workers import the `tidegate` that the tests import.
     """
     command = Path(FOLDER.name, "python")
-    path = Path(__file__).parent
+    path = os.pathsep.join(str(Path(file).parent) for file in (__file__, *tidegate.__path__))
     command.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {sys.executable} "$@"\n')
     command.chmod(0o755)
     return str(command)

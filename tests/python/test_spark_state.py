@@ -15,9 +15,11 @@ pytest.importorskip(
     "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
 )
 
+from pyspark.sql import Row
+
 from buckets import Bucket, counted, pack, read, us
 from tidegate.spark.stream import operators, store
-from tidegate.spark.worker.pack import LEFT, RIGHT, RIGHT_COPY
+from tidegate.spark.worker.pack import LEFT, MARK, RIGHT, RIGHT_COPY
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
 SECOND = 1_000_000
@@ -161,6 +163,26 @@ def test_state_of_another_query_is_refused() -> None:
     bucket.tester.processor._work = dataclasses.replace(join, query="other")
     with pytest.raises(tidegate.StateError, match="state of another query"):
         bucket.batch(0, pack(LEFT, one_row(11)))
+
+
+def test_state_of_another_number_of_buckets_is_refused_with_the_number_to_write() -> None:
+    bucket = Bucket(sides("inner", -5 * SECOND, 0))
+    bucket.batch(0, pack(LEFT, one_row(10)))
+    bucket.tester.processor._places = (0, 1)
+    with pytest.raises(tidegate.StateError, match=r"of 1 buckets, .* has 2: write partitions=1"):
+        bucket.batch(0, pack(LEFT, one_row(11)))
+
+
+def test_a_mark_refuses_state_of_another_query_wherever_rows_go() -> None:
+    join = sides("inner", -5 * SECOND, 0)
+    bucket = Bucket(join, MARK)
+    bucket.batch(0, Row(side=LEFT, rows=None))
+    bucket.batch(11 * SECOND, Row(side=LEFT, rows=None), Row(side=LEFT, rows=None))
+    assert bucket.output == []
+    assert list(bucket.tester.handle._timers.listTimers(MARK)) == []
+    bucket.tester.processor._work = dataclasses.replace(join, query="other")
+    with pytest.raises(tidegate.StateError, match="state of another query"):
+        bucket.batch(11 * SECOND, Row(side=LEFT, rows=None))
 
 
 def test_a_row_without_a_time_is_refused() -> None:

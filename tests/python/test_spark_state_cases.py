@@ -55,11 +55,11 @@ def test_the_header_says_what_the_store_has() -> None:
     bucket = Bucket(INNER)
     bucket.batch(0, pack(LEFT, one_row(10)))
     first = header(bucket)
-    assert first[:5] == (store._FORMAT, "q", 0, 1, store._NONE)
+    assert first[:5] == (store._FORMAT, "1 q", 0, 1, store._NONE)
     assert first.version
     bucket.batch(11 * SECOND, pack(RIGHT, one_row(12)))
     second = header(bucket)
-    assert second[:5] == (store._FORMAT, "q", 1, 2, 11 * SECOND)
+    assert second[:5] == (store._FORMAT, "1 q", 1, 2, 11 * SECOND)
     assert second.version != first.version
     assert sorted(bucket.entries) == [(1,)]
 

@@ -15,12 +15,14 @@ import tidegate
 pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
 
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import campaign
 import streaming
 import tidegate.spark
 from cases import more
 from spark_session import settings, start
+from tidegate.spark.layout.hashed import hashed_to
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -183,6 +185,44 @@ def test_a_checkpoint_of_another_query_is_refused(spark, tmp_path):
         query.processAllAvailable()
 
 
+@pytest.mark.parametrize("buckets", [1, 2, 7, 64])
+def test_each_bucket_has_a_task_of_its_own(spark, buckets):
+    places = hashed_to(buckets)
+    keys = spark.createDataFrame([(place,) for place in places], "place int")
+    # As Spark places the keys of a stateful operator.
+    found = keys.select(F.expr(f"pmod(hash(place), {buckets})")).toArrow().column(0)
+    assert found.to_pylist() == [*range(buckets)]
+
+
+def test_buckets_are_as_many_as_the_tasks_of_a_micro_batch(spark, tmp_path):
+    streaming.write(tmp_path, 1, seed=8)
+    for tasks, expected in ((3, 3), (200, 64)):
+        with settings(spark, spark__sql__shuffle__partitions=tasks):
+            text = tidegate.spark.explain(
+                tidegate.spark.interval_join, *streaming.read(spark, tmp_path), **streaming.QUERY
+            )
+        assert f"by key: {expected} buckets" in text
+
+
+@pytest.mark.parametrize("partitions", [None, 3], ids=["as many as tasks", "a number"])
+def test_a_query_is_restarted_where_spark_would_have_another_number_of_tasks(
+    spark, tmp_path, partitions
+):
+    streaming.write(tmp_path, 3, seed=4)
+    sink = streaming.Sink(tmp_path)
+    with streaming.held_back(tmp_path):
+        sink.drain(streaming.joined(spark, tmp_path, how="full", partitions=partitions))
+    # Spark itself goes on with the tasks that the checkpoint has.
+    with settings(spark, spark__sql__shuffle__partitions=5):
+        again = streaming.joined(spark, tmp_path, how="full", partitions=partitions)
+        if partitions is None:
+            with pytest.raises(StreamingQueryException, match="write partitions=2"):
+                sink.begin(again).processAllAvailable()
+            again = streaming.joined(spark, tmp_path, how="full", partitions=2)
+        found = sink.drain(again)
+    streaming.check(tmp_path, found, restarted=True, how="full")
+
+
 def test_what_follows_the_join_in_its_call(spark, tmp_path):
     streaming.write(tmp_path, 2, seed=6)
     counting = streaming.joined(
@@ -211,7 +251,7 @@ def test_explain_tells_how_a_stream_is_kept(spark, tmp_path):
     text = tidegate.spark.explain(
         tidegate.spark.interval_join, *streaming.read(spark, tmp_path), **streaming.QUERY
     )
-    assert "by key: 64 buckets" in text
+    assert "by key: 2 buckets" in text
     assert "state store" in text
     assert "hot keys   the rows of a key are one task's work; parallelism='hybrid'" in text
     assert "'tidegate.interval_join' in the observed metrics" in text
@@ -223,7 +263,7 @@ def test_explain_tells_how_a_stream_is_kept(spark, tmp_path):
     assert "tasks      200 by spark.sql.shuffle.partitions" in text
     without = {**streaming.QUERY, "by": None}
     for query, division in (
-        (without, "by time: slices 8 times as wide as pairs reach, in turn to 64 buckets"),
+        (without, "by time: slices 8 times as wide as pairs reach, in turn to 2 buckets"),
         ({**streaming.QUERY, "parallelism": "hybrid", "partitions": 5}, "by key and time: slices"),
         ({**without, "lower": None}, "by time: 1 slices in 1 partitions"),
     ):

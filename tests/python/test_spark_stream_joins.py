@@ -107,7 +107,7 @@ def test_explain_tells_how_a_band_join_is_kept(spark, tmp_path):
     text = tidegate.spark.explain(
         tidegate.spark.band_join, *streaming.read(spark, tmp_path), **streaming.QUERIES["band_join"]
     )
-    assert "by key: 64 buckets" in text
+    assert "by key: 2 buckets" in text
     assert "state store" in text
 
 

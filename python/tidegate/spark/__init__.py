@@ -76,8 +76,8 @@ Getting rows to Python and back costs more than the join itself. Name the `colum
 and move what comes next (a projection, a filter, a partial aggregate) into `then`, which sees the
 result as Arrow batches before Spark does. Spark measures the batch anew after every row that it
 hands to Python, which takes half of the time that handing over takes, unless
-`spark.sql.execution.arrow.maxBytesPerBatch` is 2147483647; nothing here changes a session's
-settings. For data that fits one machine, `tidegate.interval_join` is faster.
+`spark.sql.execution.arrow.maxBytesPerBatch` is 2147483647. `configure` sets it; nothing else here
+changes a session's settings. For data that fits one machine, `tidegate.interval_join` is faster.
 """
 
 from __future__ import annotations
@@ -91,12 +91,13 @@ from tidegate.spark.driver.explain import aggregate_described, described
 from tidegate.spark.joins import asof_join, band_join, interval_join, overlap_join, window_join
 from tidegate.spark.plan.aggregate import AggregatePlan
 from tidegate.spark.plan.join import Plan
+from tidegate.spark.plan.session import wanted
 from tidegate.spark.query.query import JoinQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     import tidegate
@@ -109,6 +110,7 @@ __all__ = [
     "aggregate",
     "asof_join",
     "band_join",
+    "configure",
     "explain",
     "interval_join",
     "overlap_join",
@@ -186,8 +188,9 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         aggs: What is computed: from names of result columns to functions of `tidegate.agg`.
         where: Which rows there are at all: a condition on `tidegate.row` columns, or its SQL text.
         partitions: The number of partitions. None takes enough for the cores and the rows. For
-            streams, it is the number of buckets that keys are divided into, 64 by default. A
-            restarted query must have the same number.
+            streams, it is the number of buckets that keys are divided into, one for each of
+            `spark.sql.shuffle.partitions` by default, and 64 at most. A restarted query must have
+            the same number.
         parallelism: How the rows are divided. `key`: buckets of keys, nothing sampled, one heavy
             key makes one heavy task. `time`: slices of time, with copies of the rows whose windows
             reach over a border. `hybrid`: buckets of keys, of which the heavy ones are cut by
@@ -233,6 +236,38 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         late_as=late_as,
     )
     return aggregated(plan, then, then_schema)
+
+
+def configure(session: SparkSession) -> dict[str, str]:
+    """Set what makes calls of this package cheaper in a session, and what streams need.
+
+    - `spark.sql.execution.arrow.maxBytesPerBatch` to 2147483647: Spark measures no batch that it
+      hands to Python. A batch still has at most `spark.sql.execution.arrow.maxRecordsPerBatch`
+      rows, 10,000 by default. Lower this where rows have 100 kB or more.
+    - `spark.sql.streaming.stateStore.providerClass` to Spark's RocksDB store, which streams need. A
+      vendor's RocksDB store is left as it is.
+    - `spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled` to true: a micro-batch
+      writes the changes of its state, and not the whole store. A query may be restarted with
+      either value.
+
+    All calls and queries that begin later in the session go by the settings, also those that are
+    not of this package. Other sessions of the same Spark keep theirs.
+
+    Args:
+        session: The session.
+
+    Returns:
+        The settings that were changed, with their new values, for a log.
+
+    Example:
+        >>> changed = tidegate.spark.configure(spark)
+        >>> tidegate.spark.configure(spark)
+        {}
+    """
+    changed = wanted(session)
+    for name, value in changed.items():
+        session.conf.set(name, value)
+    return changed
 
 
 def explain(

@@ -146,7 +146,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             columns do not travel at all. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
             that is not moved keeps its own partitions, unless they are more. For streams, it is the
-            number of buckets that keys are divided into, 64 by default. A restarted query must have
+            number of buckets that keys are divided into, one for each of
+            `spark.sql.shuffle.partitions` by default, and 64 at most. A restarted query must have
             the same number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
@@ -289,7 +290,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             columns do not travel at all. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
             that is not moved keeps its own partitions, unless they are more. For streams, it is the
-            number of buckets that keys are divided into, 64 by default. A restarted query must have
+            number of buckets that keys are divided into, one for each of
+            `spark.sql.shuffle.partitions` by default, and 64 at most. A restarted query must have
             the same number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
@@ -438,7 +440,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             columns do not travel at all. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
             that is not moved keeps its own partitions, unless they are more. For streams, it is the
-            number of buckets that keys are divided into, 64 by default. A restarted query must have
+            number of buckets that keys are divided into, one for each of
+            `spark.sql.shuffle.partitions` by default, and 64 at most. A restarted query must have
             the same number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
@@ -588,7 +591,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             do not decide among right rows of equal time. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
             that is not moved keeps its own partitions, unless they are more. For streams, it is the
-            number of buckets that keys are divided into, 64 by default. A restarted query must have
+            number of buckets that keys are divided into, one for each of
+            `spark.sql.shuffle.partitions` by default, and 64 at most. A restarted query must have
             the same number.
         parallelism: How the rows are divided. `broadcast`: the right side is read at once and sent
             whole to every task, however large. This is useful if Spark cannot tell that the side is

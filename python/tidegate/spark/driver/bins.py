@@ -17,9 +17,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tidegate.spark.driver.division import copied_sides, shuffle_partitions
+from tidegate.spark.driver.division import copied_sides
 from tidegate.spark.layout.bins import fitting
 from tidegate.spark.layout.costs import Asked, Width, costs
+from tidegate.spark.plan.session import MEASURE, NO_LIMIT, shuffle_partitions
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.costs import Costs, Small
     from tidegate.spark.plan.join import Plan
     from tidegate.spark.query.input import Input
-
-# If it has a limit, Spark measures a batch for Python after every row. Older ones have none.
-_MEASURE = "spark.sql.execution.arrow.maxBytesPerBatch"
-_NO_LIMIT = str(2**31 - 1)
 
 _LEAST, _LARGEST = -(2**63), 2**63 - 1
 _DAY, _HOUR, _MINUTE, _SECOND = 86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000
@@ -96,7 +93,7 @@ def asked_of(plan: Plan) -> Asked:
 def measures(session: SparkSession) -> bool:
     """Whether Spark measures a batch for Python after every row."""
     try:
-        return session.conf.get(_MEASURE) != _NO_LIMIT
+        return session.conf.get(MEASURE) != NO_LIMIT
     except PySparkException:
         return False
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.balance import Division, Sample, chosen
 from tidegate.spark.layout.layout import by_key
+from tidegate.spark.plan.session import shuffle_partitions
 from tidegate.spark.query.axis import TimeAxis
 from tidegate.spark.worker.pack import LEFT, RIGHT
 
@@ -157,8 +158,3 @@ def cores(session: SparkSession) -> int:
         return session.sparkContext.defaultParallelism
     except PySparkException:
         return shuffle_partitions(session)
-
-
-def shuffle_partitions(session: SparkSession) -> int:
-    """Partitions that Spark shuffles rows into if nobody says how many."""
-    return int(session.conf.get("spark.sql.shuffle.partitions", "200") or "200")

@@ -8,7 +8,6 @@ from pyspark.sql.types import IntegralType
 
 import tidegate
 from tidegate.spark.driver.bins import hashed
-from tidegate.spark.driver.division import shuffle_partitions
 from tidegate.spark.driver.jobs import recorded
 from tidegate.spark.driver.join import places_rows
 from tidegate.spark.driver.levels import built as built_side
@@ -27,6 +26,7 @@ from tidegate.spark.layout.cycle import WIDTHS, Cycle
 from tidegate.spark.layout.dealt import Dealt
 from tidegate.spark.layout.overlap import BOTH, OverlapLayout
 from tidegate.spark.plan.checks import empty
+from tidegate.spark.plan.session import shuffle_partitions
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from tidegate.spark.driver.division import (
     cores,
     default_partitions,
     sampled,
-    shuffle_partitions,
 )
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.lengths import Kept, Sample, Side, by_time, chosen, uncut
 from tidegate.spark.layout.levels import Lengths
 from tidegate.spark.layout.overlap import by_key
+from tidegate.spark.plan.session import shuffle_partitions
 from tidegate.spark.worker.overlap import longest
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 from tidegate.spark.worker.task import on_worker

@@ -10,4 +10,5 @@
 - `levels.py`: such bins of several widths, for rows with a start and an end.
 - `cycle.py`: the layout of streams that are divided by time or by value.
 - `dealt.py`: the layout of streams whose buckets give parts of results.
+- `hashed.py`: the numbers by which Spark puts one partition's rows in one task.
 """

@@ -33,7 +33,7 @@ from tidegate.spark.query.axis import TimeAxis
 from tidegate.spark.query.input import Input, check_frames, check_keys
 from tidegate.spark.query.schema import aggregate_fields
 from tidegate.spark.worker.aggregate import Aggregation, Partials
-from tidegate.spark.worker.pack import PACKS, RIGHT, Packer
+from tidegate.spark.worker.pack import PACKS, RIGHT, Marked, Packer
 from tidegate.spark.worker.partials import MERGED
 from tidegate.spark.worker.task import on_worker
 
@@ -250,7 +250,8 @@ class AggregatePlan:
         extra = 1 if buckets > 1 else 0
         packer = Packer(layout, RIGHT, self.input.on, TimeAxis(self.in_days), extra=extra)
         if not self.sends_slices:
-            return rows.mapInArrow(on_worker(packer.run, "tidegate_pack_rows"), PACKS)
+            work = Marked(packer.run).run if self.streams else packer.run
+            return rows.mapInArrow(on_worker(work, "tidegate_pack_rows"), PACKS)
         slices, _ = self.by_slice
         pack = Partials(self.names, slices, replace(packer, on=0))
         return rows.mapInArrow(on_worker(pack.run, "tidegate_pack_slices"), PACKS)

@@ -20,7 +20,7 @@ from tidegate.spark.query.schema import Origin, aggregate_fields, spark_schema
 from tidegate.spark.worker.nearest import NearestPacker, RightWhere
 from tidegate.spark.worker.order import Order
 from tidegate.spark.worker.overlap import ComputedEnds, OverlapPacker, StartsAndEnds
-from tidegate.spark.worker.pack import LEFT, NAMES, PACKS, RIGHT, Packer
+from tidegate.spark.worker.pack import LEFT, NAMES, PACKS, RIGHT, Marked, Packer
 from tidegate.spark.worker.partials import PartialsPacker, Parts
 from tidegate.spark.worker.task import on_worker
 
@@ -393,6 +393,8 @@ class Plan:
         work = self._packing(side, layout, len(places))
         rows = mine.frame if kept else mine.without_unmatchable()
         rows = rows.select("*", *places)
+        if self.streams:
+            work = Marked(work).run
         return rows.mapInArrow(on_worker(work, f"tidegate_pack_{NAMES[side]}"), PACKS)
 
     def _packing(

@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import GroupedData
 
 import tidegate
+from tidegate.spark.plan.session import ROCKSDB, STORE, has_rocksdb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +23,6 @@ WATERMARK = "spark.watermarkDelayMs"
 # passed them.
 _STATEFUL = ("Aggregate", "Distinct", "FlatMapGroups", "Join", "TransformWithState")
 
-_STORE = "spark.sql.streaming.stateStore.providerClass"
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
 
 def check_host(session: SparkSession) -> None:
     """Refuse what no stateful operator can do here."""
@@ -32,11 +30,9 @@ def check_host(session: SparkSession) -> None:
         message = f"streams need PySpark 4.0 or later, found {pyspark.__version__}: work inside "
         message += "`foreachBatch`, or update PySpark"
         raise tidegate.TidegateError(message)
-    store = session.conf.get(_STORE)
-    # A vendor's Spark may have a store of its own class, but of this name.
-    if not (store or "").endswith(_ROCKSDB.rpartition(".")[2]):
-        message = "the state of a stream needs Spark's RocksDB state store: set "
-        message += f"{_STORE} to {_ROCKSDB} with spark.conf.set before this call"
+    if not has_rocksdb(session):
+        message = "the state of a stream needs Spark's RocksDB state store: call "
+        message += f"tidegate.spark.configure(spark) before this call, or set {STORE} to {ROCKSDB}"
         raise tidegate.TidegateError(message)
 
 

@@ -18,7 +18,7 @@ from tidegate.spark.layout.dealt import Dealt
 from tidegate.spark.layout.layout import by_key
 from tidegate.spark.query.schema import arrow
 from tidegate.spark.stream.operators import Windows
-from tidegate.spark.stream.stateful import BUCKETS, Finish, digest, division, outgoing, stateful
+from tidegate.spark.stream.stateful import Finish, buckets, digest, division, outgoing, stateful
 from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 def layout(plan: AggregatePlan) -> Layout:
     """How the rows of streams are divided: by key, by time, or so that parts are merged."""
-    buckets = plan.partitions or BUCKETS
+    number = buckets(plan.partitions, plan.frames[0].sparkSession)
     if plan.merges:
-        return Dealt.of(buckets)
+        return Dealt.of(number)
     if plan.is_sliced:
-        return Cycle.of(buckets, "right", plan.reach, keyed=False)
-    return by_key(buckets if plan.aggregation.by else 1, "right", plan.reach)
+        return Cycle.of(number, "right", plan.reach, keyed=False)
+    return by_key(number if plan.aggregation.by else 1, "right", plan.reach)
 
 
 def aggregated(
@@ -54,7 +54,7 @@ def aggregated(
         columns=len(plan.sent),
         of_parts=plan.of_parts if plan.merges else None,
     )
-    results = stateful(plan.packed(layout), windows(plan, layout), "aggregate")
+    results = stateful(plan.packed(layout), windows(plan, layout), layout.partitions, "aggregate")
     if plan.merges:
         results = results.repartition(1)
     return results.mapInArrow(on_worker(finish.run, "tidegate_aggregate"), schema)

@@ -17,7 +17,7 @@ from tidegate.spark.layout.cycle import Cycle
 from tidegate.spark.layout.layout import by_key
 from tidegate.spark.query.schema import arrow
 from tidegate.spark.stream.operators import Sides
-from tidegate.spark.stream.stateful import BUCKETS, Finish, digest, division, outgoing, stateful
+from tidegate.spark.stream.stateful import Finish, buckets, digest, division, outgoing, stateful
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 from tidegate.spark.worker.task import on_worker
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 def layout(plan: Plan) -> Layout:
     """How the rows of streams are divided: into slices if that was asked for or there is no key."""
-    buckets = plan.partitions or BUCKETS
+    number = buckets(plan.partitions, plan.left.sparkSession)
     if plan.is_sliced:
         of_how: dict[str, Copied] = {"right": "left", "full": "both"}
         copied = of_how.get(plan.query.how, "right")
         keyed = plan.parallelism == "hybrid"
-        return Cycle.of(buckets, copied, plan.reach, keyed=keyed)
-    return by_key(buckets if plan.native.keys else 1, "right", plan.reach)
+        return Cycle.of(number, copied, plan.reach, keyed=keyed)
+    return by_key(number if plan.native.keys else 1, "right", plan.reach)
 
 
 def joined(plan: Plan, layout: Layout, call: Call, schema: StructType) -> DataFrame:
@@ -54,7 +54,7 @@ def joined(plan: Plan, layout: Layout, call: Call, schema: StructType) -> DataFr
         origins=plan.columns.origins,
         by=tuple(plan.native.keys),
     )
-    results = stateful(packs, _sides(plan, layout, call), plan.query.function)
+    results = stateful(packs, _sides(plan, layout, call), layout.partitions, plan.query.function)
     return results.mapInArrow(on_worker(finish.run, "tidegate_join"), schema)
 
 

@@ -11,38 +11,53 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructField, StructType
 
 from tidegate.spark.layout.cycle import Cycle
+from tidegate.spark.layout.hashed import hashed_to
+from tidegate.spark.plan.session import shuffle_partitions
 from tidegate.spark.plan.streams import WATERMARK
 from tidegate.spark.stream.metrics import observed
+from tidegate.spark.worker.pack import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.spark.layout.layout import Layout
     from tidegate.spark.stream.operators import Work
     from tidegate.spark.worker.task import Batches, Output
 
-# Buckets of keys if the caller does not say. It must not depend on the cluster, which may be
-# another one when a query is restarted.
-BUCKETS = 64
+# The most buckets of keys if the caller does not say.
+_BUCKETS = 64
 
 
-def stateful(packs: DataFrame, work: Work, function: str) -> DataFrame:
+def buckets(partitions: int | None, session: SparkSession) -> int:
+    """The buckets of a stream: as the caller says, or one for each task of a micro-batch.
+
+    More would not divide the work further, and each costs requests to Spark in every micro-batch.
+    """
+    return partitions or min(_BUCKETS, shuffle_partitions(session))
+
+
+def stateful(packs: DataFrame, work: Work, buckets: int, function: str) -> DataFrame:
     """What the stateful operator of a call of `function` makes of packs."""
     # Needs protobuf, which PySpark does not ask for by itself, so not before it is used.
     from tidegate.spark.stream.store import OUTPUT, PandasProcessor, Processor  # noqa: PLC0415
 
-    buckets = packs.groupBy("partition")
-    if not hasattr(buckets, "transformWithState"):
+    # Spark places a key by its hash. Each bucket has a task of its own if there are as many tasks.
+    places = tuple(hashed_to(buckets))
+    place = F.array(*map(F.lit, places))[F.col("partition")]
+    place = F.when(F.col("partition") == MARK, MARK).otherwise(place)
+    grouped = packs.withColumn("partition", place).groupBy("partition")
+    if not hasattr(grouped, "transformWithState"):
         # Before PySpark 4.1.
-        pandas = PandasProcessor(work)
-        results = buckets.transformWithStateInPandas(pandas, OUTPUT, "Append", "EventTime")
+        pandas = PandasProcessor(work, places)
+        results = grouped.transformWithStateInPandas(pandas, OUTPUT, "Append", "EventTime")
     else:
-        results = buckets.transformWithState(Processor(work), OUTPUT, "Append", "EventTime")
+        results = grouped.transformWithState(Processor(work, places), OUTPUT, "Append", "EventTime")
     told = observed(results, function, digest=not work.gives_parts)
     return told.where("rows is not null").select("late", "rows")
 

@@ -45,6 +45,7 @@ from pyspark.sql.types import (
 import tidegate
 from tidegate.spark.stream.metrics import COLUMNS, Digested, Numbers
 from tidegate.spark.stream.operators import Condensing
+from tidegate.spark.worker.pack import MARK
 from tidegate.spark.worker.task import loader
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ OUTPUT = f"late tinyint, rows binary, {COLUMNS}"
 
 # Names and types of what the store keeps of a bucket. All of it changes together with the format.
 # As text, each task of each micro-batch would have Spark parse them.
-_FORMAT = 3
+_FORMAT = 4
 _HEADER = (
     StructType()
     .add("format", IntegerType())
@@ -97,6 +98,9 @@ _HOT = 0.5
 _IDLE = 600.0
 
 _MILLISECOND = 1_000
+
+# The version of the header that stands for a mark: there is no operator.
+_MARKED = "mark"
 
 # A watermark before which nothing is late.
 _NONE = -(2**63) + 1
@@ -148,13 +152,14 @@ _warm: dict[str, Warm] = {}
 class Processor(StatefulProcessor):
     """The stateful operator: a call has new rows of a bucket, or tells that the watermark rose."""
 
-    def __init__(self, work: Work) -> None:
-        """What to do with the rows."""
+    def __init__(self, work: Work, places: tuple[int, ...]) -> None:
+        """What to do with the rows; `places` has the key that Spark knows each bucket by."""
         self._work = work
+        self._places = places
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
         """As something that tells a worker without the package what it lacks."""
-        pickled: bytes = cloudpickle.dumps(partial(type(self), self._work))  # type: ignore[no-untyped-call]
+        pickled: bytes = cloudpickle.dumps(partial(type(self), self._work, self._places))  # type: ignore[no-untyped-call]
         return _maker(), (pickled,)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -170,6 +175,9 @@ class Processor(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[Row]:
         """Take in packs of rows."""
+        if key[0] == MARK:
+            self._mark()
+            return iter(())
         packs: Packs = [([], []) for _ in self._work.schemas]
         for row in rows:
             mine = packs[row.side % len(packs)][row.side // 2]
@@ -191,6 +199,11 @@ class Processor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing is open."""
+
+    def _mark(self) -> None:
+        """Note whose state this is, or refuse state of another query before a row is added."""
+        if not self._old_header().version:
+            self._header.update((_FORMAT, self._query, 0, 0, _NONE, _MARKED))
 
     def _step(
         self,
@@ -231,7 +244,7 @@ class Processor(StatefulProcessor):
         if not old.version or old.watermark != watermark:
             self._handle.registerTimer(_next_timer(watermark))
         version = uuid.uuid4().hex
-        self._header.update((_FORMAT, self._work.query, first, end, watermark, version))
+        self._header.update((_FORMAT, self._query, first, end, watermark, version))
         _warm[version] = warm._replace(used=time.monotonic())
 
     def _hot_key(self, tables: Sequence[pa.Table]) -> tuple[int, str | None]:
@@ -253,14 +266,24 @@ class Processor(StatefulProcessor):
     def _old_header(self) -> Header:
         stored = self._header.get()
         if stored is None:
-            return Header(_FORMAT, self._work.query, 0, 0, _NONE, "")
+            return Header(_FORMAT, self._query, 0, 0, _NONE, "")
         header = Header(*stored)
-        if header.format != _FORMAT or header.query != self._work.query:
+        if header.format != _FORMAT or header.query != self._query:
             message = "the checkpoint has the state of another query: its columns, arguments, or "
             message += "number of partitions differ, or another version of tidegate wrote it; "
             message += "start this query with a checkpoint location of its own"
+            number, mine = header.query.partition(" ")[0], len(self._places)
+            if header.format == _FORMAT and number != str(mine):
+                message = f"the checkpoint has the state of {number} buckets, and this query has "
+                message += f"{mine}: write partitions={number}, or start it with a checkpoint "
+                message += "location of its own"
             raise tidegate.StateError(message)
         return header
+
+    @property
+    def _query(self) -> str:
+        """What tells the query from others, the number of its buckets first."""
+        return f"{len(self._places)} {self._work.query}"
 
     def _taken(self, number: int, header: Header) -> Warm:
         """The operator of the bucket, as it was when the header was written."""
@@ -271,7 +294,7 @@ class Processor(StatefulProcessor):
         return warm or self._restored(number, header)
 
     def _restored(self, number: int, header: Header) -> Warm:
-        bucket = self._work.bucket(number)
+        bucket = self._work.bucket(self._places.index(number))
         entries = []
         size = Size()
         for entry in range(header.first, header.next):

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tidegate.spark.layout.layout import Integers, Layout, Places
     from tidegate.spark.query.axis import Axis
@@ -33,6 +33,26 @@ _PACK = 1 << 17
 
 # Bytes of rows that are collected before they are divided, at most.
 _COLLECTED = 1 << 26
+
+
+# The partition of the mark that each task sends beside the packs of a stream.
+MARK = -1
+
+
+@dataclass(frozen=True)
+class Marked:
+    """Sends a mark before the packs of a stream.
+
+    So every micro-batch with rows asks the state store whether its state is of this query, wherever
+    the rows go.
+    """
+
+    pack: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Send the mark, then the packs of a Spark partition."""
+        yield pa.RecordBatch.from_pylist([{"side": LEFT, "partition": MARK}], schema=_PACKS)
+        yield from self.pack(batches)
 
 
 @dataclass(frozen=True)
