@@ -6,6 +6,7 @@
 - `bins.py`: a join of Spark's own, by equal keys and bins of time.
 - `levels.py`: the same of rows with a start and an end, by bins of several widths.
 - `whole.py`: a small side, collected once and sent whole to every task.
+- `files.py`: the rows of Parquet files, by their footers.
 - `alike.py`: what a join would cost if its large side were like the small one.
 - `division.py`: samples of rows, and the layout that suits them.
 - `overlap.py`: the same of rows that have a start and an end.

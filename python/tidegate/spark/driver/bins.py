@@ -79,7 +79,8 @@ def weighed(plan: Plan, sample: Sample, small: Small | None = None) -> tuple[Bin
     asked = asked_of(plan)
     bins = fitting(sample, sides[0], plan.ends, asked.columns)
     rows = len(sample.left_time) * sample.weight, len(sample.right_time) * sample.weight
-    return bins, costs(bins, asked, small and small._replace(rows=rows))
+    stay = bins.rows - bins.of_copied if hashed(plan, bins) == "broadcast" else 0.0
+    return bins, costs(bins, asked, small and small._replace(rows=rows), stay=stay)
 
 
 def asked_of(plan: Plan) -> Asked:

@@ -57,7 +57,8 @@ def with_lengths(
     single = {"inner": (None, LEFT, RIGHT), "right": (RIGHT,)}.get(plan.query.how, (LEFT,))
     levels = fitting(sample, lengths, single, asked.columns)
     left, right = (len(side.hashes) * sample.weight for side in sample.sides)
-    found = costs(levels, asked, small and small._replace(rows=(left, right)))
+    stay = levels.placed[1 - built(plan, levels)] if method(plan, levels) == "broadcast" else 0.0
+    found = costs(levels, asked, small and small._replace(rows=(left, right)), stay=stay)
     bins = None if found.bins is None else found.bins + measuring(sample)
     return levels, found._replace(bins=bins)
 

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate
 from tidegate.spark.driver.division import cores
+from tidegate.spark.driver.files import rows_of
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.costs import Small
 from tidegate.spark.query.query import joined as native_joined
@@ -151,8 +152,8 @@ def _estimated_bytes(frame: DataFrame) -> int:
 def rows_beside(plan: Plan, whole: Whole) -> Small | None:
     """A side that may be sent whole, and the rows of both; None if Spark does not know the other.
 
-    Of the other side Spark knows bytes, and how large it takes a row to be. Files that are
-    compressed have more rows.
+    The rows of Parquet files are told by their footers. Of anything else Spark knows bytes, and how
+    large it takes a row to be.
     """
     other = plan.inputs[1 - whole.side].frame
     size = _estimated_bytes(other)
@@ -160,7 +161,10 @@ def rows_beside(plan: Plan, whole: Whole) -> Small | None:
         return None
     rows = [0.0, 0.0]
     rows[whole.side] = float(whole.rows.num_rows)
-    rows[1 - whole.side] = size / (other._jdf.schema().defaultSize() + _HEADER)  # noqa: SLF001 - as above
+    in_files = rows_of(other)
+    if in_files is None:
+        in_files = size / (other._jdf.schema().defaultSize() + _HEADER)  # noqa: SLF001 - as above
+    rows[1 - whole.side] = in_files
     session = plan.left.sparkSession
     at_most = _tasks(plan)
     tasks = min(at_most, max(cores(session), -(-size // _SPLIT)))

@@ -20,6 +20,9 @@ from typing import Literal, NamedTuple, Protocol
 _ROW = 300.0
 _CELL = 40.0
 
+# Nanoseconds to look a row up where it is, in a table that every task has whole.
+_LOOKED_UP = 240.0
+
 # Nanoseconds for two rows of one key and bin, and for each column of a pair that comes out.
 _CANDIDATE = 70.0
 _OUT = 25.0
@@ -151,14 +154,18 @@ def looking(rows: float) -> float:
     return (_JOB + _LOOKED_AT * rows) / 1e9
 
 
-def costs(work: Work, asked: Asked, small: Small | None = None) -> Costs:
-    """What the join costs by bins, by native calls, and with the small side whole if one is."""
+def costs(work: Work, asked: Asked, small: Small | None = None, *, stay: float = 0.0) -> Costs:
+    """What the join costs by bins, by native calls, and with the small side whole if one is.
+
+    In bins, so many rows and copies `stay` where they are: all tasks get a table of the other side.
+    """
     columns = asked.columns
     cells = work.rows * (columns.left + columns.right) / 2
     # Where left rows come once, right rows are copied.
     out = asked.results(work.pairs, work.rows - work.of_copied)
-    bins = _GENERATED + _ROW * (work.rows + work.copies)
-    bins += _CELL * (cells + work.copies * max(columns.left, columns.right))
+    bins = _GENERATED + _ROW * (work.rows + work.copies - stay) + _LOOKED_UP * stay
+    staying = stay * (columns.left + columns.right) / 2
+    bins += _CELL * (cells + work.copies * max(columns.left, columns.right) - staying)
     bins += _CANDIDATE * work.candidates + _OUT * out
     native = (_SHUFFLED + asked.handing) * cells + _BACK * out
     whole = None if small is None else _of_whole(small, asked, work.pairs)
