@@ -32,7 +32,18 @@ if sys.platform != "win32":
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what draws a campaign's examples again."""
+    """Say what draws a campaign's examples again, and which processes were killed."""
+    kills = [
+        value
+        for report in terminalreporter.getreports("passed")
+        for name, value in report.user_properties
+        if name == "kills"
+    ]
+    if kills:
+        terminalreporter.write_line("| query | victim | kills, rows equal after them |")
+        terminalreporter.write_line("| --- | --- | --: |")
+    for query, victim, count in kills:
+        terminalreporter.write_line(f"| {query} | {victim} | {count} |")
     if campaign.ALL:
         terminalreporter.write_line(f"CAMPAIGN={campaign.FACTOR:g}:{campaign.SEED}")
 

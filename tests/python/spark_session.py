@@ -35,7 +35,7 @@ def python() -> str:
     return str(command)
 
 
-def start() -> SparkSession:
+def start(master: str = "local[2,4]") -> SparkSession:
     """Start the session, or return the one that runs. A task may fail three times.
 
     Spark interprets its plans: to compile one takes longer than to run it on a few rows. It does
@@ -44,7 +44,7 @@ def start() -> SparkSession:
     """
     os.environ["PYSPARK_PYTHON"] = python()
     session = (
-        SparkSession.builder.master("local[2,4]")
+        SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")

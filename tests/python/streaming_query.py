@@ -1,7 +1,7 @@
 """A process that goes on with a streaming query, from a folder of `streaming` to Parquet files.
 
-Its arguments are the folder and the query's name in `QUERIES`; the process ends once the input is
-used up.
+Its arguments are the folder, the query's name in `QUERIES`, and the master, if Spark is to have
+another than in tests; the process ends once the input is used up.
 """
 
 import sys
@@ -85,4 +85,4 @@ def run(spark: SparkSession, folder: Path, name: str) -> None:
 
 
 if __name__ == "__main__":
-    run(start(), Path(sys.argv[1]), sys.argv[2])
+    run(start(*sys.argv[3:]), Path(sys.argv[1]), sys.argv[2])

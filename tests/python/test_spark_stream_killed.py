@@ -1,7 +1,8 @@
-"""Streaming queries whose driver, executors and workers are killed, again and again.
+"""Streaming queries of which drivers, Python workers and executors are killed, again and again.
 
 After the kills, the session of the tests goes on with the query. `CAMPAIGN=20` in the environment
-makes 20 kills of each of the 10 queries, 200 in all, which takes hours.
+kills a driver 10 times under each of the 10 queries, a worker 6 times and an executor 4 times, 200
+in all, which takes hours. Pytest's last lines have a table of the kills.
 """
 
 import os
@@ -10,50 +11,161 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
 
 import campaign
+import standalone
 import streaming
 import streaming_query
 from spark_session import start
 
-KILLS = campaign.tries(1)
+# Kills of a query in a campaign of 20.
+SHARES = {"driver": 10, "worker": 6, "executor": 4}
+KILLS = {victim: max(1, campaign.tries(share) // 20) for victim, share in SHARES.items()}
+
+# Seconds in which a victim must have appeared. A worker lives as long as its session.
+PATIENCE = 240
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform == "win32", reason="kills a group of processes"),
+    pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
     pytest.mark.filterwarnings("ignore"),
     # A kill costs the start of Spark and of its workers: more than a minute on a busy machine.
     pytest.mark.timeout(960),
 ]
 
 
+def processes() -> dict[int, tuple[int, int, bytes]]:
+    """All processes: the parent, the session, and the command."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            command = (folder / "cmdline").read_bytes()
+        except OSError:  # it has ended
+            continue
+        found[int(folder.name)] = int(fields[1]), int(fields[3]), command
+    return found
+
+
+def workers(driver: int) -> list[int]:
+    """Python workers of a driver whose executor it is itself: a daemon forks them."""
+    known = processes()
+    return [
+        number
+        for number, (parent, session, command) in known.items()
+        if session == driver
+        and b"spark_daemon" in command
+        and parent in known
+        and b"spark_daemon" in known[parent][2]
+    ]
+
+
+def executors(_: int) -> list[int]:
+    """The executors of a cluster that this process has started."""
+    known = processes()
+
+    def is_mine(number: int) -> bool:
+        return number == os.getpid() or (number in known and is_mine(known[number][0]))
+
+    return [
+        number
+        for number, (_, _, command) in known.items()
+        if b"CoarseGrainedExecutorBackend" in command and is_mine(number)
+    ]
+
+
+VICTIMS: dict[str, Callable[[int], list[int]]] = {"worker": workers, "executor": executors}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory) -> Iterator[str]:
+    """The address of a standalone cluster."""
+    with standalone.cluster(tmp_path_factory.mktemp("cluster"), workers=2) as address:
+        yield address
+
+
+def written(folder: Path, batches: int, seed: int) -> random.Random:
+    streaming.write(folder, batches, seed=seed)
+    return random.Random(f"{campaign.SEED} {folder.name}")  # noqa: S311 - for tests
+
+
+def command(folder: Path, name: str, *master: str) -> list[str]:
+    return [sys.executable, streaming_query.__file__, str(folder), name, *master]
+
+
+def committed(folder: Path) -> int:
+    """Micro-batches that have been committed."""
+    return len([*(folder / "checkpoint" / "commits").glob("[0-9]*")])
+
+
+def check(folder: Path, name: str) -> None:
+    """Go on until the input is used up, and compare all rows."""
+    spark = start()
+    streaming_query.run(spark, folder, name)
+    # The sink's own log tells which files count.
+    found = spark.read.parquet(str(folder / "found")).toArrow()
+    streaming_query.check(name, folder, found, restarted=True)
+
+
 @pytest.mark.parametrize("name", streaming_query.tried("interval_join"))
-def test_nothing_is_lost_and_nothing_doubled(tmp_path, name):
+def test_nothing_is_lost_and_nothing_doubled_where_drivers_are_killed(
+    tmp_path, record_property, name
+):
+    kills = KILLS["driver"]
     # A batch for each kill, some that end before their kill, and some that are left alone.
-    streaming.write(tmp_path, KILLS + KILLS // 2 + 2, seed=KILLS)
-    draw = random.Random(KILLS)  # noqa: S311 - for tests
-    commits = tmp_path / "checkpoint" / "commits"
-    command = [sys.executable, streaming_query.__file__, str(tmp_path), name]
+    draw = written(tmp_path, kills + kills // 2 + 2, seed=kills)
     killed = 0
-    for _ in range(2 * KILLS):
-        if killed == KILLS:
+    for _ in range(2 * kills):
+        if killed == kills:
             break
-        begun = len([*commits.glob("[0-9]*")])
+        begun = committed(tmp_path)
         with subprocess.Popen(
-            command, start_new_session=True, stderr=subprocess.DEVNULL
+            command(tmp_path, name), start_new_session=True, stderr=subprocess.DEVNULL
         ) as process:
-            while process.poll() is None and len([*commits.glob("[0-9]*")]) == begun:
+            while process.poll() is None and committed(tmp_path) == begun:
                 time.sleep(0.01)
             time.sleep(draw.random())
             if process.poll() is None:
                 killed += 1
                 os.killpg(process.pid, signal.SIGKILL)
-    assert killed == KILLS
-    spark = start()
-    streaming_query.run(spark, tmp_path, name)
-    # The sink's own log tells which files count.
-    found = spark.read.parquet(str(tmp_path / "found")).toArrow()
-    streaming_query.check(name, tmp_path, found, restarted=True)
+    assert killed == kills
+    check(tmp_path, name)
+    record_property("kills", (name, "driver", killed))
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.parametrize("name", streaming_query.tried("interval_join"))
+def test_nothing_is_lost_and_nothing_doubled_where_a_driver_goes_on(
+    tmp_path, request, record_property, name, victim
+):
+    kills = KILLS[victim]
+    draw = written(tmp_path, 2 * kills + 4, seed=kills)
+    master = [request.getfixturevalue("cluster")] if victim == "executor" else []
+    killed = 0
+    for _ in range(3):
+        if killed == kills:
+            break
+        with subprocess.Popen(
+            command(tmp_path, name, *master), start_new_session=True, stderr=subprocess.DEVNULL
+        ) as process:
+            end = time.monotonic() + PATIENCE * kills
+            while process.poll() is None and killed < kills:
+                assert time.monotonic() < end, f"no {victim} was found"
+                begun = committed(tmp_path)
+                time.sleep(draw.random())
+                victims = VICTIMS[victim](process.pid)
+                if victims and process.poll() is None:
+                    os.kill(draw.choice(victims), signal.SIGKILL)
+                    killed += 1
+                # A task that fails four times fails its query, so a batch has one kill.
+                while process.poll() is None and committed(tmp_path) == begun:
+                    time.sleep(0.01)
+            assert process.wait(PATIENCE) == 0, "the query has failed"
+    assert killed == kills
+    check(tmp_path, name)
+    record_property("kills", (name, victim, killed))

@@ -54,7 +54,7 @@ def _read(plan: Any) -> Any:  # noqa: ANN401 - an object of Java
 def _footer(frame: DataFrame, name: str) -> tuple[int, int]:
     """Rows and bytes of a file."""
     session = frame.sparkSession
-    jvm = session._jvm  # noqa: SLF001 - no other way
+    jvm: Any = session._jvm  # noqa: SLF001 - no other way
     path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(name))
     configuration = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - as above
     hadoop = jvm.org.apache.parquet.hadoop
