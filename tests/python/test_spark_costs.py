@@ -126,6 +126,17 @@ def test_costs_grow_with_rows_pairs_and_tasks(left, right, pairs, tasks):
     assert without.whole == pytest.approx(found(pairs=0)[2])
 
 
+@pytest.mark.parametrize("by", [(0,), (0, 1), (2, 0, 1)])
+def test_equal_keys_and_no_others_have_one_number(by):
+    rng = np.random.default_rng(len(by))
+    columns = [pa.array(rng.integers(0, 7, 500), mask=rng.random(500) < 0.2) for _ in range(2)]
+    columns.append(pa.array(rng.choice(["a", "b", "ab"], 500)))
+    table = pa.table(columns, names=["x", "y", "z"])
+    keys = [tuple(row[at] for at in by) for row in zip(*table.to_pydict().values(), strict=True)]
+    found = set(zip(keys, alike._numbered(table, by).tolist(), strict=True))
+    assert len(found) == len({key for key, _ in found}) == len({number for _, number in found})
+
+
 # Statistics of files.
 
 

@@ -100,6 +100,7 @@ def _numbered(rows: pa.Table, by: tuple[int, ...]) -> Integers:
     numbers = np.zeros(rows.num_rows, np.int64)
     for at in by:
         codes = rows.column(at).combine_chunks().dictionary_encode().indices.fill_null(-1)
-        columns = np.stack([numbers, codes.to_numpy(zero_copy_only=False)])
-        numbers = np.unique(columns, axis=1, return_inverse=True)[1].reshape(-1)
+        # Few rows are drawn, so that these products are far below 64 bits.
+        both = numbers * (rows.num_rows + 1) + codes.to_numpy(zero_copy_only=False)
+        numbers = np.unique(both, return_inverse=True)[1]
     return numbers
