@@ -354,6 +354,27 @@ def test_a_guess_is_near_what_a_sample_says_if_both_sides_are_alike(frames, func
     assert guess.costs == pytest.approx(found.after(looking(40_000 + other)), rel=0.15)
 
 
+@pytest.mark.parametrize("function", QUERIES)
+def test_bins_cost_less_where_spark_sends_their_table_to_all_tasks(frames, monkeypatch, function):
+    plan = Plan.of(*frames, JoinQuery(function, QUERIES[function] | {"how": "inner"}))
+    sides = drawn(1_000, 1, 2_000), drawn(20_000, 2, 2_000)
+    times = [column for one in sides for column in (one.hashes, one.starts)]
+
+    def bins() -> float:
+        if function == "interval_join":
+            return driver_bins.weighed(plan, Sample(*times, 100.0))[1].bins
+        sample = Intervals(sides, (None, None), 100.0)
+        return levels.with_lengths(plan, sample, known(sample), None)[1].bins
+
+    for module in (driver_bins, levels):
+        monkeypatch.setattr(module, "method_of", lambda *_: "shuffle_hash")
+    shuffled = bins()
+    for module in (driver_bins, levels):
+        monkeypatch.setattr(module, "method_of", lambda *_: "broadcast")
+    # At least the larger side, of some columns, is not shuffled.
+    assert bins() < shuffled - 1e-9 * 100 * 100_000
+
+
 def test_points_tell_nothing_of_intervals(frames):
     query = JoinQuery("overlap_join", {"on": (("s", "s"), ("from", "to")), "how": "inner"})
     plan = Plan.of(*frames, query)

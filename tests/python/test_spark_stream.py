@@ -194,6 +194,13 @@ def test_each_bucket_has_a_task_of_its_own(spark, buckets):
     assert found.to_pylist() == [*range(buckets)]
 
 
+def test_the_buckets_of_a_query_are_spread_over_its_tasks(spark, tmp_path):
+    streaming.write(tmp_path, 2, seed=10)
+    found = streaming.joined(spark, tmp_path, partitions=None)
+    rows = streaming.Sink(tmp_path).drain(found.withColumn("task", F.spark_partition_id()))
+    assert set(rows["task"].to_pylist()) == {0, 1}
+
+
 def test_buckets_are_as_many_as_the_tasks_of_a_micro_batch(spark, tmp_path):
     streaming.write(tmp_path, 1, seed=8)
     for tasks, expected in ((3, 3), (200, 64)):
