@@ -165,9 +165,12 @@ def run(spark: SparkSession, picture: Path) -> None:
         weather = spark.read.parquet(str(DATA / "weather.parquet"))
         print(f"{flights.count():,} flights and {weather.count():,} hours of weather, in Spark")
 
-        # The first query of a session starts Python's workers and Spark's compiler.
+        # The first query of a kind starts Python's workers and Spark's compiler.
         few = flights.limit(1000)
-        for form in (before_by_tidegate(few), before_by_bins(few), joined_by_bins(few, weather)):
+        for form in (
+            *(before_by_tidegate(few), before_by_bins(few)),
+            *(joined_by_tidegate(few, weather), joined_by_bins(few, weather)),
+        ):
             form.write.format("noop").mode("overwrite").save()
         compare_flights_before(flights, folder)
         joined = compare_weather(flights, weather, folder)
@@ -227,8 +230,6 @@ def session() -> Iterator[SparkSession]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.log.level", "ERROR")
-        # Otherwise Spark measures the batch after every row that it hands to Python.
-        .config("spark.sql.execution.arrow.maxBytesPerBatch", "2147483647")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", str(os.cpu_count()))
         .config("spark.ui.enabled", "false")
@@ -236,6 +237,8 @@ def session() -> Iterator[SparkSession]:
     )
     with spark_log(Path("spark.log")):
         spark = builder.getOrCreate()
+        # Among others: Spark measures no batch after every row that it hands to Python.
+        tidegate.spark.configure(spark)
     try:
         yield spark
     finally:

@@ -62,8 +62,6 @@ WINDOWS: dict[str, Any] = {
 }
 QUERIES = ("pairs", "windows")
 
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
 
 def main() -> None:
     """Do all this in a Spark of its own."""
@@ -79,7 +77,7 @@ def main() -> None:
 def run(spark: SparkSession, folder: Path, seconds: int, pace: float) -> None:
     """Feed, join, show and check."""
     # A state store that joins of streams can use, and a partition of state a core.
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    tidegate.spark.configure(spark)
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     shutil.rmtree(folder, ignore_errors=True)
     feed = Feed(folder, seconds)
