@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import statistics
 import tempfile
@@ -49,6 +50,9 @@ WORKLOADS = ("W1", "W2", "W4", "W6", "W7", "W8", "streams")
 NEVER_BEHIND = 1 / 1.05
 PARTNERS = 5.0
 
+# Partitions that tables are shuffled into.
+PARTITIONS = 8
+
 # What is ours.
 OWN = "tidegate"
 
@@ -74,7 +78,7 @@ def sides(session: SparkSession, folder: Path, names: tuple[str, str]) -> list[D
 
 def w1(session: SparkSession, folder: Path, rows: int) -> Iterator[Case]:
     """Interval joins by key: even keys, and half of the rows on one."""
-    for keys, hot in ((10, False), (1_000, False), (100_000, False), (1_000, True)):
+    for hot, keys in itertools.product((False, True), (10, 1_000, 100_000)):
         case = w1_spark.make(rows, keys, skewed=False, hot=hot, folder=folder)
         left, right = sides(session, folder, ("left", "right"))
         yield Case(
@@ -243,7 +247,7 @@ def streams(session: SparkSession, rows: int, given: argparse.Namespace) -> Iter
         batches = given.batches
         case = w1_spark.make(rows * batches, 1_000, skewed=False, hot=False, folder=folder)
         end = w1s_spark.cut(folder, batches)
-        systems = w1s_spark.SYSTEMS
+        systems = {label: w1s_spark.SYSTEMS[label] for label in given.stream_systems}
         prints = {
             label: w1s_spark.pairs(session, system, case, folder, end)
             for label, system in systems.items()
@@ -272,6 +276,7 @@ def main() -> None:
     add("--only", nargs="+", default=list(WORKLOADS), choices=WORKLOADS)
     add("--rows", type=int, nargs="+", default=[1_000_000], help="of a side")
     add("--stream-rows", type=int, nargs="+", default=[20_000, 200_000])
+    add("--stream-systems", nargs="+", default=list(w1s_spark.SYSTEMS), choices=w1s_spark.SYSTEMS)
     add("--batches", type=int, default=8, help="of a stream; the first three are not counted")
     add("--warm", type=int, default=2, help="turns that are not counted")
     add("--turns", type=int, default=5)
@@ -282,7 +287,7 @@ def main() -> None:
     add("--json", type=Path, help="where all turns go")
     given = parser.parse_args()
     session = spark_costs.local_session(
-        given.threads, given.memory, given.threads, {"spark.ui.showConsoleProgress": "false"}
+        given.threads, given.memory, PARTITIONS, {"spark.ui.showConsoleProgress": "false"}
     )
     settings = tidegate.spark.configure(session)
     record: dict[str, object] = {"machine": machine.machine(), "settings": settings}
@@ -305,6 +310,8 @@ def main() -> None:
                     print(line(found), flush=True)
                     kept("cases", found)
     if "streams" in given.only:
+        # Each is a task of every micro-batch.
+        session.conf.set("spark.sql.shuffle.partitions", given.threads)
         print(f"\n{OF_STREAMS}", flush=True)
         for rows in given.stream_rows:
             for cells in streams(session, rows, given):
