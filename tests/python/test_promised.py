@@ -69,7 +69,9 @@ def test_no_pair_comes_below_what_was_promised(kind, left, right, ordered, size)
         source.close()
     for batch in join:
         assert promised is None or min(places(batch)) >= promised
-    if min(len(left), len(right)) > size and min(max(left), max(right)) > 0:
+    # The handshake join holds pairs back until the left window has passed.
+    lasts = kind != "handshake" and min(len(left), len(right)) > size
+    if lasts and min(max(left), max(right)) > 0:
         assert rises > 0
 
 
