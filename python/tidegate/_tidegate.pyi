@@ -1929,7 +1929,7 @@ class BandJoin(StreamJoin):
         >>> with join.sources[0] as source:
         ...     source.push(quotes)
         >>> [(row["ts"], row["ts_right"]) for batch in join for row in batch.to_pylist()]
-        [(31, 29)]
+        [(10, 8), (31, 29)]
 
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data that has it.

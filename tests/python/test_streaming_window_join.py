@@ -332,5 +332,7 @@ def test_explain_names_the_algorithm():
 
 def test_an_unknown_algorithm_is_refused():
     schema = table([], []).schema
-    with pytest.raises(TidegateError, match="algorithm must be one of auto, scalejoin, cell, thr"):
+    with pytest.raises(
+        TidegateError, match="algorithm must be one of auto, scalejoin, scalejoin-gates"
+    ):
         WindowJoin(schema, schema, on="ts", window=1, algorithm="hash")

@@ -237,7 +237,9 @@ def test_explain_says_who_compares():
 
 def test_an_unknown_algorithm_is_refused():
     for function in (window_join, tidegate.window_join_batches):
-        with pytest.raises(TidegateError, match="algorithm must be one of auto, scalejoin, cell, "):
+        with pytest.raises(
+            TidegateError, match="algorithm must be one of auto, scalejoin, scalejoin-gates, "
+        ):
             function(EVENTS, FEEDS, on="ts", window=1, algorithm="hash")
 
 
