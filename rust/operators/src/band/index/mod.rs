@@ -351,8 +351,8 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
     }
 
     fn let_go(&mut self, rows: [usize; 2]) {
-        for at in 0..self.rows.logs.len() {
-            let first = self.rows.logs[at].first() + rows[at] as u64;
+        for (at, rows) in rows.into_iter().enumerate().take(self.rows.logs.len()) {
+            let first = self.rows.logs[at].first() + rows as u64;
             self.edges[at].0 = first;
             self.finder.expire(&self.rows, at, first, false);
             self.rows.logs[at].drop_before(first);
