@@ -178,6 +178,7 @@ impl Query {
                 let all = [
                     None,
                     Some(Algorithm::ScaleJoin),
+                    Some(Algorithm::ScaleGates),
                     Some(Algorithm::Cell),
                     Some(Algorithm::ThreeStep),
                     Some(Algorithm::Handshake),
@@ -200,7 +201,7 @@ impl Query {
                     BandAlgorithm::Index(IndexKind::BPlusTree),
                     BandAlgorithm::Index(IndexKind::B_CHAIN),
                     BandAlgorithm::Index(IndexKind::IB_CHAIN),
-                    BandAlgorithm::Index(IndexKind::RoundRobin(options.threads)),
+                    BandAlgorithm::Partitions(options.threads),
                     BandAlgorithm::Tasks(TaskOptions::default()),
                     BandAlgorithm::Tasks(TaskOptions {
                         is_blocking: true,
