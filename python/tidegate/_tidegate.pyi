@@ -1529,10 +1529,11 @@ class IntervalJoin(StreamJoin):
             these is for the left and the right sources, and may have lists, with one for each
             source of the side. None, as 0, means that they are in order.
         parallelism: Which threads have the rows of a key. `key`: one thread. `data`: all threads,
-            each a part. `hybrid`: as many threads as the key's share of the comparisons asks for,
-            measured again and again. `auto`: `key` without a `where`; with one, `key` until one
-            thread has much more to compare than others, then `hybrid`. (PPOIJ, section 3; `hybrid`
-            is its Algorithm 1.) With `aggs`, or `ordered=False`, `auto` alone has a meaning.
+            and each looks for the matches of a part of them. `hybrid`: as many threads as the key's
+            share of the comparisons asks for, measured again and again. `auto`: `key` without a
+            `where`; with one, `key` until one thread has much more to compare than others, then
+            `hybrid`. (PPOIJ, section 3; `hybrid` is its Algorithm 1.) With `aggs`, or
+            `ordered=False`, `auto` alone has a meaning.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
             rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`

@@ -1,7 +1,9 @@
 //! Which replicas a key is assigned to: the three parallel patterns of PPOIJ (section 3).
 //!
 //! - **KP**: each key is at home on one replica.
-//! - **DP**: each key is on all replicas. All look at each row, one stores it.
+//! - **DP**: each key is on all replicas. All store each row, and one looks for its matches. In the
+//!   paper, all look and one stores: then a row's work is done on each replica, and the matches that
+//!   several replicas find have to be put in order. A number of 4 bytes is cheaper to keep twice.
 //! - **HP**: each key is on as many replicas as its load needs (Algorithm 1). The first rows
 //!   calibrate it; from then on frequencies are measured anew with every [`MEASURED_ROWS`] rows,
 //!   older ones fading, and keys follow. One row in [`SAMPLED`] stands for the others.
@@ -17,7 +19,7 @@
 //! Mappings change between two epochs only, when no replica is at work. A replica that is taken off
 //! a key keeps the rows it has stored and is asked for their matches until they are purged; it
 //! stores no new ones. So each stored row is on one replica all its life, and each later row is
-//! shown to every replica that has rows of its key.
+//! shown to every replica that has rows of its key. With DP nothing changes.
 
 use std::collections::HashMap;
 
@@ -46,6 +48,11 @@ const MEASURED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 /// How many rows of a side that follow each other are stored by one replica of their key. So one
 /// replica finds most of a row's matches, and they need not be put in order.
 const STORED_TOGETHER: u32 = if cfg!(test) { 2 } else { 64 };
+
+/// How many rows of an epoch that follow each other are looked at by one replica, at most, where
+/// each has all keys; and how many such turns each replica has, at least, as far as there are rows.
+const LOOKED_AT_TOGETHER: usize = 64;
+const TURNS: usize = 4;
 
 /// One row in this number is counted.
 const SAMPLED: usize = if cfg!(test) { 2 } else { 8 };
@@ -88,7 +95,7 @@ pub(super) enum Looks {
 pub(super) enum Share {
     /// Nothing.
     None,
-    /// It has all rows of the key, which is at home here: at this place among such keys.
+    /// It stores all rows of the key, which is at home here: at this place among such keys.
     All(u32),
     /// It has a part of them.
     Part(Part),
@@ -145,7 +152,7 @@ pub(super) struct Assignment {
     /// The θ of Algorithm 1.
     load_factor: f64,
     divisor: Divisor,
-    /// The replicas of each split key; for DP, all replicas.
+    /// The replicas of each split key.
     splits: Vec<Split>,
     /// Places among those that no key has.
     free: Vec<u16>,
@@ -172,12 +179,7 @@ impl Assignment {
             replicas,
             load_factor: LOAD_FACTOR,
             divisor: Divisor::new(replicas),
-            splits: match parallelism {
-                Parallelism::Data => {
-                    vec![Split { active: (0..replicas as u16).collect(), draining: Vec::new() }]
-                }
-                _ => Vec::new(),
-            },
+            splits: Vec::new(),
             free: Vec::new(),
             routes: Vec::new(),
             split_keys: Vec::new(),
@@ -215,13 +217,19 @@ impl Assignment {
         Some(usize::from(route - SPLIT))
     }
 
-    /// The replica that has all rows of a key; a mark for several, and for no key.
+    /// How many rows of an epoch of `rows` rows one replica looks at in turn, as a power of two.
+    pub(super) fn turn(&self, rows: usize) -> u32 {
+        (rows / (TURNS * self.replicas)).clamp(1, LOOKED_AT_TOGETHER).ilog2()
+    }
+
+    /// The replica that looks at the row of a key, given the number of its turn in the epoch; a mark
+    /// for several, and for no key.
     #[inline]
-    pub(super) fn route(&self, key: u32) -> u16 {
+    pub(super) fn route(&self, turn: usize, key: u32) -> u16 {
         match key {
             NO_KEY => NOWHERE,
             _ if self.replicas == 1 => 0,
-            _ if self.parallelism == Parallelism::Data => SPLIT,
+            _ if self.stores_all() => self.divisor.divide(turn as u32).1,
             _ => match self.routes.get(key as usize) {
                 Some(&route) if route != HOME => route,
                 _ => self.home(key),
@@ -232,7 +240,9 @@ impl Assignment {
     /// The part that replica `me` has of a row of `key` that goes by `route`.
     #[inline]
     pub(super) fn share(&self, route: u16, key: u32, me: u16) -> Share {
-        if route == me {
+        if self.stores_all() {
+            if route == NOWHERE { Share::None } else { Share::All(key) }
+        } else if route == me {
             Share::All(self.divisor.divide(key).0)
         } else if Self::is_split(route) {
             self.part(route, key, me).map_or(Share::None, Share::Part)
@@ -241,9 +251,15 @@ impl Assignment {
         }
     }
 
-    /// Whether replica `me` may have to do with a row that goes by `route`.
+    /// Whether each replica stores all rows.
     #[inline]
-    pub(super) fn may_concern(route: u16, me: u16) -> bool {
+    pub(super) fn stores_all(&self) -> bool {
+        self.parallelism == Parallelism::Data
+    }
+
+    /// Whether replica `me` may have to look at a row that goes by `route`.
+    #[inline]
+    pub(super) fn may_look(route: u16, me: u16) -> bool {
         route == me || Self::is_split(route)
     }
 

@@ -11,7 +11,7 @@ pub(super) struct Epoch {
     pub(super) keys: Vec<u32>,
     /// The low bits of each row's number among the rows of its side.
     pub(super) numbers: Vec<u32>,
-    /// The replica that has each row's key, as the assignment says.
+    /// The replica that looks at each row, as the assignment says.
     pub(super) routes: Vec<u16>,
 }
 
@@ -28,7 +28,7 @@ impl Epoch {
         sides: &[Side],
         keys: [&[u32]; 2],
         firsts: [u32; 2],
-        route: impl Fn(u32) -> u16,
+        route: impl Fn(usize, u32) -> u16,
     ) {
         self.clear();
         self.keys.resize(sides.len(), NO_KEY);
@@ -41,7 +41,7 @@ impl Epoch {
             *number = firsts[side].wrapping_add(nth as u32);
             next[side] = nth + 1;
         }
-        self.routes.extend(self.keys.iter().map(|&key| route(key)));
+        self.routes.extend(self.keys.iter().enumerate().map(|(row, &key)| route(row, key)));
     }
 
     fn clear(&mut self) {

@@ -38,6 +38,7 @@ use std::ops::Range;
 use assignment::{Assignment, Looks};
 pub use assignment::{LOAD_FACTOR, Parallelism};
 use buffer::LANES;
+pub use buffer::NUMBER_BYTES;
 use chunks::Chunks;
 use epoch::Epoch;
 use pairs::Pairs;
@@ -229,7 +230,9 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
             }
         };
         // 2. Meanwhile, keys and numbers are interleaved.
-        let interleave = || epoch.interleave(&sides, keys, firsts, |key| assignment.route(key));
+        let turn = assignment.turn(sides.len());
+        let route = |row: usize, key: u32| assignment.route(row >> turn, key);
+        let interleave = || epoch.interleave(&sides, keys, firsts, route);
         driver.both(enter, interleave);
         self.replicas.iter_mut().for_each(Replica::begin);
         (self.epoch.ts, self.epoch.sides) = (ts, sides);

@@ -38,7 +38,7 @@ pub(super) struct Replica {
     reached: [u64; 2],
     /// Whether the epoch's rows to look at have not been picked.
     is_new: bool,
-    /// The rows of the epoch to look at here, and how many of them have been.
+    /// The rows of the epoch to look at here or to store, and how many of them have been.
     mine: Vec<u32>,
     looked_at: usize,
     /// The first row of the epoch that has not been looked at, as far as it is to be.
@@ -94,16 +94,20 @@ impl Replica {
         (self.next, self.looked_at, self.is_new) = (0, 0, true);
     }
 
-    /// Picks the rows of the epoch to look at here.
-    fn pick(&mut self, me: u16, routes: &[u16]) {
+    /// Picks the rows of the epoch to look at here, or to store.
+    fn pick(&mut self, me: u16, routes: &[u16], stores_all: bool) {
         self.is_new = false;
+        if stores_all {
+            self.mine.extend(0..routes.len() as u32);
+            return;
+        }
         // Without a branch on the route, which nothing could predict: others' rows are written
         // over.
         self.mine.resize(routes.len() + 1, 0);
         let mut at = 0;
         for (row, &route) in routes.iter().enumerate() {
             self.mine[at] = row as u32;
-            at += usize::from(Assignment::may_concern(route, me));
+            at += usize::from(Assignment::may_look(route, me));
         }
         self.mine.truncate(at);
     }
@@ -132,7 +136,7 @@ impl Replica {
     ) -> Result<(), FilterError> {
         let Shared { epoch, reach, assignment, logs } = *shared;
         if self.is_new {
-            self.pick(me, &epoch.routes);
+            self.pick(me, &epoch.routes, assignment.stores_all());
         }
         let first = logs.each_ref().map(|log| log.first() as u32);
         let mark =
@@ -148,23 +152,26 @@ impl Replica {
             self.looked_at += 1;
             let (ts, side, key, number) =
                 (epoch.ts[row], epoch.sides[row], epoch.keys[row], epoch.numbers[row]);
-            let share = assignment.share(epoch.routes[row], key, me);
+            let route = epoch.routes[row];
+            let share = assignment.share(route, key, me);
             let Some((state, stores)) = buffers(&mut self.home, &mut self.shared, share, number)
             else {
                 continue;
             };
-            // 1. Rows that are too old for this one are for later ones, too.
-            let others = &mut state.0[side.other() as usize];
-            self.cells.drop_before(others, oldest[side as usize].pass(reach.first(side, ts)));
-            // 2. Those that match are neighbours.
-            let upto = match takes_all[side as usize] {
-                true => None,
-                false => Some(reached[side as usize].pass(reach.end(side, ts))),
-            };
-            let before = self.pairs.len();
-            self.cells.copy(others, upto, &mut self.pairs);
-            self.comparisons += (self.pairs.len() - before) as u64;
-            self.rows.push((row as u32, self.pairs.len() as u32));
+            if Assignment::may_look(route, me) {
+                // 1. Rows that are too old for this one are for later ones, too.
+                let others = &mut state.0[side.other() as usize];
+                self.cells.drop_before(others, oldest[side as usize].pass(reach.first(side, ts)));
+                // 2. Those that match are neighbours.
+                let upto = match takes_all[side as usize] {
+                    true => None,
+                    false => Some(reached[side as usize].pass(reach.end(side, ts))),
+                };
+                let before = self.pairs.len();
+                self.cells.copy(others, upto, &mut self.pairs);
+                self.comparisons += (self.pairs.len() - before) as u64;
+                self.rows.push((row as u32, self.pairs.len() as u32));
+            }
             // 3. The row waits for later ones, unless another replica keeps it.
             if is_stored[side as usize] && stores {
                 self.cells.push(&mut state.0[side as usize], number, first[side as usize]);
@@ -274,7 +281,7 @@ impl Replica {
             let log = &logs[side as usize];
             for (offset, key) in log.columns().keys().enumerate() {
                 let number = (log.first() as u32).wrapping_add(offset as u32);
-                let share = assignment.share(assignment.route(key), key, me);
+                let share = assignment.share(assignment.route(offset, key), key, me);
                 if let Some((state, true)) =
                     buffers(&mut self.home, &mut self.shared, share, number)
                 {

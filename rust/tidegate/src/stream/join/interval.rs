@@ -3,7 +3,9 @@
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval::streaming::{LOAD_FACTOR, Parallelism, StreamingJoin};
+use tidegate_operators::interval::streaming::{
+    LOAD_FACTOR, NUMBER_BYTES, Parallelism, StreamingJoin,
+};
 
 use super::engine::{Engine, Prepare};
 use super::{Query, StreamOptions, eager, operator};
@@ -88,7 +90,7 @@ pub fn interval_join(
         false => (
             algorithm(parallelism),
             "the rows of each key and side that later rows may match, in time order",
-            0,
+            copies_bytes(parallelism, threads),
         ),
     };
     let method = Method { algorithm, index, threads, row_bytes, is_eager };
@@ -120,7 +122,7 @@ pub fn interval_join(
     }
     let join = StreamingJoin::new(&bounded.interval, how, parallelism, threads, options.ordered)
         .with_load_factor(load_factor);
-    let engine = Engine { prepare: PrepareKeys(keys), join: Box::new(join) };
+    let engine = Engine { prepare: PrepareKeys { keys, row_bytes }, join: Box::new(join) };
     operator(query, engine, left, right, options)
 }
 
@@ -146,6 +148,11 @@ fn checked(load_factor: Option<f64>, parallelism: Parallelism, ordered: bool) ->
     }
 }
 
+/// The bytes of a row's numbers in the buffers of threads beyond the first.
+fn copies_bytes(parallelism: Parallelism, threads: usize) -> usize {
+    if parallelism == Parallelism::Data { (threads - 1) * NUMBER_BYTES } else { 0 }
+}
+
 fn algorithm(parallelism: Parallelism) -> &'static str {
     match parallelism {
         Parallelism::Auto => {
@@ -161,7 +168,11 @@ fn algorithm(parallelism: Parallelism) -> &'static str {
 
 /// Rows of equal keys match: keys become numbers.
 #[derive(Debug)]
-struct PrepareKeys(KeyNumbers);
+struct PrepareKeys {
+    keys: KeyNumbers,
+    /// The bytes that a row is charged for its numbers in the buffers of further threads.
+    row_bytes: usize,
+}
 
 impl Prepare for PrepareKeys {
     type Values<'a> = [&'a [u32]; 2];
@@ -174,7 +185,7 @@ impl Prepare for PrepareKeys {
         batches: [&RecordBatch; 2],
         then: impl FnOnce(&mut StreamingJoin, Self::Values<'_>),
     ) -> Result<()> {
-        let [left, right] = self.0.of_both(driver, batches)?;
+        let [left, right] = self.keys.of_both(driver, batches)?;
         then(join, [&left, &right]);
         Ok(())
     }
@@ -184,11 +195,15 @@ impl Prepare for PrepareKeys {
     }
 
     fn release(&mut self, join: &mut StreamingJoin) {
-        self.0.release(&join.take_silent());
+        self.keys.release(&join.take_silent());
+    }
+
+    fn row_bytes(&self) -> usize {
+        self.row_bytes
     }
 
     fn memory(&self) -> usize {
-        self.0.memory()
+        self.keys.memory()
     }
 
     fn figures(&self, join: &StreamingJoin) -> Vec<(&'static str, Figure)> {
