@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ from tidegate import ClosedError, IntervalJoin, interval_join
 
 # Of a side; an epoch has 131,072 rows of both.
 ROWS = 250_000
-QUERY = {"on": "ts", "by": "k", "lower": -40, "upper": 40}
+QUERY: dict[str, Any] = {"on": "ts", "by": "k", "lower": -40, "upper": 40}
 SIDES = ("l", "r")
 
 pytestmark = pytest.mark.timeout(120)
@@ -29,8 +30,9 @@ def side(name: str, seed: int, rows: int = ROWS) -> pa.Table:
 TABLES = [side(name, seed) for seed, name in enumerate(SIDES)]
 
 
-def new(**options: object) -> IntervalJoin:
-    return IntervalJoin(*(table.schema for table in TABLES), **QUERY, **options)
+def new(**options: Any) -> IntervalJoin:
+    left, right = (table.schema for table in TABLES)
+    return IntervalJoin(left, right, **QUERY, **options)
 
 
 def all_of(join: IntervalJoin) -> Iterator[pa.RecordBatch]:
@@ -47,9 +49,10 @@ def close(join: IntervalJoin) -> None:
         source.close()
 
 
-def in_small_steps(how: str) -> pa.Table:
+def in_small_steps(how: Any) -> pa.Table:
     """The rows of a join that has one thread, and never more than an epoch to do."""
-    join, found = new(how=how, threads=1), []
+    join = new(how=how, threads=1)
+    found: list[pa.RecordBatch] = []
     for first in range(0, ROWS, 10_000):
         push(join, first, first + 10_000)
         found.extend(all_of(join))
@@ -58,7 +61,7 @@ def in_small_steps(how: str) -> pa.Table:
 
 
 @pytest.mark.parametrize("how", ["inner", "full", "semi"])
-def test_rows_and_order_are_those_of_small_steps(how: str) -> None:
+def test_rows_and_order_are_those_of_small_steps(how: Any) -> None:
     wanted = in_small_steps(how)
     order = [(name, "ascending") for name in wanted.column_names]
     table = interval_join(*TABLES, **QUERY, how=how)
@@ -76,7 +79,8 @@ def test_any_pushes_and_polls() -> None:
     wanted = in_small_steps("inner")
     for seed in range(6):
         draw = random.Random(seed)  # noqa: S311 - of a test
-        join, found, first = new(threads=draw.choice([2, 4])), [], 0
+        join, first = new(threads=draw.choice([2, 4])), 0
+        found: list[pa.RecordBatch] = []
         while first < ROWS:
             last = first + draw.choice([1, 3_000, 20_000, 150_000])
             push(join, first, last)
@@ -96,7 +100,10 @@ def test_a_poll_returns_all_that_is_certain() -> None:
         push(one, 0, ROWS // 2)
     rows = [sum(batch.num_rows for batch in all_of(one)) for one in (join, other)]
     assert rows[0] == rows[1] > 0
-    assert join.stats()["waiting"]["rows"] == other.stats()["waiting"]["rows"] > 0
+    waiting = [one.stats()["waiting"] for one in (join, other)]
+    assert waiting[0]
+    assert waiting[1]
+    assert waiting[0]["rows"] == waiting[1]["rows"]
     assert join.stats()["state_rows"] == other.stats()["state_rows"]
 
 
