@@ -896,11 +896,12 @@ class Operator(Generic[_StatsT_co]):
     def promised(self) -> int | None:
         """The place below which no further result comes: a punctuation of the results.
 
-        The place of a result is the time of its later row, the last time at which a row could have
-        matched, or the end of its window, in the unit of the time column (the finer of two). So
-        results can be written whole up to here, and those of `ordered=False` can be sorted. It
-        rises with polls. It is None before every source has made a promise, while results wait to
-        be polled, and of a snapshot until rows or promises come.
+        The place of a result is the time of its later row or the end of its window, in the unit of
+        the time column (the finer of two). That of a row without a partner is the last time at
+        which one could have come, or its own time if that is later. So results can be written whole
+        up to here, and results of `ordered=False` can be sorted. A reader that is behind others may
+        still have results below it. It rises with polls. It is None before every source has made a
+        promise, while results wait to be polled, and of a snapshot until rows or promises come.
 
         Raises:
             ClosedError: The operator was made before this process was forked.
@@ -1997,7 +1998,7 @@ class BandJoin(StreamJoin):
             row without a partner comes once no row of the other side can match it. Rows are kept
             longer: until the other side has passed their windows. Windows of rows and the other
             algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
-            once then come in any order.
+            once then come in any order. So does a join of one stream with itself.
             With `aggs`, rows come in order for either value.
         pin: Whether each thread that the operator starts stays on one processor.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before

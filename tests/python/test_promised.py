@@ -102,3 +102,33 @@ def test_nothing_is_promised_while_results_wait_and_before_all_sources_have_spok
     while join.poll() is not None:
         pass
     assert join.promised == 12
+
+
+@given(
+    left=st.lists(st.integers(0, 40), max_size=20),
+    right=st.lists(st.integers(0, 40), max_size=20),
+    how=st.sampled_from(["left", "full", "anti"]),
+    reach=st.sampled_from([(-10, -5), (-4, 2), (5, 10)]),
+    size=st.integers(1, 6),
+)
+def test_no_row_without_a_partner_comes_below_what_was_promised(left, right, how, reach, size):
+    lower, upper = reach
+    join = tg.IntervalJoin(SCHEMA, SCHEMA, on="ts", lower=lower, upper=upper, how=how)
+    sides, promised = [sorted(left), sorted(right)], None
+    while any(sides):
+        for source, side in zip(join.sources, sides, strict=True):
+            if side:
+                source.push(rows(side[:size]))
+                del side[:size]
+            else:
+                source.close()
+        while (batch := join.poll()) is not None:
+            for row in batch.to_pylist():
+                own, other = row["ts"], row.get("ts_right")
+                # Until the last time of a partner, or its own if that is later.
+                last = max(own, own + upper) if own is not None else max(other, other - lower)
+                place = last if own is None or other is None else max(own, other)
+                assert promised is None or place >= promised
+        promised = join.promised
+    for source in join.sources:
+        source.close()

@@ -239,7 +239,7 @@ def test_a_snapshot_of_two_sides_is_refused():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"how": "left"}, tg.TidegateError, "how: expected inner, or nothing"),
+        ({"how": "left"}, tg.TidegateError, "how: expected inner"),
         ({"on": [("x", "y")]}, tg.TidegateError, "on: expected one name .* got `x` and `y`"),
         ({"by": {"y": "n"}}, tg.TidegateError, "by: expected one name .* got `y` and `n`"),
         ({"time": ("ts", "y")}, tg.TidegateError, "time: expected one name .* got `ts` and `y`"),

@@ -4,6 +4,7 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +24,7 @@ import tidegate.spark
 from cases import more
 from spark_session import settings, start
 from tidegate.spark.layout.hashed import hashed_to
+from tidegate.spark.plan.session import shuffle_partitions
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -185,13 +187,16 @@ def test_a_checkpoint_of_another_query_is_refused(spark, tmp_path):
         query.processAllAvailable()
 
 
-@pytest.mark.parametrize("buckets", [1, 2, 7, 64])
-def test_each_bucket_has_a_task_of_its_own(spark, buckets):
+@pytest.mark.parametrize(
+    ("buckets", "tasks"), [(1, 1), (2, 2), (7, 7), (64, 64), (50, 200), (48, 96), (3, 9)]
+)
+def test_each_bucket_has_a_task_of_its_own(spark, buckets, tasks):
     places = hashed_to(buckets)
     keys = spark.createDataFrame([(place,) for place in places], "place int")
     # As Spark places the keys of a stateful operator.
-    found = keys.select(F.expr(f"pmod(hash(place), {buckets})")).toArrow().column(0)
-    assert found.to_pylist() == [*range(buckets)]
+    found = keys.select(F.expr(f"pmod(hash(place), {tasks})")).toArrow().column(0).to_pylist()
+    assert len({*found}) == buckets
+    assert [task % buckets for task in found] == [*range(buckets)]
 
 
 def test_the_buckets_of_a_query_are_spread_over_its_tasks(spark, tmp_path):
@@ -203,12 +208,17 @@ def test_the_buckets_of_a_query_are_spread_over_its_tasks(spark, tmp_path):
 
 def test_buckets_are_as_many_as_the_tasks_of_a_micro_batch(spark, tmp_path):
     streaming.write(tmp_path, 1, seed=8)
-    for tasks, expected in ((3, 3), (200, 64)):
+    for tasks, expected in ((3, 3), (64, 64), (67, 64), (96, 48), (200, 50)):
         with settings(spark, spark__sql__shuffle__partitions=tasks):
             text = tidegate.spark.explain(
                 tidegate.spark.interval_join, *streaming.read(spark, tmp_path), **streaming.QUERY
             )
         assert f"by key: {expected} buckets" in text
+
+
+def test_a_host_may_let_spark_choose_the_number_of_tasks():
+    session = SimpleNamespace(conf={"spark.sql.shuffle.partitions": "auto"})
+    assert shuffle_partitions(session) == 200
 
 
 @pytest.mark.parametrize("partitions", [None, 3], ids=["as many as tasks", "a number"])

@@ -1,7 +1,7 @@
 """The rows of a table that Spark reads from Parquet files, by the footers of a few of them.
 
-Spark knows the bytes of files, and how large it takes a row to be. Compressed files have many times
-as many rows as that tells.
+Spark knows the bytes of files, and how large it takes a row to be. Compressed files have many more
+rows than these two tell.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -16,32 +17,43 @@ if TYPE_CHECKING:
 # Files whose footers are read: each costs a request or two to where they are stored.
 _LOOKED_AT = 3
 
+# Spark's number of bytes where it knows none.
+_UNKNOWN = 2**62
+
 # Nodes of a plan that have no more rows than what they read.
 _NARROW = ("Project", "Filter", "SubqueryAlias", "View")
 
 
 def rows_of(frame: DataFrame) -> float | None:
-    """About how many rows the files have, before any filter; None if they are not all Parquet."""
+    """About how many rows the files have, before any filter; None if some are not Parquet.
+
+    It is None, too, where a file cannot be read: Spark says why, if it cannot read it either.
+    """
     try:
         relation = _read(frame._jdf.queryExecution().optimizedPlan())  # noqa: SLF001 - no other way
-        if relation is None:
-            return None
-        files = frame._jdf.inputFiles()  # noqa: SLF001 - a list in Python would fetch every name
-        count = len(files)
-        if count == 0:
-            return 0.0
-        last = max(1, min(count, _LOOKED_AT) - 1)
-        chosen = sorted({at * (count - 1) // last for at in range(min(count, _LOOKED_AT))})
-        rows, size = 0, 0
-        for at in chosen:
-            if not files[at].endswith(".parquet"):
-                return None
-            of_file, of_bytes = _footer(frame, files[at])
-            rows, size = rows + of_file, size + of_bytes
-        return rows * int(str(relation.stats().sizeInBytes())) / max(1, size)
-    except Py4JError:
-        # Spark Connect, a file that is gone, or a vendor's reader: the bytes must do.
+        return None if relation is None else _rows_read(frame, relation)
+    except (Py4JError, PySparkException, TypeError):
+        # A file that is gone, one that is encrypted, or a vendor's reader: the bytes must do.
         return None
+
+
+def _rows_read(frame: DataFrame, relation: Any) -> float | None:  # noqa: ANN401 - an object of Java
+    """The rows of the files of a relation."""
+    counted = relation.stats().rowCount()
+    if counted.isDefined():
+        return float(str(counted.get()))
+    files = frame._jdf.inputFiles()  # noqa: SLF001 - a list in Python would fetch every name
+    count = len(files)
+    if count == 0:
+        return 0.0
+    last = max(1, min(count, _LOOKED_AT) - 1)
+    chosen = [files[at] for at in sorted({at * (count - 1) // last for at in range(last + 1)})]
+    # Not the bytes of `stats`, which a setting may multiply, or take from counted rows.
+    total = int(relation.relation().location().sizeInBytes())
+    if total >= _UNKNOWN or not all(name.endswith(".parquet") for name in chosen):
+        return None
+    rows, size = map(sum, zip(*(_footer(frame, relation, name) for name in chosen), strict=True))
+    return rows * total / max(1, size)
 
 
 def _read(plan: Any) -> Any:  # noqa: ANN401 - an object of Java
@@ -51,12 +63,13 @@ def _read(plan: Any) -> Any:  # noqa: ANN401 - an object of Java
     return plan if plan.nodeName() == "LogicalRelation" else None
 
 
-def _footer(frame: DataFrame, name: str) -> tuple[int, int]:
-    """Rows and bytes of a file."""
+def _footer(frame: DataFrame, relation: Any, name: str) -> tuple[int, int]:  # noqa: ANN401 - Java's
+    """Rows and bytes of a file, which is read with the options that the reader was given."""
     session = frame.sparkSession
     jvm: Any = session._jvm  # noqa: SLF001 - no other way
     path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(name))
-    configuration = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - as above
+    state = session._jsparkSession.sessionState()  # noqa: SLF001 - as above
+    configuration = state.newHadoopConfWithOptions(relation.relation().options())
     hadoop = jvm.org.apache.parquet.hadoop
     file = hadoop.util.HadoopInputFile.fromPath(path, configuration)
     reader = hadoop.ParquetFileReader.open(file)

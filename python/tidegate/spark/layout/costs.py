@@ -157,7 +157,7 @@ def looking(rows: float) -> float:
 def costs(work: Work, asked: Asked, small: Small | None = None, *, stay: float = 0.0) -> Costs:
     """What the join costs by bins, by native calls, and with the small side whole if one is.
 
-    In bins, so many rows and copies `stay` where they are: all tasks get a table of the other side.
+    In bins, `stay` is the rows and copies that stay where they are: all tasks get the other side.
     """
     columns = asked.columns
     cells = work.rows * (columns.left + columns.right) / 2

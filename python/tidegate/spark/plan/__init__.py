@@ -4,6 +4,6 @@
 - `aggregate.py`: the plan of an aggregation.
 - `bins.py`: which joins Spark can do by itself, with bins of time.
 - `streams.py`: what streams need of their DataFrames and their session.
-- `session.py`: what plans go by that a session is set to.
+- `session.py`: the settings of a session that plans go by.
 - `checks.py`: checks of arguments that both plans have.
 """

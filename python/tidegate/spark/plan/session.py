@@ -13,6 +13,7 @@ NO_LIMIT = str(2**31 - 1)
 
 STORE = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_SHUFFLE_PARTITIONS = 200  # Spark's default
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
@@ -32,5 +33,9 @@ def wanted(session: SparkSession) -> dict[str, str]:
 
 
 def shuffle_partitions(session: SparkSession) -> int:
-    """Partitions that Spark shuffles rows into if nobody says how many."""
-    return int(session.conf.get("spark.sql.shuffle.partitions", "200") or "200")
+    """Partitions that Spark shuffles rows into if nobody says how many.
+
+    Some hosts let Spark choose (`auto`), from the default number on.
+    """
+    value = session.conf.get("spark.sql.shuffle.partitions") or ""
+    return int(value) if value.isdecimal() else _SHUFFLE_PARTITIONS

@@ -1,7 +1,6 @@
 """A join of streaming DataFrames: one stateful operator.
 
-Rows travel as in a join of tables, packed by buckets of keys, of which there are as many as
-partitions.
+Rows travel as in a join of tables, packed by buckets of keys.
 """
 
 from __future__ import annotations

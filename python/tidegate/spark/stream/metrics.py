@@ -41,7 +41,7 @@ COLUMNS = ", ".join(
     f"{name} {'string' if name == 'hot_key' else 'bigint'}" for name in Numbers._fields
 )
 
-# Spark has no integer of 128 bits to add up. Digits of so many bits, the least one first, can be
+# Spark has no integer of 128 bits to add up. Digits of 32 bits, the least one first, can be
 # added up as often as there are buckets.
 _BITS = 32
 _MASK = (1 << _BITS) - 1
@@ -64,7 +64,7 @@ class Digested:
             yield batch
 
     def told(self, numbers: Numbers) -> Numbers:
-        """Numbers of a bucket with those of its results."""
+        """The numbers of a bucket, and of its results."""
         rows, left = 0, 0
         if self._digest is not None:
             rows, left = self._digest.rows, int(self._digest.sum, 16)

@@ -38,8 +38,11 @@ def buckets(partitions: int | None, session: SparkSession) -> int:
     """The buckets of a stream: as the caller says, or one for each task of a micro-batch.
 
     More would not divide the work further, and each costs requests to Spark in every micro-batch.
+    Of many tasks, each second or third has one: then no task has two.
     """
-    return partitions or min(_BUCKETS, shuffle_partitions(session))
+    tasks = shuffle_partitions(session)
+    even = max(n for n in range(1, min(_BUCKETS, tasks) + 1) if tasks % n == 0)
+    return partitions or (even if 2 * even >= min(_BUCKETS, tasks) else _BUCKETS)
 
 
 def stateful(packs: DataFrame, work: Work, buckets: int, function: str) -> DataFrame:
@@ -47,9 +50,10 @@ def stateful(packs: DataFrame, work: Work, buckets: int, function: str) -> DataF
     # Needs protobuf, which PySpark does not ask for by itself, so not before it is used.
     from tidegate.spark.stream.store import OUTPUT, PandasProcessor, Processor  # noqa: PLC0415
 
-    # Spark places a key by its hash. Each bucket has a task of its own if there are as many tasks.
+    # Spark places a key by its hash. Each bucket has a task of its own if their number divides that
+    # of the tasks.
     places = tuple(hashed_to(buckets))
-    place = F.array(*map(F.lit, places))[F.col("partition")]
+    place = F.expr(f"array({', '.join(map(str, places))})[partition]")
     place = F.when(F.col("partition") == MARK, MARK).otherwise(place)
     grouped = packs.withColumn("partition", place).groupBy("partition")
     if not hasattr(grouped, "transformWithState"):
@@ -76,11 +80,9 @@ def digest(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def division(layout: Layout) -> int | tuple[int, int, int]:
-    """What tells where rows go, and is the same when a query is restarted."""
-    if isinstance(layout, Cycle):
-        return layout.partitions, len(layout.buckets), layout.width
-    return layout.partitions
+def division(layout: Layout) -> tuple[int, int] | None:
+    """What tells where rows go, beside the number of buckets, and stays at a restart."""
+    return (len(layout.buckets), layout.width) if isinstance(layout, Cycle) else None
 
 
 def _unmarked(metadata: Mapping[str, object]) -> dict[str, object]:

@@ -272,8 +272,9 @@ class Processor(StatefulProcessor):
             message = "the checkpoint has the state of another query: its columns, arguments, or "
             message += "number of partitions differ, or another version of tidegate wrote it; "
             message += "start this query with a checkpoint location of its own"
-            number, mine = header.query.partition(" ")[0], len(self._places)
-            if header.format == _FORMAT and number != str(mine):
+            number, _, query = header.query.partition(" ")
+            mine = len(self._places)
+            if header.format == _FORMAT and query == self._work.query:
                 message = f"the checkpoint has the state of {number} buckets, and this query has "
                 message += f"{mine}: write partitions={number}, or start it with a checkpoint "
                 message += "location of its own"

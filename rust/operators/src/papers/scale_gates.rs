@@ -96,7 +96,7 @@ impl CompareRows for ScaleGates {
             stages.push(taking(next, move |row: usize| {
                 let found = processor.process(row);
                 if found.is_empty() {
-                    out.advance(row as i64);
+                    out.advance(row as i64 + 1);
                 } else {
                     out.push(row as i64, found).expect(pushed);
                 }

@@ -147,6 +147,8 @@ impl Find for TreePartitions {
         filter: Option<&Filter<'_>>,
     ) -> Result<Vec<RowMatches>, Failed> {
         let (mut all, mut matches) = (Vec::new(), 0);
+        // A row may match a whole window.
+        self.together = FIRST_ROWS;
         while matches < MOST_MATCHES && next < rows.len() && !driver.is_paused() {
             let some = next..rows.len().min(next + self.together);
             let sought = |row| {
@@ -173,6 +175,7 @@ impl Find for TreePartitions {
             }
             next = some.end;
         }
+        driver.check().map_err(Failed::Stopped)?;
         let refined =
             driver.map(all, |found| rows.refine(found, filter)).map_err(Failed::Stopped)?;
         refined.into_iter().collect::<Result<_, FilterError>>().map_err(Failed::Filter)

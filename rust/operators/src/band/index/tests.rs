@@ -484,6 +484,28 @@ fn no_row_is_left_in_an_index() {
 }
 
 #[test]
+fn a_stop_ends_a_join_that_nobody_waits_for() {
+    let rows: Vec<Row> = (0..300).map(|n| (n, NUMBERS[n as usize % 2], [Some(1), None])).collect();
+    let window = Retention::Rows { left: 10, right: 10 };
+    let columns =
+        NUMBERS.map(|side| Columns::new(rows.iter().filter(|row| row.1 == side), &[(0, 0); 2]));
+    let bands = [columns[0].bands(1), columns[1].bands(1)];
+    let finders: [Box<dyn Find>; 3] = [
+        Box::new(Ahead::new(2, || IndexKind::BPlusTree.index())),
+        Box::new(TreePartitions::new(2, 2)),
+        Box::new(TaskJoin::new(2, TaskOptions::default())),
+    ];
+    for finder in finders {
+        let mut join = IndexJoin::of_two_streams(window, How::Inner, 1, true, finder);
+        let driver = Driver::new(2, Stop::default());
+        let (ts, sides) = rows.iter().map(|&(ts, side, _)| (ts, side)).unzip();
+        join.begin(&driver, ts, sides, [&bands[0], &bands[1]]);
+        driver.stop().request();
+        assert!(matches!(join.advance(&driver, None), Err(Failed::Stopped(_))));
+    }
+}
+
+#[test]
 fn matches_without_number_come_a_piece_at_a_time() {
     // All rows are equal, so the last ones match a whole window.
     let rows: Vec<Row> = (0..3000).map(|n| (n, NUMBERS[n as usize % 2], [Some(1), None])).collect();

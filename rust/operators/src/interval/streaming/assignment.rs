@@ -2,7 +2,7 @@
 //!
 //! - **KP**: each key is at home on one replica.
 //! - **DP**: each key is on all replicas. All store each row, and one looks for its matches. In the
-//!   paper, all look and one stores: then a row's work is done on each replica, and the matches that
+//!   paper all look, and one stores. A row then costs work on every replica, and the matches that
 //!   several replicas find have to be put in order. A number of 4 bytes is cheaper to keep twice.
 //! - **HP**: each key is on as many replicas as its load needs (Algorithm 1). The first rows
 //!   calibrate it; from then on frequencies are measured anew with every [`MEASURED_ROWS`] rows,

@@ -10,7 +10,8 @@
 /// matches.
 pub(super) const LANES: usize = 8;
 
-/// The bytes that a row takes in a buffer, about: its number, and the room behind it.
+/// The bytes that a row takes in a buffer, about, if its key has several rows: its number, and the
+/// room behind it.
 pub const NUMBER_BYTES: usize = 2 * size_of::<u32>();
 
 /// Free cells that a full block leaves behind it, at least.

@@ -128,7 +128,7 @@ impl BandJoin {
             )))
         };
         if self.options.how != How::Inner {
-            return refused("how: expected inner, or nothing");
+            return refused("how: expected inner");
         }
         let time =
             self.sliding.as_ref().map(|sliding| ("time", std::slice::from_ref(&sliding.time)));

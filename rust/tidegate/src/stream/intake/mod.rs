@@ -117,8 +117,8 @@ impl Charges {
 }
 
 impl Intake {
-    /// Sources of these names and streams, the first ones on the left if there are sides. Each of their rows is charged `row_bytes` bytes beside
-    /// its own. Rows pass by the gate unless they are to be in merged order.
+    /// Sources of these names and streams, the first ones on the left if there are sides. Each of
+    /// their rows is charged `row_bytes` bytes beside its own. Rows pass by the gate unless they are to be in merged order.
     pub(super) fn new(
         streams: Vec<(String, Stream)>,
         memory: Memory,
@@ -370,7 +370,10 @@ impl Intake {
             (Some(_), true) => Some(Side::Right),
         };
         let kind = self.kinds.iter().find(|kind| kind.side == side);
-        let stream = kind.expect("an operator's sides are those of its sources").stream.clone();
+        let Some(kind) = kind else {
+            return Err(damaged("a source is on a side that the operator has not"));
+        };
+        let stream = kind.stream.clone();
         if lateness < NO_LATENESS {
             return Err(damaged("the lateness of a source is negative"));
         }

@@ -224,6 +224,7 @@ fn join(
         explanation,
         widths: [None, None],
         within: within(windows.retention),
+        of_one_stream,
     };
     let Some(near) = near else {
         let prepare = prepare();

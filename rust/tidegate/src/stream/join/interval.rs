@@ -114,6 +114,7 @@ pub fn interval_join(
         explanation,
         widths: bounded.widths,
         within: Some(bounded.interval),
+        of_one_stream: false,
     };
     if is_eager {
         let (near, finder) = (&bounded.interval, eager::ByTime::new(keys));

@@ -100,6 +100,8 @@ pub(super) struct Query<'a> {
     pub(super) widths: [Option<Width>; 2],
     /// The times within which all pairs are, if times alone say so.
     pub(super) within: Option<Interval>,
+    /// Whether right rows are those of the left sources.
+    pub(super) of_one_stream: bool,
 }
 
 /// The operator whose pairs `engine` finds among rows of these schemas.
@@ -110,7 +112,23 @@ pub(super) fn operator<P: Prepare>(
     right: SchemaRef,
     options: &StreamOptions,
 ) -> Result<Operator> {
-    let Query { identity, options: query, times, unit, plan, explanation, widths, within } = query;
+    let Query {
+        identity,
+        options: query,
+        times,
+        unit,
+        plan,
+        explanation,
+        widths,
+        within,
+        of_one_stream,
+    } = query;
+    if of_one_stream != (options.sources.1 == 0) {
+        return Err(Error::argument(match of_one_stream {
+            true => "sources: a join of one stream with itself has no right sources; give 0",
+            false => "sources: expected at least one right source",
+        }));
+    }
     let of_pairs = ResultTimes::of_pairs(within.as_ref(), &plan, times, unit, query.how);
     let longs = match engine.prepare.scatters() {
         true => [long_columns(&plan, Side::Left, &left), long_columns(&plan, Side::Right, &right)],
@@ -135,7 +153,7 @@ pub(super) fn operator<P: Prepare>(
         plan,
         how: query.how,
         stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
-        of_one_stream: options.sources.1 == 0,
+        of_one_stream,
         engine,
         epoch: None,
         releasing: false,

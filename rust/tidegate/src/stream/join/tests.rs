@@ -110,6 +110,7 @@ fn join() -> Operator {
         explanation,
         widths: [None, None],
         within: None,
+        of_one_stream: false,
     };
     let streams = StreamOptions {
         sources: (1, 1),

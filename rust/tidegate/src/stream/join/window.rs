@@ -119,6 +119,7 @@ pub fn window_join(
         explanation,
         widths: [None, None],
         within: within(plan.windows.retention),
+        of_one_stream: false,
     };
     operator(query, engine, left, right, options)
 }
@@ -161,6 +162,7 @@ fn eager_window_join(
         explanation,
         widths: [None, None],
         within: Some(*near),
+        of_one_stream: false,
     };
     if !scans {
         let finder = eager::ByTime::new(KeyNumbers::new(keys));

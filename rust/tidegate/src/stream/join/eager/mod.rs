@@ -63,8 +63,7 @@ pub(super) fn operator<F: Finder>(
     row_bytes: usize,
     options: &StreamOptions,
 ) -> Result<Operator> {
-    let Query { identity, options: asked, times, unit, plan, explanation, widths, within: _ } =
-        query;
+    let Query { identity, options: asked, times, unit, plan, explanation, widths, .. } = query;
     let of_pairs = ResultTimes::of_pairs(Some(interval), &plan, times, unit, asked.how);
     let [left, right] = &sides;
     let common = Sides { left, right, times, unit }.common(
