@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import SparkSession
 
 import tidegate
+from tidegate.spark.plan.session import wanted
 
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """What short runs want of Java: code that is compiled at once, and one thread that clears up.
@@ -66,14 +67,25 @@ def start(master: str = "local[2,4]") -> SparkSession:
 
 
 @contextmanager
+def unconfigured(session: SparkSession) -> Iterator[None]:
+    """Let an example configure the session for a while."""
+    with settings(session, **{name.replace(".", "__"): None for name in wanted(session)}):
+        yield
+
+
+@contextmanager
 def settings(session: SparkSession, **values: object) -> Iterator[None]:
-    """Set SQL options for a while; `__` stands for a point in their names."""
-    names = {name.replace("__", "."): str(value) for name, value in values.items()}
-    before = {name: session.conf.get(name) for name in names}
+    """Set SQL options for a while; `__` stands for a point in their names, None for no change."""
+    names = {name.replace("__", "."): value for name, value in values.items()}
+    before = {name: session.conf.get(name, None) for name in names}
     for name, value in names.items():
-        session.conf.set(name, value)
+        if value is not None:
+            session.conf.set(name, str(value))
     try:
         yield
     finally:
         for name, value in before.items():
-            session.conf.set(name, value)
+            if value is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, value)

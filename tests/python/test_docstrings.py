@@ -155,8 +155,8 @@ SEVERAL_TEXTS = {
         ),
         "on": (4, "times of two inputs, values of a band, starts and ends, and the time of rows"),
         "ordered": (
-            4,
-            "rows of as-of joins always come in order; windows and algorithms differ; digests",
+            5,
+            "as-of joins are always in order; windows, algorithms, self-joins; digests",
         ),
         "right": (3, "rows, and the schema of rows to come, which a band join may lack"),
         "schema": (2, "of sources, and of the rows of a digest"),

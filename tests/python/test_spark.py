@@ -583,7 +583,8 @@ def test_arrow_types_are_those_that_spark_says(spark, zone):
 def test_the_examples_run(spark):
     names = {"spark": spark, "tidegate": tidegate}
     for module, least in ((tidegate.spark, 5), (tidegate.spark.joins, 10)):
-        results = doctest.testmod(module, extraglobs=names)
+        with spark_session.unconfigured(spark):
+            results = doctest.testmod(module, extraglobs=names)
         assert results.attempted >= least
         assert results.failed == 0
 

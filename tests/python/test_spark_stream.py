@@ -22,7 +22,7 @@ import campaign
 import streaming
 import tidegate.spark
 from cases import more
-from spark_session import settings, start
+from spark_session import settings, start, unconfigured
 from tidegate.spark.layout.hashed import hashed_to
 from tidegate.spark.plan.session import shuffle_partitions
 
@@ -46,7 +46,14 @@ def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, how, mode):
     streaming.check(tmp_path, found, how=how)
 
 
-def test_the_example_of_the_manual_runs(spark, tmp_path):
+@pytest.fixture
+def kept(spark):
+    """The session, whose settings are put back."""
+    with unconfigured(spark):
+        yield spark
+
+
+def test_the_example_of_the_manual_runs(kept, tmp_path):
     page = Path(__file__).parents[2] / "docs" / "spark.md"
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     at = next(at for at, block in enumerate(blocks) if "readStream" in block)
@@ -59,7 +66,7 @@ def test_the_example_of_the_manual_runs(spark, tmp_path):
     called = pa.table({"ts": times[:2], "sym": ["A", "A"], "name": ["Alpha", "Alpha Ltd"]})
     pq.write_table(called, tmp_path / "names.parquet")
     folders = re.compile(r'"(trades|quotes|priced|checkpoint|names.parquet)"')
-    names = {"spark": spark, "tidegate": tidegate}
+    names = {"spark": kept, "tidegate": tidegate}
     exec(folders.sub(rf'"{tmp_path}/\1"', example), names)  # noqa: S102 - a text of ours
     names["query"].processAllAvailable()
     exec(progress, names)  # noqa: S102 - likewise
