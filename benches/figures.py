@@ -111,7 +111,7 @@ def compared(
 
 
 def sustained(algorithm: WindowAlgorithm, threads: int, minutes: int) -> float:
-    """Rows of a side a second with windows of so many minutes: 2 W T^2 comparisons for T rows."""
+    """Rows of a side a second, by windows of `minutes`: 2 W T^2 comparisons for T rows."""
     comparisons = window_work(algorithm, threads, minutes, w3.WHERE)[0]
     return math.sqrt(comparisons / (2 * minutes * MINUTE_S))
 
@@ -223,7 +223,7 @@ def sinus(mean: float, swing: float, period: float) -> Callable[[int], float]:
 
 
 def peaks(rate: float, height: float, every: int, at: int) -> Callable[[int], float]:
-    """Figure 8c: every so many seconds, a second and the next at another rate."""
+    """Figure 8c: two seconds of every `every` have another rate."""
     return lambda second: height if (second - at) % every < 2 else rate  # noqa: PLR2004
 
 

@@ -2,7 +2,7 @@
 
 A process draws the rows of a workload and asks its question with each number of threads in turn,
 again and again. The first results must be the same for every number. Results of `BandJoin`,
-`WindowJoin` and batches are dropped as they come, and not compared. Processes of all workloads take
+`WindowJoin` and batches are not compared, for nobody keeps them. Processes of all workloads take
 turns. A cell has the median of the processes' medians, and how many times the rate with the first
 number of threads it is. `copying memory` copies arrays in as many threads: a workload that moves
 memory cannot grow further. Prints Markdown, writes it with every figure as JSON into

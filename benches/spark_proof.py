@@ -241,7 +241,7 @@ def line(found: dict[str, object]) -> str:
 
 
 def streams(session: SparkSession, rows: int, given: argparse.Namespace) -> Iterator[list[str]]:
-    """A line for each turn of each stateful join: rows are those of a micro-batch."""
+    """A line for each turn of each stateful join; a micro-batch has `rows` rows."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         batches = given.batches
@@ -294,7 +294,7 @@ def main() -> None:
     record |= {"turns": given.turns, "warm": given.warm, "cases": [], "streams": []}
 
     def kept(kind: str, found: object) -> None:
-        """Write after each case, so that what was measured is there if the rest is stopped."""
+        """Write after each case, so that a run that is stopped leaves its figures."""
         record[kind].append(found)  # type: ignore[attr-defined]
         if given.json is not None:
             given.json.write_text(json.dumps(record, indent=1))

@@ -81,7 +81,7 @@ class Load:
         *,
         of_one: bool = False,
     ) -> None:
-        """`settings` are those of the index; None takes the usual ones."""
+        """`settings` sets the index, None as usual."""
         self.random = np.random.Generator(np.random.PCG64(SEED))
         self.window, self.kind, self.piece, self.came = case.window, case.kind, piece, 0
         schema = pa.schema([("n", pa.int64()), ("x", pa.int64())])

@@ -33,6 +33,16 @@ def rows(ts):
     return pa.table({"ts": ts, "x": [one % 3 for one in ts]}, schema=SCHEMA)
 
 
+def push(join, sides, size):
+    """Take some rows of each side; a side without any more is closed."""
+    for source, side in zip(join.sources, sides, strict=True):
+        if side:
+            source.push(rows(side[:size]))
+            del side[:size]
+        else:
+            source.close()
+
+
 def places(batch):
     """The times of the later rows of pairs."""
     times = batch.select(["ts", "ts_right"]).to_pydict().values()
@@ -51,12 +61,7 @@ def test_no_pair_comes_below_what_was_promised(kind, left, right, ordered, size)
     promised, came, rises = None, 0, 0
     sides = [sorted(left), sorted(right)]
     while any(sides):
-        for source, side in zip(join.sources, sides, strict=True):
-            if side:
-                source.push(rows(side[:size]))
-                del side[:size]
-            else:
-                source.close()
+        push(join, sides, size)
         while (batch := join.poll()) is not None:
             assert promised is None or min(places(batch)) >= promised
             came += batch.num_rows
@@ -116,12 +121,7 @@ def test_no_row_without_a_partner_comes_below_what_was_promised(left, right, how
     join = tg.IntervalJoin(SCHEMA, SCHEMA, on="ts", lower=lower, upper=upper, how=how)
     sides, promised = [sorted(left), sorted(right)], None
     while any(sides):
-        for source, side in zip(join.sources, sides, strict=True):
-            if side:
-                source.push(rows(side[:size]))
-                del side[:size]
-            else:
-                source.close()
+        push(join, sides, size)
         while (batch := join.poll()) is not None:
             for row in batch.to_pylist():
                 own, other = row["ts"], row.get("ts_right")

@@ -250,8 +250,8 @@ def configure(session: SparkSession) -> dict[str, str]:
       writes the changes of its state, and not the whole store. A query may be restarted with
       either value.
 
-    All calls and queries that begin later in the session go by the settings, also those that are
-    not of this package. Other sessions of the same Spark keep theirs.
+    All calls and queries that begin later in the session go by the settings, also queries without
+    this package. Other sessions of the same Spark keep theirs.
 
     Args:
         session: The session.

@@ -162,7 +162,7 @@ impl Replica {
                 // 1. Rows that are too old for this one are for later ones, too.
                 let others = &mut state.0[side.other() as usize];
                 self.cells.drop_before(others, oldest[side as usize].pass(reach.first(side, ts)));
-                // 2. Those that match are neighbours.
+                // 2. Rows that match are neighbours.
                 let upto = match takes_all[side as usize] {
                     true => None,
                     false => Some(reached[side as usize].pass(reach.end(side, ts))),

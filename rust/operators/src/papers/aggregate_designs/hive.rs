@@ -39,8 +39,8 @@ fn updating<'a>(
     }
 }
 
-/// Runs stages that update a hive, and beside them the one that takes its windows out: those that
-/// no writer writes to any more.
+/// Runs stages that update a hive. Beside them, a stage takes out the windows that no writer writes
+/// to any more.
 fn taken(
     mut windows: HiveReader<Window, New<'_>>,
     stages: Vec<Stage<'_>>,

@@ -18,7 +18,7 @@ pub(super) enum Entry {
     End,
 }
 
-/// One of the two ends of a queue, each of which one thread has.
+/// One of the two ends of a queue. Each end has one thread.
 pub(super) trait Queue: Send + Sized {
     fn ends() -> (Self, Self);
     fn push(&mut self, entry: Entry);
@@ -98,7 +98,7 @@ impl Queue for Locked {
 
 /// A list that one thread lengthens and one shortens, neither waiting for the other: the queue of
 /// Michael and Scott, "Simple, fast, and practical non-blocking and blocking concurrent queue
-/// algorithms" (1996), with one thread at each end. The end stands at what was put or taken last.
+/// algorithms" (1996), with one thread at each end. The end stands at the item that was put or taken last.
 pub(super) struct End(Arc<Link>);
 
 struct Link {

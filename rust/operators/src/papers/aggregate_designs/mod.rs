@@ -12,8 +12,8 @@
 //!
 //! They are here to be compared: a row at a time goes through what threads share. All stages of a
 //! design work at the same time: sources add rows while others merge and update, and windows are
-//! taken out of the hive while it is written to. What has come of an epoch's rows goes to where the
-//! default way keeps it. So their windows, snapshots and results are those of
+//! taken out of the hive while it is written to. The aggregates of an epoch's rows go to where the
+//! default way keeps them. So windows, snapshots and results equal the ones of
 //! [`StreamingAggregate`].
 //!
 //! | file | what is in it |
