@@ -19,7 +19,6 @@ the sink, for a busy poller and for an operator that runs by itself.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import threading
 import time
@@ -123,7 +122,7 @@ def rates(options: argparse.Namespace) -> None:
 
 
 def latency(options: argparse.Namespace) -> None:
-    """Milliseconds from the push of a pair's later row to the sink: median, p99, greatest."""
+    """Milliseconds from the push of a pair's later row to the sink, in turns: medians, ranges."""
     print("| keys | rows/s of both sides | who polls | pairs | p50, ms | p99, ms | greatest, ms |")
     print("| --: | --: | --- | --: | --: | --: | --: |")
     for keys in options.keys:
@@ -135,9 +134,11 @@ def latency(options: argparse.Namespace) -> None:
                 pairs = len(took)
                 rounds.append(tuple(1e3 * np.quantile(took, at) for at in (0.5, 0.99, 1.0)))
         for name, rounds in found.items():
-            p50, p99, most = (statistics.median(one) for one in zip(*rounds, strict=True))
-            cells = f"{name} | {pairs:,} | {p50:.2f} | {p99:.2f} | {most:.1f}"
-            print(f"| {keys:,} | {options.rate:,.0f} | {cells} |", flush=True)
+            cells = " | ".join(spread(list(one)) for one in zip(*rounds, strict=True))
+            print(f"| {keys:,} | {options.rate:,.0f} | {name} | {pairs:,} | {cells} |", flush=True)
+        poller, runs = ([one[1] for one in rounds] for rounds in found.values())
+        ahead = sum(own <= other for own, other in zip(runs, poller, strict=True))
+        print(f"p99 of running is no greater in {ahead} of {len(runs)} rounds", flush=True)
 
 
 def one_latency(options: argparse.Namespace, keys: int, *, runs: bool) -> np.ndarray:

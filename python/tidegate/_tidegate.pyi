@@ -2074,13 +2074,15 @@ def release_memory() -> bool:
     warm: up to 320 MiB, and up to 4 GiB more that Linux takes as soon as anybody needs memory.
     Memory that results still use stays. The environment variable `TIDEGATE_POOL_BYTES`, read at the
     import, is the most bytes that are kept. With 0, all goes back at once, and calls are slower.
+    On Linux with glibc, `malloc_trim` then gives back the free pages among small arrays, which
+    glibc keeps: those of other libraries, too.
 
     Example:
         >>> tg.release_memory() in (True, False)
         True
 
     Returns:
-        Whether any memory was kept.
+        Whether any large arrays' memory was kept.
     """
 
 def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> str:

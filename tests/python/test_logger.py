@@ -2,6 +2,7 @@
 
 import logging
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -149,6 +150,26 @@ JOIN = """
 
 def test_memory_that_is_kept_is_released_once():
     assert run(JOIN).stdout == "True False\n"
+
+
+SMALL = """
+    import os
+    import numpy as np, tidegate as tg
+    def resident():
+        return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    arrays = [np.ones(4_000) for _ in range(6_000)]
+    kept = arrays[::100]
+    before = resident()
+    del arrays
+    freed = before - resident()
+    tg.release_memory()
+    print(freed < 20_000_000, before - resident() > 150_000_000)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries are not asked")
+def test_free_pages_among_small_arrays_are_released():
+    assert run(SMALL).stdout == "True True\n"
 
 
 def test_a_variable_says_how_much_memory_is_kept():

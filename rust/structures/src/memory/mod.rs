@@ -110,9 +110,23 @@ pub fn addresses_left() -> Option<usize> {
 }
 
 /// Gives the memory that is kept for later arrays back to the system; whether that was any.
+///
+/// So does C's allocator with the free pages between small pieces that are in use.
 pub fn release() -> bool {
-    pool::empty_pool()
+    let was_kept = pool::empty_pool();
+    trim();
+    was_kept
 }
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn trim() {
+    // SAFETY: glibc takes no address here, and locks each of its arenas.
+    unsafe { libc::malloc_trim(0) };
+}
+
+/// Other libraries of C give pages back by themselves, or cannot be asked.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn trim() {}
 
 /// Sets the most bytes that are kept for later arrays; whether that could be done now.
 pub fn keep_at_most(bytes: usize) -> bool {
