@@ -8,15 +8,22 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pyspark
 from pyspark.sql import SparkSession
 
 import tidegate
 from tidegate.spark.plan.session import wanted
 
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+ARCHIVE = Path(sys.prefix, "spark.jsa")
+"""Spark's classes as Java keeps them in memory, if `spark_archive.py` has made that file."""
+
+_SHORT = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+
+JVM = " ".join([*_SHORT, *([f'"-XX:SharedArchiveFile={ARCHIVE}"'] if ARCHIVE.is_file() else [])])
 """What short runs want of Java: code that is compiled at once, and one thread that clears up.
 
-Java's second compiler takes half of the processor time of tests that run each plan once.
+Java's second compiler takes half of the processor time of tests that run each plan once. To unpack
+and verify classes takes half of what is left until a session has run its first query.
 """
 
 FOLDER = TemporaryDirectory(prefix="spark-python-")
@@ -36,12 +43,18 @@ def python() -> str:
     return str(command)
 
 
+def _manager() -> str:
+    room = "" if pyspark.__version__.startswith("4.0") else "checkpointing."
+    return f"org.apache.spark.sql.execution.streaming.{room}FileSystemBasedCheckpointFileManager"
+
+
 def start(master: str = "local[2,4]") -> SparkSession:
     """Start the session, or return the one that runs. A task may fail three times.
 
     Spark interprets its plans: to compile one takes longer than to run it on a few rows. It does
     not write them in full for a page that nobody reads, and PySpark does not tell Java the line of
-    each call. The session of `cluster.py` has Spark's defaults.
+    each call. Files of checkpoints have no second file with a checksum, and are renamed without a
+    process, `readlink`, for each. The session of `cluster.py` has Spark's defaults.
     """
     os.environ["PYSPARK_PYTHON"] = python()
     session = (
@@ -56,6 +69,8 @@ def start(master: str = "local[2,4]") -> SparkSession:
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.ui.explainMode", "simple")
+        .config("spark.sql.streaming.checkpointFileManagerClass", _manager())
+        .config("spark.sql.streaming.checkpoint.fileChecksum.enabled", "false")
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         .config("spark.python.daemon.module", "spark_daemon")
         .config("spark.sql.session.timeZone", "America/New_York")
