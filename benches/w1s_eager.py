@@ -119,11 +119,49 @@ def latency(options: argparse.Namespace) -> None:
 
 def one_latency(options: argparse.Namespace, keys: int, *, ordered: bool) -> np.ndarray:
     """The latency of each pair of one run."""
-    joining = tidegate.IntervalJoin(
-        SCHEMA, SCHEMA, on="ts", by="k", lower=-UPPER_US, upper=UPPER_US, lateness=LATE_US,
-        threads=options.threads[0], ordered=ordered, columns=["row", "row_right"],
-    )  # fmt: skip
     sides = [paced(options.rate / 2, options.seconds, keys, seed) for seed in (1, 2)]
+    return watched(sides, UPPER_US, threads=options.threads[0], ordered=ordered).took(
+        0.0, options.seconds
+    )
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The moments of one run, in seconds since its clock started."""
+
+    pushed: np.ndarray
+    """Of each row's push, by side and row."""
+
+    left: np.ndarray
+    """The left row of each pair."""
+
+    right: np.ndarray
+    """The right row of each pair."""
+
+    seen: np.ndarray
+    """When each pair was handed out."""
+
+    def later(self) -> np.ndarray:
+        """When the later row of each pair was pushed."""
+        later: np.ndarray = np.maximum(self.pushed[0, self.left], self.pushed[1, self.right])
+        return later
+
+    def took(self, first: float, last: float) -> np.ndarray:
+        """Seconds from the push of a pair's later row to the pair, for later rows of a span.
+
+        The last lateness of the feed is left out: closing the sources hands its pairs out early.
+        """
+        later = self.later()
+        took: np.ndarray = (self.seen - later)[(later >= first) & (later < last)]
+        return took
+
+
+def watched(sides: list[Paced], upper: int, *, threads: int, ordered: bool) -> Watched:
+    """Push rows when they are due, from one thread that polls without a pause."""
+    joining = tidegate.IntervalJoin(
+        SCHEMA, SCHEMA, on="ts", by="k", lower=-upper, upper=upper, lateness=LATE_US,
+        threads=threads, ordered=ordered, columns=["row", "row_right"],
+    )  # fmt: skip
     rows = sum(batch.num_rows for batch in sides[0].pushes)
     pushed = np.zeros((2, rows))
     # When each push is due, by side: the right side lags.
@@ -132,25 +170,28 @@ def one_latency(options: argparse.Namespace, keys: int, *, ordered: bool) -> np.
         for at, side in enumerate(sides)
         for number in range(len(side.pushes))
     )
-    took: list[np.ndarray] = []
+    found: list[tuple[float, pa.RecordBatch]] = []
+    start = time.perf_counter()
 
     def poll() -> None:
         while (batch := joining.poll()) is not None:
-            left, right = (batch.column(name).to_numpy() for name in ("row", "row_right"))
-            took.append(time.perf_counter() - np.maximum(pushed[0, left], pushed[1, right]))
+            found.append((time.perf_counter() - start, batch))
 
-    start = time.perf_counter()
     for moment, at, number in due:
         while time.perf_counter() - start < moment:
             poll()
         batch = sides[at].pushes[number]
         first = batch.column("row")[0].as_py()
-        pushed[at, first : first + batch.num_rows] = time.perf_counter()
+        pushed[at, first : first + batch.num_rows] = time.perf_counter() - start
         joining.sources[at].push(batch)
         poll()
     for source in joining.sources:
         source.close()
-    return np.concatenate(took)
+    poll()
+    pairs = pa.Table.from_batches([batch for _, batch in found], joining.schema)
+    left, right = (pairs.column(name).to_numpy() for name in ("row", "row_right"))
+    seen = np.repeat([at for at, _ in found], [batch.num_rows for _, batch in found])
+    return Watched(pushed, left, right, seen)
 
 
 def main() -> None:

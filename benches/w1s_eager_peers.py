@@ -1,0 +1,347 @@
+"""When pairs come, beside Flink and Pathway: rows are pushed when their time has come.
+
+    python benches/w1s_eager_peers.py --systems "tidegate eager,tidegate in order"
+    PATHWAY/bin/python benches/w1s_eager_peers.py --systems pathway
+    FLINK/bin/python benches/w1s_eager_peers.py --systems flink
+
+As in `w1s_eager.py latency`, the right source lags by a second, and both sides declare a lateness
+of a second. A key sends 25 rows a second on each side, so a higher rate has more keys; the interval
+of 20 ms to either side gives a row one partner on average. A latency is the time from the push of
+a pair's later row to the moment at which the sink has the pair. Pairs are compared with the
+reference before a figure is printed. All systems use one thread or a parallelism of one.
+
+Each system runs at `--rate`, and at half of its own peak. The peak is found by doubling the rate
+until pairs lag more and more behind the moments at which their rows were due.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import socket
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+import workload
+from w1s import LATE_US
+from w1s_eager import LAG, Paced, Watched, paced, spread, watched
+from workload import Fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+EACH = 25
+"""Rows a second of one key on one side."""
+
+UPPER_US = 20_000
+"""How far apart the rows of a pair may be: a row has one partner on average."""
+
+LIMIT_S = 120
+"""How long a peer may be silent before the run fails."""
+
+BUFFER_MS = 1
+"""How long Flink may keep rows back to fill a buffer between two operators."""
+
+FALLING_BEHIND = 0.05
+"""Lag that grows by more than this share of the time that passes is more than a hiccup."""
+
+HALVINGS = 2
+"""Rates that are tried between the last one that was held and its double."""
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Rows that a rate brings within some seconds."""
+
+    sides: list[Paced]
+    seconds: float
+
+    @classmethod
+    def at(cls, rate: float, seconds: float) -> Feed:
+        """Both sides together have `rate` rows a second."""
+        keys = max(1, round(rate / 2 / EACH))
+        return cls([paced(rate / 2, seconds, keys, seed) for seed in (1, 2)], seconds)
+
+    def tables(self) -> list[pa.Table]:
+        """Each side as W1 has it: key, time, then the rest."""
+        return [
+            pa.Table.from_batches(side.pushes).select(["k", "ts", "row"]) for side in self.sides
+        ]
+
+    def check(self, name: str, found: Watched) -> None:
+        """Compare the pairs with the reference: their number, and a hash of both rows of each."""
+        left, right = tables = self.tables()
+        expected = workload.reference(workload.Inputs(left, right, UPPER_US))
+        columns = [
+            column.to_numpy()[rows]
+            for table, rows in zip(tables, (found.left, found.right), strict=True)
+            for column in table.columns
+        ]
+        pairs = Fingerprint(len(found.left), workload.hash_rows(columns))
+        if pairs != expected:
+            sys.exit(f"{name}: expected {expected}, found {pairs}")
+
+    def is_held(self, found: Watched) -> bool:
+        """Whether pairs come about as soon after their rows were due at the end as before."""
+        sides = zip(self.sides, (found.left, found.right), strict=True)
+        left, right = (rows // side.pushes[0].num_rows * side.step for side, rows in sides)
+        due = np.maximum(left, right + LAG)
+        # From the middle to the end; what comes after `seconds` is handed out when sources close.
+        middle, end = self.seconds / 2, self.seconds
+        lags = [
+            np.median((found.seen - due)[(due >= last - LAG / 2) & (due < last)])
+            for last in (middle, end)
+        ]
+        return bool(lags[1] - lags[0] <= FALLING_BEHIND * (end - middle))
+
+
+class Clock:
+    """Pushes of both sides when they are due, from a thread each; it starts when both are ready."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._sides = feed.sides
+        self._start = 0.0
+        self._ready = threading.Barrier(2, self._begin, LIMIT_S)
+        rows = sum(batch.num_rows for batch in feed.sides[0].pushes)
+        self.pushed = np.zeros((2, rows))
+
+    def _begin(self) -> None:
+        self._start = time.perf_counter()
+
+    def now(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self._start
+
+    def push(self, at: int, pushes: Sequence[Any], push: Callable[[Any], object]) -> None:
+        """Push the rows of a side, which are prepared in the form that `push` takes."""
+        side = self._sides[at]
+        each = side.pushes[0].num_rows
+        self._ready.wait()
+        for number, rows in enumerate(pushes):
+            time.sleep(max(0.0, at * LAG + number * side.step - self.now()))
+            self.pushed[at, number * each : (number + 1) * each] = self.now()
+            push(rows)
+
+
+def tidegate(feed: Feed, *, ordered: bool) -> Watched:
+    """`IntervalJoin`, pushed to and polled by one thread."""
+    return watched(feed.sides, UPPER_US, threads=1, ordered=ordered)
+
+
+def pathway(feed: Feed) -> Watched:
+    """An interval join of two Python connectors, each of which commits after each push."""
+    pw: Any = importlib.import_module("pathway")
+    pw.internals.parse_graph.G.clear()  # the tables of the run before
+    clock = Clock(feed)
+    prepared = [[batch.to_pylist() for batch in side.pushes] for side in feed.sides]
+
+    def subject(at: int) -> object:
+        def run(self: Any) -> None:  # noqa: ANN401 - a class of Pathway's
+            def push(rows: list[dict[str, int]]) -> None:
+                for row in rows:
+                    self.next(**row)
+                self.commit()
+
+            clock.push(at, prepared[at], push)
+
+        return type("Side", (pw.io.python.ConnectorSubject,), {"run": run})()
+
+    schema = pw.schema_from_types(ts=int, k=int, row=int)
+    left, right = (
+        pw.io.python.read(subject(at), schema=schema, autocommit_duration_ms=None) for at in (0, 1)
+    )
+    # Rows are forgotten once the newest row of either side is past them by the lag, the lateness
+    # and the interval.
+    cutoff = round(LAG * 1e6) + LATE_US + UPPER_US
+    pairs = left.interval_join(
+        right,
+        left.ts,
+        right.ts,
+        pw.temporal.interval(-UPPER_US, UPPER_US),
+        left.k == right.k,
+        behavior=pw.temporal.common_behavior(cutoff=cutoff),
+    ).select(left=left.row, right=right.row)
+    found: list[tuple[int, int, float]] = []
+
+    def take(key: object, row: dict[str, int], time: int, is_addition: bool) -> None:  # noqa: ARG001, FBT001 - Pathway's
+        if not is_addition:
+            sys.exit(f"pathway: took the pair {row} back")
+        found.append((row["left"], row["right"], clock.now()))
+
+    pw.io.subscribe(pairs, on_change=take)
+    pw.run(monitoring_level=pw.MonitoringLevel.NONE)
+    rows = np.array(found, dtype=[("left", np.int64), ("right", np.int64), ("seen", float)])
+    return Watched(clock.pushed, rows["left"], rows["right"], rows["seen"])
+
+
+def flink(feed: Feed) -> Watched:
+    """An interval join in Flink SQL: a socket a side, and a socket to which pairs are written."""
+    clock = Clock(feed)
+    with ExitStack() as stack:
+        listening = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        for one in listening:
+            one.settimeout(LIMIT_S)
+        job = flink_job([one.getsockname()[1] for one in listening])
+        *sources, sink = (stack.enter_context(one.accept()[0]) for one in listening)
+        threads = [
+            threading.Thread(target=send, args=(clock, at, feed.sides[at], source))
+            for at, source in enumerate(sources)
+        ]
+        for thread in threads:
+            thread.start()
+        chunks = []
+        sink.settimeout(LIMIT_S)
+        while chunk := sink.recv(1 << 20):
+            chunks.append((clock.now(), chunk))
+        for thread in threads:
+            thread.join()
+        job.result()
+    text = b"".join(chunk for _, chunk in chunks)
+    names = csv.ReadOptions(column_names=["left", "right"])
+    left, right = (column.to_numpy() for column in csv.read_csv(io.BytesIO(text), names).columns)
+    # A pair has come when the end of its line has.
+    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
+    sizes = np.cumsum([len(chunk) for _, chunk in chunks])
+    seen = np.array([at for at, _ in chunks])[np.searchsorted(sizes, ends, "right")]
+    return Watched(clock.pushed, left, right, seen)
+
+
+def send(clock: Clock, at: int, side: Paced, to: socket.socket) -> None:
+    """Send the rows of a side as lines, and close."""
+    lines = []
+    for batch in side.pushes:
+        text = io.BytesIO()
+        csv.write_csv(batch, text, csv.WriteOptions(include_header=False))
+        lines.append(text.getvalue())
+    to.settimeout(LIMIT_S)
+    to.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    clock.push(at, lines, to.sendall)
+    to.shutdown(socket.SHUT_RDWR)
+
+
+def flink_job(ports: list[int]) -> Any:  # noqa: ANN401 - a class of Flink's
+    """Start the join between the ports of left, right and sink."""
+    api: Any = importlib.import_module("pyflink.table")
+    streaming: Any = importlib.import_module("pyflink.datastream")
+    jvm: Any = importlib.import_module("pyflink.java_gateway").get_gateway().jvm
+    env = streaming.StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    env.set_buffer_timeout(BUFFER_MS)
+    session = api.StreamTableEnvironment.create(env)
+    session.get_config().set("table.local-time-zone", "UTC")
+    session.get_config().set("table.exec.mini-batch.enabled", "false")
+    ts, k, row = (f"SPLIT_INDEX(f0, ',', {at})" for at in range(3))
+    ts, k = (f"CAST({text} AS BIGINT)" for text in (ts, k))
+    for name, port in zip(("l", "r"), ports[:2], strict=True):
+        # Flink's times are of milliseconds: they bound the state, and the exact times decide.
+        schema = (
+            api.Schema.new_builder()
+            .column("f0", "STRING")
+            .column_by_expression("ts", ts)
+            .column_by_expression("k", k)
+            .column_by_expression("number", row)
+            .column_by_expression("ts_ms", f"TO_TIMESTAMP_LTZ({ts} / 1000, 3)")
+            .watermark("ts_ms", f"ts_ms - INTERVAL '{LATE_US // 1_000_000}' SECOND")
+            .build()
+        )
+        lines = env._j_stream_execution_environment.socketTextStream("127.0.0.1", port)  # noqa: SLF001 - Python has no name for it
+        session.create_temporary_view(name, streaming.DataStream(lines), schema)
+    interval = f"INTERVAL '{UPPER_US / 1e6:.3f}' SECOND(1, 3)"
+    pairs = session.sql_query(f"""
+        SELECT CONCAT(l.number, ',', r.number, '\n') FROM l JOIN r ON l.k = r.k
+        AND r.ts_ms BETWEEN l.ts_ms - {interval} AND l.ts_ms + {interval}
+        AND r.ts BETWEEN l.ts - {UPPER_US} AND l.ts + {UPPER_US}
+    """)  # noqa: S608 - a query of numbers that are ours
+    text = jvm.org.apache.flink.table.api.DataTypes.STRING()
+    as_text = jvm.org.apache.flink.api.common.serialization.SimpleStringSchema()
+    found = session._j_tenv.toDataStream(pairs._j_table, text)  # noqa: SLF001 - likewise
+    found.writeToSocket("127.0.0.1", ports[2], as_text)
+    return env.execute_async("w1s").get_job_execution_result()
+
+
+SYSTEMS: dict[str, Callable[[Feed], Watched]] = {
+    "tidegate eager": lambda feed: tidegate(feed, ordered=False),
+    "tidegate in order": lambda feed: tidegate(feed, ordered=True),
+    "pathway": pathway,
+    "flink": flink,
+}
+
+
+def run(name: str, rate: float, seconds: float) -> tuple[Feed, Watched]:
+    """One run, whose pairs are right."""
+    feed = Feed.at(rate, seconds)
+    found = SYSTEMS[name](feed)
+    feed.check(name, found)
+    return feed, found
+
+
+def peak(name: str, rate: float, seconds: float) -> float:
+    """The greatest rate that a system holds: doubled until it does not, then halved between."""
+
+    def holds(rate: float) -> bool:
+        feed, found = run(name, rate, seconds)
+        held = feed.is_held(found)
+        verb = "holds" if held else "falls behind at"
+        print(f"{name} {verb} {rate:,.0f} rows/s", file=sys.stderr, flush=True)
+        return held
+
+    if not holds(rate):
+        sys.exit(f"{name} does not hold {rate:,.0f} rows/s: give a lower --rate")
+    while holds(2 * rate):
+        rate *= 2
+    step = rate
+    for _ in range(HALVINGS):
+        step /= 2
+        if holds(rate + step):
+            rate += step
+    return rate
+
+
+def latencies(name: str, rate: float, options: argparse.Namespace) -> str:
+    """The cells of some rounds: pairs of the last one; milliseconds, medians with their range."""
+    rounds, pairs = [], 0
+    for _ in range(options.rounds):
+        feed, found = run(name, rate, options.seconds)
+        if not feed.is_held(found):
+            print(f"{name} fell behind at {rate:,.0f} rows/s", file=sys.stderr, flush=True)
+        took = found.took(LAG + options.warm_up, options.seconds)
+        pairs = len(took)
+        rounds.append([1e3 * np.quantile(took, share) for share in (0.5, 0.99, 1.0)])
+    cells = (spread(list(values)) for values in zip(*rounds, strict=True))
+    return f"{rate:,.0f} | {pairs:,} | {' | '.join(cells)}"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--systems", default="tidegate eager,tidegate in order", help="comma-separated")
+    add("--rate", type=float, default=1_000, help="rows a second of both sides that all hold")
+    add("--seconds", type=float, default=10, help="of each run's feed")
+    add("--warm-up", type=float, default=3, help="seconds after the lag that do not count")
+    add("--rounds", type=int, default=3, help="runs of which the median counts")
+    options = parser.parse_args()
+    if options.seconds < LAG + options.warm_up + 1:
+        parser.error("--seconds must be at least the lag, --warm-up and a second to measure")
+    unknown = set(options.systems.split(",")) - set(SYSTEMS)
+    if unknown:
+        parser.error(f"--systems: expected some of {', '.join(SYSTEMS)}; found {unknown}")
+    print("| system | peak, rows/s | rows/s of both sides | pairs | p50, ms | p99, ms | most, ms |")
+    print("| --- | --: | --: | --: | --: | --: | --: |")
+    for name in options.systems.split(","):
+        most = peak(name, options.rate, options.seconds)
+        for rate in (options.rate, most / 2):
+            print(f"| {name} | {most:,.0f} | {latencies(name, rate, options)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
