@@ -191,7 +191,12 @@ def flink(feed: Feed) -> Watched:
         for one in listening:
             one.settimeout(LIMIT_S)
         job = flink_job([one.getsockname()[1] for one in listening])
-        *sources, sink = (stack.enter_context(one.accept()[0]) for one in listening)
+        try:
+            *sources, sink = (stack.enter_context(one.accept()[0]) for one in listening)
+        except TimeoutError:
+            if job.done():
+                job.result()  # says why it failed
+            raise
         threads = [
             threading.Thread(target=send, args=(clock, at, feed.sides[at], source))
             for at, source in enumerate(sources)
