@@ -2,7 +2,7 @@
 
     python benches/w1s_eager_peers.py --systems "tidegate eager,tidegate in order"
     PATHWAY/bin/python benches/w1s_eager_peers.py --systems pathway
-    FLINK/bin/python benches/w1s_eager_peers.py --systems flink
+    FLINK/bin/python benches/w1s_eager_peers.py --systems "flink,flink by row"
 
 As in `w1s_eager.py latency`, the right source lags by a second, and both sides declare a lateness
 of a second. A key sends 25 rows a second on each side, so a higher rate has more keys; the interval
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
+import logging
 import socket
 import sys
 import threading
@@ -49,7 +50,10 @@ LIMIT_S = 120
 """How long a peer may be silent before the run fails."""
 
 BUFFER_MS = 1
-"""How long Flink may keep rows back to fill a buffer between two operators."""
+"""How long Flink keeps rows back to fill a buffer between two operators."""
+
+COMMIT_MS = 5
+"""How long Pathway's connectors keep rows back at high rates, lest commits limit the rate."""
 
 FALLING_BEHIND = 0.05
 """Lag that grows by more than this share of the time that passes is more than a hiccup."""
@@ -138,18 +142,28 @@ def tidegate(feed: Feed, *, ordered: bool) -> Watched:
 
 
 def pathway(feed: Feed) -> Watched:
-    """An interval join of two Python connectors, each of which commits after each push."""
+    """An interval join of two Python connectors, which waits for late rows for ever.
+
+    A connector commits after a push, but not more often than each `COMMIT_MS`: a commit costs as
+    much as dozens of rows. A cutoff would cost time, and would lose pairs when one side runs ahead.
+    """
     pw: Any = importlib.import_module("pathway")
+    logging.disable(logging.WARNING)  # it tells of each commit
     pw.internals.parse_graph.G.clear()  # the tables of the run before
     clock = Clock(feed)
     prepared = [[batch.to_pylist() for batch in side.pushes] for side in feed.sides]
 
     def subject(at: int) -> object:
         def run(self: Any) -> None:  # noqa: ANN401 - a class of Pathway's
+            committed = -np.inf
+
             def push(rows: list[dict[str, int]]) -> None:
+                nonlocal committed
                 for row in rows:
                     self.next(**row)
-                self.commit()
+                if clock.now() - committed >= COMMIT_MS / 1e3:
+                    self.commit()
+                    committed = clock.now()
 
             clock.push(at, prepared[at], push)
 
@@ -159,16 +173,12 @@ def pathway(feed: Feed) -> Watched:
     left, right = (
         pw.io.python.read(subject(at), schema=schema, autocommit_duration_ms=None) for at in (0, 1)
     )
-    # Rows are forgotten once the newest row of either side is past them by the lag, the lateness
-    # and the interval.
-    cutoff = round(LAG * 1e6) + LATE_US + UPPER_US
     pairs = left.interval_join(
         right,
         left.ts,
         right.ts,
         pw.temporal.interval(-UPPER_US, UPPER_US),
         left.k == right.k,
-        behavior=pw.temporal.common_behavior(cutoff=cutoff),
     ).select(left=left.row, right=right.row)
     found: list[tuple[int, int, float]] = []
 
@@ -183,14 +193,17 @@ def pathway(feed: Feed) -> Watched:
     return Watched(clock.pushed, rows["left"], rows["right"], rows["seen"])
 
 
-def flink(feed: Feed) -> Watched:
-    """An interval join in Flink SQL: a socket a side, and a socket to which pairs are written."""
+def flink(feed: Feed, buffer_ms: int) -> Watched:
+    """An interval join in Flink SQL: a socket a side, and a socket to which pairs are written.
+
+    Buffers between operators are sent on after `buffer_ms`, or, if that is 0, after each row.
+    """
     clock = Clock(feed)
     with ExitStack() as stack:
         listening = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
         for one in listening:
             one.settimeout(LIMIT_S)
-        job = flink_job([one.getsockname()[1] for one in listening])
+        job = flink_job([one.getsockname()[1] for one in listening], buffer_ms)
         try:
             *sources, sink = (stack.enter_context(one.accept()[0]) for one in listening)
         except TimeoutError:
@@ -233,14 +246,14 @@ def send(clock: Clock, at: int, side: Paced, to: socket.socket) -> None:
     to.shutdown(socket.SHUT_RDWR)
 
 
-def flink_job(ports: list[int]) -> Any:  # noqa: ANN401 - a class of Flink's
+def flink_job(ports: list[int], buffer_ms: int) -> Any:  # noqa: ANN401 - a class of Flink's
     """Start the join between the ports of left, right and sink."""
     api: Any = importlib.import_module("pyflink.table")
     streaming: Any = importlib.import_module("pyflink.datastream")
     jvm: Any = importlib.import_module("pyflink.java_gateway").get_gateway().jvm
     env = streaming.StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(1)
-    env.set_buffer_timeout(BUFFER_MS)
+    env.set_buffer_timeout(buffer_ms)
     session = api.StreamTableEnvironment.create(env)
     session.get_config().set("table.local-time-zone", "UTC")
     session.get_config().set("table.exec.mini-batch.enabled", "false")
@@ -277,7 +290,8 @@ SYSTEMS: dict[str, Callable[[Feed], Watched]] = {
     "tidegate eager": lambda feed: tidegate(feed, ordered=False),
     "tidegate in order": lambda feed: tidegate(feed, ordered=True),
     "pathway": pathway,
-    "flink": flink,
+    "flink": lambda feed: flink(feed, BUFFER_MS),
+    "flink by row": lambda feed: flink(feed, 0),
 }
 
 
