@@ -11,7 +11,7 @@ a pair's later row to the moment at which the sink has the pair. Pairs are compa
 reference before a figure is printed. All systems use one thread or a parallelism of one.
 
 Each system runs at `--rate`, and at half of its own peak. The peak is found by doubling the rate
-until pairs lag more and more behind the moments at which their rows were due.
+until pairs come ever later after the moments at which their rows were due.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ COMMIT_MS = 5
 """How long Pathway's connectors keep rows back at high rates, lest commits limit the rate."""
 
 FALLING_BEHIND = 0.05
-"""Lag that grows by more than this share of the time that passes is more than a hiccup."""
+"""A rate is not held if it makes pairs late by more than this share of the feed's time."""
 
 HALVINGS = 2
 """Rates that are tried between the last one that was held and its double."""
@@ -94,18 +94,14 @@ class Feed:
         if pairs != expected:
             sys.exit(f"{name}: expected {expected}, found {pairs}")
 
-    def is_held(self, found: Watched) -> bool:
-        """Whether pairs come about as soon after their rows were due at the end as before."""
+    def lag(self, found: Watched) -> float:
+        """Seconds from the moment when a pair was due to the pair, at the end of the feed."""
         sides = zip(self.sides, (found.left, found.right), strict=True)
         left, right = (rows // side.pushes[0].num_rows * side.step for side, rows in sides)
         due = np.maximum(left, right + LAG)
-        # From the middle to the end; what comes after `seconds` is handed out when sources close.
-        middle, end = self.seconds / 2, self.seconds
-        lags = [
-            np.median((found.seen - due)[(due >= last - LAG / 2) & (due < last)])
-            for last in (middle, end)
-        ]
-        return bool(lags[1] - lags[0] <= FALLING_BEHIND * (end - middle))
+        # What comes after `seconds` is handed out when sources close.
+        at_the_end = (due >= self.seconds - LAG / 2) & (due < self.seconds)
+        return float(np.median((found.seen - due)[at_the_end]))
 
 
 class Clock:
@@ -304,23 +300,28 @@ def run(name: str, rate: float, seconds: float) -> tuple[Feed, Watched]:
 
 
 def peak(name: str, rate: float, seconds: float) -> float:
-    """The greatest rate that a system holds: doubled until it does not, then halved between."""
+    """The greatest rate that a system holds: doubled until it does not, then halved between.
 
-    def holds(rate: float) -> bool:
+    It holds a rate if its lag at the end is about that at the first rate, where it waits for
+    nothing but, in order, the lateness.
+    """
+
+    def lag(rate: float) -> float:
         feed, found = run(name, rate, seconds)
-        held = feed.is_held(found)
-        verb = "holds" if held else "falls behind at"
-        print(f"{name} {verb} {rate:,.0f} rows/s", file=sys.stderr, flush=True)
-        return held
+        late = feed.lag(found)
+        print(f"{name} at {rate:,.0f} rows/s: {late:.3f} s behind", file=sys.stderr, flush=True)
+        return late
 
-    if not holds(rate):
+    tolerated = FALLING_BEHIND * seconds
+    first = lag(rate)
+    if first > LATE_US / 1e6 + tolerated:
         sys.exit(f"{name} does not hold {rate:,.0f} rows/s: give a lower --rate")
-    while holds(2 * rate):
+    while lag(2 * rate) <= first + tolerated:
         rate *= 2
     step = rate
     for _ in range(HALVINGS):
         step /= 2
-        if holds(rate + step):
+        if lag(rate + step) <= first + tolerated:
             rate += step
     return rate
 
@@ -329,9 +330,7 @@ def latencies(name: str, rate: float, options: argparse.Namespace) -> str:
     """The cells of some rounds: pairs of the last one; milliseconds, medians with their range."""
     rounds, pairs = [], 0
     for _ in range(options.rounds):
-        feed, found = run(name, rate, options.seconds)
-        if not feed.is_held(found):
-            print(f"{name} fell behind at {rate:,.0f} rows/s", file=sys.stderr, flush=True)
+        _, found = run(name, rate, options.seconds)
         took = found.took(LAG + options.warm_up, options.seconds)
         pairs = len(took)
         rounds.append([1e3 * np.quantile(took, share) for share in (0.5, 0.99, 1.0)])
