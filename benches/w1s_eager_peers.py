@@ -4,11 +4,12 @@
     PATHWAY/bin/python benches/w1s_eager_peers.py --systems pathway
     FLINK/bin/python benches/w1s_eager_peers.py --systems "flink,flink by row"
 
-As in `w1s_eager.py latency`, the right source lags by a second, and both sides declare a lateness
-of a second. A key sends 25 rows a second on each side, so a higher rate has more keys; the interval
-of 20 ms to either side gives a row one partner on average. A latency is the time from the push of
-a pair's later row to the moment at which the sink has the pair. Pairs are compared with the
-reference before a figure is printed. All systems use one thread or a parallelism of one.
+As in `w1s_eager.py latency`, the right source lags by a second. tidegate and Flink have a lateness
+of a second on both sides; Pathway waits for late rows for ever. A key sends 25 rows a second on
+each side, so a higher rate has more keys; the interval of 20 ms to either side gives a row one
+partner on average. A latency is the time from the push of a pair's later row to the moment at which
+the sink has the pair. Pairs are compared with the reference before a figure is printed. All systems
+use one thread or a parallelism of one.
 
 Each system runs at `--rate`, and at half of its own peak. The peak is found by doubling the rate
 until pairs come ever later after the moments at which their rows were due.
