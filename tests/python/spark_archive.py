@@ -7,10 +7,10 @@ processor time until its first query is done, instead of 19. Java writes it as i
 join of tables and one of streams.
 """
 
-import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pandas as pd
 
@@ -37,9 +37,10 @@ def main() -> None:
         landed.mkdir()
         streaming.write(landed, 1, seed=1)
         streaming_query.run(session, landed, "interval_join")
-        java: subprocess.Popen[bytes] = session.sparkContext._gateway.proc
+        java: Any = session.sparkContext._gateway.proc
         session.stop()
-        java.stdin.close()  # type: ignore[union-attr] - by which PySpark tells it to end
+        # By this PySpark tells Java to end.
+        java.stdin.close()
         java.wait(PATIENCE)
         if made.is_file():
             made.replace(spark_session.ARCHIVE)
