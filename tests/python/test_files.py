@@ -134,20 +134,21 @@ def test_standard_streams_hold_an_arrow_stream(folder: Path) -> None:
 
 
 def test_standard_input_can_be_read_just_before_the_end() -> None:
-    # An Arrow thread that freed Python's memory during the exit aborted 2 of 5 processes.
+    # An Arrow thread that freed Python's memory during the exit aborted 2 of 5 processes, so that
+    # 5 show it 12 times of 13.
     content = pa.BufferOutputStream()
     pq.write_table(TRADES, content)
     script = "from tidegate.io.given import *; from tidegate.io.files import Format; "
     script += "table = open_table('-', how=Reading(Format.PARQUET)); "
     script += "pa.table(table.read(table.schema.names))"
     processes = [
-        subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) for _ in range(8)
+        subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) for _ in range(5)
     ]
 
     for process in processes:
         process.communicate(content.getvalue().to_pybytes())
 
-    assert [process.returncode for process in processes] == [0] * 8
+    assert [process.returncode for process in processes] == [0] * 5
 
 
 @pytest.mark.parametrize("layout", ["parquet", "csv", "arrow"])

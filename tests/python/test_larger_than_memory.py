@@ -268,7 +268,8 @@ def write_sides(folder: Path, count: int) -> None:
             "k": random_.integers(0, 4, count),
             name: random_.random(count),
         }
-        pq.write_table(pa.table(table), folder / f"{name}.parquet", row_group_size=1 << 18)
+        path = folder / f"{name}.parquet"
+        pq.write_table(pa.table(table), path, row_group_size=1 << 18, use_dictionary=False)
 
 
 def command(script: str, folder: Path, limit: str) -> list[str]:
