@@ -1,13 +1,13 @@
 """Three operators in a chain for an hour at half of their peak: memory and latency over time.
 
-    python benches/soak.py --minutes 60 --svg soak.svg --out soak.json
+    MALLOC_ARENA_MAX=2 python benches/soak.py --minutes 60 --svg soak.svg --out soak.json
     python benches/soak.py --minutes 0.33 --peak-seconds 3     # a try
 
 An interval join of trades and quotes feeds a count of pairs a key and window, which an as-of join
 takes as the right side of a third stream. First the chain takes rows as fast as it can, which is
-the peak: once to know how dense rows are then, and once at that density. Then each of the three
-sources is pushed at `--share` of the peak, rows when they are due, while the threads of the chain
-work.
+the peak: once to know how dense rows are then, and once at that density. The operators hold what
+their limits allow then, and the process keeps that memory. Then each of the three sources is pushed
+at `--share` of the peak, rows when they are due, while the threads of the chain work.
 
 Each second the resident memory is noted, and the latencies of the results of that second. They
 are from the moment at which the last row was due that makes a result final, to the sink. Late
@@ -173,7 +173,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.5, help="of the peak")
     parser.add_argument("--peak-seconds", type=float, default=15)
     parser.add_argument("--threads", type=int, default=tg.default_threads())
-    parser.add_argument("--memory-limit", default="1GB")
+    parser.add_argument("--memory-limit", default="128MB", help="of each operator")
     parser.add_argument("--svg", type=Path, help="the picture")
     parser.add_argument("--out", type=Path, help="the numbers, as JSON")
     options = parser.parse_args()
@@ -194,7 +194,6 @@ def main() -> None:
         )
 
     gc.collect()
-    tg.release_memory()
     rows, took = fed(
         made(options.threads, options.memory_limit), rate, 60 * options.minutes, taken, look
     )
