@@ -14,9 +14,13 @@ pub use std::sync::Arc;
 
 mod imp {
     #[cfg(loom)]
-    pub(super) use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicUsize};
+    pub(super) use loom::sync::atomic::{
+        AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicUsize, fence,
+    };
     #[cfg(not(loom))]
-    pub(super) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicUsize};
+    pub(super) use std::sync::atomic::{
+        AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicUsize, fence,
+    };
 }
 
 macro_rules! number {
@@ -57,12 +61,29 @@ number!(
     i64
 );
 number!(
+    /// A number of a row or a node.
+    AtomicU32,
+    u32
+);
+number!(
     /// A count.
     AtomicUsize,
     usize
 );
 
 impl AtomicUsize {
+    /// Writes `new` if `current` stands there; gives what stood there, as `Ok` if it was replaced.
+    #[inline]
+    pub fn compare_exchange(
+        &self,
+        current: usize,
+        new: usize,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<usize, usize> {
+        self.0.compare_exchange(current, new, success, failure)
+    }
+
     /// Adds `value` and gives what stood there.
     #[inline]
     pub fn fetch_add(&self, value: usize, order: Ordering) -> usize {
@@ -88,6 +109,12 @@ impl AtomicBool {
     ) -> Result<bool, bool> {
         self.0.compare_exchange(current, new, success, failure)
     }
+}
+
+/// Orders what this thread reads and writes before it, and after it, for the other threads.
+#[inline]
+pub fn fence(order: Ordering) {
+    imp::fence(order);
 }
 
 /// A pointer.

@@ -5,7 +5,8 @@
 //! ```text
 //!  atomic:        ┌─▶ Counter, Tickets, Stop, HighWater   a number that threads share
 //!  std's atomics, ├─▶ Lock, TryLock, Prefix               turns at a value; the work that is done
-//!  or loom's      ├─▶ ring, Stack, OnceLink               values from one thread to another
+//!  or loom's      ├─▶ OptimisticLock                    values that are read without a lock
+//!                 ├─▶ ring, Stack, OnceLink               values from one thread to another
 //!                 ├─▶ Loan                                borrowed work for threads that last
 //!                 └─▶ Budget                              memory under one limit
 //! ```
@@ -42,6 +43,7 @@ mod high_water;
 mod loan;
 mod lock;
 mod once_link;
+mod optimistic_lock;
 mod prefix;
 mod ring;
 mod stack;
@@ -59,6 +61,7 @@ pub use high_water::HighWater;
 pub use loan::{Loan, lend};
 pub use lock::Lock;
 pub use once_link::OnceLink;
+pub use optimistic_lock::{Exclusive, OptimisticLock, Version};
 pub use prefix::Prefix;
 pub use ring::{Receiver, Sender, ring};
 pub use stack::Stack;

@@ -7,8 +7,8 @@
 #![cfg(loom)]
 
 use loom::thread;
-use tidegate_sync::atomic::{Arc, RaceCell};
-use tidegate_sync::{HighWater, OnceLink, Stack, TryLock, explore, lend, ring};
+use tidegate_sync::atomic::{Arc, AtomicI64, Ordering, RaceCell};
+use tidegate_sync::{HighWater, OnceLink, OptimisticLock, Stack, TryLock, explore, lend, ring};
 
 /// A number behind a checked cell, and an `Arc` that loom sees leak.
 struct Cell {
@@ -219,5 +219,75 @@ fn loom_loan_of_two_helpers() {
         cells.iter().for_each(|cell| cell.add(10));
         helpers.into_iter().for_each(|helper| helper.join().unwrap());
         assert!(cells.iter().all(|cell| (10..=11).contains(&cell.get())));
+    });
+}
+
+/// Two numbers that are written together, one up and one down.
+#[derive(Default)]
+struct Two {
+    lock: OptimisticLock,
+    numbers: [Number; 2],
+}
+
+struct Number(AtomicI64);
+
+impl Default for Number {
+    fn default() -> Self {
+        Number(AtomicI64::new(0))
+    }
+}
+
+impl Two {
+    /// Both, as of one version, if nobody writes meanwhile.
+    fn read(&self) -> Option<[i64; 2]> {
+        let version = self.lock.read();
+        let seen = self.numbers.each_ref().map(|number| number.0.load(Ordering::Relaxed));
+        self.lock.is_valid(version).then_some(seen)
+    }
+
+    /// Adds to one and subtracts from the other.
+    fn write(&self) {
+        loop {
+            let version = self.lock.read();
+            let [up, down] = self.numbers.each_ref().map(|number| number.0.load(Ordering::Relaxed));
+            if let Some(_held) = self.lock.try_lock(version) {
+                self.numbers[0].0.store(up + 1, Ordering::Relaxed);
+                self.numbers[1].0.store(down - 1, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+}
+
+/// The writer begins: loom looks for other orders from a write that is followed by a read, and
+/// overlooks those of a read that the writer's own read follows.
+#[test]
+fn loom_optimistic_lock_gives_no_reader_what_is_half_written() {
+    explore(None, || {
+        let two = Arc::new(Two::default());
+        let reader = thread::spawn({
+            let two = two.clone();
+            move || two.read()
+        });
+        two.write();
+        if let Some(seen) = reader.join().unwrap() {
+            assert!(seen == [0, 0] || seen == [1, -1], "{seen:?}");
+        }
+        assert_eq!(two.read(), Some([1, -1]));
+    });
+}
+
+#[test]
+fn loom_optimistic_lock_loses_no_write() {
+    explore(Some(3), || {
+        let two = Arc::new(Two::default());
+        let writers: Vec<_> = (0..2)
+            .map(|_| {
+                let two = two.clone();
+                thread::spawn(move || two.write())
+            })
+            .collect();
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        assert_eq!(two.read(), Some([2, -2]));
     });
 }

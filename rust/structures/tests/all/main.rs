@@ -20,3 +20,5 @@ mod stress_gate;
 mod loom_gate;
 #[cfg(loom)]
 mod loom_hive;
+#[cfg(loom)]
+mod loom_olc;

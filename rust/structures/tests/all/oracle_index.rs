@@ -10,12 +10,15 @@ use std::collections::{BTreeSet, VecDeque};
 use crate::random::Random;
 use proptest::prelude::*;
 use tidegate_structures::index::{BPlusTree, BucketIndex, Entry, Probe, WindowIndex};
-use tidegate_structures::papers::trees::{Archive, ChainedIndex, ImTree, PimTree, RoundRobin};
+use tidegate_structures::papers::trees::{
+    Archive, ChainedIndex, ImTree, OlcTree, PimTree, RoundRobin,
+};
 
 /// Every index, with parameters that make it do its rare work often, seldom or never.
 fn indexes() -> Vec<(String, Box<dyn WindowIndex>)> {
     let mut indexes: Vec<(String, Box<dyn WindowIndex>)> = vec![
         ("B+-tree".into(), Box::new(BPlusTree::new())),
+        ("OLC tree".into(), Box::new(OlcTree::new())),
         ("buckets".into(), Box::new(BucketIndex::new())),
     ];
     for length in [2, 3, 9] {
