@@ -530,8 +530,11 @@ FIGURES = [
         rows_by_algorithm(*HANDSHAKES, where=w3.EQUAL),
     ),
     Figure(
-        "IBWJ 8a", "one tree, a tree a thread", "rows of a window", RATE,
-        band_points(lines("bplus-tree", "round-robin on all", "ibwj on all"), "window", WINDOWS),
+        "IBWJ 8a", "one tree, a tree a thread, a shared tree", "rows of a window", RATE,
+        band_points(
+            lines("bplus-tree", "round-robin on all", "ibwj-bplus-tree on all", "ibwj on all"),
+            "window", WINDOWS,
+        ),
     ),
     Figure(
         "IBWJ 8b", "chains", "length", RATE,
@@ -548,7 +551,11 @@ FIGURES = [
     Figure(
         "IBWJ 10b, 12b", "by window", "rows of a window", RATE,
         band_points(
-            lines("bplus-tree", "im-tree", "pim-tree", "ibwj on all", "buckets"), "window", WINDOWS
+            lines(
+                "bplus-tree", "im-tree", "pim-tree", "ibwj-bplus-tree on all", "ibwj on all",
+                "ibwj-blocking on all", "buckets",
+            ),
+            "window", WINDOWS,
         ),
     ),
     Figure(

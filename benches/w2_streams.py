@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 SEED = 42
 RANGE = 2.0**32
-ALGORITHMS = "buckets,pim-tree,im-tree,bplus-tree,b-chain,ib-chain,round-robin,ibwj,ibwj-blocking"
+ALGORITHMS = (
+    "buckets,pim-tree,im-tree,bplus-tree,b-chain,ib-chain,round-robin,ibwj,ibwj-blocking,"
+    "ibwj-bplus-tree"
+)
 
 Row = dict[str, object]
 

@@ -1968,8 +1968,8 @@ class BandJoin(StreamJoin):
             0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
             `im-tree` has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to
             1024. `ibwj` and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`,
-            the rows of a task, from 1 to 65536. None takes the values that were measured to be the
-            fastest.
+            the rows of a task, from 1 to 65536; `ibwj-bplus-tree` has `task_rows`. None takes the
+            values that were measured to be the fastest.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -1985,7 +1985,8 @@ class BandJoin(StreamJoin):
             same order: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or
             `round-robin`. With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees
             that threads share (section 4 of the paper). Only `ibwj` merges the trees while tasks go
-            on. `auto` is `buckets`: it computes the place of a block instead of searching for it,
+            on. With `ibwj-bplus-tree`, the same tasks work on B+-trees that threads share, and
+            which are never merged. `auto` is `buckets`: it computes the place of a block instead of searching for it,
             many rows at a time. With `aggs`, it is the algorithm of `band_join`.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
@@ -2527,8 +2528,8 @@ def band_join(
             0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
             `im-tree` has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to
             1024. `ibwj` and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`,
-            the rows of a task, from 1 to 65536. None takes the values that were measured to be the
-            fastest.
+            the rows of a task, from 1 to 65536; `ibwj-bplus-tree` has `task_rows`. None takes the
+            values that were measured to be the fastest.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -2538,8 +2539,9 @@ def band_join(
             the rows in time order and look for each row in an index of the other side's window:
             `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`.
             With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees that threads
-            share (section 4 of the paper). Only `ibwj` merges the trees while tasks go on. `auto`
-            is `sort`. With a window, it is `buckets` if a sample says that a left row would have a
+            share (section 4 of the paper). Only `ibwj` merges the trees while tasks go on. With
+            `ibwj-bplus-tree`, the same tasks work on B+-trees that threads share, and which are
+            never merged. `auto` is `sort`. With a window, it is `buckets` if a sample says that a left row would have a
             thousand pairs to be checked.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
@@ -2659,8 +2661,8 @@ def band_join_batches(
             0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
             `im-tree` has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to
             1024. `ibwj` and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`,
-            the rows of a task, from 1 to 65536. None takes the values that were measured to be the
-            fastest.
+            the rows of a task, from 1 to 65536; `ibwj-bplus-tree` has `task_rows`. None takes the
+            values that were measured to be the fastest.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -2670,8 +2672,9 @@ def band_join_batches(
             the rows in time order and look for each row in an index of the other side's window:
             `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`.
             With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees that threads
-            share (section 4 of the paper). Only `ibwj` merges the trees while tasks go on. `auto`
-            is `sort`. With a window, it is `buckets` if a sample says that a left row would have a
+            share (section 4 of the paper). Only `ibwj` merges the trees while tasks go on. With
+            `ibwj-bplus-tree`, the same tasks work on B+-trees that threads share, and which are
+            never merged. `auto` is `sort`. With a window, it is `buckets` if a sample says that a left row would have a
             thousand pairs to be checked.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still

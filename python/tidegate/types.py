@@ -162,6 +162,7 @@ BandAlgorithm: TypeAlias = Literal[
     "round-robin",
     "ibwj",
     "ibwj-blocking",
+    "ibwj-bplus-tree",
 ]
 """How a band join finds its pairs."""
 

@@ -158,7 +158,7 @@ JOINS = {
                 threads=2,
             )
         """
-        for algorithm in ("auto", "ibwj")
+        for algorithm in ("auto", "ibwj", "ibwj-bplus-tree")
     },
 }
 

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 import tidegate as tg
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("x", pa.float64()), ("y", pa.int64()), ("k", pa.string())])
-ALGORITHMS = ["auto", "pim-tree", "im-tree", "bplus-tree", "b-chain", "round-robin", "ibwj"]
+ALGORITHMS = [
+    "auto", "pim-tree", "im-tree", "bplus-tree", "b-chain", "round-robin", "ibwj",
+    "ibwj-bplus-tree",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tidegate import BandJoin, MemoryLimitError, StateError, TidegateError, band
 
 INDEXES = [
     "buckets", "pim-tree", "im-tree", "bplus-tree", "b-chain", "ib-chain", "round-robin", "ibwj",
-    "ibwj-blocking",
+    "ibwj-blocking", "ibwj-bplus-tree",
 ]  # fmt: skip
 HOW = ["inner", "left", "right", "full", "semi", "anti"]
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("x", pa.int32()), ("y", pa.float64())])
@@ -363,6 +363,7 @@ def test_merges_are_counted():
         ("im-tree", True),
         ("pim-tree", True),
         ("ibwj", True),
+        ("ibwj-bplus-tree", False),
         ("buckets", False),
     ]:
         with BandJoin(
@@ -434,7 +435,7 @@ def test_an_index_looks_at_the_rows_of_the_window_alone():
     arguments = {"on": "x", "within": 0, "time": "ts", "window": rows(3)}
     wanted = [(left, left + other) for left in range(size) for other in range(-3, 4)]
     wanted = [pair for pair in wanted if 0 <= pair[1] < size]
-    for algorithm in ("auto", "sort", "buckets", "ibwj"):
+    for algorithm in ("auto", "sort", "buckets", "ibwj", "ibwj-bplus-tree"):
         found = band_join(rows_, rows_, **arguments, algorithm=algorithm)
         # Left rows are first in merged order: of right rows, so many before, and two after it.
         assert found.num_rows == sum(-3 <= right - left <= 2 for left, right in wanted), algorithm
@@ -458,6 +459,9 @@ def test_explain_says_why_an_index_is_used_or_not():
     text = tidegate.explain(BandJoin, schema, schema, **streaming, algorithm="ibwj")
     assert "  index      PIM-Tree that threads share a side, merge ratio 1, on right.x\n" in text
     assert "(IBWJ): threads take tasks of 8 rows; merged in two phases" in text
+    text = tidegate.explain(BandJoin, schema, schema, **streaming, algorithm="ibwj-bplus-tree")
+    assert "  index      B+-tree with optimistic locks that threads share a side, on" in text
+    assert "threads take tasks of 8 rows; threads remove the rows that have left" in text
     whole = tidegate.explain(band_join, schema.empty_table(), schema.empty_table(), **streaming)
     assert (
         "buckets instead, if a sample says that this leaves more than 1024 pairs a left row"
@@ -476,6 +480,7 @@ SETTINGS = [
     ("ib-chain", {"chain_length": 2}, ", 2 in a chain,"),
     ("ibwj", {"task_rows": 3, "merge_ratio": 0.1}, ", merge ratio 0.1,"),
     ("ibwj-blocking", {"insertion_depth": 1}, ", merge ratio 1, insertion depth 1,"),
+    ("ibwj-bplus-tree", {"task_rows": 3}, "threads take tasks of 3 rows"),
 ]
 
 
@@ -539,6 +544,12 @@ def test_settings_change_the_index_and_no_row(algorithm, settings, told):
         ),
         ("ib-chain", {"chain_length": 2.5}, TypeError, "chain_length: expected an integer"),
         ("ibwj", {"task_rows": 0}, TidegateError, "task_rows must be from 1 to 65536, got 0"),
+        (
+            "ibwj-bplus-tree",
+            {"merge_ratio": 0.5},
+            TidegateError,
+            "has no 'merge_ratio'; it has task_rows",
+        ),
         ("ibwj", [], TypeError, "settings: expected a dict"),
     ],
 )

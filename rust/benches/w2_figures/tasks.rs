@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use tidegate_operators::band::index::{Ahead, Bands, Find, IndexJoin, IndexKind};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::papers::index_tasks::{TaskJoin, TaskOptions};
+use tidegate_operators::papers::index_tasks::{MergeOptions, TaskIndex, TaskJoin, TaskOptions};
 use tidegate_operators::rows::{How, Progress, Retention, RowJoin, Side};
 use tidegate_sync::Stop;
 
@@ -121,12 +121,12 @@ pub(crate) fn tasks() {
             Point { figure: "task-size", series: &series, x: rows as f64, measured: &measured }
                 .print();
         }
+        let over = |index| by_tasks(TaskOptions { index, ..TaskOptions::default() });
+        let blocking = MergeOptions { is_blocking: true, ..MergeOptions::default() };
         let joins = [
             ("IBWJ", by_tasks(TaskOptions::default())),
-            (
-                "IBWJ, blocking merge",
-                by_tasks(TaskOptions { is_blocking: true, ..TaskOptions::default() }),
-            ),
+            ("IBWJ, blocking merge", over(TaskIndex::PimTree(blocking))),
+            ("IBWJ, OLC B+-tree", over(TaskIndex::BPlusTree)),
             ("PIM-Tree ahead", ahead(IndexKind::PIM_TREE)),
             ("buckets ahead", ahead(IndexKind::Buckets)),
         ];

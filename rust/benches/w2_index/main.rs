@@ -19,7 +19,9 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_structures::index::{BPlusTree, BucketIndex, WindowIndex};
-use tidegate_structures::papers::trees::{Archive, ChainedIndex, ImTree, PimTree, RoundRobin};
+use tidegate_structures::papers::trees::{
+    Archive, ChainedIndex, ImTree, OlcTree, PimTree, RoundRobin,
+};
 use workload::{Values, Windows};
 
 type Make = Box<dyn Fn() -> Box<dyn WindowIndex>>;
@@ -38,6 +40,7 @@ fn indexes() -> Vec<(&'static str, Make)> {
         ("ib_chain_8", index(|| ChainedIndex::new(Archive::Immutable, 8))),
         ("round_robin_2", index(|| RoundRobin::new(2))),
         ("round_robin_8", index(|| RoundRobin::new(8))),
+        ("olc_tree", index(OlcTree::new)),
         ("std_btree_set", index(rivals::StdSet::default)),
         ("crossbeam_skip_list", index(rivals::SkipList::default)),
     ]

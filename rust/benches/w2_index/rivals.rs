@@ -36,7 +36,7 @@ impl WindowIndex for StdSet {
     }
 }
 
-/// A concurrent skip list with epoch-based reclamation, in the place of the paper's Bw-tree.
+/// A concurrent skip list with epoch-based reclamation.
 #[derive(Default)]
 pub(crate) struct SkipList(SkipSet<(i64, u32)>);
 

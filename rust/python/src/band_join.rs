@@ -4,8 +4,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyList, PyTuple};
 use tidegate::{
-    BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, PartnerJoin, Sliding,
-    TaskOptions, Within, stream,
+    BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, MergeOptions, PartnerJoin,
+    Sliding, TaskIndex, TaskOptions, Within, stream,
 };
 
 use crate::error::raise;
@@ -146,12 +146,20 @@ fn algorithm(name: &str, settings: Option<Given>, threads: usize) -> PyResult<Ba
             index(length.map_or(IndexKind::IB_CHAIN, IndexKind::IbChain))
         }
         _ => {
-            let usual = TaskOptions::default();
+            let rows = settings.number("task_rows", 1, MOST_TASK_ROWS)?;
+            let index = match name {
+                "ibwj-bplus-tree" => TaskIndex::BPlusTree,
+                _ => TaskIndex::PimTree(MergeOptions {
+                    merge_ratio: settings
+                        .merge_ratio()?
+                        .unwrap_or(MergeOptions::default().merge_ratio),
+                    insertion_depth: settings.number("insertion_depth", 0, MOST_DEPTH)?,
+                    is_blocking: name == "ibwj-blocking",
+                }),
+            };
             BandAlgorithm::Tasks(TaskOptions {
-                rows: settings.number("task_rows", 1, MOST_TASK_ROWS)?.unwrap_or(usual.rows),
-                merge_ratio: settings.merge_ratio()?.unwrap_or(usual.merge_ratio),
-                insertion_depth: settings.number("insertion_depth", 0, MOST_DEPTH)?,
-                is_blocking: name == "ibwj-blocking",
+                rows: rows.unwrap_or(TaskOptions::default().rows),
+                index,
             })
         }
     };
@@ -159,7 +167,7 @@ fn algorithm(name: &str, settings: Option<Given>, threads: usize) -> PyResult<Ba
     Ok(algorithm)
 }
 
-const ALGORITHMS: [&str; 11] = [
+const ALGORITHMS: [&str; 12] = [
     "auto",
     "sort",
     "buckets",
@@ -171,6 +179,7 @@ const ALGORITHMS: [&str; 11] = [
     "round-robin",
     "ibwj",
     "ibwj-blocking",
+    "ibwj-bplus-tree",
 ];
 
 /// A tree of four billion rows has fewer levels.

@@ -124,7 +124,8 @@ mod tests {
             while left > 0 {
                 let version = lock.read();
                 let Some(_held) = lock.try_lock(version) else { continue };
-                two.iter().for_each(|one| one.store(one.load(Ordering::Relaxed) + 1, Ordering::Relaxed));
+                two.iter()
+                    .for_each(|one| one.store(one.load(Ordering::Relaxed) + 1, Ordering::Relaxed));
                 left -= 1;
             }
         };

@@ -78,7 +78,7 @@ pub use query::options::JoinOptions;
 pub use query::overlap::OverlapJoin;
 pub use query::partners::{PartnerAggregation, PartnerJoin};
 pub use query::plan::{AggregationPlan, Difference, QueryPlan, Reach};
-pub use query::published::TaskOptions;
+pub use query::published::{MergeOptions, TaskIndex, TaskOptions};
 pub use query::window::{Algorithm, Window, WindowJoin};
 pub use results::Next;
 pub use tidegate_operators::asof::Strategy;

@@ -5,8 +5,8 @@ use tidegate::columns::expression::{Expr, Origin, Predicate, parse_sql};
 use tidegate::stream::{self, Operator, Parallelism, StreamOptions};
 use tidegate::{
     Algorithm, BandAlgorithm, BandJoin, Closed, Distance, End, How, IndexKind, IntervalJoin, Join,
-    JoinOptions, OverlapJoin, Result, Sliding, Stop, Table, TaskOptions, Window, WindowJoin,
-    Within,
+    JoinOptions, MergeOptions, OverlapJoin, Result, Sliding, Stop, Table, TaskIndex, TaskOptions,
+    Window, WindowJoin, Within,
 };
 
 use crate::draw::Draw;
@@ -193,6 +193,10 @@ impl Query {
             }
             Relation::Band { below, above, windows } => {
                 let [below, above] = [below, above].map(|end| end.map(|end| self.distance(end)));
+                let tasks = |index| {
+                    BandAlgorithm::Tasks(TaskOptions { index, ..TaskOptions::default() })
+                };
+                let blocking = MergeOptions { is_blocking: true, ..MergeOptions::default() };
                 let all = [
                     BandAlgorithm::Auto,
                     BandAlgorithm::Index(IndexKind::Buckets),
@@ -203,10 +207,8 @@ impl Query {
                     BandAlgorithm::Index(IndexKind::IB_CHAIN),
                     BandAlgorithm::Partitions(options.threads),
                     BandAlgorithm::Tasks(TaskOptions::default()),
-                    BandAlgorithm::Tasks(TaskOptions {
-                        is_blocking: true,
-                        ..TaskOptions::default()
-                    }),
+                    tasks(TaskIndex::PimTree(blocking)),
+                    tasks(TaskIndex::BPlusTree),
                     BandAlgorithm::Sort,
                 ];
                 let all = if streaming { &all[..all.len() - 1] } else { &all };

@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use loom::thread;
 use tidegate_operators::driver::Turn;
-use tidegate_operators::papers::index_tasks::{TaskJoin, TaskOptions, TaskRow, Worker};
+use tidegate_operators::papers::index_tasks::{
+    MergeOptions, TaskIndex, TaskJoin, TaskOptions, TaskRow, Worker,
+};
 use tidegate_structures::index::Probe;
 use tidegate_structures::papers::trees::SharedPimTree;
 use tidegate_sync::{Prefix, explore};
@@ -134,18 +136,50 @@ fn loom_two_tasks_find_each_pair_once() {
 
 #[test]
 fn loom_both_phases_of_a_merge() {
-    model(
-        3,
-        4,
-        TaskOptions { rows: 1, merge_ratio: 1e-9, insertion_depth: None, is_blocking: false },
-    );
+    model(3, 4, merging(false));
 }
 
 #[test]
 fn loom_a_blocking_merge() {
-    model(
-        3,
-        4,
-        TaskOptions { rows: 1, merge_ratio: 1e-9, insertion_depth: None, is_blocking: true },
-    );
+    model(3, 4, merging(true));
+}
+
+/// Tasks of a row, which merge a PIM-Tree as often as can be.
+fn merging(is_blocking: bool) -> TaskOptions {
+    let options = MergeOptions { merge_ratio: 1e-9, insertion_depth: None, is_blocking };
+    TaskOptions { rows: 1, index: TaskIndex::PimTree(options) }
+}
+
+#[test]
+fn loom_two_tasks_in_a_tree_with_optimistic_locks() {
+    model(2, 2, TaskOptions { rows: 1, index: TaskIndex::BPlusTree });
+}
+
+/// Each row looks for the last two before it, so rows leave while others look.
+#[test]
+fn loom_rows_leave_a_tree_while_others_are_looked_for() {
+    explore(Some(2), || {
+        let row = |number: u32| TaskRow {
+            side: 0,
+            other: 0,
+            number,
+            key: Some(7),
+            probe: Probe { low: 7, high: 7, from: number.saturating_sub(2), to: number },
+        };
+        let options = TaskOptions { rows: 1, index: TaskIndex::BPlusTree };
+        let mut join = TaskJoin::new(1, options);
+        join.queue_up((0..3).map(row).collect());
+        work(join.worker());
+        assert_eq!(join.take_matches().len(), 3);
+        join.queue_up((3..5).map(row).collect());
+        let join = Arc::new(join);
+        let other = thread::spawn({
+            let join = join.clone();
+            move || work(join.worker())
+        });
+        work(join.worker());
+        other.join().unwrap();
+        let found = Arc::into_inner(join).expect("the other thread has ended").take_matches();
+        assert_eq!(found, [[1, 2], [2, 3]]);
+    });
 }

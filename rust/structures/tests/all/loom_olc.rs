@@ -97,12 +97,7 @@ fn loom_a_search_while_rows_move_to_a_neighbour() {
 }
 
 /// Two threads write at the same time; what each did is there in the end.
-fn write_both(
-    rows: &'static [u32],
-    one: fn(&OlcTree),
-    other: fn(&OlcTree),
-    after: &'static [u32],
-) {
+fn write_both(rows: &'static [u32], one: fn(&OlcTree), other: fn(&OlcTree), after: &'static [u32]) {
     explore(Some(2), move || {
         let tree = tree(rows);
         let writer = thread::spawn({

@@ -9,7 +9,7 @@ pub(crate) use tidegate_operators::papers::aggregate_designs::{
 pub(crate) use tidegate_operators::papers::handshake::HandshakeAlgorithm;
 use tidegate_operators::papers::handshake::SlidingHandshake;
 use tidegate_operators::papers::index_tasks::TaskJoin;
-pub use tidegate_operators::papers::index_tasks::TaskOptions;
+pub use tidegate_operators::papers::index_tasks::{MergeOptions, TaskIndex, TaskOptions};
 use tidegate_operators::papers::scale_gates::gated_scale_join;
 use tidegate_operators::papers::tree_partitions::TreePartitions;
 use tidegate_operators::predicate::Term;

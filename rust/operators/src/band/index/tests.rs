@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tidegate_sync::Stop;
 
 use super::*;
-use crate::papers::index_tasks::{TaskJoin, TaskOptions};
+use crate::papers::index_tasks::{MergeOptions, TaskIndex, TaskJoin, TaskOptions};
 use crate::papers::tree_partitions::TreePartitions;
 use crate::rows::{FilterError, NO_ROW};
 
@@ -377,14 +377,13 @@ fn within() -> impl Strategy<Value = Within> {
 
 fn manner() -> impl Strategy<Value = Manner> {
     let epochs = prop::collection::vec(1_usize..80, 1..8);
-    let tasks = (1_usize..9, prop_oneof![Just(1e-9), Just(0.5)], any::<bool>()).prop_map(
-        |(rows, merge_ratio, is_blocking)| TaskOptions {
-            rows,
-            merge_ratio,
-            insertion_depth: None,
-            is_blocking,
+    let pim_tree = (prop_oneof![Just(1e-9), Just(0.5)], any::<bool>()).prop_map(
+        |(merge_ratio, is_blocking)| {
+            TaskIndex::PimTree(MergeOptions { merge_ratio, insertion_depth: None, is_blocking })
         },
     );
+    let index = prop_oneof![pim_tree, Just(TaskIndex::BPlusTree)];
+    let tasks = (1_usize..9, index).prop_map(|(rows, index)| TaskOptions { rows, index });
     let published =
         prop_oneof![2 => tasks.prop_map(Published::Tasks), 1 => Just(Published::Partitions)];
     let after = || 1_usize..9;
@@ -490,10 +489,12 @@ fn a_stop_ends_a_join_that_nobody_waits_for() {
     let columns =
         NUMBERS.map(|side| Columns::new(rows.iter().filter(|row| row.1 == side), &[(0, 0); 2]));
     let bands = [columns[0].bands(1), columns[1].bands(1)];
-    let finders: [Box<dyn Find>; 3] = [
+    let tree = TaskOptions { index: TaskIndex::BPlusTree, ..TaskOptions::default() };
+    let finders: [Box<dyn Find>; 4] = [
         Box::new(Ahead::new(2, || IndexKind::BPlusTree.index())),
         Box::new(TreePartitions::new(2, 2)),
         Box::new(TaskJoin::new(2, TaskOptions::default())),
+        Box::new(TaskJoin::new(2, tree)),
     ];
     for finder in finders {
         let mut join = IndexJoin::of_two_streams(window, How::Inner, 1, true, finder);

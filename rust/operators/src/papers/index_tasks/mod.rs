@@ -24,49 +24,64 @@
 //! end again, exchanges the trees, and inserts the rows that were left out while others go on with
 //! indexing (second phase). Or it lets everybody wait: the blocking merge.
 //!
+//! The paper compares this with the same tasks over a concurrent tree for any use, a Bw-tree. Here
+//! it is a B+-tree with optimistic lock coupling, as [`TaskIndex`] says. Nothing is merged then, and
+//! rows that have left are removed one by one:
+//!
+//! 5. *Remove*: the thread removes some rows that no task looks for any more, of either side.
+//!
 //! *Departures*: a row's window boundaries are recorded when it enters the queue, from its place in
 //! the merged order, not when it is assigned; so they do not depend on threads. Results of a few
 //! tasks are put together, since they are handed on in pieces. The work of a thread between two
 //! points where it may have to wait is a step, so that any scheduler can run it.
 
+mod leaving;
 mod merge;
 mod queue;
+mod shared_index;
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use tidegate_structures::index::{Entry, Probe};
 use tidegate_structures::memory::select::select_within;
-use tidegate_structures::papers::trees::SharedPimTree;
 use tidegate_sync::{Counter, Lock, Prefix, TryLock};
 
 use crate::band::index::{Find, MOST_MATCHES, PIECE, RowMatches, Rows as EpochRows};
 use crate::driver::{Driver, Turn};
 use crate::rows::{Failed, Filter, FilterError};
+use leaving::Leaving;
 use merge::Merge;
+pub use merge::MergeOptions;
 use queue::{Acquired, Indexes, Queue};
+use shared_index::SharedIndex;
 
 /// Rows of a task: more of them gain little, as in the paper.
 const TASK_ROWS: usize = 8;
+
+/// Rows that a thread without a task removes at a time.
+const REMOVED: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
 
 /// How the tasks of a join are done.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskOptions {
     /// Rows of a task.
     pub rows: usize,
-    /// When an index is merged: as soon as the rows inserted are this many times the rows of its
-    /// immutable part.
-    pub merge_ratio: f64,
-    /// The depth at which an index has its subindexes; without one it chooses.
-    pub insertion_depth: Option<usize>,
-    /// Whether everybody waits for a merge.
-    pub is_blocking: bool,
+    /// What finds rows by their keys.
+    pub index: TaskIndex,
+}
+
+/// An index that the threads of a join share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TaskIndex {
+    /// PIM-Tree.
+    PimTree(MergeOptions),
+    /// B+-tree with optimistic lock coupling.
+    BPlusTree,
 }
 
 impl Default for TaskOptions {
-    /// Few merges: with several threads they cost more than they save.
     fn default() -> Self {
-        TaskOptions { rows: TASK_ROWS, merge_ratio: 1.0, insertion_depth: None, is_blocking: false }
+        TaskOptions { rows: TASK_ROWS, index: TaskIndex::PimTree(MergeOptions::default()) }
     }
 }
 
@@ -127,6 +142,8 @@ pub struct TaskJoin {
     queue: Lock<Queue>,
     rows: Vec<TaskRow>,
     sides: Vec<Side>,
+    /// The rows of each side's index, where it loses them one by one.
+    leaving: Vec<Leaving>,
     /// The results of each task, once it is completed.
     results: Vec<Lock<Option<Results>>>,
     /// Matches in results, about, and how many are enough.
@@ -155,11 +172,16 @@ struct Output {
 impl TaskJoin {
     /// A join of `sides` sides, without rows.
     pub fn new(sides: usize, options: TaskOptions) -> Self {
+        let leave_one_by_one = match options.index {
+            TaskIndex::PimTree(_) => 0,
+            TaskIndex::BPlusTree => sides,
+        };
         TaskJoin {
             options,
-            queue: Lock::new(Queue::new(sides)),
+            queue: Lock::new(Queue::new(sides, options.index)),
             rows: Vec::new(),
             sides: Vec::new(),
+            leaving: (0..leave_one_by_one).map(|_| Leaving::default()).collect(),
             results: Vec::new(),
             matches: Counter::new(0),
             enough: usize::MAX,
@@ -188,7 +210,14 @@ impl TaskJoin {
         self.sides = (0..self.queue.with(|queue| queue.sides.len())).map(of_side).collect();
         self.results =
             (0..rows.len().div_ceil(self.options.rows)).map(|_| Lock::new(None)).collect();
-        self.queue.with(|queue| queue.begin(rows.len()));
+        let firsts: Vec<u32> = self.queue.with(|queue| {
+            queue.begin(rows.len());
+            queue.sides.iter().map(|side| side.first).collect()
+        });
+        for (side, leaving) in self.leaving.iter_mut().enumerate() {
+            leaving.begin(entries(&rows, side));
+            leaving.let_go(firsts[side]);
+        }
         *self.output.get_mut() = Output::default();
         self.rows = rows;
     }
@@ -235,7 +264,7 @@ impl TaskJoin {
         results
     }
 
-    fn find_row(&self, row: &TaskRow, index: &SharedPimTree, results: &mut Results) {
+    fn find_row(&self, row: &TaskRow, index: &SharedIndex, results: &mut Results) {
         let (probe, other) = (&row.probe, &self.sides[row.other]);
         // The edge is read once, and first: what it speaks for is then in the index.
         let edge = other.first.wrapping_add(other.indexed.edge() as u32);
@@ -268,29 +297,67 @@ impl TaskJoin {
     }
 
     /// Of some rows of the queue, inserts the rows of a side into its index, and marks them.
-    fn index(&self, side: usize, rows: Rows, index: &SharedPimTree) {
-        let own = || self.rows[rows.clone()].iter().filter(|row| row.side == side);
-        let entries: Vec<Entry> =
-            own().filter_map(|row| Some(Entry { key: row.key?, row: row.number })).collect();
-        index.insert_all(&entries);
+    fn index(&self, side: usize, rows: Rows, index: &SharedIndex) {
+        let rows = &self.rows[rows];
+        index.insert_all(&entries(rows, side).collect::<Vec<Entry>>());
+        let own = rows.iter().filter(|row| row.side == side);
         let side = &self.sides[side];
-        side.indexed.mark_all(own().map(|row| row.number.wrapping_sub(side.first) as usize));
+        side.indexed.mark_all(own.map(|row| row.number.wrapping_sub(side.first) as usize));
+    }
+
+    /// Removes rows that have left from the indexes that lose them one by one, `most` of each side
+    /// at most. Whether there were any.
+    fn remove(&self, indexes: &Indexes, most: usize) -> bool {
+        let mut removed = false;
+        for (leaving, index) in self.leaving.iter().zip(&indexes.trees) {
+            if let SharedIndex::BPlusTree(tree) = index
+                && let Some(places) = leaving.take(most)
+            {
+                removed = true;
+                for Entry { key, row } in places.map(|at| leaving.row(at)) {
+                    let was_there = tree.remove(key, row);
+                    debug_assert!(was_there, "row {row} of {key} was inserted by its task");
+                }
+            }
+        }
+        removed
+    }
+
+    /// Exchanges the index of a side for one of these rows.
+    fn set_index(&mut self, side: usize, index: SharedIndex, entries: Vec<Entry>) {
+        self.queue.with(|queue| {
+            queue.sides[side].index = index;
+            queue.changes += 1;
+        });
+        if let Some(leaving) = self.leaving.get_mut(side) {
+            *leaving = Leaving::of(entries);
+        }
     }
 
     /// Takes the results of completed tasks in order, unless another thread is at it.
     fn propagate(&self) {
         self.output.try_with(|output| {
+            let before = output.row;
             while let Some(results) =
                 self.results.get(output.task).and_then(|slot| slot.with(Option::take))
             {
                 output.push(results);
             }
+            // Tasks are handed out in order, and so windows only move on: no other task looks for
+            // rows before the windows of those that are through.
+            for (side, leaving) in self.leaving.iter().enumerate() {
+                let through = &self.rows[before..output.row];
+                if let Some(last) = through.iter().rfind(|row| row.other == side) {
+                    leaving.let_go(last.probe.from);
+                }
+            }
         });
     }
 
-    /// Whether all tasks that were handed out are through.
+    /// Whether all tasks that were handed out are through, and the rows that have left are removed.
     fn is_through(&self, rows: usize) -> bool {
         self.output.try_with(|output| output.row == rows).unwrap_or(false)
+            && self.leaving.iter().all(Leaving::is_through)
     }
 }
 
@@ -322,18 +389,19 @@ impl Find for TaskJoin {
 
     fn refill(&mut self, rows: &EpochRows, side: usize) {
         let log = &rows.logs[side];
-        let index = SharedPimTree::default();
-        index.insert_all(&log.entries(log.first()..log.end()));
-        self.queue.with(|queue| queue.sides[side].index = Arc::new(index));
+        let entries = log.entries(log.first()..log.end());
+        let index = SharedIndex::new(self.options.index);
+        index.insert_all(&entries);
+        self.set_index(side, index, entries);
     }
 
     fn expire(&mut self, _: &EpochRows, side: usize, first: u64, is_all: bool) {
         self.queue.with(|queue| {
             queue.sides[side].first = first as u32;
-            if is_all {
-                queue.sides[side].index = Arc::default();
-            }
         });
+        if is_all {
+            self.set_index(side, SharedIndex::new(self.options.index), Vec::new());
+        }
     }
 
     fn merges(&self) -> u64 {
@@ -341,10 +409,17 @@ impl Find for TaskJoin {
     }
 
     fn memory(&self) -> usize {
-        let indexes: Vec<Arc<SharedPimTree>> =
+        let indexes: Vec<SharedIndex> =
             self.queue.with(|queue| queue.sides.iter().map(|side| side.index.clone()).collect());
-        indexes.iter().map(|index| index.memory()).sum()
+        indexes.iter().map(SharedIndex::memory).sum::<usize>()
+            + self.leaving.iter().map(Leaving::memory).sum::<usize>()
     }
+}
+
+/// The rows of a side that can match anything.
+fn entries(rows: &[TaskRow], side: usize) -> impl Iterator<Item = Entry> {
+    let own = rows.iter().filter(move |row| row.side == side);
+    own.filter_map(|row| Some(Entry { key: row.key?, row: row.number }))
 }
 
 impl Side {
@@ -407,8 +482,8 @@ impl Worker<'_> {
                 self.work(rows);
                 Turn::Worked
             }
-            Acquired::Merge(side) => {
-                self.merge = Some(Merge::begin(side));
+            Acquired::Merge(side, tree, options) => {
+                self.merge = Some(Merge::begin(side, tree, options));
                 Turn::Worked
             }
             Acquired::Wait => {
@@ -417,6 +492,9 @@ impl Worker<'_> {
             }
             Acquired::Nothing(rows) => {
                 join.propagate();
+                if join.remove(&self.indexes, REMOVED) {
+                    return Turn::Worked;
+                }
                 if join.is_through(rows) { Turn::Finished } else { Turn::Waiting }
             }
         }
@@ -432,6 +510,8 @@ impl Worker<'_> {
         }
         join.queue.with(|queue| queue.active -= 1);
         join.propagate();
+        // Twice as many as a task brings, so that what has left does not pile up.
+        join.remove(indexes, 2 * join.options.rows);
     }
 }
 

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use tidegate_structures::papers::trees::SharedPimTree;
 
-use super::{Rows, TaskJoin};
-
-/// Rows that were inserted into an index below which it is not merged.
-const LEAST_MERGED: usize = if cfg!(any(test, loom)) { 4 } else { 64 };
+use super::merge::MergeOptions;
+use super::shared_index::SharedIndex;
+use super::{Rows, TaskIndex, TaskJoin};
 
 /// Which rows are assigned, and what may be done now.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ pub(super) struct Queue {
 /// The index of one side.
 #[derive(Debug)]
 pub(super) struct Indexed {
-    pub(super) index: Arc<SharedPimTree>,
+    pub(super) index: SharedIndex,
     /// Whether tasks insert their rows.
     pub(super) is_indexing: bool,
     /// No later row looks for one before this number.
@@ -46,7 +45,7 @@ pub(super) struct Indexes {
     /// The number of changes of the queue's indexes when they were last equal to these; none if
     /// they never were.
     changes: Option<u64>,
-    pub(super) trees: Vec<Arc<SharedPimTree>>,
+    pub(super) trees: Vec<SharedIndex>,
     /// Whether tasks insert their rows.
     pub(super) is_indexing: Vec<bool>,
 }
@@ -57,7 +56,7 @@ pub(super) enum Acquired {
     /// Rows that the thread has to do.
     Task(Rows),
     /// The index of this side is to be merged, by this thread.
-    Merge(usize),
+    Merge(usize, Arc<SharedPimTree>, MergeOptions),
     /// Somebody else is to end something first.
     Wait,
     /// Everything before this row was handed out, and no more is to be now.
@@ -65,9 +64,9 @@ pub(super) enum Acquired {
 }
 
 impl Queue {
-    pub(super) fn new(sides: usize) -> Self {
+    pub(super) fn new(sides: usize, index: TaskIndex) -> Self {
         let sides = (0..sides)
-            .map(|_| Indexed { index: Arc::default(), is_indexing: true, first: 0 })
+            .map(|_| Indexed { index: SharedIndex::new(index), is_indexing: true, first: 0 })
             .collect();
         Queue {
             next: 0,
@@ -85,6 +84,17 @@ impl Queue {
         debug_assert!(self.active == 0 && !self.is_merging, "the former rows are through");
         (self.next, self.rows) = (0, rows);
     }
+
+    /// Gives a thread the indexes as they are.
+    fn show(&self, indexes: &mut Indexes) {
+        if indexes.changes != Some(self.changes) {
+            *indexes = Indexes {
+                changes: Some(self.changes),
+                trees: self.sides.iter().map(|side| side.index.clone()).collect(),
+                is_indexing: self.sides.iter().map(|side| side.is_indexing).collect(),
+            };
+        }
+    }
 }
 
 impl TaskJoin {
@@ -96,22 +106,20 @@ impl TaskJoin {
             }
             // Before anything else: once it is said that there is nothing, nothing begins any more.
             if queue.next == queue.rows || self.matches.get() >= self.enough {
-                return if queue.is_merging {
-                    Acquired::Wait
-                } else {
-                    Acquired::Nothing(queue.next)
-                };
+                if queue.is_merging {
+                    return Acquired::Wait;
+                }
+                queue.show(indexes);
+                return Acquired::Nothing(queue.next);
             }
-            let is_full = |side: &Indexed| {
-                let (mutable, immutable) = (side.index.mutable_rows(), side.index.immutable_rows());
-                mutable >= LEAST_MERGED
-                    && mutable as f64 >= self.options.merge_ratio * immutable as f64
-            };
-            if !queue.is_merging
-                && let Some(full) = queue.sides.iter().position(is_full)
-            {
-                (queue.is_merging, queue.is_blocked) = (true, true);
-                return Acquired::Merge(full);
+            if !queue.is_merging {
+                let mut sides = queue.sides.iter().enumerate();
+                let full = sides.find_map(|(side, own)| Some((side, own.index.full()?)));
+                if let Some((side, (tree, options))) = full {
+                    let merge = Acquired::Merge(side, tree.clone(), options);
+                    (queue.is_merging, queue.is_blocked) = (true, true);
+                    return merge;
+                }
             }
             let rows = queue.next..queue.rows.min(queue.next + self.options.rows);
             for row in &self.rows[rows.clone()] {
@@ -119,13 +127,7 @@ impl TaskJoin {
             }
             queue.next = rows.end;
             queue.active += 1;
-            if indexes.changes != Some(queue.changes) {
-                *indexes = Indexes {
-                    changes: Some(queue.changes),
-                    trees: queue.sides.iter().map(|side| side.index.clone()).collect(),
-                    is_indexing: queue.sides.iter().map(|side| side.is_indexing).collect(),
-                };
-            }
+            queue.show(indexes);
             Acquired::Task(rows)
         })
     }

@@ -56,14 +56,12 @@ fn oracle(rows: &[TaskRow]) -> Vec<Vec<u32>> {
 fn options() -> impl Strategy<Value = TaskOptions> {
     let ratio = prop_oneof![Just(1e-9), Just(0.3), Just(1.0)];
     let depth = prop_oneof![Just(None), Just(Some(0)), Just(Some(1)), Just(Some(2))];
-    (1_usize..9, ratio, depth, any::<bool>()).prop_map(
-        |(rows, merge_ratio, insertion_depth, is_blocking)| TaskOptions {
-            rows,
-            merge_ratio,
-            insertion_depth,
-            is_blocking,
-        },
-    )
+    let pim_tree =
+        (ratio, depth, any::<bool>()).prop_map(|(merge_ratio, insertion_depth, is_blocking)| {
+            TaskIndex::PimTree(MergeOptions { merge_ratio, insertion_depth, is_blocking })
+        });
+    let index = prop_oneof![pim_tree, Just(TaskIndex::BPlusTree)];
+    (1_usize..9, index).prop_map(|(rows, index)| TaskOptions { rows, index })
 }
 
 fn rows(sides: usize) -> impl Strategy<Value = Rows> {
@@ -166,17 +164,52 @@ fn stress_tasks_on_up_to_sixteen_threads() {
         };
         let rows: Rows =
             (0..6000).map(|_| (random(sides as u64) as usize, key(&mut random))).collect();
-        let options = TaskOptions {
-            rows: 1 + seed % 8,
+        let merged = MergeOptions {
             merge_ratio: [1e-9, 0.1, 1.0][seed % 3],
             insertion_depth: [None, Some(1)][seed / 3 % 2],
             is_blocking: seed % 5 == 0,
         };
+        let index = match seed / 2 % 3 {
+            0 => TaskIndex::BPlusTree,
+            _ => TaskIndex::PimTree(merged),
+        };
+        let options = TaskOptions { rows: 1 + seed % 8, index };
         let driver = Driver::new(threads, Stop::default());
         let (found, expected) = matches(&rows, sides, (500, 3), options, &[700, 1500], |join| {
             let workers = (0..threads).map(|_| join.worker());
             driver.take_turns(workers.map(|mut worker| move || worker.step()).collect()).unwrap();
         });
         assert!(found == expected, "seed {seed}, {options:?}, {threads} threads");
+    }
+}
+
+/// Of a B+-tree: after each epoch exactly the rows are in it that a later row may look for.
+#[test]
+fn rows_that_have_left_are_removed_by_the_end_of_an_epoch() {
+    const WINDOW: u32 = 50;
+    for threads in [1, 3] {
+        let options = TaskOptions { rows: 3, index: TaskIndex::BPlusTree };
+        let mut join = TaskJoin::new(2, options);
+        let (mut came, driver) = (vec![0; 2], Driver::new(threads, Stop::default()));
+        for epoch in 0..20_i64 {
+            let row = |nth: i64| ((nth % 2) as usize, (nth % 7 != 0).then_some(nth * 31 % 17));
+            let rows: Rows = (epoch * 90..(epoch + 1) * 90).map(row).collect();
+            let rows = tasks(&rows, 2, &mut came, WINDOW, 2);
+            let froms = [0, 1].map(|side| {
+                rows.iter().rfind(|row| row.other == side).expect("rows of both sides").probe.from
+            });
+            join.queue_up(rows);
+            join.limit(usize::MAX);
+            let workers = (0..threads).map(|_| join.worker());
+            driver.take_turns(workers.map(|mut worker| move || worker.step()).collect()).unwrap();
+            for side in 0..2 {
+                let index = join.queue.with(|queue| queue.sides[side].index.clone());
+                let mut found = Vec::new();
+                let all = Probe { low: i64::MIN, high: i64::MAX, from: 0, to: came[side] };
+                index.find(&all, &mut found);
+                assert!(found.iter().all(|&row| row >= froms[side]), "{found:?}");
+                assert!(found.len() > WINDOW as usize / 2, "{} rows", found.len());
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use tidegate_operators::band::index::{Ahead, Find, IndexJoin, IndexKind};
 use tidegate_operators::rows::{How, Retention};
 
-use crate::query::published::{self, TaskOptions};
+use crate::query::published::{self, MergeOptions, TaskIndex, TaskOptions};
 
 /// How the pairs of a band join are found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,7 +16,7 @@ pub enum BandAlgorithm {
     Sort,
     /// Rows enter an index a side as they come.
     Index(IndexKind),
-    /// Threads take tasks from a queue and share PIM-Trees.
+    /// Threads take tasks from a queue and share an index a side.
     Tasks(TaskOptions),
     /// Each of this number of threads has a B+-tree a side, with the rows that are dealt to it in
     /// turns.
@@ -71,7 +71,12 @@ impl BandAlgorithm {
             BandAlgorithm::Index(IndexKind::BChain(_)) => "chain of B+-trees",
             BandAlgorithm::Index(IndexKind::IbChain(_)) => "chain of immutable B+-trees",
             BandAlgorithm::Partitions(_) => "B+-tree a thread",
-            BandAlgorithm::Tasks(_) => "PIM-Tree that threads share",
+            BandAlgorithm::Tasks(TaskOptions { index: TaskIndex::PimTree(_), .. }) => {
+                "PIM-Tree that threads share"
+            }
+            BandAlgorithm::Tasks(TaskOptions { index: TaskIndex::BPlusTree, .. }) => {
+                "B+-tree with optimistic locks that threads share"
+            }
         }
     }
 }
@@ -93,7 +98,10 @@ impl BandAlgorithm {
             BandAlgorithm::Index(IndexKind::BChain(length) | IndexKind::IbChain(length)) => {
                 format!(", {length} in a chain")
             }
-            BandAlgorithm::Tasks(TaskOptions { merge_ratio, insertion_depth, .. }) => {
+            BandAlgorithm::Tasks(TaskOptions {
+                index: TaskIndex::PimTree(MergeOptions { merge_ratio, insertion_depth, .. }),
+                ..
+            }) => {
                 format!(", merge ratio {merge_ratio}{}", depth(insertion_depth))
             }
             _ => String::new(),
@@ -110,9 +118,13 @@ impl fmt::Display for BandAlgorithm {
     /// How rows are joined as they come.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BandAlgorithm::Tasks(TaskOptions { is_blocking, rows, .. }) => {
-                let merge = if *is_blocking { "all threads wait for a merge" } else { "merged in two phases" };
-                write!(f, "index-based window join (IBWJ): threads take tasks of {rows} rows; {merge}")
+            BandAlgorithm::Tasks(TaskOptions { rows, index }) => {
+                let upkeep = match index {
+                    TaskIndex::PimTree(options) if options.is_blocking => "all threads wait for a merge",
+                    TaskIndex::PimTree(_) => "merged in two phases",
+                    TaskIndex::BPlusTree => "threads remove the rows that have left",
+                };
+                write!(f, "index-based window join (IBWJ): threads take tasks of {rows} rows; {upkeep}")
             }
             BandAlgorithm::Partitions(_) => f.write_str(
                 "index-based window join, round-robin partitions: threads have the rows in turns, and each looks for every row",

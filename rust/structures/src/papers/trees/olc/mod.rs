@@ -129,11 +129,7 @@ impl OlcTree {
     pub fn new() -> Self {
         let leaves = Arena::<Leaf>::default();
         let root = leaves.take() | LEAF;
-        OlcTree {
-            root: CachePadded::new(AtomicU32::new(root)),
-            leaves,
-            inners: Arena::default(),
-        }
+        OlcTree { root: CachePadded::new(AtomicU32::new(root)), leaves, inners: Arena::default() }
     }
 
     /// Adds a row, which is not there.

@@ -1,0 +1,65 @@
+//! The index of a side, which all threads use at the same time.
+
+use std::sync::Arc;
+
+use tidegate_structures::index::{Entry, Probe};
+use tidegate_structures::papers::trees::{OlcTree, SharedPimTree};
+
+use super::TaskIndex;
+use super::merge::MergeOptions;
+
+/// Rows that were inserted into an index below which it is not merged.
+const LEAST_MERGED: usize = if cfg!(any(test, loom)) { 4 } else { 64 };
+
+/// An index that tasks search and insert into.
+#[derive(Clone, Debug)]
+pub(super) enum SharedIndex {
+    /// Rows that have left are passed over, and dropped when it is merged.
+    PimTree(Arc<SharedPimTree>, MergeOptions),
+    /// Rows that have left are removed one by one.
+    BPlusTree(Arc<OlcTree>),
+}
+
+impl SharedIndex {
+    /// An index without rows.
+    pub(super) fn new(kind: TaskIndex) -> Self {
+        match kind {
+            TaskIndex::PimTree(options) => SharedIndex::PimTree(Arc::default(), options),
+            TaskIndex::BPlusTree => SharedIndex::BPlusTree(Arc::default()),
+        }
+    }
+
+    pub(super) fn insert_all(&self, rows: &[Entry]) {
+        match self {
+            SharedIndex::PimTree(tree, _) => tree.insert_all(rows),
+            SharedIndex::BPlusTree(tree) => {
+                rows.iter().for_each(|row| tree.insert(row.key, row.row));
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
+        match self {
+            SharedIndex::PimTree(tree, _) => tree.find(probe, found),
+            SharedIndex::BPlusTree(tree) => tree.find(probe, found),
+        }
+    }
+
+    /// The tree that is to be merged now, and how.
+    pub(super) fn full(&self) -> Option<(&Arc<SharedPimTree>, MergeOptions)> {
+        let SharedIndex::PimTree(tree, options) = self else { return None };
+        let (mutable, immutable) = (tree.mutable_rows(), tree.immutable_rows());
+        let is_full =
+            mutable >= LEAST_MERGED && mutable as f64 >= options.merge_ratio * immutable as f64;
+        is_full.then_some((tree, *options))
+    }
+
+    /// Bytes held.
+    pub(super) fn memory(&self) -> usize {
+        match self {
+            SharedIndex::PimTree(tree, _) => tree.memory(),
+            SharedIndex::BPlusTree(tree) => tree.memory(),
+        }
+    }
+}
