@@ -13,107 +13,108 @@ use tidegate_structures::index::Probe;
 use tidegate_structures::papers::trees::OlcTree;
 use tidegate_sync::explore;
 
-/// A tree of these rows, whose keys are their numbers.
-fn tree(rows: &[u32]) -> Arc<OlcTree> {
+/// A tree of these rows, whose keys are their numbers, after some of them have gone. The first leaf
+/// has two rows, and the last one all others, where there are more than four.
+fn tree(rows: &[u32], gone: &[u32]) -> Arc<OlcTree> {
     let tree = OlcTree::new();
     rows.iter().for_each(|&row| tree.insert(row.into(), row));
+    gone.iter().for_each(|&row| assert!(tree.remove(row.into(), row)));
     Arc::new(tree)
 }
 
-fn find(tree: &OlcTree) -> Vec<u32> {
+fn find(tree: &OlcTree, low: u32, high: u32) -> Vec<u32> {
     let mut found = Vec::new();
-    tree.find(&Probe { low: 0, high: 100, from: 0, to: 100 }, &mut found);
+    tree.find(&Probe { low: low.into(), high: high.into(), from: 0, to: 100 }, &mut found);
     found
 }
 
-/// Lets a thread search while this one writes: rows that stay are found once and in order, others
-/// once if at all. Loom looks for other orders from a write that is followed by a read, so this one
-/// goes first.
-fn search_beside(rows: &'static [u32], write: fn(&OlcTree), after: &'static [u32]) {
-    explore(Some(2), move || {
-        let tree = tree(rows);
+/// Lets a thread search for some keys while this one writes: rows that stay are found once and in
+/// order, the one that comes or goes once if at all. Loom looks for other orders from a write that
+/// is followed by a read, so this thread goes first. Every stale value that a load may give is
+/// tried, so models of more steps are allowed fewer preemptions and look for fewer keys.
+fn search_beside(
+    preemptions: usize,
+    (low, high): (u32, u32),
+    (rows, gone): (&'static [u32], &'static [u32]),
+    write: fn(&OlcTree),
+    after: &'static [u32],
+) {
+    explore(Some(preemptions), move || {
+        let tree = tree(rows, gone);
         let searcher = thread::spawn({
             let tree = tree.clone();
-            move || find(&tree)
+            move || find(&tree, low, high)
         });
         write(&tree);
         let found = searcher.join().unwrap();
         assert!(found.windows(2).all(|two| two[0] < two[1]), "in order, each once: {found:?}");
-        let (before, after) = (rows, after.to_vec());
-        let stays = |row: &u32| before.contains(row) && after.contains(row);
-        assert!(before.iter().filter(|row| stays(row)).all(|row| found.contains(row)), "{found:?}");
-        assert!(
-            found.iter().all(|row| before.contains(row) || after.contains(row)),
-            "nothing else: {found:?}"
-        );
-        assert_eq!(find(&tree), after);
+        let was = |row: &u32| rows.contains(row) && !gone.contains(row);
+        let is_wanted = |row: &u32| (low..=high).contains(row);
+        let stays = |row: &&u32| is_wanted(row) && was(row) && after.contains(row);
+        assert!(rows.iter().filter(stays).all(|row| found.contains(row)), "{found:?}");
+        let is_known = |row: &u32| is_wanted(row) && (was(row) || after.contains(row));
+        assert!(found.iter().all(is_known), "nothing else: {found:?}");
+        assert_eq!(find(&tree, 0, 100), after);
     });
 }
 
 #[test]
-fn loom_a_search_while_a_leaf_takes_and_loses_rows() {
-    search_beside(
-        &[1, 5],
-        |tree| {
-            tree.insert(3, 3);
-            assert!(tree.remove(1, 1));
-        },
-        &[3, 5],
-    );
+fn loom_a_search_while_a_leaf_takes_a_row() {
+    search_beside(2, (0, 9), (&[5], &[]), |tree| tree.insert(3, 3), &[3, 5]);
+}
+
+#[test]
+fn loom_a_search_while_a_leaf_loses_a_row() {
+    search_beside(2, (0, 9), (&[1, 5], &[]), |tree| assert!(tree.remove(1, 1)), &[5]);
 }
 
 #[test]
 fn loom_a_search_while_the_root_is_split() {
-    search_beside(&[1, 3, 5, 7], |tree| tree.insert(4, 4), &[1, 3, 4, 5, 7]);
+    search_beside(1, (5, 9), (&[1, 3, 5, 7], &[]), |tree| tree.insert(4, 4), &[1, 3, 4, 5, 7]);
 }
 
 #[test]
 fn loom_a_search_while_a_leaf_is_split() {
-    search_beside(&[1, 3, 5, 7, 8, 9], |tree| tree.insert(6, 6), &[1, 3, 5, 6, 7, 8, 9]);
+    let rows = &[1, 3, 5, 7, 8, 9];
+    search_beside(1, (0, 9), (rows, &[]), |tree| tree.insert(6, 6), &[1, 3, 5, 6, 7, 8, 9]);
 }
 
 /// Leaves of one and two rows become one, and the root goes.
 #[test]
 fn loom_a_search_while_leaves_are_merged() {
-    search_beside(
-        &[1, 3, 5, 7, 9],
-        |tree| {
-            assert!(tree.remove(1, 1) && tree.remove(9, 9));
-            assert!(tree.remove(3, 3));
-        },
-        &[5, 7],
-    );
+    let (rows, gone) = (&[1, 3, 5, 7, 9], &[1, 9]);
+    search_beside(0, (5, 5), (rows, gone), |tree| assert!(tree.remove(3, 3)), &[5, 7]);
 }
 
 #[test]
 fn loom_a_search_while_rows_move_to_a_neighbour() {
-    search_beside(
-        &[1, 3, 5, 7, 8, 9],
-        |tree| {
-            assert!(tree.remove(1, 1) && tree.remove(3, 3));
-        },
-        &[5, 7, 8, 9],
-    );
+    let (rows, gone) = (&[1, 3, 5, 7, 8, 9], &[1]);
+    search_beside(1, (7, 7), (rows, gone), |tree| assert!(tree.remove(3, 3)), &[5, 7, 8, 9]);
 }
 
 /// Two threads write at the same time; what each did is there in the end.
-fn write_both(rows: &'static [u32], one: fn(&OlcTree), other: fn(&OlcTree), after: &'static [u32]) {
+fn write_both(
+    (rows, gone): (&'static [u32], &'static [u32]),
+    one: fn(&OlcTree),
+    other: fn(&OlcTree),
+    after: &'static [u32],
+) {
     explore(Some(2), move || {
-        let tree = tree(rows);
+        let tree = tree(rows, gone);
         let writer = thread::spawn({
             let tree = tree.clone();
             move || other(&tree)
         });
         one(&tree);
         writer.join().unwrap();
-        assert_eq!(find(&tree), after);
+        assert_eq!(find(&tree, 0, 100), after);
     });
 }
 
 #[test]
 fn loom_two_threads_split_one_leaf() {
     write_both(
-        &[1, 3, 5, 7],
+        (&[1, 3, 5, 7], &[]),
         |tree| tree.insert(2, 2),
         |tree| tree.insert(6, 6),
         &[1, 2, 3, 5, 6, 7],
@@ -121,21 +122,21 @@ fn loom_two_threads_split_one_leaf() {
 }
 
 #[test]
-fn loom_a_leaf_is_split_while_its_neighbour_is_merged() {
+fn loom_a_leaf_is_split_while_its_neighbour_takes_rows_from_it() {
     write_both(
-        &[1, 3, 5, 7, 8, 9],
-        |tree| assert!(tree.remove(1, 1) && tree.remove(3, 3)),
+        (&[1, 3, 5, 7, 8, 9], &[1]),
+        |tree| assert!(tree.remove(3, 3)),
         |tree| tree.insert(6, 6),
         &[5, 6, 7, 8, 9],
     );
 }
 
 #[test]
-fn loom_two_threads_remove_all_and_the_root_goes() {
+fn loom_two_threads_remove_rows_and_the_root_goes() {
     write_both(
-        &[1, 3, 5, 7, 9],
-        |tree| assert!(tree.remove(1, 1) && tree.remove(3, 3)),
-        |tree| assert!(tree.remove(9, 9) && tree.remove(7, 7)),
+        (&[1, 3, 5, 7, 9], &[1, 9]),
+        |tree| assert!(tree.remove(3, 3)),
+        |tree| assert!(tree.remove(7, 7)),
         &[5],
     );
 }

@@ -504,10 +504,11 @@ impl Worker<'_> {
         let (join, indexes) = (self.join, &self.indexes);
         let results = join.find(rows.clone(), indexes);
         join.matches.add(results.numbers.len());
-        join.results[rows.start / join.options.rows].with(|slot| *slot = Some(results));
         for side in (0..join.sides.len()).filter(|&side| indexes.is_indexing[side]) {
             join.index(side, rows.clone(), &indexes.trees[side]);
         }
+        // Not before: rows whose task is through may leave an index, so they have to be there.
+        join.results[rows.start / join.options.rows].with(|slot| *slot = Some(results));
         join.queue.with(|queue| queue.active -= 1);
         join.propagate();
         // Twice as many as a task brings, so that what has left does not pile up.

@@ -21,7 +21,7 @@ use tidegate_sync::{CachePadded, Exclusive, Version};
 
 use crate::index::{Probe, WindowIndex};
 use arena::Arena;
-use node::{FEW, Inner, Leaf, NONE, Node, Rank};
+use node::{FEW, Inner, Leaf, NONE, Node, Rank, pause};
 
 /// Set in the number of a leaf.
 const LEAF: u32 = 1 << 31;
@@ -166,6 +166,7 @@ impl OlcTree {
     #[inline]
     fn see<N: Kind>(&self, number: u32) -> Attempt<Seen<'_, N>> {
         let node = N::arena(self).get(number & !LEAF).ok_or(Restart)?;
+        pause();
         Ok(Seen { number, node, version: node.lock().read() })
     }
 
@@ -303,6 +304,7 @@ impl OlcTree {
     #[cold]
     fn lower_root(&self, root: Seen<'_, Inner>) -> Attempt<()> {
         let held = root.lock()?;
+        pause();
         self.set_root(root.node.child(0));
         drop(held);
         self.inners.give_back(root.number);

@@ -16,6 +16,14 @@ pub(super) const FEW: usize = if cfg!(any(test, loom)) { 2 } else { FANOUT / 4 }
 /// which happens if both together have no more.
 const MERGED: usize = 3 * FANOUT / 4;
 
+/// In tests, lets other threads go on now and then, between any two steps of a thread in a node:
+/// few processors would seldom do so there.
+#[inline]
+pub(super) fn pause() {
+    #[cfg(all(test, not(loom)))]
+    super::tests::yield_sometimes();
+}
+
 /// Key and number of a row. No two rows are equal in both, so rows have one order.
 pub(super) type Rank = (i64, u32);
 
@@ -43,11 +51,13 @@ impl Ranks {
 
     #[inline]
     fn get(&self, at: usize) -> Rank {
+        pause();
         (self.keys[at].load(Ordering::Relaxed), self.rows[at].load(Ordering::Relaxed))
     }
 
     #[inline]
     fn set(&self, at: usize, (key, row): Rank) {
+        pause();
         self.keys[at].store(key, Ordering::Relaxed);
         self.rows[at].store(row, Ordering::Relaxed);
     }
@@ -55,6 +65,7 @@ impl Ranks {
     /// Whether the rank at a place is below another. Rows are compared where keys are equal only.
     #[inline]
     fn is_below(&self, at: usize, (key, row): Rank) -> bool {
+        pause();
         let own = self.keys[at].load(Ordering::Relaxed);
         own < key || own == key && self.rows[at].load(Ordering::Relaxed) < row
     }
@@ -245,6 +256,7 @@ impl Inner {
 
     #[inline]
     pub(super) fn child(&self, at: usize) -> u32 {
+        pause();
         self.children[at].load(Ordering::Relaxed)
     }
 

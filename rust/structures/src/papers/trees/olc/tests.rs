@@ -1,12 +1,25 @@
 //! The tree against a `BTreeSet`, and with threads that insert, remove and search side by side. A
 //! node has four entries here, so that it is split and merged all the time.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use tidegate_sync::Counter;
 
 use super::*;
+
+/// Yields one time in some, which no thread can foresee of the others.
+pub(super) fn yield_sometimes() {
+    thread_local! {
+        static STATE: Cell<u32> = const { Cell::new(1) };
+    }
+    let next = STATE.get().wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+    STATE.set(next);
+    if next >> 27 == 0 {
+        std::thread::yield_now();
+    }
+}
 
 /// All rows by a walk over the tree, which has to be as a tree should be.
 fn checked(tree: &OlcTree) -> Vec<Rank> {
