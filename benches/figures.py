@@ -504,7 +504,7 @@ FIGURES = [
     ),
     Figure(
         "ScaleJoin 6", "ScaleJoin and handshake joins", "threads", PAIRS,
-        by_algorithm("scalejoin", "scalejoin-gates", "handshake", "auto"),
+        by_algorithm("scalejoin", "scalejoin-gates", "splitjoin", "handshake", "auto"),
     ),
     Figure("ScaleJoin 7a", "the gate", "sources", RATE, merged_by_sources),
     Figure(

@@ -1815,6 +1815,8 @@ class WindowJoin(StreamJoin):
         algorithm: How threads share the comparisons. `scalejoin`: each thread has a share of the
             rows in its windows, round robin (ScaleJoin, Algorithm 1). `scalejoin-gates`: the same
             row by row, each thread reading from one gate and adding to another, as published.
+            `splitjoin`: the same row by row, with a tree that takes rows to the threads and a tree
+            that takes back what they find (SplitJoin).
             `auto`: each thread has a share of the new rows. They are looked up by value if a sample
             of pairs says that a lookup takes less time.
             `cell`: each row's window is cut into a piece a thread (CellJoin). `three-step`: one
@@ -1986,8 +1988,8 @@ class BandJoin(StreamJoin):
             `round-robin`. With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees
             that threads share (section 4 of the paper). Only `ibwj` merges the trees while tasks go
             on. With `ibwj-bplus-tree`, the same tasks work on B+-trees that threads share, and
-            which are never merged. `auto` is `buckets`: it computes the place of a block instead of searching for it,
-            many rows at a time. With `aggs`, it is the algorithm of `band_join`.
+            which are never merged. `auto` is `buckets`: it computes the place of a block instead of
+            searching for it, many rows at a time. With `aggs`, it is the algorithm of `band_join`.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
             rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
@@ -2541,8 +2543,8 @@ def band_join(
             With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees that threads
             share (section 4 of the paper). Only `ibwj` merges the trees while tasks go on. With
             `ibwj-bplus-tree`, the same tasks work on B+-trees that threads share, and which are
-            never merged. `auto` is `sort`. With a window, it is `buckets` if a sample says that a left row would have a
-            thousand pairs to be checked.
+            never merged. `auto` is `sort`. With a window, it is `buckets` if a sample says that a
+            left row would have a thousand pairs to be checked.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
@@ -2674,8 +2676,8 @@ def band_join_batches(
             With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees that threads
             share (section 4 of the paper). Only `ibwj` merges the trees while tasks go on. With
             `ibwj-bplus-tree`, the same tasks work on B+-trees that threads share, and which are
-            never merged. `auto` is `sort`. With a window, it is `buckets` if a sample says that a left row would have a
-            thousand pairs to be checked.
+            never merged. `auto` is `sort`. With a window, it is `buckets` if a sample says that a
+            left row would have a thousand pairs to be checked.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
@@ -3540,8 +3542,8 @@ def window_join(
             as a run of right rows, with an index for `by`. It compares every row of the run. If a
             sample of pairs says that an index of a number that `where` compares is faster, it uses
             that index. The others are the algorithms of papers, through which both tables go as
-            streams: `scalejoin`, `scalejoin-gates`, `cell`, `three-step`, `handshake` and
-            `low-latency-handshake`. They hold eight bytes a pair, and compare keys like other
+            streams: `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake`
+            and `low-latency-handshake`. They hold eight bytes a pair, and compare keys like other
             numbers.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
@@ -3645,8 +3647,8 @@ def window_join_batches(
             as a run of right rows, with an index for `by`. It compares every row of the run. If a
             sample of pairs says that an index of a number that `where` compares is faster, it uses
             that index. The others are the algorithms of papers, through which both tables go as
-            streams: `scalejoin`, `scalejoin-gates`, `cell`, `three-step`, `handshake` and
-            `low-latency-handshake`. They hold eight bytes a pair, and compare keys like other
+            streams: `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake`
+            and `low-latency-handshake`. They hold eight bytes a pair, and compare keys like other
             numbers.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still

@@ -137,6 +137,7 @@ WindowAlgorithm: TypeAlias = Literal[
     "auto",
     "scalejoin",
     "scalejoin-gates",
+    "splitjoin",
     "cell",
     "three-step",
     "handshake",

@@ -29,6 +29,7 @@ ALGORITHMS = [
     "auto",
     "scalejoin",
     "scalejoin-gates",
+    "splitjoin",
     "cell",
     "three-step",
     "handshake",

@@ -19,6 +19,7 @@ ALGORITHMS = [
     "auto",
     "scalejoin",
     "scalejoin-gates",
+    "splitjoin",
     "cell",
     "three-step",
     "handshake",

@@ -16,6 +16,7 @@ ALGORITHMS: list[WindowAlgorithm] = [
     "auto",
     "scalejoin",
     "scalejoin-gates",
+    "splitjoin",
     "cell",
     "three-step",
     "handshake",

@@ -24,10 +24,11 @@ join_class! {
     before_threads(algorithm: &str = "auto")
 }
 
-const ALGORITHMS: [(&str, Option<Algorithm>); 7] = [
+const ALGORITHMS: [(&str, Option<Algorithm>); 8] = [
     ("auto", None),
     ("scalejoin", Some(Algorithm::ScaleJoin)),
     ("scalejoin-gates", Some(Algorithm::ScaleGates)),
+    ("splitjoin", Some(Algorithm::SplitJoin)),
     ("cell", Some(Algorithm::Cell)),
     ("three-step", Some(Algorithm::ThreeStep)),
     ("handshake", Some(Algorithm::Handshake)),

@@ -179,6 +179,7 @@ impl Query {
                     None,
                     Some(Algorithm::ScaleJoin),
                     Some(Algorithm::ScaleGates),
+                    Some(Algorithm::SplitJoin),
                     Some(Algorithm::Cell),
                     Some(Algorithm::ThreeStep),
                     Some(Algorithm::Handshake),
@@ -193,9 +194,8 @@ impl Query {
             }
             Relation::Band { below, above, windows } => {
                 let [below, above] = [below, above].map(|end| end.map(|end| self.distance(end)));
-                let tasks = |index| {
-                    BandAlgorithm::Tasks(TaskOptions { index, ..TaskOptions::default() })
-                };
+                let tasks =
+                    |index| BandAlgorithm::Tasks(TaskOptions { index, ..TaskOptions::default() });
                 let blocking = MergeOptions { is_blocking: true, ..MergeOptions::default() };
                 let all = [
                     BandAlgorithm::Auto,

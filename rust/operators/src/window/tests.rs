@@ -9,6 +9,7 @@ use super::scale::{self, ScaleJoin};
 use crate::driver::Driver;
 use crate::papers::handshake::{self, SlidingHandshake};
 use crate::papers::scale_gates::gated_scale_join;
+use crate::papers::split_join::split_join;
 use crate::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use crate::rows::{Filter, FilterError, How, Kept, NO_ROW, Results, Retention, RowJoin, Side};
 
@@ -134,15 +135,17 @@ fn numbers(rows: &[Row]) -> Vec<(Operand, Operand)> {
 enum Algorithm {
     ScaleJoin(scale::ScaleAlgorithm),
     ScaleGates,
+    SplitJoin,
     Handshake(handshake::HandshakeAlgorithm),
 }
 
-const ALGORITHMS: [Algorithm; 7] = [
+const ALGORITHMS: [Algorithm; 8] = [
     Algorithm::ScaleJoin(scale::ScaleAlgorithm::ThreeStep),
     Algorithm::ScaleJoin(scale::ScaleAlgorithm::Cell),
     Algorithm::ScaleJoin(scale::ScaleAlgorithm::ScaleJoin),
     Algorithm::ScaleJoin(scale::ScaleAlgorithm::Indexed),
     Algorithm::ScaleGates,
+    Algorithm::SplitJoin,
     Algorithm::Handshake(handshake::HandshakeAlgorithm::Original),
     Algorithm::Handshake(handshake::HandshakeAlgorithm::LowLatency),
 ];
@@ -172,6 +175,9 @@ impl Case {
             }),
             Algorithm::ScaleGates => {
                 self.run_with(rows, cuts, || gated_scale_join(windows, how, threads, true, terms()))
+            }
+            Algorithm::SplitJoin => {
+                self.run_with(rows, cuts, || split_join(windows, how, threads, true, terms()))
             }
             Algorithm::Handshake(algorithm) => self.run_with(rows, cuts, || {
                 SlidingHandshake::<u64>::new(windows, how, algorithm, threads, terms())
@@ -344,7 +350,7 @@ fn shares_have_equal_work() {
     let rows: Vec<Row> = (0..4000).map(|n| (n, side(n), n % 97)).collect();
     let shared =
         [scale::ScaleAlgorithm::Cell, scale::ScaleAlgorithm::ScaleJoin].map(Algorithm::ScaleJoin);
-    for algorithm in shared.into_iter().chain([Algorithm::ScaleGates]) {
+    for algorithm in shared.into_iter().chain([Algorithm::ScaleGates, Algorithm::SplitJoin]) {
         let windows = Retention::Time { left: 1000, right: 1000 };
         let (how, moves, with_filter) = (How::Inner, false, false);
         let case =

@@ -11,6 +11,7 @@ use tidegate_operators::papers::handshake::SlidingHandshake;
 use tidegate_operators::papers::index_tasks::TaskJoin;
 pub use tidegate_operators::papers::index_tasks::{MergeOptions, TaskIndex, TaskOptions};
 use tidegate_operators::papers::scale_gates::gated_scale_join;
+use tidegate_operators::papers::split_join::split_join;
 use tidegate_operators::papers::tree_partitions::TreePartitions;
 use tidegate_operators::predicate::Term;
 use tidegate_operators::rows::{How, Retention};
@@ -41,6 +42,17 @@ pub(crate) fn scale_gates(
     terms: Vec<Term>,
 ) -> Box<SlidingJoin> {
     Box::new(gated_scale_join(retention, how, threads, ordered, terms))
+}
+
+/// SplitJoin, with this number of join cores.
+pub(crate) fn split_trees(
+    retention: Retention,
+    how: How,
+    threads: usize,
+    ordered: bool,
+    terms: Vec<Term>,
+) -> Box<SlidingJoin> {
+    Box::new(split_join(retention, how, threads, ordered, terms))
 }
 
 /// Finds the matches of the rows of this number of sides by tasks that threads take from a queue.

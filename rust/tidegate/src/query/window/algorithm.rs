@@ -18,6 +18,9 @@ pub enum Algorithm {
     ScaleJoin,
     /// The same row by row, by threads that run freely between two gates.
     ScaleGates,
+    /// The same row by row, by threads to which a tree takes the rows and from which a tree takes
+    /// what they find.
+    SplitJoin,
     /// Each thread has a share of the new rows. They are looked up by value where that takes less
     /// time.
     Indexed,
@@ -42,6 +45,10 @@ impl Algorithm {
                 "ScaleJoin over ScaleGates, as published: each thread reads all rows from a gate, compares each with its \
                  share, and adds what it finds to another gate"
             }
+            Algorithm::SplitJoin => {
+                "SplitJoin: a tree takes each row to all threads, which store their share and compare each row with it; another \
+                 tree takes back what they find"
+            }
             Algorithm::Indexed => {
                 "shared rows (auto): each thread compares a share of the new rows with the other window, or uses an index by \
                  value if a sample of pairs says that this is faster"
@@ -65,7 +72,8 @@ impl Algorithm {
             Algorithm::ThreeStep
             | Algorithm::Cell
             | Algorithm::ScaleJoin
-            | Algorithm::ScaleGates => (2 * rank + 3) * terms.len() + bitmaps + 4,
+            | Algorithm::ScaleGates
+            | Algorithm::SplitJoin => (2 * rank + 3) * terms.len() + bitmaps + 4,
             // And in a block: a number and its place, and the rank of a second column.
             Algorithm::Indexed => (2 * rank + 3) * terms.len() + bitmaps + 4 + 12 + rank,
             // A rank and a range of others; and a place, a key, and what is noted of a row that
@@ -116,6 +124,10 @@ impl Comparing {
             Algorithm::ScaleGates => {
                 let Comparing { retention, how, threads, ordered, terms } = self;
                 published::scale_gates(retention, how, threads, ordered, terms)
+            }
+            Algorithm::SplitJoin => {
+                let Comparing { retention, how, threads, ordered, terms } = self;
+                published::split_trees(retention, how, threads, ordered, terms)
             }
             Algorithm::Indexed => self.scale(scale::ScaleAlgorithm::Indexed),
             Algorithm::Handshake => self.handshake(HandshakeAlgorithm::Original),
