@@ -347,7 +347,7 @@ def main() -> None:
     add("--rate", type=float, default=1_000, help="rows a second of both sides that all hold")
     add("--seconds", type=float, default=10, help="of each run's feed")
     add("--warm-up", type=float, default=3, help="seconds after the lag that do not count")
-    add("--rounds", type=int, default=3, help="runs of which the median counts")
+    add("--rounds", type=int, default=3, help="runs; their median counts")
     options = parser.parse_args()
     if options.seconds < LAG + options.warm_up + 1:
         parser.error("--seconds must be at least the lag, --warm-up and a second to measure")

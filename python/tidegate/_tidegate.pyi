@@ -2077,8 +2077,8 @@ def release_memory() -> bool:
     warm: up to 320 MiB, and up to 4 GiB more that Linux takes as soon as anybody needs memory.
     Memory that results still use stays. The environment variable `TIDEGATE_POOL_BYTES`, read at the
     import, is the most bytes that are kept. With 0, all goes back at once, and calls are slower.
-    On Linux with glibc, `malloc_trim` then gives back the free pages among small arrays, which
-    glibc keeps: those of other libraries, too.
+    On Linux with glibc, `malloc_trim` then gives back the free pages among small arrays, also of
+    arrays of other libraries.
 
     Example:
         >>> tg.release_memory() in (True, False)

@@ -26,8 +26,8 @@
 //!
 //! # Departures
 //!
-//! 1. All rows come through one queue, in merged order. So do those of SplitJoin, whose order must be
-//!    strict; several physical streams have been merged by the operator's own gate before.
+//! 1. All rows come through one queue, in merged order, as SplitJoin's strict order asks for. The
+//!    operator's own gate has merged several physical streams before.
 //! 2. Results have to be in the order of the rows. What came between two punctuations is sorted by
 //!    row at the end of the storage tree: precision says how much is sorted together.
 //! 3. Rows of an epoch go through both trees, and all threads rest when the last one is through.
@@ -128,7 +128,7 @@ impl CompareRows for SplitTrees {
         stages.extend(nodes);
         // 2. The rows, with their punctuations.
         stages.push(feed(rows, from_root));
-        // 3. What was found, from punctuation to punctuation.
+        // 3. The results, from punctuation to punctuation.
         stages.push(taking(outcome(results), |found| match found {
             Some(found) => matches.push(found),
             None => {

@@ -15,9 +15,9 @@ use tidegate_sync::{HighWater, TryLock};
 #[derive(Debug)]
 pub(super) struct Leaving {
     rows: VecDeque<Entry>,
-    /// So many may leave: no task that is active or to come looks for them.
+    /// The number of rows that may leave: no task that is active or to come looks for them.
     upto: HighWater,
-    /// So many were given to threads, which remove them.
+    /// The number of rows that threads remove, or have removed.
     taken: TryLock<usize>,
 }
 

@@ -344,7 +344,7 @@ impl TaskJoin {
                 output.push(results);
             }
             // Tasks are handed out in order, and so windows only move on: no other task looks for
-            // rows before the windows of those that are through.
+            // rows before the windows of tasks that are through.
             for (side, leaving) in self.leaving.iter().enumerate() {
                 let through = &self.rows[before..output.row];
                 if let Some(last) = through.iter().rfind(|row| row.other == side) {

@@ -4,10 +4,12 @@ use std::sync::OnceLock;
 
 use tidegate_sync::Lock;
 
+use crate::memory;
+
 /// Nodes of the first piece of memory; each further one has twice as many.
 const FIRST: usize = if cfg!(any(test, loom)) { 4 } else { 16 };
 
-/// Pieces of memory: so many that no window has more nodes.
+/// Pieces of memory. No window has more nodes than they hold.
 const PIECES: usize = 27;
 
 /// Nodes by number. Threads look at them without a lock, and take some and give them back.
@@ -62,9 +64,9 @@ impl<N: Default> Arena<N> {
             let (piece, _) = place(number);
             assert!(piece < PIECES, "a window has less than 2^31 rows");
             self.pieces[piece].get_or_init(|| {
-                let piece: Box<[N]> = (0..FIRST << piece).map(|_| N::default()).collect();
-                spare.made += piece.len();
-                piece
+                let nodes = memory::collect((0..FIRST << piece).map(|_| N::default()));
+                spare.made += nodes.len();
+                nodes.into_boxed_slice()
             });
             spare.next += 1;
             number

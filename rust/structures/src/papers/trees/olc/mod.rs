@@ -144,7 +144,7 @@ impl OlcTree {
 
     /// Adds the numbers of the rows that the probe takes to `found`, by key and then by number: the
     /// numbers of all rows that were there from the beginning of the search to its end, and of some
-    /// of those that came or went meanwhile.
+    /// rows that came or went meanwhile.
     pub fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
         let mut from = (probe.low, 0);
         if probe.low <= probe.high {
@@ -316,7 +316,8 @@ impl OlcTree {
     fn even_out<N: Kind>(&self, (parent, at): Parent<'_>, few: Seen<'_, N>) -> Attempt<()> {
         // 1. The neighbour to the right, or the one to the left of the last child. It is looked at
         //    before anything is locked, as the thread may have to wait for it (O4).
-        let is_last = at + 1 == parent.node.len();
+        //    Of a parent that was split meanwhile, the child may be behind the last one.
+        let is_last = at + 1 >= parent.node.len();
         let other_at = if is_last { at.checked_sub(1) } else { Some(at + 1) };
         let other_number = parent.node.child(other_at.ok_or(Restart)?);
         parent.check()?;
@@ -363,7 +364,7 @@ impl OlcTree {
                 found.truncate(before);
                 return Err(Restart);
             }
-            // 3. What was found is not found again, should another thread come between now.
+            // 3. The search goes on behind these rows, even if another thread comes between now.
             match last.map(|(key, row)| (key, row.checked_add(1))) {
                 Some((key, Some(row))) => *from = (key, row),
                 Some((key, None)) => match key.checked_add(1) {

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use tidegate_sync::Counter;
 
+use super::node::FANOUT;
 use super::*;
 
 /// Yields one time in some, which no thread can foresee of the others.
@@ -133,6 +134,33 @@ fn an_interval_without_keys_has_no_rows() {
     assert!(found(&tree, 5, 4).is_empty());
     assert_eq!(found(&tree, 5, 5), [5]);
     assert!(!tree.remove(5, 6) && !tree.remove(200, 1) && tree.remove(5, 5));
+}
+
+#[test]
+fn a_child_of_a_parent_that_was_split_meanwhile_is_left_alone() {
+    let tree = OlcTree::new();
+    let mut rows = 0;
+    // A tree of 100 rows has had a full root, which the next attempt splits.
+    let mut step = || {
+        if tree.try_insert((rows, 0)).is_ok() {
+            rows += 1;
+        }
+        assert!(rows < 100);
+    };
+    let (parent, few) = loop {
+        step();
+        if let Any::Inner(root) = tree.root().unwrap()
+            && root.node.is_full()
+        {
+            break (root, tree.see::<Leaf>(root.node.child(FANOUT - 1) & !LEAF).unwrap());
+        }
+    };
+    while parent.node.is_full() {
+        step();
+    }
+    // The place of the leaf is behind all that the parent has now.
+    assert!(tree.even_out((parent, FANOUT - 1), few).is_err());
+    assert_eq!(checked(&tree), (0..rows).map(|key| (key, 0)).collect::<Vec<_>>());
 }
 
 /// Rows whose numbers are a multiple of 16 stay; all others slide through a window. Rows that stay
