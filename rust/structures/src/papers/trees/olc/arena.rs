@@ -79,7 +79,7 @@ impl<N: Default> Arena<N> {
     }
 
     /// Nodes that are in use.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn taken(&self) -> usize {
         self.spare.with(|spare| spare.next as usize - spare.given_back.len())
     }
