@@ -458,10 +458,10 @@ def test_explain_says_why_an_index_is_used_or_not():
     assert "and 72 bytes each" in text
     text = tidegate.explain(BandJoin, schema, schema, **streaming, algorithm="ibwj")
     assert "  index      PIM-Tree that threads share a side, merge ratio 1, on right.x\n" in text
-    assert "(IBWJ): threads take tasks of 8 rows; merged in two phases" in text
+    assert "(IBWJ): threads take tasks of 64 rows; merged in two phases" in text
     text = tidegate.explain(BandJoin, schema, schema, **streaming, algorithm="ibwj-bplus-tree")
     assert "  index      B+-tree with optimistic locks that threads share a side, on" in text
-    assert "threads take tasks of 8 rows; threads remove the rows that have left" in text
+    assert "threads take tasks of 64 rows; threads remove the rows that have left" in text
     whole = tidegate.explain(band_join, schema.empty_table(), schema.empty_table(), **streaming)
     assert (
         "buckets instead, if a sample says that this leaves more than 1024 pairs a left row"

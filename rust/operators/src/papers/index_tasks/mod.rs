@@ -44,6 +44,7 @@ use std::ops::Range;
 
 use tidegate_structures::index::{Entry, Probe};
 use tidegate_structures::memory::select::select_within;
+use tidegate_structures::papers::trees::PimPlace;
 use tidegate_sync::{Counter, Lock, Prefix, TryLock};
 
 use crate::band::index::{Find, MOST_MATCHES, PIECE, RowMatches, Rows as EpochRows};
@@ -55,8 +56,12 @@ pub use merge::MergeOptions;
 use queue::{Acquired, Indexes, Queue};
 use shared_index::SharedIndex;
 
-/// Rows of a task: more of them gain little, as in the paper.
-const TASK_ROWS: usize = 8;
+/// Rows of a task. The paper has eight. More of them wait for memory together, which gains more
+/// than it costs to compare each with the rows that are not indexed yet.
+const TASK_ROWS: usize = 64;
+
+/// Rows of a task whose places in the indexes are looked for together.
+const LOCATED: usize = if cfg!(any(test, loom)) { 3 } else { 64 };
 
 /// Rows that a thread without a task removes at a time.
 const REMOVED: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
@@ -191,23 +196,13 @@ impl TaskJoin {
 
     /// Puts rows into the queue. Numbers rise within each side. All former rows are through.
     pub fn queue_up(&mut self, rows: Vec<TaskRow>) {
-        let of_side = |side: usize| {
-            let mut own = rows.iter().filter(|row| row.side == side).peekable();
-            let first = own.peek().map_or(0, |row| row.number);
-            let keys: Vec<Option<i64>> = own.map(|row| row.key).collect();
-            let has_others = keys.iter().any(Option::is_none);
-            Side {
-                first,
-                indexed: Prefix::new(keys.len()),
-                joins: if has_others {
-                    keys.iter().map(Option::is_some).collect()
-                } else {
-                    Vec::new()
-                },
-                keys: keys.into_iter().map(Option::unwrap_or_default).collect(),
-            }
-        };
-        self.sides = (0..self.queue.with(|queue| queue.sides.len())).map(of_side).collect();
+        let count = self.queue.with(|queue| queue.sides.len());
+        let mut sides: Vec<Side> = (0..count).map(|_| Side::new()).collect();
+        rows.iter().for_each(|row| sides[row.side].push(row));
+        for side in &mut sides {
+            side.indexed = Prefix::new(side.keys.len());
+        }
+        self.sides = sides;
         self.results =
             (0..rows.len().div_ceil(self.options.rows)).map(|_| Lock::new(None)).collect();
         let firsts: Vec<u32> = self.queue.with(|queue| {
@@ -254,20 +249,38 @@ impl TaskJoin {
 
     /// The matches of a task's rows.
     fn find(&self, rows: Rows, indexes: &Indexes) -> Results {
-        let mut results = Results::default();
-        for row in &self.rows[rows] {
-            if row.key.is_some() {
-                self.find_row(row, &indexes.trees[row.other], &mut results);
+        // The edges are read once, and first: the rows that they speak for are then in the indexes.
+        let edge = |side: &Side| side.first.wrapping_add(side.indexed.edge() as u32);
+        let edges: Vec<u32> = self.sides.iter().map(edge).collect();
+        let mut results = Results {
+            numbers: Vec::with_capacity(2 * rows.len()),
+            ends: Vec::with_capacity(rows.len()),
+            comparisons: 0,
+        };
+        for rows in self.rows[rows].chunks(LOCATED) {
+            let places = locate(rows, indexes);
+            for (row, place) in rows.iter().zip(places) {
+                if row.key.is_some() {
+                    let found = |probe: &Probe, numbers: &mut Vec<u32>| {
+                        indexes.trees[row.other].find_at(place, probe, numbers);
+                    };
+                    self.find_row(row, edges[row.other], found, &mut results);
+                }
+                results.ends.push(results.numbers.len() as u32);
             }
-            results.ends.push(results.numbers.len() as u32);
         }
         results
     }
 
-    fn find_row(&self, row: &TaskRow, index: &SharedIndex, results: &mut Results) {
+    /// The matches of a row, given the other side's edge and the search in its index.
+    fn find_row(
+        &self,
+        row: &TaskRow,
+        edge: u32,
+        find: impl Fn(&Probe, &mut Vec<u32>),
+        results: &mut Results,
+    ) {
         let (probe, other) = (&row.probe, &self.sides[row.other]);
-        // The edge is read once, and first: what it speaks for is then in the index.
-        let edge = other.first.wrapping_add(other.indexed.edge() as u32);
         let upto = other.first.wrapping_add(other.keys.len() as u32);
         // Distances from the beginning of the row's window, in which numbers do not wrap.
         let from_window = |number: u32| number.wrapping_sub(probe.from);
@@ -282,7 +295,7 @@ impl TaskJoin {
         };
         // 1. Rows before the edge are in the index.
         let before = results.numbers.len();
-        index.find(&Probe { to: probe.from.wrapping_add(indexed), ..*probe }, &mut results.numbers);
+        find(&Probe { to: probe.from.wrapping_add(indexed), ..*probe }, &mut results.numbers);
         // 2. The others are looked at one by one.
         results.comparisons +=
             (results.numbers.len() - before) as u64 + u64::from(window - indexed);
@@ -299,7 +312,14 @@ impl TaskJoin {
     /// Of some rows of the queue, inserts the rows of a side into its index, and marks them.
     fn index(&self, side: usize, rows: Rows, index: &SharedIndex) {
         let rows = &self.rows[rows];
-        index.insert_all(&entries(rows, side).collect::<Vec<Entry>>());
+        for rows in rows.chunks(LOCATED) {
+            let (mut own, mut count) = ([Entry::default(); LOCATED], 0);
+            for entry in entries(rows, side) {
+                own[count] = entry;
+                count += 1;
+            }
+            index.insert_all(&own[..count]);
+        }
         let own = rows.iter().filter(|row| row.side == side);
         let side = &self.sides[side];
         side.indexed.mark_all(own.map(|row| row.number.wrapping_sub(side.first) as usize));
@@ -416,6 +436,23 @@ impl Find for TaskJoin {
     }
 }
 
+/// The places of some rows' probes in the indexes. At most [`LOCATED`] rows.
+fn locate(rows: &[TaskRow], indexes: &Indexes) -> [PimPlace; LOCATED] {
+    let mut places = [PimPlace::default(); LOCATED];
+    for (side, index) in indexes.trees.iter().enumerate() {
+        let (mut lows, mut whose, mut count) = ([0; LOCATED], [0; LOCATED], 0);
+        let own = rows.iter().enumerate().filter(|(_, row)| row.other == side);
+        for (at, row) in own.filter(|(_, row)| row.key.is_some()) {
+            (lows[count], whose[count]) = (row.probe.low, at);
+            count += 1;
+        }
+        let mut found = [PimPlace::default(); LOCATED];
+        index.locate(&lows[..count], &mut found[..count]);
+        whose[..count].iter().zip(found).for_each(|(&at, place)| places[at] = place);
+    }
+    places
+}
+
 /// The rows of a side that can match anything.
 fn entries(rows: &[TaskRow], side: usize) -> impl Iterator<Item = Entry> {
     let own = rows.iter().filter(move |row| row.side == side);
@@ -423,6 +460,24 @@ fn entries(rows: &[TaskRow], side: usize) -> impl Iterator<Item = Entry> {
 }
 
 impl Side {
+    fn new() -> Self {
+        Side { first: 0, keys: Vec::new(), joins: Vec::new(), indexed: Prefix::new(0) }
+    }
+
+    /// Adds its next row.
+    fn push(&mut self, row: &TaskRow) {
+        if self.keys.is_empty() {
+            self.first = row.number;
+        }
+        if row.key.is_none() && self.joins.is_empty() {
+            self.joins = vec![true; self.keys.len()];
+        }
+        if row.key.is_none() || !self.joins.is_empty() {
+            self.joins.push(row.key.is_some());
+        }
+        self.keys.push(row.key.unwrap_or_default());
+    }
+
     /// Adds the numbers of the rows at these places whose keys the probe takes.
     fn scan(&self, places: Range<u32>, probe: &Probe, found: &mut Vec<u32>) {
         let (from, before) = (places.start, found.len());

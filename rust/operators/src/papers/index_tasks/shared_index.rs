@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_structures::index::{Entry, Probe};
-use tidegate_structures::papers::trees::{OlcTree, SharedPimTree};
+use tidegate_structures::papers::trees::{OlcTree, PimPlace, SharedPimTree};
 
 use super::TaskIndex;
 use super::merge::MergeOptions;
@@ -38,10 +38,19 @@ impl SharedIndex {
         }
     }
 
+    /// Looks for the places of the least keys of probes, where a tree has them: for all at once,
+    /// since each waits for memory.
+    pub(super) fn locate(&self, lows: &[i64], places: &mut [PimPlace]) {
+        if let SharedIndex::PimTree(tree, _) = self {
+            tree.locate(lows, places);
+        }
+    }
+
+    /// The rows of a probe whose place [`locate`](Self::locate) gave.
     #[inline]
-    pub(super) fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
+    pub(super) fn find_at(&self, place: PimPlace, probe: &Probe, found: &mut Vec<u32>) {
         match self {
-            SharedIndex::PimTree(tree, _) => tree.find(probe, found),
+            SharedIndex::PimTree(tree, _) => tree.find_at(place, probe, found),
             SharedIndex::BPlusTree(tree) => tree.find(probe, found),
         }
     }

@@ -206,7 +206,9 @@ fn rows_that_have_left_are_removed_by_the_end_of_an_epoch() {
                 let index = join.queue.with(|queue| queue.sides[side].index.clone());
                 let mut found = Vec::new();
                 let all = Probe { low: i64::MIN, high: i64::MAX, from: 0, to: came[side] };
-                index.find(&all, &mut found);
+                let mut place = [PimPlace::default()];
+                index.locate(&[all.low], &mut place);
+                index.find_at(place[0], &all, &mut found);
                 assert!(found.iter().all(|&row| row >= froms[side]), "{found:?}");
                 assert!(found.len() > WINDOW as usize / 2, "{} rows", found.len());
             }

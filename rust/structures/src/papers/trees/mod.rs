@@ -28,4 +28,4 @@ pub use im_tree::ImTree;
 pub use olc::OlcTree;
 pub use pim_tree::PimTree;
 pub use round_robin::RoundRobin;
-pub use shared_pim_tree::SharedPimTree;
+pub use shared_pim_tree::{PimPlace, SharedPimTree};

@@ -6,6 +6,7 @@ use super::CssTree;
 use super::css::GROUP;
 use super::pim_tree::insertion_depth;
 use crate::index::{BPlusTree, Entry, Probe, WindowIndex, is_live};
+use crate::memory::gather::prefetch;
 
 /// A PIM-Tree from one merge to the next, section 3.3.3 of the paper: threads insert and search at
 /// the same time. Each subindex has a lock; the immutable tree has none, since nothing in it
@@ -20,6 +21,14 @@ pub struct SharedPimTree {
     depth: usize,
     /// Rows in subindexes.
     mutable: Counter,
+}
+
+/// Where the least key of a probe belongs in a tree.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PimPlace {
+    subindex: usize,
+    /// The leaf of the immutable tree.
+    leaf: usize,
 }
 
 impl Default for SharedPimTree {
@@ -69,6 +78,7 @@ impl SharedPimTree {
             let (keys, nodes) = (&mut keys[..rows.len()], &mut nodes[..rows.len()]);
             keys.iter_mut().zip(rows).for_each(|(key, row)| *key = row.key);
             self.immutable.descend_all(keys, 0, nodes, self.depth);
+            self.prefetch(nodes);
             for (row, &node) in rows.iter().zip(&*nodes) {
                 self.subindexes[node].with(|tree| tree.insert(row.key, row.row));
             }
@@ -80,9 +90,50 @@ impl SharedPimTree {
     /// Adds the numbers of the rows that the probe takes to `found`, in any order: the numbers of
     /// all rows whose insertion was over before, and of others that came in time.
     pub fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
-        let mut node = self.immutable.descend(probe.low, 0, 0, self.depth);
-        let leaf = self.immutable.descend(probe.low, self.depth, node, self.immutable.height());
-        self.immutable.find_from(leaf, probe, found);
+        let mut place = [PimPlace::default()];
+        self.locate(&[probe.low], &mut place);
+        self.find_at(place[0], probe, found);
+    }
+
+    /// The places of the least keys of probes, which wait for memory together.
+    ///
+    /// # Panics
+    ///
+    /// When there are not as many places as keys.
+    pub fn locate(&self, lows: &[i64], places: &mut [PimPlace]) {
+        assert_eq!(lows.len(), places.len(), "each key gets a place");
+        for (lows, places) in lows.chunks(GROUP).zip(places.chunks_mut(GROUP)) {
+            let mut nodes = [0; GROUP];
+            let nodes = &mut nodes[..lows.len()];
+            self.immutable.descend_all(lows, 0, nodes, self.depth);
+            let mut leaves = [0; GROUP];
+            let leaves = &mut leaves[..lows.len()];
+            leaves.copy_from_slice(nodes);
+            nodes.iter().for_each(|&node| prefetch(&self.subindexes, node));
+            self.immutable.descend_all(lows, self.depth, leaves, self.immutable.height());
+            self.prefetch(nodes);
+            for ((place, &subindex), &leaf) in places.iter_mut().zip(&*nodes).zip(&*leaves) {
+                *place = PimPlace { subindex, leaf };
+            }
+        }
+    }
+
+    /// Asks for subindexes to be in a cache soon. Their locks are taken for that, except in a model,
+    /// which has no caches.
+    fn prefetch(&self, subindexes: &[usize]) {
+        if cfg!(loom) {
+            return;
+        }
+        subindexes.iter().for_each(|&subindex| prefetch(&self.subindexes, subindex));
+        for &subindex in subindexes {
+            self.subindexes[subindex].with(|tree| tree.prefetch());
+        }
+    }
+
+    /// As [`find`](Self::find), given the place of the probe's least key in this tree.
+    pub fn find_at(&self, place: PimPlace, probe: &Probe, found: &mut Vec<u32>) {
+        self.immutable.find_from(place.leaf, probe, found);
+        let mut node = place.subindex;
         // A row is in the subindex of its key only, so none is missed or seen twice between two
         // locks.
         loop {
