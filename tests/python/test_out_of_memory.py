@@ -74,6 +74,88 @@ def test_a_result_beyond_what_the_machine_has_left_is_refused_before_memory_is_t
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
+@pytest.mark.timeout(300)
+def test_a_new_thread_without_memory_for_itself_is_an_error_and_not_the_end():
+    # Stacks of threads that are gone are taken again, so that a thread starts even where not a page
+    # can be had. C's heap has nothing for it where other threads have the heaps of those that are
+    # gone. Each try is made by a child with few addresses.
+    program = """
+import ctypes, json, os, resource, sys, threading
+import pyarrow as pa, tidegate as tg
+from out_of_memory import SMALL, outcome, size, small_join
+
+libc, hard = ctypes.CDLL(None), resource.getrlimit(resource.RLIMIT_AS)[1]
+small_join()  # so that the reserve is there
+attributes = ctypes.create_string_buffer(256)
+assert libc.pthread_attr_init(attributes) == 0
+assert libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(2 << 20)) == 0
+threads, sleep = [ctypes.c_ulong() for _ in range(8)], ctypes.cast(libc.usleep, ctypes.c_void_p)
+for thread in threads:
+    for_a_while = ctypes.c_void_p(100_000)
+    assert libc.pthread_create(ctypes.byref(thread), attributes, sleep, for_a_while) == 0
+for thread in threads:
+    assert libc.pthread_join(thread, None) == 0
+
+def operator():
+    join = tg.IntervalJoin(SMALL, SMALL, on="ts", by="k", lower=-2, upper=2, threads=3)
+    for source in join.sources:
+        source.push(SMALL)
+        source.close()
+    return sum(batch.num_rows for batch in join)
+
+def streamed():
+    batches = pa.RecordBatchReader.from_batches(SMALL.schema, (one for one in SMALL.to_batches()))
+    return tg.interval_join(batches, SMALL, on="ts", by="k", lower=-2, upper=2).num_rows
+
+def child(call, allowance):
+    told, tell = os.pipe()
+    process = os.fork()
+    if process == 0:
+        for _ in range(3):
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+        resource.setrlimit(resource.RLIMIT_AS, (size() + 1024 * allowance, hard))
+        tried = outcome(call)
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        os.write(tell, json.dumps(tried | {"free": call()}).encode())
+        os._exit(0)
+    os.close(tell)
+    with os.fdopen(told) as answer:
+        text = answer.read()
+    return os.waitpid(process, 0)[1], text
+
+for allowance in map(int, sys.argv[1:]):
+    for call in operator, small_join, streamed:
+        status, text = child(call, allowance)
+        print(json.dumps([allowance, call.__name__, status, text]), flush=True)
+"""
+    rng = campaign.rng("memory for threads")
+    # First pages that threads take one by one, then stacks and parts of the reserve.
+    few = [*range(0, 112, 4), *(rng.randrange(112, 12_000) for _ in range(campaign.tries(20)))]
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, *map(str, few)]
+    done = subprocess.run(
+        command,
+        cwd=SCRIPT.parent,
+        env=os.environ | SETTINGS,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == 3 * len(few)
+    wanted = {"operator": 5, "small_join": "right", "streamed": 5}
+    for allowance, call, status, text in found:
+        assert status == 0, (allowance, call, text)
+        tried = json.loads(text)
+        assert tried["free"] == wanted[call]
+        if "error" in tried:
+            assert tried["error"] in {"MemoryLimitError", "MemoryError"}, tried
+        else:
+            assert tried["result"] == wanted[call], tried
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
 @pytest.mark.timeout(120)
 def test_threads_that_the_system_refuses_are_done_without():
     # The limit is on all threads of a user. The super-user has none, so becomes a user without any.

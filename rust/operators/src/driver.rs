@@ -1,16 +1,21 @@
 //! Threads: tidegate starts them here only.
 
+mod start;
+
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use core_affinity::CoreId;
-use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
+use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuilder, Yield};
 use tidegate_structures::memory;
 use tidegate_sync::{Backoff, Stop, Tickets, lend};
+
+pub use start::prepare_thread;
+use start::{Begun, begin};
 
 /// The most threads a call may use.
 pub const MAX_THREADS: usize = 512;
@@ -203,6 +208,7 @@ impl Driver {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> std::io::Result<Receiver<std::thread::Result<T>>> {
+        prepare_thread().map_err(std::io::Error::other)?;
         let (sender, receiver) = sync_channel(1);
         let run = move || {
             let outcome = catch_unwind(AssertUnwindSafe(work));
@@ -452,11 +458,24 @@ fn lasting_threads(
     threads: usize,
     start: impl Fn(usize) + Send + Sync + 'static,
 ) -> std::io::Result<ThreadPool> {
-    let builder = ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(|nth| format!("tidegate-{nth}"))
-        .start_handler(start);
-    builder.build().map_err(std::io::Error::other)
+    // Of the thread that was started last, until it has begun.
+    let begun = Arc::new(Mutex::new(Begun::default()));
+    let begun_here = begun.clone();
+    let start = move |nth| {
+        start(nth);
+        let begun = std::mem::take(&mut *begun_here.lock().unwrap_or_else(PoisonError::into_inner));
+        // There is no work yet. To look for it takes rayon's thread-locals.
+        begun.say(|| _ = rayon::yield_now());
+    };
+    let spawn = |thread: ThreadBuilder| {
+        begin(|builder, has_begun| {
+            *begun.lock().unwrap_or_else(PoisonError::into_inner) = has_begun;
+            let builder = builder.name(format!("tidegate-{}", thread.index()));
+            builder.spawn(|| thread.run()).map(drop)
+        })
+    };
+    let builder = ThreadPoolBuilder::new().num_threads(threads).start_handler(start);
+    builder.spawn_handler(spawn).build().map_err(std::io::Error::other)
 }
 
 /// Keeps this thread on a processor, if one is given.
@@ -472,7 +491,15 @@ fn spawn_some<'scope, R: Send + 'scope, W: FnOnce() -> R + Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl Iterator<Item = W>,
 ) -> Vec<ScopedJoinHandle<'scope, R>> {
-    work.map_while(|work| Builder::new().spawn_scoped(scope, work).ok()).collect()
+    let start = |work: W| {
+        begin(|builder, begun| {
+            builder.spawn_scoped(scope, move || {
+                begun.say(|| ());
+                work()
+            })
+        })
+    };
+    work.map_while(|work| start(work).ok()).collect()
 }
 
 /// Says that something is over when it is left, however that is.
@@ -492,12 +519,15 @@ pub fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<Receiver<std::thread::Result<T>>> {
     let (sender, receiver) = sync_channel(1);
-    let run = move || {
-        let outcome = catch_unwind(AssertUnwindSafe(work));
-        // Nobody receives when the caller has left.
-        let _ = sender.send(outcome);
-    };
-    Builder::new().name("tidegate".into()).spawn(run)?;
+    begin(|builder, begun| {
+        let run = move || {
+            begun.say(|| ());
+            let outcome = catch_unwind(AssertUnwindSafe(work));
+            // Nobody receives when the caller has left.
+            let _ = sender.send(outcome);
+        };
+        builder.name("tidegate".into()).spawn(run)
+    })?;
     Ok(receiver)
 }
 

@@ -117,8 +117,9 @@ impl Aggregate {
             lateness: input::lateness(lateness)?,
             memory_limit: bytes("memory_limit", memory_limit)?,
         };
+        let py = schema.py();
         let schema = self::schema("schema", schema)?;
-        let aggregation = stream::aggregate(&query, schema, &options).map_err(raise)?;
+        let aggregation = interrupt::detached(py, || stream::aggregate(&query, schema, &options))?;
         Ok(PyClassInitializer::from(Operator::new(aggregation, digest)).add_subclass(Aggregate))
     }
 }

@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use tidegate::{AsofJoin as Query, Strategy, stream};
 
-use crate::error::raise;
 use crate::input::{bound, name_pair, word};
+use crate::interrupt::detached;
 use crate::join::{self, Given, Options, Sides, asof_class, asof_functions};
 
 const STRATEGIES: [(&str, Strategy); 3] = [
@@ -70,7 +70,8 @@ fn open(
     options: Options<'_, '_>,
     sides: Sides<'_, '_>,
 ) -> PyResult<stream::Operator> {
+    let py = on.py();
     let query = read(on, strategy, tolerance, allow_exact_matches, options)?;
     let (left, right, options) = sides.read()?;
-    stream::asof_join(&query, left, right, &options).map_err(raise)
+    detached(py, || stream::asof_join(&query, left, right, &options))
 }

@@ -10,6 +10,7 @@ use tidegate::{
 
 use crate::error::raise;
 use crate::input::{bound, count, name_pair, name_pairs, word};
+use crate::interrupt::detached;
 use crate::join::{Asked, Given, Options, Sides, join_class, join_functions};
 use crate::window_join::windows;
 
@@ -93,6 +94,7 @@ fn open(
     options: Options,
     sides: Sides,
 ) -> PyResult<stream::Operator> {
+    let py = on.py();
     let query = ask(on, within, Some(time), Some(window), settings, algorithm, options)?;
     if sides.right.is_none() {
         let Asked::Pairs(query) = query else {
@@ -102,14 +104,13 @@ fn open(
             )));
         };
         let (rows, options) = sides.read_one()?;
-        return stream::band_self_join(&query, rows, &options).map_err(raise);
+        return detached(py, || stream::band_self_join(&query, rows, &options));
     }
     let (left, right, options) = sides.read()?;
-    let join = match query {
+    detached(py, || match query {
         Asked::Pairs(query) => stream::band_join(&query, left, right, &options),
         Asked::Aggregates(query) => stream::partner_aggregates(&query, None, left, right, &options),
-    };
-    join.map_err(raise)
+    })
 }
 
 /// An algorithm by name, with its settings; `threads` may use it.

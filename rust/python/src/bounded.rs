@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use tidegate::{Error, Next, Stop, in_background};
+use tidegate::{Error, Next, Stop, check_call, in_background};
 
 use crate::error::{of_python, raise};
 use crate::input::{self, bytes};
@@ -154,7 +154,12 @@ impl Shared {
             }
             drop(state);
             // There is nobody who reads where there is no Python any more.
-            let Some(step) = Python::try_attach(|py| self.step(py)) else { return };
+            let step = check_call().map(|()| Python::try_attach(|py| self.step(py)));
+            let step = match step {
+                Ok(Some(step)) => step,
+                Ok(None) => return,
+                Err(error) => Err(error),
+            };
             let mut state = self.state();
             state.thread = None;
             let made = match step {
@@ -215,7 +220,8 @@ impl BatchStream for Made {
             let shared = self.shared.clone();
             in_background(move || {
                 shared.make();
-                // Temporary files go with what makes the batches.
+                // Temporary files go with what makes the batches, now or with its last reference.
+                check_call().ok()?;
                 Python::try_attach(|py| {
                     shared.rows.bind(py).call_method0("close").map(drop).map_err(|_| ())
                 })

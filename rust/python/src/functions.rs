@@ -9,7 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyMapping, PyType};
 use pyo3_arrow::{PyField, PyRecordBatch};
 use tidegate::query::aggregate::{Aggregate, Function, Interpolation, Quantile, Udf};
-use tidegate::{Error, Stop};
+use tidegate::{Error, Stop, check_call};
 
 use crate::expression::extract_row;
 use crate::input::{self, word};
@@ -92,6 +92,7 @@ fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
     let field: PyField = udf.getattr("field")?.extract()?;
     let call = udf.unbind();
     let call = move |lists: RecordBatch| {
+        check_call()?;
         Python::attach(|py| {
             let returned = || {
                 let lists = PyRecordBatch::new(lists).into_pyarrow(py)?;

@@ -9,7 +9,9 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDelta, PyDeltaAccess, PyDict, PyInt, PyList, PyString, PyTuple};
 use tidegate::stream::Lateness;
-use tidegate::{Bound as Duration, End, Error, MAX_THREADS, Stop, parse_duration, shown};
+use tidegate::{
+    Bound as Duration, End, Error, MAX_THREADS, Stop, check_call, parse_duration, shown,
+};
 use tidegate_import::{Stream, Unopened};
 
 use crate::error::{error, raise};
@@ -82,6 +84,7 @@ impl Input {
         let name = self.name;
         let (rows, schema) = match self.rows {
             Rows::Stream(stream) => {
+                check_call()?;
                 let stream = stream.open().map_err(|failure| error(&name, failure))?;
                 let schema = stream.schema();
                 (Open::Stream(stream), schema)
@@ -167,6 +170,10 @@ impl Batches {
     }
 
     pub(crate) fn next_batch(&mut self) -> tidegate::Result<Option<RecordBatch>> {
+        check_call()?;
+        if let Some(user_thread) = &self.user_thread {
+            *user_thread.lock().unwrap_or_else(PoisonError::into_inner) = own_number();
+        }
         match &mut self.rows {
             Open::Stream(stream) => {
                 stream.next_batch().map_err(|failure| error(&self.name, failure))
@@ -181,9 +188,6 @@ impl Iterator for Batches {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(user_thread) = &self.user_thread {
-            *user_thread.lock().unwrap_or_else(PoisonError::into_inner) = own_number();
-        }
         let batch = self.next_batch().transpose()?;
         Some(batch.map_err(|error| ArrowError::ExternalError(Box::new(error))))
     }

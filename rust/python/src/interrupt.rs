@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use tidegate::{Driver, Error, Result, Stop, in_background, in_background_of};
+use tidegate::{Driver, Error, Result, Stop, in_background, in_background_of, prepare_thread};
 
 use crate::error::raise;
 
@@ -18,6 +18,7 @@ pub(crate) fn detached<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T> + Send,
 ) -> PyResult<T> {
+    prepare_thread().map_err(raise)?;
     let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
     outcome.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).map_err(raise)
 }
@@ -70,10 +71,11 @@ pub(crate) fn run_on<T: Send + 'static>(
 ) -> PyResult<T> {
     let alive = begin(stop);
     let work = move || (work(), alive);
-    let outcome = match driver {
+    // A thread that is started may be waited for until it has begun.
+    let outcome = py.detach(|| match driver {
         Some(driver) => in_background_of(driver, work),
         None => in_background(work),
-    };
+    });
     let mut outcome = outcome.map_err(raise)?;
     loop {
         // The receiver moves through the closure, since it cannot be shared with the thread that

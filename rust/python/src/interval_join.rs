@@ -7,6 +7,7 @@ use tidegate::{Closed, Error, IntervalJoin as Query, PartnerJoin};
 
 use crate::error::raise;
 use crate::input::{bound, end, name_pair, word};
+use crate::interrupt::detached;
 use crate::join::{Asked, Given, Options, Sides, join_class, join_functions};
 
 join_functions! {
@@ -67,6 +68,7 @@ fn open(
     options: Options,
     sides: Sides,
 ) -> PyResult<stream::Operator> {
+    let py = on.py();
     let query = ask(on, lower, upper, closed, prevailing, options)?;
     let parallelism = word("parallelism", parallelism, &PARALLELISM)?;
     let max_width = match max_width {
@@ -75,7 +77,7 @@ fn open(
     };
     let load_factor = load_factor.map(factor).transpose()?;
     let (left, right, options) = sides.read()?;
-    let join = match query {
+    detached(py, || match query {
         Asked::Pairs(query) => stream::interval_join(
             &query,
             parallelism,
@@ -96,8 +98,7 @@ fn open(
             "parallelism: with aggs, no keys are assigned to threads, since left rows that are \
              final are joined as tables are; leave it out",
         )),
-    };
-    join.map_err(raise)
+    })
 }
 
 /// A number.

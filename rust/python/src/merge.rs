@@ -210,8 +210,9 @@ impl Merge {
             memory_limit: bytes("memory_limit", memory_limit)?,
             threads: threads_of(threads)?,
         };
+        let py = schema.py();
         let schema = self::schema("schema", schema)?;
-        let merge = stream::merge(schema, &options).map_err(raise)?;
+        let merge = interrupt::detached(py, || stream::merge(schema, &options))?;
         Ok(PyClassInitializer::from(Operator::new(merge, digest)).add_subclass(Merge))
     }
 

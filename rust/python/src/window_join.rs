@@ -6,8 +6,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 use tidegate::{Algorithm, PartnerJoin, Window, WindowJoin as Query, stream};
 
-use crate::error::raise;
 use crate::input::{bound, name_pair, word};
+use crate::interrupt::detached;
 use crate::join::{Asked, Given, Options, Sides, join_class, join_functions};
 
 join_functions! {
@@ -59,13 +59,13 @@ fn open(
     options: Options,
     sides: Sides,
 ) -> PyResult<stream::Operator> {
+    let py = on.py();
     let query = ask(on, window, algorithm, options)?;
     let (left, right, options) = sides.read()?;
-    let join = match query {
+    detached(py, || match query {
         Asked::Pairs(query) => stream::window_join(&query, left, right, &options),
         Asked::Aggregates(query) => stream::partner_aggregates(&query, None, left, right, &options),
-    };
-    join.map_err(raise)
+    })
 }
 
 /// A window for both sides, or a pair.

@@ -4,9 +4,23 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 
 use tidegate_operators::driver::{self, Driver};
+use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
 use crate::{Error, Result};
+
+/// As [`driver::prepare_thread`].
+pub fn prepare_thread() -> Result<()> {
+    Ok(driver::prepare_thread()?)
+}
+
+/// An error unless there is memory for this thread to call the code of others, as far as a limit
+/// says. That takes thread-locals, and Python's state of a thread: without memory for them, glibc
+/// or Python ends the process.
+pub fn check_call() -> Result<()> {
+    memory::room_for_thread(0)?;
+    Ok(())
+}
 
 /// Runs `work` on a thread of its own, as [`driver::in_background`] does.
 pub fn in_background<T: Send + 'static>(
@@ -26,6 +40,8 @@ pub fn in_background_of<T: Send + 'static>(
 /// Threads for as long as an operator lives, each on a processor of its own if they are to be
 /// pinned.
 pub(crate) fn lasting(threads: usize, pin: bool) -> Result<Driver> {
+    // For what else an operator is made of.
+    memory::ready()?;
     Driver::lasting(threads, Stop::default(), pin).map_err(no_thread)
 }
 

@@ -59,7 +59,7 @@ pub mod query;
 mod results;
 pub mod stream;
 
-pub use background::{in_background, in_background_of};
+pub use background::{check_call, in_background, in_background_of, prepare_thread};
 pub use batch::batches::Batches;
 pub use batch::join::{Join, JoinStats};
 pub use columns::distance::{Distance, Within};

@@ -1,8 +1,28 @@
 //! The addresses that the limits of the process leave, as `ulimit -v` sets them. Linux only.
 
+/// Whether a limit says how many addresses the process may have.
+#[cfg(target_os = "linux")]
+pub(super) fn is_set() -> bool {
+    [libc::RLIMIT_AS, libc::RLIMIT_DATA].into_iter().any(|kind| {
+        let none = libc::RLIM_INFINITY;
+        let mut limit = libc::rlimit { rlim_cur: none, rlim_max: none };
+        // SAFETY: the limit is written to a place of its type.
+        let is_known = unsafe { libc::getrlimit(kind, &raw mut limit) } == 0;
+        is_known && limit.rlim_cur != none
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_set() -> bool {
+    false
+}
+
 /// Bytes of addresses that the process may still take, if a limit says so.
 #[cfg(target_os = "linux")]
 pub(super) fn room() -> Option<usize> {
+    if !is_set() {
+        return None;
+    }
     let (mut limits, mut sizes) = ([0; 4096], [0; 256]);
     let (limits, sizes) =
         (read("/proc/self/limits", &mut limits)?, read("/proc/self/statm", &mut sizes)?);

@@ -164,6 +164,30 @@ pub(crate) fn is_left(bytes: usize) -> Result<(), OutOfMemory> {
     }
 }
 
+/// Bytes of what a thread takes for itself beside its stack: thread-locals, and what waits for
+/// others. Where the heap has no addresses left for the thread, each of some twenty small pieces
+/// has a page of its own; the rest is for what other threads allocate meanwhile.
+const LOCALS: usize = 512 << 10;
+
+/// Whether there is memory for the start of a thread with a stack of a number of bytes. `false` if
+/// nothing limits the process: then the system gives out addresses freely.
+///
+/// A thread takes memory past the [`Allocator`]. Where it finds none for a thread-local, glibc ends
+/// the process, so the thread has to be looked for beforehand.
+pub fn room_for_thread(stack: usize) -> Result<bool, OutOfMemory> {
+    if !limit::is_set() {
+        return Ok(false);
+    }
+    ready()?;
+    let bytes = stack + LOCALS;
+    let is_there = || MmapOptions::new().len(bytes).map_anon().is_ok();
+    if is_there() || (pool::empty_pool() && is_there()) {
+        Ok(true)
+    } else {
+        Err(OutOfMemory::refused(bytes))
+    }
+}
+
 /// Raises unless there is memory for a number of bytes: for allocations that another library is
 /// about to make.
 #[inline]
