@@ -88,9 +88,10 @@ def _sum_of_digests() -> Column:
     carry = F.lit(0)
     for name in _DIGITS:
         total = F.expr(f"coalesce(sum({name}), 0L)") + carry
-        digits.insert(0, F.lpad(F.lower(F.hex(total.bitwiseAND(_MASK))), _BITS // 4, "0"))
+        digits.insert(0, total.bitwiseAND(_MASK))
         carry = F.shiftright(total, _BITS)
-    return F.concat(*digits)
+    # Not by `lower`, at whose first call Spark reads all of Unicode, for seconds.
+    return F.format_string(f"%0{_BITS // 4}x" * len(digits), *digits)
 
 
 def observed(results: DataFrame, function: str, *, digest: bool) -> DataFrame:
