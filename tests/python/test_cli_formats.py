@@ -175,6 +175,30 @@ def test_json_lines_refuse_what_json_cannot_hold(folder: Path, values, message: 
     assert "out.jsonl" not in names(folder)
 
 
+def test_a_value_that_json_cannot_hold_is_told_beside_nanoseconds_without_pandas(
+    folder: Path,
+) -> None:
+    times = pa.array([1], pa.timestamp("ns"))
+    pq.write_table(pa.table({"ts": times, "x": [float("nan")]}), folder / "values.parquet")
+    script = (
+        "import sys\nfrom tidegate.cli import main\n"
+        "try:\n    main()\nfinally:\n    print([*sys.modules])"
+    )
+
+    bounds = ["--on", "ts", "--lower", "0s", "--upper", "0s", "--how", "semi"]
+    result = subprocess.run(
+        [sys.executable, "-c", script, "join", *["values.parquet"] * 2, *bounds, "-o", "out.jsonl"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (result.returncode, "`x`: JSON has no NaN" in result.stderr) == (1, True), result.stderr
+    # Modules of pyarrow have pandas in their names, too.
+    assert "'pyarrow.lib'" in result.stdout
+    assert "'pandas'" not in result.stdout
+
+
 def test_csv_through_zstd(folder: Path) -> None:
     join = ["join", "trades.parquet", "quotes.parquet", *JOIN]
     for out in ("plain.csv", "a.csv.zst", "b.csv.zst"):

@@ -76,6 +76,8 @@ def _is_held(kind: pa.DataType) -> bool:
 def _not_finite(batch: pa.RecordBatch) -> str:
     """The column that JSON cannot hold."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if _is_text(column.type):
+            continue
         try:
             json.dumps(column.to_pylist(), allow_nan=False, default=str)
         except ValueError:
