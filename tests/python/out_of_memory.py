@@ -6,6 +6,7 @@ says what came of it, and of a small join after it: first with the same limit, t
 
 import gc
 import json
+import os
 import resource
 import sys
 from collections.abc import Callable
@@ -206,5 +207,21 @@ def main(kind: str, allowances: list[int]) -> None:
         sys.stdout.flush()
 
 
+def serve() -> None:
+    """Try each kind that a line of standard input names, in a process of its own.
+
+    It is forked: its imports would take longer than most kinds. A line says how it ended.
+    """
+    for line in sys.stdin:
+        kind, *allowances = json.loads(line)
+        child = os.fork()
+        if not child:
+            main(kind, allowances)
+            return
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(json.dumps({"ended": os.waitstatus_to_exitcode(status)}) + "\n")
+        sys.stdout.flush()
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], [int(argument) for argument in sys.argv[2:]])
+    serve()

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,20 +28,49 @@ PLENTY = 1200
 SETTINGS = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def tries(kind: str, *allowances: int) -> list[dict[str, object]]:
-    """Try a kind with so many MiB."""
-    command = [sys.executable, str(SCRIPT), kind, *map(str, allowances)]
-    done = subprocess.run(
-        command, env=os.environ | SETTINGS, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, ""), f"{kind}, after {done.stdout}"
-    return [json.loads(line) for line in done.stdout.splitlines()]
+Tries = Callable[..., list[dict[str, object]]]
+
+
+@pytest.fixture(scope="module")
+def tries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tries]:
+    """Try a kind with so many MiB, in a process of its own."""
+    errors = tmp_path_factory.mktemp("tries") / "errors.txt"
+    with (
+        errors.open("w") as said,
+        subprocess.Popen(
+            [sys.executable, str(SCRIPT)],
+            env=os.environ | SETTINGS,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+        ) as server,
+    ):
+        asked, answers = server.stdin, server.stdout
+        assert asked is not None
+        assert answers is not None
+
+        def tried(kind: str, *allowances: int) -> list[dict[str, object]]:
+            asked.write(json.dumps([kind, *allowances]) + "\n")
+            asked.flush()
+            found: list[dict[str, object]] = []
+            for line in answers:
+                found.append(json.loads(line))
+                if "ended" in found[-1]:
+                    break
+            assert errors.read_text() == "", f"{kind}, after {found}"
+            assert found, "the server has ended"
+            assert found.pop() == {"ended": 0}, f"{kind}, after {found}"
+            return found
+
+        yield tried
+        asked.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("kind", out_of_memory.KINDS)
-def test_a_call_without_memory_fails_and_the_process_goes_on(kind):
+def test_a_call_without_memory_fails_and_the_process_goes_on(tries, kind):
     rng = campaign.rng(f"memory for {kind}")
     few = [8, 32] if not campaign.ALL else [rng.randrange(4, 300) for _ in range(campaign.tries(2))]
     found = tries(kind, *few, PLENTY)
@@ -63,7 +93,7 @@ def test_a_call_without_memory_fails_and_the_process_goes_on(kind):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say what is left")
 @pytest.mark.timeout(120)
-def test_a_result_beyond_what_the_machine_has_left_is_refused_before_memory_is_taken():
+def test_a_result_beyond_what_the_machine_has_left_is_refused_before_memory_is_taken(tries):
     (found,) = tries("more than any machine has", 4096)
     assert found["error"] == "MemoryLimitError"
     assert re.search(
