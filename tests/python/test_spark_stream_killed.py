@@ -12,7 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -40,47 +42,47 @@ pytestmark = [
 ]
 
 
-def processes() -> dict[int, tuple[int, int, bytes]]:
-    """All processes: the parent, the session, and the command."""
-    found = {}
+def descendants() -> dict[int, tuple[int, bytes]]:
+    """The processes that this one has started, and these: the parent and the command."""
+    known = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
             command = (folder / "cmdline").read_bytes()
         except OSError:  # it has ended
             continue
-        found[int(folder.name)] = int(fields[1]), int(fields[3]), command
-    return found
-
-
-def workers(driver: int) -> list[int]:
-    """Python workers of a driver whose executor it is itself: a daemon forks them."""
-    known = processes()
-    return [
-        number
-        for number, (parent, session, command) in known.items()
-        if session == driver
-        and b"spark_daemon" in command
-        and parent in known
-        and b"spark_daemon" in known[parent][2]
-    ]
-
-
-def executors(_: int) -> list[int]:
-    """The executors of a cluster that this process has started."""
-    known = processes()
+        known[int(folder.name)] = int(fields[1]), command
 
     def is_mine(number: int) -> bool:
         return number == os.getpid() or (number in known and is_mine(known[number][0]))
 
+    return {number: found for number, found in known.items() if is_mine(number)}
+
+
+def workers() -> list[int]:
+    """The Python workers of the session of the tests, whose executor is itself: a daemon forks."""
+    known = descendants()
     return [
         number
-        for number, (_, _, command) in known.items()
-        if b"CoarseGrainedExecutorBackend" in command and is_mine(number)
+        for number, (parent, command) in known.items()
+        if b"spark_daemon" in command
+        and parent in known
+        and b"spark_daemon" in known[parent][1]
+        and b"java" in known[known[parent][0]][1]
     ]
 
 
-VICTIMS: dict[str, Callable[[int], list[int]]] = {"worker": workers, "executor": executors}
+def executors() -> list[int]:
+    """The executors of a cluster that this process has started."""
+    known = descendants()
+    return [
+        number
+        for number, (_, command) in known.items()
+        if b"CoarseGrainedExecutorBackend" in command
+    ]
+
+
+VICTIMS: dict[str, Callable[[], list[int]]] = {"worker": workers, "executor": executors}
 
 # A cluster takes long to start, and `test_spark_cluster.py` kills executors of one, too.
 TRIED = [*VICTIMS] if campaign.ALL else ["worker"]
@@ -100,6 +102,17 @@ def written(folder: Path, batches: int, seed: int) -> random.Random:
 
 def command(folder: Path, name: str, *master: str) -> list[str]:
     return [sys.executable, streaming_query.__file__, str(folder), name, *master]
+
+
+def run_apart(folder: Path, name: str, master: str) -> None:
+    """Run the query in a process of its own."""
+    done = subprocess.run(
+        command(folder, name, master),
+        stderr=subprocess.DEVNULL,
+        timeout=PATIENCE * KILLS["executor"],
+        check=False,
+    )
+    assert done.returncode == 0, "the query has failed"
 
 
 def committed(folder: Path) -> int:
@@ -149,28 +162,29 @@ def test_nothing_is_lost_and_nothing_doubled_where_a_driver_goes_on(
 ):
     kills = KILLS[victim]
     draw = written(tmp_path, 2 * kills + 4, seed=kills)
-    master = [request.getfixturevalue("cluster")] if victim == "executor" else []
+    run: Callable[[], object] = partial(streaming_query.run, start(), tmp_path, name)
+    if victim == "executor":
+        run = partial(run_apart, tmp_path, name, request.getfixturevalue("cluster"))
     killed = 0
-    for _ in range(3):
-        if killed == kills:
-            break
-        with subprocess.Popen(
-            command(tmp_path, name, *master), start_new_session=True, stderr=subprocess.DEVNULL
-        ) as process:
+    with ThreadPoolExecutor(1) as threads:
+        for _ in range(3):
+            if killed == kills:
+                break
+            query = threads.submit(run)
             end = time.monotonic() + PATIENCE * kills
-            while process.poll() is None and killed < kills:
+            while not query.done() and killed < kills:
                 assert time.monotonic() < end, f"no {victim} was found"
                 begun = committed(tmp_path)
                 time.sleep(draw.random())
-                victims = VICTIMS[victim](process.pid)
-                if victims and process.poll() is None:
+                victims = VICTIMS[victim]()
+                if victims and not query.done():
                     with suppress(ProcessLookupError):
                         os.kill(draw.choice(victims), signal.SIGKILL)
                         killed += 1
                 # A task that fails four times fails its query, so a batch has one kill.
-                while process.poll() is None and committed(tmp_path) == begun:
+                while not query.done() and committed(tmp_path) == begun:
                     time.sleep(0.01)
-            assert process.wait(PATIENCE) == 0, "the query has failed"
+            query.result(PATIENCE)
     assert killed == kills
     check(tmp_path, name)
     record_property("kills", (name, victim, killed))
