@@ -38,12 +38,16 @@ def spark():
 
 # The mode that updates rows finds none to update.
 @pytest.mark.parametrize(
-    ("how", "mode"), [("inner", "append"), ("semi", "update"), *more(("full", "append"))]
+    ("how", "mode", "partitions"),
+    [("inner", "append", 4), ("semi", "update", None), *more(("full", "append", 4))],
 )
-def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, how, mode):
+def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, how, mode, partitions):
     streaming.write(tmp_path, 2, seed=2 + len(how))
-    found = streaming.Sink(tmp_path, mode).drain(streaming.joined(spark, tmp_path, how=how))
+    rows = streaming.joined(spark, tmp_path, how=how, partitions=partitions)
+    rows = rows.withColumn("task", F.spark_partition_id())
+    found = streaming.Sink(tmp_path, mode).drain(rows)
     streaming.check(tmp_path, found, how=how)
+    assert set(found["task"].to_pylist()) == {0, 1}, "buckets are spread over tasks"
 
 
 @pytest.fixture
@@ -206,13 +210,6 @@ def test_each_bucket_has_a_task_of_its_own(spark, buckets, tasks):
     assert [task % buckets for task in found] == [*range(buckets)]
 
 
-def test_the_buckets_of_a_query_are_spread_over_its_tasks(spark, tmp_path):
-    streaming.write(tmp_path, 2, seed=10)
-    found = streaming.joined(spark, tmp_path, partitions=None)
-    rows = streaming.Sink(tmp_path).drain(found.withColumn("task", F.spark_partition_id()))
-    assert set(rows["task"].to_pylist()) == {0, 1}
-
-
 def test_buckets_are_as_many_as_the_tasks_of_a_micro_batch(spark, tmp_path):
     streaming.write(tmp_path, 1, seed=8)
     for tasks, expected in ((3, 3), (64, 64), (67, 64), (96, 48), (200, 50)):
@@ -228,7 +225,8 @@ def test_a_host_may_let_spark_choose_the_number_of_tasks():
     assert shuffle_partitions(session) == 200
 
 
-@pytest.mark.parametrize("partitions", [None, 3], ids=["as many as tasks", "a number"])
+# Without a number, the query is refused first, and goes on with one.
+@pytest.mark.parametrize("partitions", [None, *more(3)])
 def test_a_query_is_restarted_where_spark_would_have_another_number_of_tasks(
     spark, tmp_path, partitions
 ):
