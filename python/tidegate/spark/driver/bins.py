@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tidegate.spark.layout.balance import Sample
     from tidegate.spark.layout.bins import Bins, Ends
-    from tidegate.spark.layout.costs import Costs, Small
+    from tidegate.spark.layout.costs import Costs, Small, There
     from tidegate.spark.plan.join import Plan
     from tidegate.spark.query.input import Input
 
@@ -70,7 +70,9 @@ def met(
     return left.join(right, pairs, how).select(*results(plan))
 
 
-def weighed(plan: Plan, sample: Sample, small: Small | None = None) -> tuple[Bins, Costs]:
+def weighed(
+    plan: Plan, sample: Sample, small: Small | None = None, there: There | None = None
+) -> tuple[Bins, Costs]:
     """The bins that suit a sample, and what the join costs in each of its forms."""
     # Neither side of a full join is copied alone, and it has no bins.
     sides: list[Literal["left", "right"]] = [
@@ -80,7 +82,7 @@ def weighed(plan: Plan, sample: Sample, small: Small | None = None) -> tuple[Bin
     bins = fitting(sample, sides[0], plan.ends, asked.columns)
     rows = len(sample.left_time) * sample.weight, len(sample.right_time) * sample.weight
     stay = bins.rows - bins.of_copied if hashed(plan, bins) == "broadcast" else 0.0
-    return bins, costs(bins, asked, small and small._replace(rows=rows), stay=stay)
+    return bins, costs(bins, asked, small and small._replace(rows=rows), there, stay=stay)
 
 
 def asked_of(plan: Plan) -> Asked:
@@ -103,6 +105,7 @@ def told(costs: Costs, small: str | None = None) -> str:
     """The costs of all forms as text; `small` is the name of the side that may be sent whole."""
     whole = f"with {small} whole"
     forms = [(costs.bins, "by bins"), (costs.native, "natively"), (costs.whole, whole)]
+    forms.append((costs.in_place, "in place"))
     texts = [
         f"{cost:,.0f} s {how}" if cost >= _ROUND else f"{cost:.2g} s {how}"
         for cost, how in forms

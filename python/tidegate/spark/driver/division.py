@@ -32,7 +32,7 @@ SAMPLED = 20_000
 FRACTION = 0.02
 
 # Cells (rows times columns) of a partition: about 128 MB of numbers in a worker's memory.
-_PARTITION_CELLS = 16_000_000
+PARTITION_CELLS = 16_000_000
 
 # Rows that are worth a task.
 _PARTITION_ROWS = 10_000
@@ -46,8 +46,7 @@ def of_join(plan: Plan, sample: Sample | None = None) -> Layout:
         [copied] = copied_sides(plan, None)
         return by_key(partitions, copied, plan.reach)
     sample = sample or sample_of_join(plan)
-    columns = max(len(plan.columns.left), len(plan.columns.right))
-    partitions = plan.partitions or default_partitions(sample.rows, columns, cores(session))
+    partitions = tasks_of(plan, sample.rows)
     division: Division = "auto"
     if plan.parallelism == plan.query.divided or not plan.native.keys:
         division = "time"
@@ -58,6 +57,12 @@ def of_join(plan: Plan, sample: Sample | None = None) -> Layout:
         for copied in copied_sides(plan, sample)
     )
     return min(layouts, key=lambda layout: layout.cost)
+
+
+def tasks_of(plan: Plan, rows: float) -> int:
+    """The partitions of a join of this number of rows."""
+    columns = max(len(plan.columns.left), len(plan.columns.right))
+    return plan.partitions or default_partitions(rows, columns, cores(plan.left.sparkSession))
 
 
 def of_aggregation(plan: AggregatePlan) -> Layout:
@@ -149,7 +154,7 @@ def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, f
 def default_partitions(rows: float, columns: int, cores: int) -> int:
     """A whole number of partitions a core, none above what a worker should hold."""
     used = min(cores, math.ceil(rows / _PARTITION_ROWS) or 1)
-    return used * max(1, math.ceil(rows * columns / (_PARTITION_CELLS * used)))
+    return used * max(1, math.ceil(rows * columns / (PARTITION_CELLS * used)))
 
 
 def cores(session: SparkSession) -> int:

@@ -16,8 +16,10 @@ from tidegate.spark.driver.route import (
     Binned,
     Broadcast,
     Leveled,
+    OfTables,
     Overlapped,
     Shuffled,
+    Stayed,
     Streamed,
     of_aggregation,
     of_join,
@@ -76,7 +78,7 @@ def described(plan: Plan, *, fused: bool = False) -> str:
     return "\n".join([*lines, f"  because    {way.reason}"])
 
 
-def _of_tables(plan: Plan, way: Broadcast | Shuffled | Overlapped | Binned | Leveled) -> list[str]:
+def _of_tables(plan: Plan, way: OfTables) -> list[str]:
     """What Spark does around the native join of tables, or instead of it."""
     if isinstance(way, Binned):
         return _binned(plan, way)
@@ -84,6 +86,8 @@ def _of_tables(plan: Plan, way: Broadcast | Shuffled | Overlapped | Binned | Lev
         return _leveled(plan, way)
     if isinstance(way, Broadcast):
         return _broadcast(way)
+    if isinstance(way, Stayed):
+        return _stayed(way)
     if isinstance(way, Overlapped):
         lines = [*_shuffled(way.layout), *_layers(way.layout)]
     else:
@@ -250,6 +254,16 @@ def _broadcast(way: Broadcast) -> list[str]:
         f"  divided    {mine} is sent whole to every task, {whole.rows.num_rows:,} rows",
         f"  placed     {other} rows stay in their partitions",
         *weighed,
+    ]
+
+
+def _stayed(way: Stayed) -> list[str]:
+    costs = [] if way.costs is None else [f"  costs      {way.costs}"]
+    partitions = f"{way.sides.partitions:,} partitions"
+    return [
+        f"  divided    by key: both sides are in {partitions} by a hash of it already",
+        "  placed     rows stay in their partitions, and go to Python once",
+        *costs,
     ]
 
 

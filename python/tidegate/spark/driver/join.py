@@ -10,8 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate
 from tidegate.spark.driver.bins import joined as binned
+from tidegate.spark.driver.in_place import joined as joined_in_place
 from tidegate.spark.driver.levels import joined as leveled
-from tidegate.spark.driver.route import Binned, Broadcast, Leveled, Streamed, of_join
+from tidegate.spark.driver.route import Binned, Broadcast, Leveled, Stayed, Streamed, of_join
 from tidegate.spark.driver.whole import joined as whole_joined
 from tidegate.spark.layout.hashed import hashed_to
 from tidegate.spark.query.schema import arrow, struct
@@ -44,6 +45,8 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
         return stream_joined(plan, way.layout, call, schema)
     if isinstance(way, Broadcast):
         return whole_joined(plan, way.whole, call, schema)
+    if isinstance(way, Stayed):
+        return joined_in_place(plan, way.sides, call, schema)
     layout = way.layout
     if plan.right_where is not None:
         # The tasks that send right rows have tested them.

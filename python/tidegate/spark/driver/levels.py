@@ -28,7 +28,7 @@ from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from tidegate.spark.layout.costs import Costs, Small
+    from tidegate.spark.layout.costs import Costs, Small, There
     from tidegate.spark.layout.lengths import Sample
     from tidegate.spark.layout.levels import Lengths, Levels
     from tidegate.spark.plan.join import Plan
@@ -36,20 +36,26 @@ if TYPE_CHECKING:
 _EARLIEST = -(2**63)
 
 
-def weighed(plan: Plan, sample: Sample, small: Small | None = None) -> tuple[Levels, Costs]:
+def weighed(
+    plan: Plan, sample: Sample, small: Small | None = None, there: There | None = None
+) -> tuple[Levels, Costs]:
     """The levels that suit a sample, and what the join costs in each of its forms.
 
     If bins are the cheapest by the lengths of the sample, or were asked for, one job over starts
     and ends finds how long the rows are.
     """
-    levels, costs = with_lengths(plan, sample, known(sample), small)
+    levels, costs = with_lengths(plan, sample, known(sample), small, there)
     if plan.parallelism != "bins" and costs.cheapest != "bins":
         return levels, costs
-    return with_lengths(plan, sample, lengths_of(plan), small)
+    return with_lengths(plan, sample, lengths_of(plan), small, there)
 
 
 def with_lengths(
-    plan: Plan, sample: Sample, lengths: tuple[Lengths, Lengths], small: Small | None
+    plan: Plan,
+    sample: Sample,
+    lengths: tuple[Lengths, Lengths],
+    small: Small | None,
+    there: There | None = None,
 ) -> tuple[Levels, Costs]:
     """The same if rows are so long. The job that finds how long rows are is a cost of bins."""
     asked = asked_of(plan)
@@ -58,7 +64,7 @@ def with_lengths(
     levels = fitting(sample, lengths, single, asked.columns)
     left, right = (len(side.hashes) * sample.weight for side in sample.sides)
     stay = levels.placed[1 - built(plan, levels)] if method(plan, levels) == "broadcast" else 0.0
-    found = costs(levels, asked, small and small._replace(rows=(left, right)), stay=stay)
+    found = costs(levels, asked, small and small._replace(rows=(left, right)), there, stay=stay)
     bins = None if found.bins is None else found.bins + measuring(sample)
     return levels, found._replace(bins=bins)
 

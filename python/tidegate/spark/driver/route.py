@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 import tidegate
-from tidegate.spark.driver import division, levels, overlap
+from tidegate.spark.driver import division, in_place, levels, overlap
 from tidegate.spark.driver.alike import guessed
-from tidegate.spark.driver.bins import hashed, told, weighed
+from tidegate.spark.driver.bins import asked_of, hashed, told, weighed
 from tidegate.spark.driver.whole import Whole, chosen, rows_beside
+from tidegate.spark.layout.costs import of_rows
 from tidegate.spark.stream import aggregate as stream_aggregate
 from tidegate.spark.stream import join as stream_join
 from tidegate.spark.worker.pack import NAMES
@@ -16,9 +19,10 @@ from tidegate.spark.worker.pack import NAMES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidegate.spark.driver.in_place import InPlace
     from tidegate.spark.layout.bins import Bins
     from tidegate.spark.layout.costs import Costs, Form, Small
-    from tidegate.spark.layout.layout import Layout
+    from tidegate.spark.layout.layout import Integers, Layout
     from tidegate.spark.layout.levels import Levels
     from tidegate.spark.layout.overlap import OverlapLayout
     from tidegate.spark.plan.aggregate import AggregatePlan
@@ -72,13 +76,23 @@ class Leveled(NamedTuple):
     reason: str
 
 
+class Stayed(NamedTuple):
+    """Both sides are partitioned by their keys already, and are joined where they are."""
+
+    sides: InPlace
+    reason: str
+    # The text on the costs of all forms where they were weighed.
+    costs: str | None = None
+
+
 class Streamed(NamedTuple):
     """Rows of streams go through one stateful operator."""
 
     layout: Layout
 
 
-Way = Broadcast | Shuffled | Overlapped | Binned | Leveled | Streamed
+OfTables = Broadcast | Shuffled | Overlapped | Binned | Leveled | Stayed
+Way = OfTables | Streamed
 
 
 class _Near(NamedTuple):
@@ -102,6 +116,10 @@ class _Near(NamedTuple):
 _WEIGHED = ("interval_join", "window_join", "overlap_join")
 
 _BINS, _NATIVE = "bins are clearly cheaper", "native calls with both sides shuffled are cheaper"
+_IN_PLACE = "rows that stay in their partitions are cheaper"
+
+# How full the fullest partition may be beside a share that is even among all cores.
+_EVEN = 1.5
 
 
 def of_join(plan: Plan, *, fused: bool = False) -> Way:
@@ -127,9 +145,9 @@ def of_join(plan: Plan, *, fused: bool = False) -> Way:
             return Broadcast(whole, reason, near.told(costs), basis)
         if of_bins is not None:
             text = f"{of_bins}; {near.told(costs)}"
-            return _native(plan, f"{near.rather} {_NATIVE}", text)
+            return _native(plan, near, f"{near.rather} {_NATIVE}", text)
     if plan.parallelism != "bins" and (plan.parallelism != "auto" or of_bins is not None):
-        return _native(plan, reason, of_bins if plan.parallelism == "auto" else None)
+        return _native(plan, near, reason, of_bins if plan.parallelism == "auto" else None)
     return _of_intervals(plan, near) if plan.has_intervals else _of_both(plan, near)
 
 
@@ -139,36 +157,87 @@ def _weighed_side(plan: Plan, whole: Whole) -> Small | None:
     return rows_beside(plan, whole) if weighs and plan.stream_side is None else None
 
 
-def _native(plan: Plan, reason: str, of_bins: str | None) -> Shuffled | Overlapped:
+def _native(plan: Plan, near: _Near, reason: str, of_bins: str | None) -> OfTables:
     """The way of a join of tables by native calls, where neither side is sent whole."""
+    if plan.parallelism == "key":
+        there = in_place.found(plan)
+        if there is not None:
+            return Stayed(there, reason)
     if plan.has_intervals:
+        return _of_layers(plan, near, reason, of_bins)
+    if plan.parallelism == "key":
+        return Shuffled(division.of_join(plan), reason, of_bins)
+    sample = division.sample_of_join(plan)
+    stayed = _stayed(plan, near, (sample.left_hash, sample.right_hash), sample.weight)
+    return stayed or Shuffled(division.of_join(plan, sample), reason, of_bins)
+
+
+def _of_layers(plan: Plan, near: _Near, reason: str, of_bins: str | None) -> Overlapped | Stayed:
+    """The same of rows that have a start and an end."""
+    if plan.parallelism == "key":
         return Overlapped(overlap.of_join(plan), reason, of_bins)
-    return Shuffled(division.of_join(plan), reason, of_bins)
+    sample = overlap.sample_of_join(plan)
+    left, right = (side.hashes for side in sample.sides)
+    stayed = _stayed(plan, near, (left, right), sample.weight)
+    return stayed or Overlapped(overlap.of_join(plan, sample), reason, of_bins)
 
 
-def _of_both(plan: Plan, near: _Near) -> Broadcast | Shuffled | Binned:
+def _stayed(
+    plan: Plan, near: _Near, hashes: tuple[Integers, Integers], weight: float
+) -> Stayed | None:
+    """Rows that are there already, if it is cheaper not to shuffle them."""
+    sides = _there(plan, hashes, weight)
+    if sides is None:
+        return None
+    left, right = (len(one) * weight for one in hashes)
+    costs = of_rows((left, right), asked_of(plan), sides.there)
+    text = f"{told(costs)}, without results"
+    return Stayed(sides, f"{near.rather} {_IN_PLACE}", text) if costs.stays else None
+
+
+def _there(plan: Plan, hashes: tuple[Integers, Integers], weight: float) -> InPlace | None:
+    """Rows that are there already, unless a partition would be too full; by hashes of all keys."""
+    sides = in_place.found(plan) if plan.parallelism == "auto" else None
+    if sides is None or not sides.all_keys:
+        return None
+    rows = np.bincount(np.concatenate(hashes) % sides.partitions) * weight
+    at_once = min(division.cores(plan.left.sparkSession), division.tasks_of(plan, rows.sum()))
+    fullest = rows.max(initial=0)
+    fits = fullest * sides.columns <= division.PARTITION_CELLS
+    return sides if fits and fullest <= _EVEN * rows.sum() / at_once else None
+
+
+def _of_both(plan: Plan, near: _Near) -> Broadcast | Shuffled | Binned | Stayed:
     """The way of a join of tables whose rows have one time, by a sample of both sides."""
     sample = division.sample_of_join(plan)
-    bins, costs = weighed(plan, sample, near.small)
+    sides = _there(plan, (sample.left_hash, sample.right_hash), sample.weight)
+    bins, costs = weighed(plan, sample, near.small, None if sides is None else sides.there)
     text = near.told(costs)
     form, reason = _form(plan, near, costs, lambda: hashed(plan, bins) is not None)
     if form == "bins":
         return Binned(bins, text, reason)
     if form == "whole" and near.whole is not None:
         return Broadcast(near.whole, reason, text, _SAMPLED)
+    if form == "in place" and sides is not None:
+        return Stayed(sides, reason, text)
     return Shuffled(division.of_join(plan, sample), reason, text)
 
 
-def _of_intervals(plan: Plan, near: _Near) -> Broadcast | Overlapped | Leveled:
+def _of_intervals(plan: Plan, near: _Near) -> Broadcast | Overlapped | Leveled | Stayed:
     """The same of rows that have a start and an end."""
     sample = overlap.sample_of_join(plan)
-    found, costs = levels.weighed(plan, sample, near.small)
+    left, right = (side.hashes for side in sample.sides)
+    sides = _there(plan, (left, right), sample.weight)
+    there = None if sides is None else sides.there
+    found, costs = levels.weighed(plan, sample, near.small, there)
     text = near.told(costs)
     form, reason = _form(plan, near, costs, lambda: levels.method(plan, found) is not None)
     if form == "bins":
         return Leveled(found, text, reason)
     if form == "whole" and near.whole is not None:
         return Broadcast(near.whole, reason, text, _SAMPLED)
+    if form == "in place" and sides is not None:
+        return Stayed(sides, reason, text)
     return Overlapped(overlap.of_join(plan, sample), reason, text)
 
 
@@ -179,6 +248,8 @@ def _form(plan: Plan, near: _Near, costs: Costs, can_bin: Callable[[], bool]) ->
     form = costs.cheapest if can_bin() else costs._replace(bins=None).cheapest
     if form == "bins":
         return form, f"{near.rather} {_BINS}"
+    if form == "in place":
+        return form, f"{near.rather} {_IN_PLACE}"
     if form == "whole" or near.whole is None:
         return form, near.reason
     return form, f"{near.rather} {_NATIVE}"

@@ -2,7 +2,8 @@
 
 *Whole*: a small side is collected, and every task gets all of it. Rows of the other side are handed
 to Python where they are. *Native*: rows of both sides are handed to Python, packed, shuffled into
-slices, and joined there. *Bins*: Spark joins equal keys and bins of time by itself.
+slices, and joined there. *In place*: both sides are partitioned by their keys already, and rows are
+handed to Python once, where they are. *Bins*: Spark joins equal keys and bins of time by itself.
 
 Costs are processor time. They only have to tell which form is clearly cheaper. What all forms need,
 as to read the inputs, is left out, and so is work that is done already when forms are compared. A
@@ -42,6 +43,9 @@ _HANDED = 130.0
 # row.
 _MEASURED = 90.0
 
+# Nanoseconds to bring a row to its side where it is, and of a task that does.
+_LOOKED_FOR, _IN_TASK = 60.0, 20_000_000.0
+
 # Nanoseconds for each column of a row of the side that is whole in each task that takes it.
 _TAKEN = 15.0
 
@@ -51,7 +55,7 @@ _JOB, _LOOKED_AT = 500_000_000.0, 100.0
 # Bins are chosen if they cost at most this share. A sample and the constants are not exact.
 _CLEARLY = 0.8
 
-Form = Literal["whole", "native", "bins"]
+Form = Literal["whole", "native", "bins", "in place"]
 
 
 class Width(NamedTuple):
@@ -91,12 +95,20 @@ class Small(NamedTuple):
     tasks: int
 
 
+class There(NamedTuple):
+    """Partitions that have all rows of a key already, and columns in which rows are handed over."""
+
+    partitions: int
+    columns: int
+
+
 class Costs(NamedTuple):
     """Seconds of processor time of each form; None for one that is not possible."""
 
     bins: float | None
     native: float
     whole: float | None = None
+    in_place: float | None = None
 
     def after(self, seconds: float) -> Costs:
         """The same where bins and native calls need a sample, which takes so long."""
@@ -104,10 +116,17 @@ class Costs(NamedTuple):
         return self._replace(bins=bins, native=self.native + seconds)
 
     @property
+    def stays(self) -> bool:
+        """Whether rows that are there already are joined there, and not shuffled."""
+        return self.in_place is not None and self.in_place <= self.native
+
+    @property
     def cheapest(self) -> Form:
         """The form to take. It is bins only if these are clearly cheaper."""
         form: Form = "native"
         least = self.native
+        if self.in_place is not None and self.stays:
+            form, least = "in place", self.in_place
         if self.whole is not None and self.whole <= least:
             form, least = "whole", self.whole
         if self.bins is not None and self.bins <= _CLEARLY * least:
@@ -154,10 +173,18 @@ def looking(rows: float) -> float:
     return (_JOB + _LOOKED_AT * rows) / 1e9
 
 
-def costs(work: Work, asked: Asked, small: Small | None = None, *, stay: float = 0.0) -> Costs:
-    """What the join costs by bins, by native calls, and with the small side whole if one is.
+def costs(
+    work: Work,
+    asked: Asked,
+    small: Small | None = None,
+    there: There | None = None,
+    *,
+    stay: float = 0.0,
+) -> Costs:
+    """What the join costs by bins and by native calls, with a side whole, and in place.
 
-    In bins, `stay` is the rows and copies that stay where they are: all tasks get the other side.
+    The last two are for a small side, and for rows that are there already. In bins, `stay` is the
+    rows and copies that stay where they are: all tasks get the other side.
     """
     columns = asked.columns
     cells = work.rows * (columns.left + columns.right) / 2
@@ -169,7 +196,8 @@ def costs(work: Work, asked: Asked, small: Small | None = None, *, stay: float =
     bins += _CANDIDATE * work.candidates + _OUT * out
     native = (_SHUFFLED + asked.handing) * cells + _BACK * out
     whole = None if small is None else _of_whole(small, asked, work.pairs)
-    return Costs(bins / 1e9, native / 1e9, whole)
+    in_place = None if there is None else _in_place(there, asked, work.rows, out)
+    return Costs(bins / 1e9, native / 1e9, whole, in_place)
 
 
 def without_bins(small: Small, asked: Asked) -> Costs:
@@ -177,6 +205,18 @@ def without_bins(small: Small, asked: Asked) -> Costs:
     cells = sum(_cells(small.rows, asked.columns))
     native = (_SHUFFLED + asked.handing) * cells
     return Costs(None, native / 1e9, _of_whole(small, asked, 0.0))
+
+
+def of_rows(rows: tuple[float, float], asked: Asked, there: There) -> Costs:
+    """What native calls cost with rows shuffled and in place, both without their results."""
+    native = (_SHUFFLED + asked.handing) * sum(_cells(rows, asked.columns))
+    return Costs(None, native / 1e9, None, _in_place(there, asked, sum(rows), 0.0))
+
+
+def _in_place(there: There, asked: Asked, rows: float, out: float) -> float:
+    """Seconds with all rows where they are; `out` are columns of all rows of the result."""
+    handed = (_HANDED + asked.handing) * rows * there.columns
+    return (_IN_TASK * there.partitions + _LOOKED_FOR * rows + handed + _BACK * out) / 1e9
 
 
 def _of_whole(small: Small, asked: Asked, pairs: float) -> float:

@@ -1,0 +1,206 @@
+"""The join of two sides that Spark has partitioned by the keys already: no row is packed or moved.
+
+Tables of one number of buckets are, and DataFrames after `repartition` by the keys, or after an
+aggregation or a join by them. A union of both sides then has the partitions of either, from Spark
+4.1 on. Nothing about a union promises that, and no function of Python asks for rows of a key to be
+in one partition. So the union is joined with a row of no side: a join by hash has the rows of a key
+in one partition, whatever Spark does to a plan meanwhile. It is a full join, since Spark cuts no
+partition of a full join in two, however full it is. If Spark would shuffle the union for this join,
+the sides are not partitioned alike, and rows go another way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from tidegate.spark.layout.costs import There
+from tidegate.spark.worker.in_place import InPlaceTask
+from tidegate.spark.worker.pack import LEFT, RIGHT
+from tidegate.spark.worker.task import on_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from tidegate.spark.plan.join import Plan
+    from tidegate.spark.worker.task import Call
+
+# The keys of the row of no side, in SQL: of `id`, which is 0. A constant would be no key of a join.
+_KEYS: tuple[tuple[type[DataType], str], ...] = (
+    (IntegralType, "cast(id as {})"),
+    (StringType, "cast(id as string)"),
+    (BooleanType, "cast(id as boolean)"),
+    (BinaryType, "cast(cast(id as string) as binary)"),
+    (DateType, "date_from_unix_date(cast(id as int))"),
+    (TimestampType, "timestamp_micros(id)"),
+    (TimestampNTZType, "cast(timestamp_micros(id) as timestamp_ntz)"),
+    (DecimalType, "cast(id as {})"),
+)
+
+# Nodes of a physical plan that have one child, and keep its rows where they are.
+_WRAPPING = ("Project", "WholeStageCodegen", "InputAdapter", "ColumnarToRow")
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """Both sides as one DataFrame, whose partitions have all rows of a key.
+
+    `keys` says whether these are all keys of the join, and `columns` how many columns it has.
+    """
+
+    frame: DataFrame
+    slots: tuple[tuple[int, ...], tuple[int, ...]]
+    partitions: int
+    all_keys: bool
+
+    @property
+    def columns(self) -> int:
+        """Columns that are handed to Python, the one that says the side included."""
+        return len(self.frame.columns)
+
+    @property
+    def there(self) -> There:
+        """What their costs depend on."""
+        return There(self.partitions, self.columns)
+
+
+def found(plan: Plan) -> InPlace | None:
+    """Both sides where they are, if they are partitioned alike. Nothing runs for it."""
+    if plan.streams or plan.stream_side is not None or not plan.native.keys:
+        return None
+    try:
+        return _found(plan)
+    except (Py4JError, PySparkException):
+        # Spark Connect shows no plans, and a vendor's Spark may have others.
+        return None
+
+
+def joined(plan: Plan, way: InPlace, call: Call, schema: StructType) -> DataFrame:
+    """The join as a DataFrame, in one pass."""
+    schemas = plan.columns.left, plan.columns.right
+    task = InPlaceTask(schemas, way.slots, call, plan.order)
+    return way.frame.mapInArrow(on_worker(task.run, "tidegate_join"), schema)
+
+
+def _found(plan: Plan) -> InPlace | None:
+    of_left, of_right = (_partitioning(mine.frame) for mine in plan.inputs)
+    if of_left is None or of_right is None:
+        return None
+    (left, partitions), (right, others) = of_left, of_right
+    pairs = list(zip(left, right, strict=False))
+    keys = set(zip(plan.inputs[LEFT].by, plan.inputs[RIGHT].by, strict=True))
+    alike = partitions == others and len(left) == len(right) and keys >= set(pairs)
+    if not alike or plan.partitions not in (None, partitions):
+        return None
+    # A column that is in two pairs would need two slots.
+    if len(set(left)) < len(pairs) or len(set(right)) < len(pairs):
+        return None
+    kinds = [plan.inputs[LEFT].fields[one].dataType for one, _ in pairs]
+    texts = [_key(kind) for kind in kinds]
+    if None in texts or kinds != [plan.inputs[RIGHT].fields[one].dataType for _, one in pairs]:
+        return None
+    slots = _slots(plan, pairs)
+    union = reduce(lambda one, other: one.union(other), _aligned(plan, slots))
+    names = [f"k{at}" for at in range(len(pairs))]
+    keyed = [f"{text} {name}" for text, name in zip(texts, names, strict=True)]
+    of_none = plan.left.sparkSession.range(0, 1, 1, 1).selectExpr(*keyed).hint("shuffle_hash")
+    equal = reduce(
+        Column.__and__,
+        (F.col(f"s{slots[LEFT][one]}") == F.col(name) for (one, _), name in zip(pairs, names)),  # noqa: B905
+    )
+    frame = union.join(of_none, equal, "full").select(*union.columns)
+    if not _stays(frame):
+        return None
+    return InPlace(frame, slots, partitions, all_keys=len(pairs) == len(keys))
+
+
+def _key(kind: DataType) -> str | None:
+    """The key of the row of no side, if columns of this type are equal where their bytes are."""
+    text = next((text for known, text in _KEYS if isinstance(kind, known)), None)
+    return None if text is None else text.format(kind.simpleString())
+
+
+def _slots(plan: Plan, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The slot of each column of both sides: `pairs` of columns share one, and others of a type."""
+    left, right = ([field.dataType for field in plan.inputs[side].fields] for side in (LEFT, RIGHT))
+    partner = dict(pairs)
+    free = [at for at in range(len(right)) if at not in partner.values()]
+    for at, kind in enumerate(left):
+        same = next((other for other in free if right[other] == kind), None)
+        if at not in partner and same is not None:
+            partner[at] = same
+            free.remove(same)
+    of_right = {other: at for at, other in partner.items()}
+    of_right |= {other: len(left) + number for number, other in enumerate(free)}
+    return tuple(range(len(left))), tuple(of_right[at] for at in range(len(right)))
+
+
+def _aligned(plan: Plan, slots: tuple[tuple[int, ...], tuple[int, ...]]) -> list[DataFrame]:
+    """Both sides with the columns `s0`, `s1` and so on, nulls where they have none, and `side`."""
+    count = max(map(max, slots)) + 1
+    frames = []
+    for side in (LEFT, RIGHT):
+        mine = plan.inputs[side]
+        rows = mine.frame if plan.keeps[side] else mine.without_unmatchable()
+        column_of = {slot: f"u{at}" for at, slot in enumerate(slots[side])}
+        columns = [f"{column_of.get(slot, 'null')} s{slot}" for slot in range(count)]
+        frames.append(rows.selectExpr(*columns, f"cast({side} as tinyint) side"))
+    return frames
+
+
+def _partitioning(frame: DataFrame) -> tuple[list[int], int] | None:
+    """The columns `u0`, `u1` by whose hash Spark has partitioned the rows, and its partitions.
+
+    Tables with buckets show it before a plan is prepared, aggregations and joins after.
+    """
+    execution = frame._jdf.queryExecution()  # noqa: SLF001 - no other way
+    for plan in (execution.sparkPlan(), _initial(execution.executedPlan())):
+        found = plan.outputPartitioning()
+        if found.getClass().getSimpleName() != "HashPartitioning":
+            continue
+        hashed = found.expressions()
+        names = [hashed.apply(at).sql() for at in range(hashed.size())]
+        columns = {name: at for at, name in enumerate(frame.columns)}
+        if all(name in columns for name in names):
+            return [columns[name] for name in names], int(found.numPartitions())
+    return None
+
+
+def _initial(plan: Any) -> Any:  # noqa: ANN401 - an object of Java
+    """The plan that Spark begins with."""
+    return plan.initialPlan() if plan.nodeName() == "AdaptiveSparkPlan" else plan
+
+
+def _stays(frame: DataFrame) -> bool:
+    """Whether Spark joins the union with the row of no side without moving a row of the union."""
+    plan = _below(_initial(frame._jdf.queryExecution().executedPlan()))  # noqa: SLF001 - as above
+    if plan.nodeName() != "ShuffledHashJoin":
+        return False
+    return bool(_below(plan.children().apply(0)).nodeName() == "Union")
+
+
+def _below(plan: Any) -> Any:  # noqa: ANN401 - an object of Java
+    """The first node that does more than to pass rows on."""
+    while plan.nodeName().startswith(_WRAPPING):
+        plan = plan.children().apply(0)
+    return plan
