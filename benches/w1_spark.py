@@ -12,6 +12,12 @@ With `--forms planned`, what `parallelism="auto"` chooses from: native calls, th
 plans, and beside them bins by hand. Seconds of processors are then medians with their range.
 
     python benches/w1_spark.py --rows 2500000 --keys 1000 --keys-hot 1000 --forms planned
+
+With `--forms bucketed`, both sides are tables of eight buckets by the key. The join in place is
+compared with native calls that pack and shuffle rows, and with bins. Spark shuffles bins of such
+tables, too, unless a setting says that it may join by key and bin what is partitioned by key.
+
+    python benches/w1_spark.py --rows 2500000 --keys 1000 --forms bucketed
 """
 
 from __future__ import annotations
@@ -35,6 +41,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate.spark
 from spark_costs import at_most, fingerprint, in_turns, local_session, spread, turns
+from tidegate.spark.driver import in_place
 from tidegate.spark.plan.join import Plan
 
 if TYPE_CHECKING:
@@ -226,6 +233,62 @@ def measure_planned(
     return f"| {' | '.join([*cells, chosen, ', '.join(told)])} |"
 
 
+def measure_bucketed(
+    session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace
+) -> str:
+    """A line of the table of tables that have buckets; raises if two forms disagree."""
+    tables = []
+    for name, key in (("left", "key"), ("right", "rkey")):
+        rows = session.read.parquet(str(folder / f"{name}.parquet"))
+        writer = rows.write.option("path", str(folder / f"{name}_buckets")).mode("overwrite")
+        writer.bucketBy(BUCKETS, key).saveAsTable(name)
+        tables.append(session.table(name))
+    left, right = tables
+
+    def packed() -> DataFrame:
+        with mock.patch.object(in_place, "found", return_value=None):
+            return tide(left, right, case, parallelism="key")
+
+    def kept() -> DataFrame:
+        session.conf.set(BY_ALL_KEYS, "false")
+        return bins(left, right, case, "shuffle_hash")
+
+    def with_setting(query: Callable[[], DataFrame]) -> DataFrame:
+        session.conf.set(BY_ALL_KEYS, "true")
+        return query()
+
+    found: dict[str, Callable[[], DataFrame]] = {
+        "in place": lambda: tide(left, right, case, parallelism="key"),
+        "packed": packed,
+        "auto": lambda: tide(left, right, case),
+        "bins": lambda: tide(left, right, case, parallelism="bins"),
+        "hand": lambda: bins(left, right, case, "shuffle_hash"),
+        "kept": kept,
+    }
+    joins: dict[str, Callable[[], DataFrame]] = {
+        name: query if name == "kept" else functools.partial(with_setting, query)
+        for name, query in found.items()
+    }
+    prints = {name: fingerprint(query()) for name, query in joins.items()}
+    if len(set(prints.values())) > 1:
+        message = f"{case.name}: the results differ: {prints}"
+        raise RuntimeError(message)
+    turns(joins, arguments.warm)
+    cells = [
+        f"{case.name}, {prints['bins'][0] / case.rows:.0f} matches",
+        *map(spread, turns(joins, arguments.repeat).values()),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+# Buckets of a table, and whether Spark joins by several keys only what is partitioned by all.
+BUCKETS = 8
+BY_ALL_KEYS = "spark.sql.requireAllClusterKeysForCoPartition"
+
+BUCKETED = """\
+| case | in place | packed | `auto` | planned bins | bins by hand | the same, not shuffled |
+| --- | --: | --: | --: | --: | --: | --: |"""
+
 PLANNED = """\
 | case | native calls | planned bins | bins by hand | `auto` | model: bins, native |
 | --- | --: | --: | --: | --- | --: |"""
@@ -247,9 +310,11 @@ def main() -> None:
     parser.add_argument(
         "--forms",
         default="all",
-        choices=("all", "hash", "planned"),
-        help="`hash`: no sums, no sort-merge; `planned`: what `auto` chooses from",
+        choices=("all", "hash", "planned", "bucketed"),
+        help="`hash`: no sums, no sort-merge; `planned`: what `auto` chooses from; `bucketed`: the "
+        "same of tables with buckets",
     )
+    parser.add_argument("--warm", type=int, default=1, help="turns of `bucketed` not counted")
     parser.add_argument("--matches", type=float, nargs="+", default=[4], help="of a left row")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
@@ -264,9 +329,9 @@ def main() -> None:
         arguments.shuffle_partitions,
         dict(setting.split("=", 1) for setting in arguments.set),
     )
-    planned = arguments.forms == "planned"
-    print(PLANNED if planned else HEADER, flush=True)
-    line = measure_planned if planned else measure
+    lines = {"planned": (PLANNED, measure_planned), "bucketed": (BUCKETED, measure_bucketed)}
+    header, line = lines.get(arguments.forms, (HEADER, measure))
+    print(header, flush=True)
     for rows, matches in itertools.product(arguments.rows, arguments.matches):
         kinds = [(keys, False, False) for keys in arguments.keys]
         kinds += [(keys, True, False) for keys in arguments.keys_skewed]

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from tidegate.spark.driver.files import rows_of
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.balance import Division, Sample, chosen
 from tidegate.spark.layout.layout import by_key
@@ -18,6 +19,8 @@ from tidegate.spark.query.axis import TimeAxis
 from tidegate.spark.worker.pack import LEFT, RIGHT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
@@ -36,6 +39,10 @@ PARTITION_CELLS = 16_000_000
 
 # Rows that are worth a task.
 _PARTITION_ROWS = 10_000
+
+# Rows of both sides that are divided by key without a sample, which would take as long as their
+# join. Even if they all have one key, one task joins them at once.
+_FEW = 250_000
 
 
 def of_join(plan: Plan, sample: Sample | None = None) -> Layout:
@@ -59,6 +66,30 @@ def of_join(plan: Plan, sample: Sample | None = None) -> Layout:
     return min(layouts, key=lambda layout: layout.cost)
 
 
+def of_few(plan: Plan, rows: float) -> Layout:
+    """The layout of a join of few rows, by key alone."""
+    [copied] = copied_sides(plan, None)
+    return by_key(tasks_of(plan, rows), copied, plan.reach)
+
+
+def few_of(plan: Plan) -> float | None:
+    """The rows of both sides if these are few, as files tell, and are to be divided by key."""
+    if plan.parallelism != "auto" or not plan.native.keys:
+        return None
+    return _few([one.frame for one in plan.inputs])
+
+
+def _few(frames: Sequence[DataFrame]) -> float | None:
+    """The rows of all frames, if these are few."""
+    rows = 0.0
+    for frame in frames:
+        found = rows_of(frame)
+        if found is None or rows + found > _FEW:
+            return None
+        rows += found
+    return rows
+
+
 def tasks_of(plan: Plan, rows: float) -> int:
     """The partitions of a join of this number of rows."""
     columns = max(len(plan.columns.left), len(plan.columns.right))
@@ -76,6 +107,11 @@ def of_aggregation(plan: AggregatePlan) -> Layout:
     if plan.parallelism == "key":
         partitions = plan.partitions or shuffle_partitions(session)
         return by_key(partitions, "right", plan.reach)
+    if plan.parallelism == "auto" and plan.aggregation.by:
+        few = _few(plan.frames)
+        if few is not None:
+            tasks = default_partitions(few, len(plan.sent), cores(session))
+            return by_key(plan.partitions or tasks, "right", plan.reach)
     sample = _sample_of_rows(plan)
     columns, at_once = len(plan.sent), cores(session)
     partitions = plan.partitions or default_partitions(sample.rows, columns, at_once)

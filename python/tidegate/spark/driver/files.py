@@ -20,17 +20,21 @@ _LOOKED_AT = 3
 # Spark's number of bytes where it knows none.
 _UNKNOWN = 2**62
 
-# Nodes of a plan that have no more rows than what they read.
-_NARROW = ("Project", "Filter", "SubqueryAlias", "View")
+# Nodes of a plan that have the rows of what they read, or, for filters, no more.
+_SAME = ("Project", "SubqueryAlias", "View")
+_NARROW = (*_SAME, "Filter")
 
 
-def rows_of(frame: DataFrame) -> float | None:
+def rows_of(frame: DataFrame, *, filtered: bool = True) -> float | None:
     """About how many rows the files have, before any filter; None if some are not Parquet.
 
-    It is None, too, where a file cannot be read: Spark says why, if it cannot read it either.
+    It is None, too, where a file cannot be read: Spark says why, if it cannot read it either. And
+    it is None of rows that are `filtered`, if that is not allowed.
     """
+    nodes = _NARROW if filtered else _SAME
     try:
-        relation = _read(frame._jdf.queryExecution().optimizedPlan())  # noqa: SLF001 - no other way
+        plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - no other way
+        relation = _read(plan, nodes)
         return None if relation is None else _rows_read(frame, relation)
     except (Py4JError, PySparkException, TypeError):
         # A file that is gone, one that is encrypted, or a vendor's reader: the bytes must do.
@@ -56,9 +60,9 @@ def _rows_read(frame: DataFrame, relation: Any) -> float | None:  # noqa: ANN401
     return rows * total / max(1, size)
 
 
-def _read(plan: Any) -> Any:  # noqa: ANN401 - an object of Java
-    """The relation of files that a plan reads, if it does nothing else that makes or joins rows."""
-    while plan.nodeName() in _NARROW:
+def _read(plan: Any, nodes: tuple[str, ...]) -> Any:  # noqa: ANN401 - objects of Java
+    """The relation of files that a plan reads, if it has no other nodes than these above it."""
+    while plan.nodeName() in nodes:
         plan = plan.children().apply(0)
     return plan if plan.nodeName() == "LogicalRelation" else None
 

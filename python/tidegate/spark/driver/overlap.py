@@ -12,12 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidegate.spark.driver.bins import number
-from tidegate.spark.driver.division import (
-    FRACTION,
-    cores,
-    default_partitions,
-    sampled,
-)
+from tidegate.spark.driver.division import FRACTION, sampled, tasks_of
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.lengths import Kept, Sample, Side, by_time, chosen, uncut
 from tidegate.spark.layout.levels import Lengths
@@ -54,8 +49,7 @@ def of_join(plan: Plan, sample: Sample | None = None) -> OverlapLayout:
     if plan.parallelism == "key":
         return by_key(plan.partitions or shuffle_partitions(session))
     sample = sample or sample_of_join(plan)
-    columns = max(len(plan.columns.left), len(plan.columns.right))
-    partitions = plan.partitions or default_partitions(sample.rows, columns, cores(session))
+    partitions = tasks_of(plan, sample.rows)
     kept, division = _KEPT.get(plan.query.how, "left"), _division(plan)
     if partitions == 1:
         return by_time(sample, partitions, kept)
@@ -68,6 +62,11 @@ def of_join(plan: Plan, sample: Sample | None = None) -> OverlapLayout:
         if _is_even(layout):
             return layout
     return chosen(_with_lengths(plan, sample, kept), partitions, kept, division)
+
+
+def of_few(plan: Plan, rows: float) -> OverlapLayout:
+    """The layout of a join of few rows, by key alone."""
+    return by_key(tasks_of(plan, rows))
 
 
 def _division(plan: Plan) -> Division:

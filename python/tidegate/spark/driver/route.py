@@ -116,6 +116,7 @@ class _Near(NamedTuple):
 _WEIGHED = ("interval_join", "window_join", "overlap_join")
 
 _BINS, _NATIVE = "bins are clearly cheaper", "native calls with both sides shuffled are cheaper"
+_FEW = "files tell that rows are few, so that none is sampled"
 _IN_PLACE = "rows that stay in their partitions are cheaper"
 
 # How full the fullest partition may be beside a share that is even among all cores.
@@ -163,8 +164,11 @@ def _native(plan: Plan, near: _Near, reason: str, of_bins: str | None) -> OfTabl
         there = in_place.found(plan)
         if there is not None:
             return Stayed(there, reason)
+    few = division.few_of(plan)
     if plan.has_intervals:
-        return _of_layers(plan, near, reason, of_bins)
+        return _of_layers(plan, near, reason, of_bins, few)
+    if few is not None:
+        return Shuffled(division.of_few(plan, few), f"{reason}, and {_FEW}", of_bins)
     if plan.parallelism == "key":
         return Shuffled(division.of_join(plan), reason, of_bins)
     sample = division.sample_of_join(plan)
@@ -172,8 +176,12 @@ def _native(plan: Plan, near: _Near, reason: str, of_bins: str | None) -> OfTabl
     return stayed or Shuffled(division.of_join(plan, sample), reason, of_bins)
 
 
-def _of_layers(plan: Plan, near: _Near, reason: str, of_bins: str | None) -> Overlapped | Stayed:
+def _of_layers(
+    plan: Plan, near: _Near, reason: str, of_bins: str | None, few: float | None
+) -> Overlapped | Stayed:
     """The same of rows that have a start and an end."""
+    if few is not None:
+        return Overlapped(overlap.of_few(plan, few), f"{reason}, and {_FEW}", of_bins)
     if plan.parallelism == "key":
         return Overlapped(overlap.of_join(plan), reason, of_bins)
     sample = overlap.sample_of_join(plan)

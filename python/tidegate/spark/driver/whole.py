@@ -110,13 +110,30 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
     if plan.parallelism == "broadcast":
         return Choice(_collected(plan, side), "parallelism is 'broadcast'")
     width = _width(plan.columns.of(side))
-    if estimated <= _SURE and width is not None:
+    likely = None if estimated == _UNKNOWN else _of_files(plan, side, width)
+    # The rows of a few files are known. Twice as many, or half of them, are not left to chance.
+    sure = estimated <= _SURE or (likely is not None and 2 * likely <= LIMIT)
+    if sure and width is not None:
         whole = _collected(plan, side, LIMIT // max(1, width) + 1)
         size = _bytes(whole.rows, width)
         if size <= LIMIT:
             return Choice(whole, f"{NAMES[side]} has {_text(size)}, at most {_text(LIMIT)}")
+    if likely is not None and likely > 2 * LIMIT:
+        about = f"{NAMES[side]} has about {_text(round(likely))}"
+        return Choice(None, f"{about}, more than {_text(LIMIT)}")
     is_small, reason = _measured(plan, side, estimated)
     return Choice(_collected(plan, side) if is_small else None, f"{NAMES[side]} {reason}")
+
+
+def _of_files(plan: Plan, side: int, width: int | None) -> float | None:
+    """About how many bytes a side of Parquet files has as Arrow data; None if that is not known.
+
+    Footers tell the rows, but neither how long texts are nor how many rows a filter leaves.
+    """
+    if width is None or _texts(plan.columns.of(side)):
+        return None
+    rows = rows_of(plan.inputs[side].frame, filtered=False)
+    return None if rows is None else rows * width
 
 
 def _measured(plan: Plan, side: int, estimated: int) -> tuple[bool, str]:
