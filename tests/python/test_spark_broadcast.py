@@ -260,6 +260,76 @@ def test_what_spark_thinks_large_is_not_counted(files, monkeypatch):
     assert "more than 100 bytes" in text
 
 
+@pytest.fixture(scope="module")
+def numbers(spark, tmp_path_factory):
+    """Both tables without their texts, as files whose rows the footers tell: 16 bytes each."""
+    frames = []
+    for name, table in zip(("left", "right"), TABLES, strict=True):
+        folder = tmp_path_factory.mktemp(f"{name}_numbers")
+        pq.write_table(table.select(["key", "ts"]), folder / "0.parquet")
+        frames.append(spark.read.parquet(str(folder)))
+    return tuple(frames)
+
+
+def test_rows_that_footers_tell_are_not_counted(numbers, monkeypatch):
+    monkeypatch.setattr(whole, "_SURE", -1)
+    monkeypatch.setattr(whole, "_estimated_bytes", lambda _: 0)
+    query = {**NEAR, "how": "left"}
+    with monkeypatch.context() as patched:
+        patched.setattr(whole, "_counted_bytes", lambda *_: pytest.fail("counted"))
+        patched.setattr(whole, "LIMIT", 2 * 250 * 16)
+        text = explained(numbers, **query)
+        assert "right is sent whole to every task" in text
+        assert "jobs       before the result is used: collect the right side\n" in text
+        patched.setattr(whole, "LIMIT", 250 * 16 // 2 - 1)
+        text = explained(numbers, **query)
+        assert "because    right has about 4,000 bytes, more than 1,999 bytes" in text
+        assert "measure" not in text
+    # What is near the limit is counted, and what a filter has left.
+    monkeypatch.setattr(whole, "LIMIT", 250 * 16)
+    assert "measure the right side, then collect the right side" in explained(numbers, **query)
+    monkeypatch.setattr(whole, "LIMIT", 250 * 16 // 2 - 1)
+    filtered = numbers[0], numbers[1].where("key = 5")
+    assert "measure the right side" in explained(filtered, **query)
+
+
+@pytest.mark.parametrize("function", ["interval_join", "overlap_join"])
+def test_few_rows_of_files_are_not_sampled_to_be_divided_by_key(numbers, monkeypatch, function):
+    query = {**NEAR, "how": "full"}
+    if function == "overlap_join":
+        query = {"on": ("ts", "ts"), "by": "key", "how": "full"}
+    join = getattr(tidegate.spark, function)
+    text = tidegate.spark.explain(join, *numbers, **query)
+    assert "jobs       none before the result is used" in text
+    assert "files tell that rows are few, so that none is sampled" in text
+    assert "by key: 1 buckets in 1 partitions" in text or "1 slices in 1 partitions" in text
+    tables = [table.select(["key", "ts"]) for table in TABLES]
+    expected = getattr(tidegate, function)(*tables, **query)
+    assert rows_of(join(*numbers, **query).toArrow()) == rows_of(expected)
+    # More rows are, and rows without a key, and rows of which no file tells.
+    drawn = "jobs       before the result is used: sample keys"
+    for division in ("time", "hybrid"):
+        assert drawn in tidegate.spark.explain(join, *numbers, **query, parallelism=division)
+    others = [numbers[0], numbers[1].dropDuplicates()]
+    assert drawn in tidegate.spark.explain(join, *others, **query)
+    monkeypatch.setattr("tidegate.spark.driver.division._FEW", 549)
+    assert drawn in tidegate.spark.explain(join, *numbers, **query)
+    del query["by"]
+    monkeypatch.setattr("tidegate.spark.driver.division._FEW", 550)
+    assert drawn in tidegate.spark.explain(join, *numbers, **query)
+
+
+def test_few_rows_of_files_are_not_sampled_to_be_aggregated_by_key(numbers):
+    query = {"on": "ts", "size": "1 minute", "aggs": {"n": tidegate.agg.count()}}
+    aggregate = tidegate.spark.aggregate
+    text = tidegate.spark.explain(aggregate, numbers[0], by="key", **query)
+    assert "jobs       none before the result is used" in text
+    found = aggregate(numbers[0], by="key", **query).toArrow()
+    expected = tidegate.aggregate(TABLES[0].sort_by("ts"), by="key", **query)
+    assert rows_of(found) == rows_of(expected)
+    assert "sample keys and times" in tidegate.spark.explain(aggregate, numbers[0], **query)
+
+
 def test_a_size_that_spark_does_not_know_is_taken_as_large(spark, files):
     unknown = spark.createDataFrame([(1, 1)], "key bigint, ts bigint")
     text = explained((unknown, unknown), on="ts", by="key", lower=0, upper=0)

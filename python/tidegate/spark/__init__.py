@@ -1,17 +1,22 @@
 """Joins and aggregations of Spark DataFrames: at most one shuffle, and native calls.
 
-On the driver, the arguments are checked against both schemas. For tables, one of three ways is
+On the driver, the arguments are checked against both schemas. For tables, one of four ways is
 chosen.
 
 - *One side is small*: Spark thinks that it has at most 64 MB, and so it has as Arrow data. Then it
   is read at once and sent whole to every task, as in Spark's own broadcast join. The other side
   stays in its partitions, however its keys are spread, and nothing is shuffled. Not for full joins.
 - *Bins are cheaper*: otherwise, keys and times of at most 20 000 rows are sampled. That is one job
-  over the key and time columns; `parallelism="key"` runs none. From the sample follow the width of
-  bins of time, and what the join costs by bins and by native calls. If bins are clearly cheaper,
-  Spark joins equal keys and bins by itself, and no row goes to Python. They are where intervals are
+  over the key and time columns; `parallelism="key"` runs none, and none is run where files tell
+  that rows are few and only keys could divide them. From the sample follow the width of bins of
+  time, and what the join costs by bins and by native calls. If bins are clearly cheaper, Spark
+  joins equal keys and bins by itself, and no row goes to Python. They are where intervals are
   short, keys are even, and nothing is asked for that only a native call does: `where`, `aggs`,
   `then`, a full join.
+- *Both sides are partitioned by the keys already*, by Spark's hash and into as many partitions:
+  tables with buckets, and DataFrames after a `repartition`, a window, an aggregation or a join by
+  the keys, cached or not. Then each task joins the rows that it has, and nothing is packed or
+  shuffled. `auto` asks for partitions that are even, by the sample. It needs Spark 4.1.
 - *Otherwise* a layout is chosen that gives every row its partition. The tasks that read the inputs
   pack rows of a partition into Arrow streams, Spark shuffles these packs, and each task after that
   joins its rows in one native call.

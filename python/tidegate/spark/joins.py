@@ -152,19 +152,21 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
-            makes one heavy task. `time`: slices of time, with copies of the rows near a border.
-            `hybrid`: buckets of keys, of which the heavy ones are cut by time. `bins`: Spark's own
-            join of equal keys and bins of time, so that no row goes to Python. A sample gives the
-            width of the bins. It is for tables and intervals with two ends, not for full joins, and
-            not with `where`, `aggs` or `then`. `auto` of tables takes the form that costs least by
-            a model, which `explain` shows: `broadcast` if a side is small, `bins` if these are
-            clearly cheaper, or the division whose fullest partition is smallest. Rows are sampled
-            unless a side is small and the other forms would cost more without a sample. Streams:
-            `key` divides them by key alone. `time` deals slices of time to the buckets in turn,
-            which spreads the rows of a heavy key, and copies the rows near a border. `auto` is
-            `key` with `by`, else `time`. `hybrid` begins each key's turn at another bucket. Neither
-            `time` nor `hybrid` is for intervals without an end. Without `by`, such a join is one
-            bucket, which is one task.
+            makes one heavy task. Sides that are partitioned by keys already stay as they are.
+            `time`: slices of time, with copies of the rows near a border. `hybrid`: buckets of
+            keys, of which the heavy ones are cut by time. `bins`: Spark's own join of equal keys
+            and bins of time, so that no row goes to Python. A sample gives the width of the bins.
+            It is for tables and intervals with two ends, not for full joins, and not with `where`,
+            `aggs` or `then`. `auto` of tables takes the form that costs least by a model, which
+            `explain` shows: `broadcast` if a side is small, `bins` if these are clearly cheaper,
+            the partitions of both sides if these have all rows of a key and are even, or the
+            division whose fullest partition is smallest. Rows are sampled unless a side is small
+            and the other forms would cost more without a sample, or files tell that rows are few.
+            Streams: `key` divides them by key alone. `time` deals slices of time to the buckets in
+            turn, which spreads the rows of a heavy key, and copies the rows near a border. `auto`
+            is `key` with `by`, else `time`. `hybrid` begins each key's turn at another bucket.
+            Neither `time` nor `hybrid` is for intervals without an end. Without `by`, such a join
+            is one bucket, which is one task.
         late_as: For streams: the name of a further column of the result. In a result it is null. In
             a late row it is `left` or `right`, the side of the row, and the columns of the other
             side are null. Without it, late rows are dropped.
@@ -296,19 +298,21 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
-            makes one heavy task. `time`: slices of time, with copies of the rows near a border.
-            `hybrid`: buckets of keys, of which the heavy ones are cut by time. `bins`: Spark's own
-            join of equal keys and bins of time, so that no row goes to Python. A sample gives the
-            width of the bins. It is for tables and intervals with two ends, not for full joins, and
-            not with `where`, `aggs` or `then`. `auto` of tables takes the form that costs least by
-            a model, which `explain` shows: `broadcast` if a side is small, `bins` if these are
-            clearly cheaper, or the division whose fullest partition is smallest. Rows are sampled
-            unless a side is small and the other forms would cost more without a sample. Streams:
-            `key` divides them by key alone. `time` deals slices of time to the buckets in turn,
-            which spreads the rows of a heavy key, and copies the rows near a border. `auto` is
-            `key` with `by`, else `time`. `hybrid` begins each key's turn at another bucket. Neither
-            `time` nor `hybrid` is for intervals without an end. Without `by`, such a join is one
-            bucket, which is one task.
+            makes one heavy task. Sides that are partitioned by keys already stay as they are.
+            `time`: slices of time, with copies of the rows near a border. `hybrid`: buckets of
+            keys, of which the heavy ones are cut by time. `bins`: Spark's own join of equal keys
+            and bins of time, so that no row goes to Python. A sample gives the width of the bins.
+            It is for tables and intervals with two ends, not for full joins, and not with `where`,
+            `aggs` or `then`. `auto` of tables takes the form that costs least by a model, which
+            `explain` shows: `broadcast` if a side is small, `bins` if these are clearly cheaper,
+            the partitions of both sides if these have all rows of a key and are even, or the
+            division whose fullest partition is smallest. Rows are sampled unless a side is small
+            and the other forms would cost more without a sample, or files tell that rows are few.
+            Streams: `key` divides them by key alone. `time` deals slices of time to the buckets in
+            turn, which spreads the rows of a heavy key, and copies the rows near a border. `auto`
+            is `key` with `by`, else `time`. `hybrid` begins each key's turn at another bucket.
+            Neither `time` nor `hybrid` is for intervals without an end. Without `by`, such a join
+            is one bucket, which is one task.
         late_as: For streams: the name of a further column of the result. In a result it is null. In
             a late row it is `left` or `right`, the side of the row, and the columns of the other
             side are null. Without it, late rows are dropped.
@@ -446,16 +450,17 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
-            makes one heavy task. `value`: slices of values, with copies of the rows near a border.
-            `hybrid`: buckets of keys, of which the heavy ones are cut by value. A value with more
-            rows than a partition should have is divided further: by a hash of the rows of one side,
-            with copies of the other side's rows. In a full join it is not, since neither side can
-            be copied alone. `auto`: `broadcast` if a side is small, otherwise the division whose
-            fullest partition is smallest in a sample. Streams: `key` divides them by key alone.
-            `value` deals slices of values to the buckets in turn, which spreads the rows of a heavy
-            key, and copies the rows near a border. `auto` is `key` with `by`, else `value`.
-            `hybrid` begins each key's turn at another bucket. Neither `value` nor `hybrid` is for
-            bands without an end. Without `by`, such a join is one bucket, which is one task.
+            makes one heavy task. Sides that are partitioned by keys already stay as they are.
+            `value`: slices of values, with copies of the rows near a border. `hybrid`: buckets of
+            keys, of which the heavy ones are cut by value. A value with more rows than a partition
+            should have is divided further: by a hash of the rows of one side, with copies of the
+            other side's rows. In a full join it is not, since neither side can be copied alone.
+            `auto`: `broadcast` if a side is small, otherwise the division whose fullest partition
+            is smallest in a sample. Streams: `key` divides them by key alone. `value` deals slices
+            of values to the buckets in turn, which spreads the rows of a heavy key, and copies the
+            rows near a border. `auto` is `key` with `by`, else `value`. `hybrid` begins each key's
+            turn at another bucket. Neither `value` nor `hybrid` is for bands without an end.
+            Without `by`, such a join is one bucket, which is one task.
         late_as: For streams: the name of a further column of the result. In a result it is null. In
             a late row it is `left` or `right`, the side of the row, and the columns of the other
             side are null. Without it, late rows are dropped.
@@ -597,15 +602,17 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         parallelism: How the rows are divided. `broadcast`: the right side is read at once and sent
             whole to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
-            makes one heavy task. `time`: slices of time. Of the right rows outside a slice, it gets
-            the nearest of each key: from each task that reads right rows, at most one row before
-            the slice and one after it. `hybrid`: buckets of keys, of which the heavy ones are cut
-            by time. `auto`: `broadcast` if the right side is small, otherwise the division whose
-            fullest partition is smallest in a sample; without `by`, slices of time. Streams: `key`
-            divides them by key alone. `time` deals slices of time to the buckets in turn, and
-            copies all right rows within `tolerance` of a slice. `hybrid` begins each key's turn at
-            another bucket. Both need a tolerance. `auto` is `key` with `by`, else `time`. With
-            neither `by` nor `tolerance`, the join is one bucket, which is one task.
+            makes one heavy task. Sides that are partitioned by keys already stay as they are.
+            `time`: slices of time. Of the right rows outside a slice, it gets the nearest of each
+            key: from each task that reads right rows, at most one row before the slice and one
+            after it. `hybrid`: buckets of keys, of which the heavy ones are cut by time. `auto`:
+            `broadcast` if the right side is small, otherwise the partitions of both sides if these
+            have all rows of a key and are even, or the division whose fullest partition is smallest
+            in a sample; without `by`, slices of time. Streams: `key` divides them by key alone.
+            `time` deals slices of time to the buckets in turn, and copies all right rows within
+            `tolerance` of a slice. `hybrid` begins each key's turn at another bucket. Both need a
+            tolerance. `auto` is `key` with `by`, else `time`. With neither `by` nor `tolerance`,
+            the join is one bucket, which is one task.
         late_as: For streams: the name of a further column of the result. In a result it is null. In
             a late row it is `left` or `right`, the side of the row, and the columns of the other
             side are null. Without it, late rows are dropped.
@@ -756,15 +763,17 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
-            makes one heavy task. `time`: slices of time. Rows go to each slice that they may have
-            partners in. `hybrid`: buckets of keys, of which the heavy ones are cut by time. `bins`:
-            Spark's own join of equal keys and bins of time, so that no row goes to Python. Rows of
-            different lengths have bins of different widths, if a sample says that this is cheaper.
-            It is not for full joins, and not with `where`, `aggs` or `then`. `auto` takes the form
-            that costs least by a model, which `explain` shows: `broadcast` if a side is small,
-            `bins` if these are clearly cheaper, or the division whose fullest partition is
-            smallest. Rows are sampled unless a side is small and the other forms would cost more
-            without a sample.
+            makes one heavy task. Sides that are partitioned by keys already stay as they are.
+            `time`: slices of time. Rows go to each slice that they may have partners in. `hybrid`:
+            buckets of keys, of which the heavy ones are cut by time. `bins`: Spark's own join of
+            equal keys and bins of time, so that no row goes to Python. Rows of different lengths
+            have bins of different widths, if a sample says that this is cheaper. It is not for full
+            joins, and not with `where`, `aggs` or `then`. `auto` takes the form that costs least by
+            a model, which `explain` shows: `broadcast` if a side is small, `bins` if these are
+            clearly cheaper, the partitions of both sides if these have all rows of a key and are
+            even, or the division whose fullest partition is smallest. Rows are sampled unless a
+            side is small and the other forms would cost more without a sample, or files tell that
+            rows are few.
         then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
             and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
             aggregate must be finished by a `groupBy` of its partial results.

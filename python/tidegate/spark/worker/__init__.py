@@ -5,6 +5,7 @@
 - `nearest.py`: the right rows of an as-of join into packs.
 - `partials.py`: the right rows of a join with aggregates into packs, some of them combined.
 - `task.py`: the native join of a partition.
+- `in_place.py`: the native join of a partition in which no row is packed.
 - `overlap.py`: rows with a start and an end, into packs, and the joins of a partition of them.
 - `aggregate.py`: the native aggregation of a partition.
 """
