@@ -24,7 +24,16 @@ from tidegate.spark.driver import bins as driver_bins
 from tidegate.spark.driver.files import rows_of
 from tidegate.spark.driver.whole import Whole, rows_beside
 from tidegate.spark.layout.balance import Sample
-from tidegate.spark.layout.costs import Asked, Costs, Small, Width, costs, looking, without_bins
+from tidegate.spark.layout.costs import (
+    Asked,
+    Costs,
+    Small,
+    There,
+    Width,
+    costs,
+    looking,
+    without_bins,
+)
 from tidegate.spark.layout.lengths import Sample as Intervals
 from tidegate.spark.layout.lengths import Side
 from tidegate.spark.layout.levels import known
@@ -86,6 +95,7 @@ def test_a_table_that_all_tasks_get_leaves_the_other_rows_where_they_are():
     moved, stayed = (costs(work, ASKED, small, stay=stay) for stay in (0.0, 6e6))
     assert stayed.bins < moved.bins
     assert stayed[1:] == moved[1:]
+    assert stayed.in_place is None
     # Measured with the sample: 5.2 s by bins, 8.1 s with the right side whole.
     assert stayed.after(looking(6e6)).cheapest == "bins"
     assert stayed.whole == pytest.approx(8.1, rel=0.1)
@@ -111,7 +121,7 @@ def test_a_sample_that_was_not_taken_costs_what_needs_it():
 def test_costs_grow_with_rows_pairs_and_tasks(left, right, pairs, tasks):
     def found(left=left, right=right, pairs=pairs, tasks=tasks):
         small = Small(RIGHT, (left, right), tasks)
-        return np.array(costs(Work(left + right, pairs), ASKED, small))
+        return np.array(costs(Work(left + right, pairs), ASKED, small, There(tasks, 5)))
 
     least = found()
     for more in (
@@ -351,7 +361,9 @@ def test_a_guess_is_near_what_a_sample_says_if_both_sides_are_alike(frames, func
     else:
         sample = Intervals(sides, (None, None), 1.0)
         _, found = levels.with_lengths(plan, sample, known(sample), small)
-    assert guess.costs == pytest.approx(found.after(looking(40_000 + other)), rel=0.15)
+    expected = found.after(looking(40_000 + other))
+    assert guess.costs[:3] == pytest.approx(expected[:3], rel=0.15)
+    assert guess.costs.in_place is None
 
 
 @pytest.mark.parametrize("function", QUERIES)

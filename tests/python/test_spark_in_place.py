@@ -161,7 +161,7 @@ def test_adaptive_plans_that_are_compiled_give_the_same_rows(spark, ways, way, h
 FUNCTIONS = {
     "window_join": {"on": "ts", "by": "key", "window": "20s", "how": "full"},
     "band_join": {"on": "side", "by": "key", "within": 3},
-    "asof_join": {"on": "side", "by": "key", "direction": "nearest"},
+    "asof_join": {"on": "side", "by": "key", "strategy": "nearest"},
     "overlap_join": {"on": ("side", "end"), "by": "key", "how": "left"},
 }
 
