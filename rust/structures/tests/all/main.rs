@@ -14,6 +14,8 @@ mod oracle_hive;
 #[cfg(not(loom))]
 mod oracle_index;
 #[cfg(not(loom))]
+mod oracle_time_travel;
+#[cfg(not(loom))]
 mod stress_gate;
 
 #[cfg(loom)]
@@ -22,3 +24,5 @@ mod loom_gate;
 mod loom_hive;
 #[cfg(loom)]
 mod loom_olc;
+#[cfg(loom)]
+mod loom_time_travel;
