@@ -357,7 +357,7 @@ RATIOS = tuple(2.0**-power for power in range(6, -1, -1))
 # The interval join (2025)
 
 OIJ_ROWS = 200_000
-MODES: tuple[Parallelism, ...] = ("key", "data", "hybrid")
+MODES: tuple[Parallelism, ...] = ("key", "data", "hybrid", "scale-oij")
 
 
 @cache

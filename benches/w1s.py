@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 STOCK = HERE.parent / "tests" / "data" / "alliancedb"
-MODES: tuple[Parallelism, ...] = ("key", "data", "hybrid", "auto")
+MODES: tuple[Parallelism, ...] = ("key", "data", "hybrid", "auto", "scale-oij")
 LATE_SHARE, LATE_US = 0.01, 1_000_000
 STOCK_SECONDS = (10, 30)
 

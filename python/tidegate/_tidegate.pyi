@@ -1533,7 +1533,9 @@ class IntervalJoin(StreamJoin):
             and each looks for the matches of a part of them. `hybrid`: as many threads as the key's
             share of the comparisons asks for, measured again and again. `auto`: `key` without a
             `where`; with one, `key` until one thread has much more to compare than others, then
-            `hybrid`. (PPOIJ, section 3; `hybrid` is its Algorithm 1.) With `aggs`, or
+            `hybrid`. (PPOIJ, section 3; `hybrid` is its Algorithm 1.) `scale-oij`: a team of
+            threads, which is larger for a key of more rows. Each row is one thread's, which looks
+            into the lists of the whole team (Scale-OIJ, to compare with). With `aggs`, or
             `ordered=False`, `auto` alone has a meaning.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,

@@ -167,5 +167,5 @@ BandAlgorithm: TypeAlias = Literal[
 ]
 """How a band join finds its pairs."""
 
-Parallelism: TypeAlias = Literal["auto", "key", "data", "hybrid"]
+Parallelism: TypeAlias = Literal["auto", "key", "data", "hybrid", "scale-oij"]
 """Which threads of a streaming join have the rows of a key."""

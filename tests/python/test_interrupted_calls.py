@@ -140,7 +140,7 @@ JOINS = {
                 threads=2,
             )
         """
-        for parallelism in ("key", "data")
+        for parallelism in ("key", "data", "scale-oij")
     },
     "interval full": """
         tg.IntervalJoin(S, S, on="ts", lower=0, upper=0, where=W, how="full", threads=1)

@@ -248,7 +248,7 @@ def test_aggregates_are_those_of_the_pairs(drawn, how, where) -> None:
     st.sampled_from(HOWS),
     st.sampled_from([None, "k"]),
     st.sampled_from(list(WHERE)),
-    st.sampled_from(["auto", "key", "data", "hybrid"]),
+    st.sampled_from(["auto", "key", "data", "hybrid", "scale-oij"]),
     st.integers(1, 3),
     st.integers(0, 10**9),
 )

@@ -20,7 +20,7 @@ from drawing import calls, spelled
 from streaming_oracle import Source
 from tidegate import IntervalJoin, interval_join, left, right
 
-PARALLELISM = ["auto", "key", "data", "hybrid"]
+PARALLELISM = ["auto", "key", "data", "hybrid", "scale-oij"]
 
 
 def tick(*tables: pa.Table) -> int:
@@ -205,7 +205,7 @@ def test_threads_and_modes_change_nothing(parallelism, threads, how):
     assert sum(joining.stats()["comparisons"]) > 0
 
 
-@pytest.mark.parametrize("parallelism", ["data", "hybrid", "auto"])
+@pytest.mark.parametrize("parallelism", ["data", "hybrid", "auto", "scale-oij"])
 def test_a_hot_key_is_shared_out(parallelism):
     rng = random.Random(7)  # noqa: S311 - no secret
     tables = [events(rng, 150_000, 1, name) for name in ("l", "r")]

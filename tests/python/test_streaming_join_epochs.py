@@ -67,7 +67,7 @@ def test_rows_and_order_are_those_of_small_steps(how: Any) -> None:
     table = interval_join(*TABLES, **QUERY, how=how)
     assert wanted.sort_by(order).equals(table.select(wanted.column_names).sort_by(order))
     for threads in (2, 3):
-        for parallelism in ("key", "data", "hybrid"):
+        for parallelism in ("key", "data", "hybrid", "scale-oij"):
             join = new(how=how, threads=threads, parallelism=parallelism)
             push(join, 0, ROWS)
             close(join)

@@ -60,7 +60,12 @@ def rest(join: IntervalJoin) -> list[dict[str, object]]:
 
 
 @settings(max_examples=campaign.tries(60))
-@given(streams(), st.randoms(), st.integers(1, 4), st.sampled_from(["key", "data", "hybrid"]))
+@given(
+    streams(),
+    st.randoms(),
+    st.integers(1, 4),
+    st.sampled_from(["key", "data", "hybrid", "scale-oij"]),
+)
 def test_every_cut_of_a_history_goes_on_alike(streams, rng, threads, parallelism):
     left_sources, right_sources, _, arguments = streams
     schemas = left_sources[0].table.schema, right_sources[0].table.schema

@@ -1,5 +1,5 @@
-//! Finding the pairs of the online interval join, without Arrow: the modes of PPOIJ, and the rivals
-//! of its paper.
+//! Finding the pairs of the online interval join, without Arrow: the modes of PPOIJ, and the joins
+//! that its paper compares them with.
 //!
 //! A million rows a side, keys uniform, 4 matches a left row, in epochs of 20,000 rows; as workload
 //! W1s, without payload.
@@ -8,13 +8,15 @@
 //! cargo bench -p tidegate-benches --bench streaming_join
 //! ```
 
-mod rivals;
+mod split_join;
 mod workload;
 
 use std::time::{Duration, Instant};
 
+use split_join::split_trees;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval::streaming::{Parallelism, StreamingJoin};
+use tidegate_operators::interval::streaming::{KeyedJoin, Parallelism, StreamingJoin};
+use tidegate_operators::papers::scale_oij::ScaleOij;
 use tidegate_operators::rows::{Closed, How, Interval, Progress, RowJoin};
 use tidegate_sync::Stop;
 use workload::{Epoch, Workload};
@@ -25,29 +27,46 @@ const RUNS: usize = 7;
 /// Takes in an epoch; the pairs that it brought.
 type System = Box<dyn FnMut(&Epoch) -> usize>;
 
-/// The join of this crate, its pairs in order.
-fn ours(parallelism: Parallelism, reach: i64, driver: &Driver) -> System {
-    let interval = Interval { lower: Some(-reach), upper: Some(reach), closed: Closed::Both };
-    let mut join = StreamingJoin::new(&interval, How::Inner, parallelism, driver.threads(), true);
+/// Rows match that are no farther from each other than this.
+fn near(reach: i64) -> Interval {
+    Interval { lower: Some(-reach), upper: Some(reach), closed: Closed::Both }
+}
+
+/// The join by a pattern of PPOIJ.
+fn pattern(parallelism: Parallelism, reach: i64, driver: &Driver) -> System {
+    let threads = driver.threads();
+    let join = StreamingJoin::new(&near(reach), How::Inner, parallelism, threads, true);
+    in_order(Box::new(join), driver)
+}
+
+/// A join that gives its pairs in order.
+fn in_order(mut join: Box<dyn KeyedJoin>, driver: &Driver) -> System {
     let driver = driver.clone();
     Box::new(move |epoch| {
         let [left, right] = &epoch.keys;
         driver.clone().within(|| {
             join.begin(&driver, epoch.ts.clone(), epoch.sides.clone(), [left, right]);
-            let mut pairs = 0;
-            while !join.is_done() {
-                match join.advance(&driver, None).expect("nothing stops it") {
-                    Progress::Results(results) => pairs += results.left.len(),
-                    Progress::Pieces(pieces) => {
-                        let made = driver.map(pieces, |rows| join.assemble(rows).left.len());
-                        pairs += made.expect("nothing stops it").into_iter().sum::<usize>();
-                    }
-                }
-            }
-            join.purge(epoch.ts.last().copied());
+            let pairs = rest(&mut *join, &driver, epoch);
+            join.take_silent();
             pairs
         })
     })
+}
+
+/// Takes the results of an epoch that has begun, and lets go of old rows; how many pairs there were.
+fn rest<V>(join: &mut (impl RowJoin<V> + ?Sized), driver: &Driver, epoch: &Epoch) -> usize {
+    let mut pairs = 0;
+    while !join.is_done() {
+        match join.advance(driver, None).expect("nothing stops it") {
+            Progress::Results(results) => pairs += results.left.len(),
+            Progress::Pieces(pieces) => {
+                let made = driver.map(pieces, |rows| join.assemble(rows).left.len());
+                pairs += made.expect("nothing stops it").into_iter().sum::<usize>();
+            }
+        }
+    }
+    join.purge(epoch.ts.last().copied());
+    pairs
 }
 
 fn measure(system: impl Fn() -> System, workload: &Workload) -> (usize, Duration) {
@@ -66,16 +85,17 @@ fn main() {
     for keys in [1, 10, 50, 1_000] {
         let workload = Workload::new(keys);
         let reach = workload.reach;
-        let mode = |parallelism| measure(|| ours(parallelism, reach, &driver), &workload);
+        let mode = |parallelism| measure(|| pattern(parallelism, reach, &driver), &workload);
+        let scale_oij = || {
+            let join = ScaleOij::new(&near(reach), How::Inner, driver.threads());
+            in_order(Box::new(join), &driver)
+        };
         let systems = [
             ("key", mode(Parallelism::Key)),
             ("hybrid", mode(Parallelism::Hybrid)),
             ("data", mode(Parallelism::Data)),
-            ("SplitJoin", measure(|| rivals::split_join(keys as usize, reach, &driver), &workload)),
-            (
-                "shared buffers",
-                measure(|| rivals::shared_buffers(keys as usize, reach, &driver), &workload),
-            ),
+            ("SplitJoin", measure(|| split_trees(reach, &driver), &workload)),
+            ("Scale-OIJ", measure(scale_oij, &workload)),
         ];
         for (name, (pairs, taken)) in systems {
             assert_eq!(pairs, systems[0].1.0, "{name} finds the pairs of the others");

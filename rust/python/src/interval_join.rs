@@ -108,11 +108,12 @@ fn factor(given: Given) -> PyResult<f64> {
     })
 }
 
-const PARALLELISM: [(&str, Parallelism); 4] = [
+const PARALLELISM: [(&str, Parallelism); 5] = [
     ("auto", Parallelism::Auto),
     ("key", Parallelism::Key),
     ("data", Parallelism::Data),
     ("hybrid", Parallelism::Hybrid),
+    ("scale-oij", Parallelism::ScaleOij),
 ];
 
 const CLOSED: [(&str, Closed); 4] = [

@@ -167,8 +167,13 @@ impl Query {
             Relation::Interval { lower, upper, closed } => {
                 let [lower, upper] =
                     [lower, upper].map(|end| end.map(|end| End::Fixed(self.layout.bound(end))));
-                let all =
-                    [Parallelism::Auto, Parallelism::Key, Parallelism::Data, Parallelism::Hybrid];
+                let all = [
+                    Parallelism::Auto,
+                    Parallelism::Key,
+                    Parallelism::Data,
+                    Parallelism::Hybrid,
+                    Parallelism::ScaleOij,
+                ];
                 Asked::Interval(
                     IntervalJoin { on, lower, upper, closed: *closed, options },
                     draw.pick(&all),

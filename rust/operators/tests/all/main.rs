@@ -19,3 +19,5 @@ mod tables;
 mod loom_handshake;
 #[cfg(loom)]
 mod loom_index_join;
+#[cfg(loom)]
+mod loom_scale_oij;

@@ -2,6 +2,7 @@
 //! file of this crate names them.
 
 use tidegate_operators::band::index::Find;
+use tidegate_operators::interval::streaming::KeyedJoin;
 use tidegate_operators::papers::aggregate_designs::MultiwayDesign;
 pub(crate) use tidegate_operators::papers::aggregate_designs::{
     aggregate_by, streaming_aggregate_by,
@@ -11,10 +12,12 @@ use tidegate_operators::papers::handshake::SlidingHandshake;
 use tidegate_operators::papers::index_tasks::TaskJoin;
 pub use tidegate_operators::papers::index_tasks::{MergeOptions, TaskIndex, TaskOptions};
 use tidegate_operators::papers::scale_gates::gated_scale_join;
+pub(crate) use tidegate_operators::papers::scale_oij::NODE_BYTES;
+use tidegate_operators::papers::scale_oij::ScaleOij;
 use tidegate_operators::papers::split_join::split_join;
 use tidegate_operators::papers::tree_partitions::TreePartitions;
 use tidegate_operators::predicate::Term;
-use tidegate_operators::rows::{How, Retention};
+use tidegate_operators::rows::{How, Interval, Retention};
 use tidegate_operators::window::SlidingJoin;
 
 use super::aggregate::Design;
@@ -53,6 +56,11 @@ pub(crate) fn split_trees(
     terms: Vec<Term>,
 ) -> Box<SlidingJoin> {
     Box::new(split_join(retention, how, threads, ordered, terms))
+}
+
+/// Scale-OIJ, with this number of joiners.
+pub(crate) fn scale_oij(interval: &Interval, how: How, joiners: usize) -> Box<dyn KeyedJoin> {
+    Box::new(ScaleOij::new(interval, how, joiners))
 }
 
 /// Finds the matches of the rows of this number of sides by tasks that threads take from a queue.

@@ -40,7 +40,7 @@ mod times;
 pub use aggregate::{AggregateOptions, aggregate};
 pub use intake::news::{Driven, News};
 pub use intake::source::{Source, SourceStats};
-pub use join::{StreamOptions, band_join, band_self_join, interval_join, window_join};
+pub use join::{Parallelism, StreamOptions, band_join, band_self_join, interval_join, window_join};
 pub use lateness::Lateness;
 pub use memory::Memory;
 pub use merge::streams::{MergeInput, MergeStreams};
@@ -52,7 +52,6 @@ pub use readers::ResultReader;
 pub use times::{ResultTime, ResultTimes};
 
 use parking_lot::{Mutex, MutexGuard};
-pub use tidegate_operators::interval::streaming::Parallelism;
 pub use tidegate_operators::rows::Side;
 
 /// A source, which stays whole if a call panics.

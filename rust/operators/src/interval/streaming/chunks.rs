@@ -12,7 +12,7 @@ const LANES: usize = 4;
 
 /// The times and keys of rows, by offset.
 #[derive(Debug, Default)]
-pub(super) struct Chunks {
+pub(crate) struct Chunks {
     len: usize,
     /// How many rows of the first chunk have been let go of.
     gone: usize,
@@ -93,7 +93,7 @@ impl Chunks {
     }
 
     /// The keys of all rows, by offset.
-    pub(super) fn keys(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = u32> + '_ {
         let mut gone = self.gone;
         self.chunks.iter().flat_map(move |chunk| &chunk.keys[std::mem::take(&mut gone)..]).copied()
     }
@@ -103,7 +103,7 @@ impl Chunks {
     }
 
     /// Adds rows behind the others: their times and keys.
-    pub(super) fn extend(&mut self, mut ts: &[i64], mut keys: &[u32]) {
+    pub(crate) fn extend(&mut self, mut ts: &[i64], mut keys: &[u32]) {
         assert_eq!(ts.len(), keys.len(), "a key a row");
         self.len += ts.len();
         while !ts.is_empty() {

@@ -4,26 +4,26 @@ use crate::rows::{NO_KEY, Side};
 
 /// Rows in merged order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Epoch {
-    pub(super) ts: Vec<i64>,
-    pub(super) sides: Vec<Side>,
+pub(crate) struct KeyedEpoch {
+    pub(crate) ts: Vec<i64>,
+    pub(crate) sides: Vec<Side>,
     /// Each row's key, or [`NO_KEY`](crate::rows::NO_KEY).
-    pub(super) keys: Vec<u32>,
+    pub(crate) keys: Vec<u32>,
     /// The low bits of each row's number among the rows of its side.
-    pub(super) numbers: Vec<u32>,
+    pub(crate) numbers: Vec<u32>,
     /// The replica that looks at each row, as the assignment says.
-    pub(super) routes: Vec<u16>,
+    pub(crate) routes: Vec<u16>,
 }
 
-impl Epoch {
+impl KeyedEpoch {
     #[inline]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ts.len()
     }
 
     /// Takes in the keys of both sides' rows, of which the first have these numbers, and each key's
     /// route.
-    pub(super) fn interleave(
+    pub(crate) fn interleave(
         &mut self,
         sides: &[Side],
         keys: [&[u32]; 2],

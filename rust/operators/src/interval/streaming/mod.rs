@@ -23,12 +23,14 @@
 //! | `buffer.rs` | the rows of a key, neighbours in memory |
 //! | `assignment.rs` | which replica has which key |
 //! | `chunks.rs` | the kept columns of a side's rows |
+//! | `key_rows.rs` | how many rows of each key are kept |
 //! | `epoch.rs`, `pairs.rs` | the rows of an epoch, and their pairs |
 
 mod assignment;
 mod buffer;
 mod chunks;
 mod epoch;
+mod key_rows;
 mod pairs;
 mod replica;
 
@@ -39,15 +41,16 @@ use assignment::{Assignment, Looks};
 pub use assignment::{LOAD_FACTOR, Parallelism};
 use buffer::LANES;
 pub use buffer::NUMBER_BYTES;
-use chunks::Chunks;
-use epoch::Epoch;
+pub(crate) use chunks::Chunks;
+pub(crate) use epoch::KeyedEpoch;
+pub(crate) use key_rows::KeyRows;
 use pairs::Pairs;
+pub(crate) use pairs::keep_filtered;
 use replica::{Cursor, Matches, Replica, Shared};
 
 use crate::driver::Driver;
 use crate::rows::{
-    Extent, Failed, Filter, How, Interval, Kept, NO_KEY, Progress, Reach, Results, RowJoin, RowLog,
-    Side,
+    Extent, Failed, Filter, How, Interval, Kept, Progress, Reach, Results, RowJoin, RowLog, Side,
 };
 
 /// Rows below which an epoch is not worth waking other threads for: a fraction of a millisecond of
@@ -66,6 +69,16 @@ const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 /// than 2^30 rows are kept, any two numbers there then belong to rows less than 2^31 apart, so that
 /// their low bits suffice.
 const PACKED_ROWS: u64 = if cfg!(test) { 100 } else { 1 << 29 };
+
+/// A join of rows whose keys are equal, which are numbers.
+pub trait KeyedJoin: for<'a> RowJoin<[&'a [u32]; 2]> {
+    /// Takes the keys that the last purge has left without rows: their numbers may be given to
+    /// other keys.
+    fn take_silent(&mut self) -> Vec<u32>;
+
+    /// Keys that several threads have rows of.
+    fn split_keys(&self) -> usize;
+}
 
 /// The state of a join.
 ///
@@ -99,17 +112,14 @@ pub struct StreamingJoin {
     logs: [RowLog<Chunks>; 2],
     replicas: Vec<Replica>,
     assignment: Assignment,
-    epoch: Epoch,
+    epoch: KeyedEpoch,
     /// The next row of the epoch whose results are to be put together.
     next: usize,
-    /// Rows of each key that are kept, by its number.
-    rows_of_key: Vec<u32>,
+    key_rows: KeyRows,
     /// Rows of each side that had come when buffers were last freed of old rows.
     packed: [u64; 2],
     /// Memory for the times of each side's rows of an epoch.
     times: [Vec<i64>; 2],
-    /// The keys that the last purge has left without rows.
-    silent: Vec<u32>,
 }
 
 impl fmt::Debug for StreamingJoin {
@@ -139,12 +149,11 @@ impl StreamingJoin {
             logs: [log(Side::Left), log(Side::Right)],
             replicas: (0..replicas).map(|_| Replica::default()).collect(),
             assignment: Assignment::new(parallelism, replicas),
-            epoch: Epoch::default(),
+            epoch: KeyedEpoch::default(),
             next: 0,
-            rows_of_key: Vec::new(),
+            key_rows: KeyRows::default(),
             packed: [0; 2],
             times: [Vec::new(), Vec::new()],
-            silent: Vec::new(),
         }
     }
 
@@ -152,17 +161,6 @@ impl StreamingJoin {
     /// which is at least 1.
     pub fn with_load_factor(self, load_factor: f64) -> Self {
         StreamingJoin { assignment: self.assignment.with_load_factor(load_factor), ..self }
-    }
-
-    /// Keys on more than one replica.
-    pub fn split_keys(&self) -> usize {
-        self.assignment.split_keys()
-    }
-
-    /// Takes the keys that the last purge has left without rows: their numbers may be given to
-    /// other keys.
-    pub fn take_silent(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.silent)
     }
 
     /// The low bits of the number of the oldest row of each side.
@@ -210,6 +208,16 @@ impl StreamingJoin {
     }
 }
 
+impl KeyedJoin for StreamingJoin {
+    fn take_silent(&mut self) -> Vec<u32> {
+        self.key_rows.take_silent()
+    }
+
+    fn split_keys(&self) -> usize {
+        self.assignment.split_keys()
+    }
+}
+
 impl RowJoin<[&[u32]; 2]> for StreamingJoin {
     fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
         assert!(self.is_done(), "an epoch begins when the one before is done");
@@ -220,13 +228,13 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
         );
         self.next = 0;
         let firsts = [self.logs[0].end() as u32, self.logs[1].end() as u32];
-        let StreamingJoin { logs, rows_of_key, times, epoch, assignment, .. } = self;
+        let StreamingJoin { logs, key_rows, times, epoch, assignment, .. } = self;
         // 1. They go into the logs of their sides.
         let enter = || {
             split(&ts, &sides, keys.map(<[u32]>::len), times);
             for ((log, times), keys) in logs.iter_mut().zip(times).zip(keys) {
                 log.extend(|columns| columns.extend(times, keys));
-                keys.iter().filter(|&&key| key != NO_KEY).for_each(|&key| count(rows_of_key, key));
+                key_rows.add(keys);
             }
         };
         // 2. Meanwhile, keys and numbers are interleaved.
@@ -288,7 +296,7 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
             let (comparisons, oldest) = (self.comparisons(), self.oldest());
             let replicas = &self.replicas;
             let holds = |me: u16, split| replicas[usize::from(me)].holds(split, oldest);
-            let Epoch { keys, sides, .. } = &self.epoch;
+            let KeyedEpoch { keys, sides, .. } = &self.epoch;
             self.assignment.observe(keys, sides, &comparisons, filter.is_some(), holds);
         }
         Ok(progress)
@@ -317,30 +325,14 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
 
     fn purge(&mut self, now: Option<i64>) {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
-        let mut silent = Vec::new();
-        let rows_of_key = &mut self.rows_of_key;
-        for log in &mut self.logs {
-            let is_needed = log.is_outer() || self.reach.is_stored(log.side());
-            let over = if is_needed { log.over(&Extent::Time(self.reach), now) } else { log.len() };
-            let rows = log.droppable(over);
-            let keys = log.columns().keys().take(rows).filter(|&key| key != NO_KEY);
-            keys.for_each(|key| {
-                let rows = &mut rows_of_key[key as usize];
-                *rows -= 1;
-                if *rows == 0 {
-                    silent.push(key);
-                }
-            });
-            log.drop_first(rows);
-        }
+        let_go(&mut self.logs, &mut self.key_rows, &self.reach, now);
         for (me, replica) in self.replicas.iter_mut().enumerate() {
             match now {
-                Some(_) => replica.forget(me as u16, &self.assignment, &silent),
+                Some(_) => replica.forget(me as u16, &self.assignment, self.key_rows.silent()),
                 None => replica.clear(),
             }
         }
-        self.assignment.forget(&silent);
-        self.silent = silent;
+        self.assignment.forget(self.key_rows.silent());
         self.tidy();
     }
 
@@ -362,17 +354,13 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
 
     fn memory(&self) -> usize {
         let of_replicas: usize = self.replicas.iter().map(Replica::memory).sum();
-        of_replicas
-            + self.logs.iter().map(RowLog::memory).sum::<usize>()
-            + self.rows_of_key.capacity() * size_of::<u32>()
+        of_replicas + self.logs.iter().map(RowLog::memory).sum::<usize>() + self.key_rows.memory()
     }
 
     fn restore(&mut self, kept: &[Kept; 2], keys: [&[u32]; 2]) {
         for ((log, kept), keys) in self.logs.iter_mut().zip(kept).zip(keys) {
             log.restore(kept, |columns| columns.extend(&kept.ts, keys));
-            for &key in keys.iter().filter(|&&key| key != NO_KEY) {
-                count(&mut self.rows_of_key, key);
-            }
+            self.key_rows.add(keys);
         }
         for (me, replica) in self.replicas.iter_mut().enumerate() {
             replica.restore(me as u16, &self.logs, &self.assignment, &self.reach);
@@ -382,7 +370,7 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
 
 /// Writes the times of each side, which has `rows` rows, to `times`. There is no branch on the
 /// side, since nothing could predict it: the other side's times are written over.
-fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [Vec<i64>; 2]) {
+pub(crate) fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [Vec<i64>; 2]) {
     times.iter_mut().zip(rows).for_each(|(times, rows)| times.resize(rows + 1, 0));
     let mut at = 0;
     for (nth, (&ts, &side)) in ts.iter().zip(sides).enumerate() {
@@ -393,21 +381,25 @@ fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [Vec<i64>; 2]
     times.iter_mut().zip(rows).for_each(|(times, rows)| times.truncate(rows));
 }
 
-/// Counts a row of a key.
-#[inline]
-fn count(rows_of_key: &mut Vec<u32>, key: u32) {
-    let place = key as usize;
-    if rows_of_key.len() <= place {
-        if rows_of_key.capacity() <= place {
-            rows_of_key.reserve_exact(place + 1 + place / 8 - rows_of_key.len());
-        }
-        rows_of_key.resize(place + 1, 0);
+/// Lets go of the rows that no row at `now` or later can match, and of keys without rows.
+pub(crate) fn let_go(
+    logs: &mut [RowLog<Chunks>; 2],
+    key_rows: &mut KeyRows,
+    reach: &Reach,
+    now: Option<i64>,
+) {
+    key_rows.begin_purge();
+    for log in logs {
+        let is_needed = log.is_outer() || reach.is_stored(log.side());
+        let over = if is_needed { log.over(&Extent::Time(*reach), now) } else { log.len() };
+        let rows = log.droppable(over);
+        key_rows.remove(log.columns().keys().take(rows));
+        log.drop_first(rows);
     }
-    rows_of_key[key as usize] += 1;
 }
 
 /// Cuts rows of an epoch into pieces for threads, in a way that no number of threads shows in.
-fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
+pub(crate) fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
     let pieces = (rows.len() / PIECE).max((rows.len() / LEAST_PIECE).clamp(1, 2));
     let size = rows.len().div_ceil(pieces).max(1);
     rows.clone().step_by(size).map(|from| from..rows.end.min(from + size)).collect()
@@ -418,7 +410,7 @@ fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
 /// order.
 fn for_each_row(
     replicas: &[Replica],
-    epoch: &Epoch,
+    epoch: &KeyedEpoch,
     ordered: bool,
     firsts: [u32; 2],
     rows: Range<usize>,

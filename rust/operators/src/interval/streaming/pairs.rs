@@ -1,10 +1,60 @@
-//! From matches to pairs, where nothing else comes of them.
+//! From matches to pairs: those that a filter keeps, and pairs of which nothing else comes.
 
 use tidegate_structures::memory;
 
 use super::buffer::LANES;
+use super::epoch::KeyedEpoch;
 use super::replica::Matches;
-use crate::rows::{Results, Side};
+use crate::rows::{Filter, FilterError, Results, Side};
+
+/// Candidates that are filtered together: their columns stay in a core's cache.
+pub(crate) const FILTER_PAIRS: usize = 1 << 12;
+
+/// Drops the candidates that the filter does not keep. Each of `rows` has its place in the epoch,
+/// and where the numbers of its earlier rows end among all `numbers`; the first one's begin at
+/// `first`. Returns how many numbers are left.
+pub(crate) fn keep_filtered(
+    epoch: &KeyedEpoch,
+    filter: &Filter<'_>,
+    rows: &mut [(u32, u32)],
+    numbers: &mut [u32],
+    first: usize,
+) -> Result<usize, FilterError> {
+    // 1. The pairs, whole.
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    let mut begin = first;
+    for &(row, end) in &*rows {
+        let earlier = &numbers[begin..end as usize];
+        let later = std::iter::repeat_n(epoch.numbers[row as usize], earlier.len());
+        match epoch.sides[row as usize] {
+            Side::Left => {
+                left.extend(later);
+                right.extend_from_slice(earlier);
+            }
+            Side::Right => {
+                left.extend_from_slice(earlier);
+                right.extend(later);
+            }
+        }
+        begin = end as usize;
+    }
+    // 2. Which of them stay.
+    let mut keep = Vec::with_capacity(left.len());
+    for (left, right) in left.chunks(FILTER_PAIRS).zip(right.chunks(FILTER_PAIRS)) {
+        keep.extend(filter(left, right)?);
+    }
+    // 3. The others go.
+    let (mut at, mut kept) = (first, first);
+    for (_, end) in rows {
+        while at < *end as usize {
+            numbers[kept] = numbers[at];
+            kept += usize::from(keep[at - first]);
+            at += 1;
+        }
+        *end = kept as u32;
+    }
+    Ok(kept)
+}
 
 /// Makes results of pairs alone, of which the number is known.
 #[derive(Debug)]

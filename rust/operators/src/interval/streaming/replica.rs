@@ -5,12 +5,10 @@ use tidegate_structures::simd::wide::{Work, wide};
 use super::assignment::{Assignment, Share};
 use super::buffer::{Buffer, Cells, Found, LANES};
 use super::chunks::Chunks;
-use super::epoch::Epoch;
+use super::epoch::KeyedEpoch;
+use super::pairs::{FILTER_PAIRS, keep_filtered};
 use crate::driver::Driver;
 use crate::rows::{Filter, FilterError, Reach, RowLog, Side};
-
-/// Candidates that are filtered together: their columns stay in a core's cache.
-const FILTER_PAIRS: usize = 1 << 12;
 
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
@@ -52,7 +50,7 @@ pub(super) struct Replica {
 
 /// The parts of a join that all replicas read.
 pub(super) struct Shared<'a> {
-    pub(super) epoch: &'a Epoch,
+    pub(super) epoch: &'a KeyedEpoch,
     pub(super) assignment: &'a Assignment,
     pub(super) reach: &'a Reach,
     pub(super) logs: &'a [RowLog<Chunks>; 2],
@@ -198,45 +196,13 @@ impl Replica {
     /// Drops the candidates that the filter does not keep, of the rows from `first_row` on.
     fn filter(
         &mut self,
-        epoch: &Epoch,
+        epoch: &KeyedEpoch,
         filter: &Filter<'_>,
         first_row: usize,
         first: usize,
     ) -> Result<(), FilterError> {
-        // 1. The pairs, whole.
-        let (mut left, mut right) = (Vec::new(), Vec::new());
-        let mut begin = first;
-        for &(row, end) in &self.rows[first_row..] {
-            let earlier = &self.pairs.padded()[begin..end as usize];
-            let later = std::iter::repeat_n(epoch.numbers[row as usize], earlier.len());
-            match epoch.sides[row as usize] {
-                Side::Left => {
-                    left.extend(later);
-                    right.extend_from_slice(earlier);
-                }
-                Side::Right => {
-                    left.extend_from_slice(earlier);
-                    right.extend(later);
-                }
-            }
-            begin = end as usize;
-        }
-        // 2. Which of them stay.
-        let mut keep = Vec::with_capacity(left.len());
-        for (left, right) in left.chunks(FILTER_PAIRS).zip(right.chunks(FILTER_PAIRS)) {
-            keep.extend(filter(left, right)?);
-        }
-        // 3. The others go.
-        let (mut at, mut kept) = (first, first);
-        let pairs = self.pairs.numbers_mut();
-        for (_, end) in &mut self.rows[first_row..] {
-            while at < *end as usize {
-                pairs[kept] = pairs[at];
-                kept += usize::from(keep[at - first]);
-                at += 1;
-            }
-            *end = kept as u32;
-        }
+        let rows = &mut self.rows[first_row..];
+        let kept = keep_filtered(epoch, filter, rows, self.pairs.numbers_mut(), first)?;
         self.pairs.truncate(kept);
         Ok(())
     }

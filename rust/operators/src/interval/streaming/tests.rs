@@ -1,11 +1,15 @@
-//! The join against a loop over all pairs. What this cannot catch: races, since replicas share
-//! nothing but what they read; those are the driver's to exclude.
+//! The joins by key against a loop over all pairs: PPOIJ's patterns, and Scale-OIJ. What this cannot
+//! catch: races. Replicas share nothing but what they read; those of Scale-OIJ's joiners are modelled
+//! in `loom_scale_oij.rs`.
+
+use std::collections::HashSet;
 
 use proptest::prelude::*;
 use tidegate_sync::Stop;
 
 use super::*;
-use crate::rows::{Closed, FilterError, NO_ROW};
+use crate::papers::scale_oij::ScaleOij;
+use crate::rows::{Closed, FilterError, NO_KEY, NO_ROW};
 
 type Row = (i64, Side, Option<u32>);
 
@@ -55,7 +59,7 @@ fn oracle(
     let mut rows: Vec<(u32, u32)> = found.into_iter().map(|(_, row)| row).collect();
     match how {
         How::Semi => {
-            let mut seen = std::collections::HashSet::new();
+            let mut seen = HashSet::new();
             rows.retain(|row| seen.insert(row.0));
             rows.iter_mut().for_each(|row| row.1 = NO_ROW);
         }
@@ -65,17 +69,37 @@ fn oracle(
     rows
 }
 
+/// Which join it is.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Pattern(Parallelism),
+    ScaleOij,
+}
+
 /// How a run is cut and done.
 #[derive(Clone, Debug)]
 struct Manner {
     epochs: Vec<usize>,
-    parallelism: Parallelism,
+    way: Way,
     replicas: usize,
     threads: usize,
     ordered: bool,
+    /// After how many epochs another join goes on, if any.
+    restart: Option<usize>,
 }
 
-fn begin(join: &mut StreamingJoin, driver: &Driver, rows: &[Row]) {
+impl Manner {
+    fn join(&self, interval: &Interval, how: How) -> Box<dyn KeyedJoin> {
+        match self.way {
+            Way::Pattern(pattern) => {
+                Box::new(StreamingJoin::new(interval, how, pattern, self.replicas, self.ordered))
+            }
+            Way::ScaleOij => Box::new(ScaleOij::new(interval, how, self.replicas)),
+        }
+    }
+}
+
+fn begin(join: &mut dyn KeyedJoin, driver: &Driver, rows: &[Row]) {
     let keys = [Side::Left, Side::Right].map(|side| {
         rows.iter()
             .filter(|row| row.1 == side)
@@ -93,13 +117,16 @@ fn run(
     manner: &Manner,
     keep: Option<&(dyn Fn(u32, u32) -> bool + Sync)>,
 ) -> Vec<(u32, u32)> {
-    let mut join =
-        StreamingJoin::new(interval, how, manner.parallelism, manner.replicas, manner.ordered);
+    let mut join = manner.join(interval, how);
     let driver = Driver::new(manner.threads, Stop::default());
     let mut found = Vec::new();
-    let mut add = |join: &StreamingJoin, results: Results| {
-        let number =
-            |side, offset| if offset == NO_ROW { NO_ROW } else { join.first(side) as u32 + offset };
+    // The number of the first row that the join has ever had.
+    let mut base = [0; 2];
+    let mut add = |join: &dyn KeyedJoin, base: [u32; 2], results: Results| {
+        let number = |side, offset| match offset {
+            NO_ROW => NO_ROW,
+            _ => base[side as usize] + join.first(side) as u32 + offset,
+        };
         let right = results.right.iter().copied().chain(std::iter::repeat(NO_ROW));
         found.extend(
             results
@@ -109,47 +136,86 @@ fn run(
                 .map(|(&l, r)| (number(Side::Left, l), number(Side::Right, r))),
         );
     };
+    // The keys that have rows.
+    let mut audible: HashSet<u32> = HashSet::new();
     let mut rest = rows;
-    for &len in manner.epochs.iter().cycle() {
+    for (nth, &len) in manner.epochs.iter().cycle().enumerate() {
         if rest.is_empty() {
             break;
         }
         let (head, tail) = rest.split_at(len.min(rest.len()));
         rest = tail;
-        begin(&mut join, &driver, head);
+        begin(&mut *join, &driver, head);
+        audible.extend(head.iter().filter_map(|row| row.2));
         while !join.is_done() {
             let filter = |left: &[u32], right: &[u32]| -> Result<Vec<bool>, FilterError> {
                 let keep = keep.expect("there is a filter");
-                Ok(left.iter().zip(right).map(|(&l, &r)| keep(l, r)).collect())
+                let numbers = left.iter().zip(right);
+                Ok(numbers.map(|(&l, &r)| keep(base[0] + l, base[1] + r)).collect())
             };
             let filter: Option<&Filter<'_>> = if keep.is_some() { Some(&filter) } else { None };
             match join.advance(&driver, filter).unwrap() {
-                Progress::Results(results) => add(&join, results),
+                Progress::Results(results) => add(&*join, base, results),
                 Progress::Pieces(pieces) => {
-                    pieces.into_iter().for_each(|rows| add(&join, join.assemble(rows)));
+                    pieces.into_iter().for_each(|rows| add(&*join, base, join.assemble(rows)));
                 }
             }
         }
         let now = head.last().map(|row| row.0);
         let results = join.unmatched(now);
-        add(&join, results);
+        add(&*join, base, results);
         join.purge(now);
+        for key in join.take_silent() {
+            assert!(audible.remove(&key), "a key is silent once");
+        }
+        if manner.restart == Some(nth) {
+            let come = rows.len() - rest.len();
+            (join, base) = restarted(&*join, base, &rows[..come], manner.join(interval, how));
+        }
     }
     let results = join.unmatched(None);
-    add(&join, results);
+    add(&*join, base, results);
     join.purge(None);
     assert_eq!(
         (join.rows(Side::Left), join.rows(Side::Right)),
         (0, 0),
         "nothing is kept at the end"
     );
-    assert!(join.rows_of_key.iter().all(|&rows| rows == 0));
+    join.take_silent().iter().for_each(|key| assert!(audible.remove(key)));
+    assert!(audible.is_empty(), "keys without rows are named");
     found
 }
 
+/// Another join that has taken in the rows that one has kept, and the numbers of their first rows.
+fn restarted(
+    join: &dyn KeyedJoin,
+    base: [u32; 2],
+    rows: &[Row],
+    mut other: Box<dyn KeyedJoin>,
+) -> (Box<dyn KeyedJoin>, [u32; 2]) {
+    let mut first = base;
+    let sides = [Side::Left, Side::Right].map(|side| {
+        first[side as usize] += join.first(side) as u32;
+        let kept = rows.iter().filter(|row| row.1 == side).skip(first[side as usize] as usize);
+        let (ts, keys): (Vec<i64>, Vec<u32>) =
+            kept.map(|row| (row.0, row.2.unwrap_or(NO_KEY))).unzip();
+        assert_eq!(ts.len(), join.rows(side));
+        let (matched, settled) = join.matched(side);
+        (Kept { ts, matched, settled }, keys)
+    });
+    let [(left, left_keys), (right, right_keys)] = sides;
+    other.restore(&[left, right], [&left_keys, &right_keys]);
+    (other, first)
+}
+
 const HOWS: [How; 6] = [How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti];
-const PATTERNS: [Parallelism; 4] =
-    [Parallelism::Auto, Parallelism::Key, Parallelism::Data, Parallelism::Hybrid];
+const WAYS: [Way; 5] = [
+    Way::Pattern(Parallelism::Auto),
+    Way::Pattern(Parallelism::Key),
+    Way::Pattern(Parallelism::Data),
+    Way::Pattern(Parallelism::Hybrid),
+    Way::ScaleOij,
+];
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {
     let row = (
@@ -190,15 +256,16 @@ proptest! {
         interval in interval(),
         how in prop::sample::select(HOWS.to_vec()),
         epochs in prop::collection::vec(1_usize..80, 1..8),
-        parallelism in prop::sample::select(PATTERNS.to_vec()),
+        way in prop::sample::select(WAYS.to_vec()),
         replicas in 1_usize..5,
         threads in 1_usize..4,
         filters in any::<bool>(),
         ordered in any::<bool>(),
+        restart in prop::option::of(0_usize..6),
     ) {
         let keep = |l: u32, r: u32| !(l.wrapping_mul(7) ^ r.wrapping_mul(13)).is_multiple_of(3);
         let keep_all = |_: u32, _: u32| true;
-        let manner = Manner { epochs, parallelism, replicas, threads, ordered };
+        let manner = Manner { epochs, way, replicas, threads, ordered, restart };
         let mut expected = if filters { oracle(&rows, &interval, how, &keep) } else { oracle(&rows, &interval, how, &keep_all) };
         let mut found = run(&rows, &interval, how, &manner, if filters { Some(&keep) } else { None });
         if !ordered {

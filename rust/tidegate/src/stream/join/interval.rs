@@ -4,7 +4,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::streaming::{
-    LOAD_FACTOR, NUMBER_BYTES, Parallelism, StreamingJoin,
+    KeyedJoin, LOAD_FACTOR, NUMBER_BYTES, Parallelism as Pattern, StreamingJoin,
 };
 
 use super::engine::{Engine, Prepare};
@@ -12,10 +12,39 @@ use super::{Query, StreamOptions, eager, operator};
 use crate::columns::time::Bound;
 use crate::query::interval::IntervalJoin;
 use crate::query::options::JoinOptions;
+use crate::query::published;
 use crate::stream::explanation::{Method, explain};
 use crate::stream::operator::{Figure, Operator};
 use crate::stream::state::keys::KeyNumbers;
 use crate::{Error, Result};
+
+/// Which threads have the rows of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parallelism {
+    /// KP, until the load asks for HP.
+    Auto,
+    /// KP: one thread.
+    Key,
+    /// DP: all threads.
+    Data,
+    /// HP: as many threads as its load needs.
+    Hybrid,
+    /// A team of threads, which read each other's lists: Scale-OIJ.
+    ScaleOij,
+}
+
+impl Parallelism {
+    /// The pattern of PPOIJ that it is, if it is one.
+    fn pattern(self) -> Option<Pattern> {
+        match self {
+            Parallelism::Auto => Some(Pattern::Auto),
+            Parallelism::Key => Some(Pattern::Key),
+            Parallelism::Data => Some(Pattern::Data),
+            Parallelism::Hybrid => Some(Pattern::Hybrid),
+            Parallelism::ScaleOij => None,
+        }
+    }
+}
 
 /// The interval join of rows of these schemas, with keys assigned to threads by `parallelism`. A key
 /// is split once a thread makes `load_factor` times the mean of comparisons, 1.2 by default. Where
@@ -87,11 +116,7 @@ pub fn interval_join(
     }
     let (algorithm, index, row_bytes) = match is_eager {
         true => (eager::BY_TIME.0, eager::BY_TIME.1, eager::ROW_BYTES),
-        false => (
-            algorithm(parallelism),
-            "the rows of each key and side that later rows may match, in time order",
-            copies_bytes(parallelism, threads),
-        ),
+        false => (algorithm(parallelism), index(parallelism), copies_bytes(parallelism, threads)),
     };
     let method = Method { algorithm, index, threads, row_bytes, is_eager };
     let mut lines = query.describe(&plan);
@@ -121,9 +146,14 @@ pub fn interval_join(
         let longs = Default::default();
         return eager::operator(query, near, finder, [left, right], longs, row_bytes, options);
     }
-    let join = StreamingJoin::new(&bounded.interval, how, parallelism, threads, options.ordered)
-        .with_load_factor(load_factor);
-    let engine = Engine { prepare: PrepareKeys { keys, row_bytes }, join: Box::new(join) };
+    let join: Box<dyn KeyedJoin> = match parallelism.pattern() {
+        Some(pattern) => Box::new(
+            StreamingJoin::new(&bounded.interval, how, pattern, threads, options.ordered)
+                .with_load_factor(load_factor),
+        ),
+        None => published::scale_oij(&bounded.interval, how, threads),
+    };
+    let engine = Engine { prepare: PrepareKeys { keys, row_bytes }, join };
     operator(query, engine, left, right, options)
 }
 
@@ -146,12 +176,20 @@ fn checked(load_factor: Option<f64>, parallelism: Parallelism, ordered: bool) ->
             "load_factor: only parallelism=\"hybrid\" and \"auto\" split keys by their load; write \
              parallelism=\"hybrid\", or leave it out",
         )),
+        Parallelism::ScaleOij => Err(Error::argument(
+            "load_factor: parallelism=\"scale-oij\" shares keys out by a schedule that has none; \
+             write parallelism=\"hybrid\", or leave it out",
+        )),
     }
 }
 
-/// The bytes of a row's numbers in the buffers of threads beyond the first.
+/// The bytes of a row in the structures of threads, beyond one number in one buffer.
 fn copies_bytes(parallelism: Parallelism, threads: usize) -> usize {
-    if parallelism == Parallelism::Data { (threads - 1) * NUMBER_BYTES } else { 0 }
+    match parallelism {
+        Parallelism::Auto | Parallelism::Key | Parallelism::Hybrid => 0,
+        Parallelism::Data => (threads - 1) * NUMBER_BYTES,
+        Parallelism::ScaleOij => published::NODE_BYTES - NUMBER_BYTES,
+    }
 }
 
 fn algorithm(parallelism: Parallelism) -> &'static str {
@@ -164,6 +202,20 @@ fn algorithm(parallelism: Parallelism) -> &'static str {
         Parallelism::Hybrid => {
             "PPOIJ, a key on as many threads as its share of the comparisons needs (HP)"
         }
+        Parallelism::ScaleOij => {
+            "Scale-OIJ, a row on one thread of its key's team, which looks into the lists of the whole team; a busy \
+             thread's keys get further threads"
+        }
+    }
+}
+
+fn index(parallelism: Parallelism) -> &'static str {
+    match parallelism {
+        Parallelism::ScaleOij => {
+            "skip lists of each thread, key and side, which other threads read: the rows that later rows may match, \
+             newest first"
+        }
+        _ => "the rows of each key and side that later rows may match, in time order",
     }
 }
 
@@ -177,14 +229,14 @@ struct PrepareKeys {
 
 impl Prepare for PrepareKeys {
     type Values<'a> = [&'a [u32]; 2];
-    type Join = StreamingJoin;
+    type Join = dyn KeyedJoin;
 
     fn prepare(
         &mut self,
-        join: &mut StreamingJoin,
+        join: &mut Self::Join,
         driver: &Driver,
         batches: [&RecordBatch; 2],
-        then: impl FnOnce(&mut StreamingJoin, Self::Values<'_>),
+        then: impl FnOnce(&mut Self::Join, Self::Values<'_>),
     ) -> Result<()> {
         let [left, right] = self.keys.of_both(driver, batches)?;
         then(join, [&left, &right]);
@@ -195,7 +247,7 @@ impl Prepare for PrepareKeys {
         true
     }
 
-    fn release(&mut self, join: &mut StreamingJoin) {
+    fn release(&mut self, join: &mut Self::Join) {
         self.keys.release(&join.take_silent());
     }
 
@@ -207,7 +259,7 @@ impl Prepare for PrepareKeys {
         self.keys.memory()
     }
 
-    fn figures(&self, join: &StreamingJoin) -> Vec<(&'static str, Figure)> {
+    fn figures(&self, join: &Self::Join) -> Vec<(&'static str, Figure)> {
         vec![("split_keys", Figure::Number(join.split_keys() as u64))]
     }
 }

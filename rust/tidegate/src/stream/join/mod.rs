@@ -53,7 +53,7 @@ use crate::results::interleave::{NO_PLACE, Place};
 use crate::{Error, Result};
 pub use band::{band_join, band_self_join};
 use engine::{Engine, KeptRows, Prepare};
-pub use interval::interval_join;
+pub use interval::{Parallelism, interval_join};
 pub(super) use late::LateSides;
 use maker::long_columns;
 pub(super) use maker::record_bytes;
