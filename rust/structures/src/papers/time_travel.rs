@@ -82,14 +82,14 @@ pub struct TimeTravel {
 
 /// Adds rows, and cuts old ones off. There is one of a [`TimeTravel`] at a time.
 #[derive(Debug)]
-pub struct Writer<'a> {
+pub struct ListWriter<'a> {
     shared: &'a Shared,
     own: &'a mut Own,
 }
 
 /// Looks at rows, while the writer works.
 #[derive(Clone, Copy, Debug)]
-pub struct Reader<'a>(&'a Shared);
+pub struct ListReader<'a>(&'a Shared);
 
 /// Written by the writer, and read by all.
 #[derive(Debug, Default)]
@@ -222,8 +222,8 @@ impl Shared {
 
 impl TimeTravel {
     /// The one that writes, and those that look meanwhile.
-    pub fn split(&mut self) -> (Writer<'_>, Reader<'_>) {
-        (Writer { shared: &self.shared, own: &mut self.own }, Reader(&self.shared))
+    pub fn split(&mut self) -> (ListWriter<'_>, ListReader<'_>) {
+        (ListWriter { shared: &self.shared, own: &mut self.own }, ListReader(&self.shared))
     }
 
     /// Gives the memory of rows that were cut off to later rows.
@@ -257,7 +257,7 @@ impl TimeTravel {
     }
 }
 
-impl Writer<'_> {
+impl ListWriter<'_> {
     /// Adds a row, in front of all rows of its time.
     pub fn insert(&mut self, key: u32, ts: i64, row: u32) {
         let height = self.own.height();
@@ -323,7 +323,7 @@ impl Writer<'_> {
     }
 }
 
-impl Reader<'_> {
+impl ListReader<'_> {
     /// Calls `each` with the time and the number of the rows of a key from the time `newest` back
     /// to the time `oldest`, both included.
     #[inline]

@@ -6,12 +6,12 @@
 //! give any value that the memory model allows, so an order that is too weak shows.
 
 use loom::thread;
-use tidegate_structures::papers::time_travel::{Reader, TimeTravel, Writer};
+use tidegate_structures::papers::time_travel::{ListReader, ListWriter, TimeTravel};
 use tidegate_sync::explore;
 
 const KEY: u32 = 1;
 
-fn look(reader: Reader<'_>, newest: i64, oldest: i64) -> Vec<(i64, u32)> {
+fn look(reader: ListReader<'_>, newest: i64, oldest: i64) -> Vec<(i64, u32)> {
     let mut seen = Vec::new();
     reader.look_back(KEY, newest, oldest, |ts, row| seen.push((ts, row)));
     seen
@@ -22,7 +22,7 @@ fn look(reader: Reader<'_>, newest: i64, oldest: i64) -> Vec<(i64, u32)> {
 fn look_beside(
     before: &'static [i64],
     (newest, oldest): (i64, i64),
-    write: fn(&mut Writer<'_>),
+    write: fn(&mut ListWriter<'_>),
     after: &'static [i64],
 ) {
     explore(Some(3), move || {
@@ -55,13 +55,14 @@ fn loom_a_look_while_a_key_gets_its_first_row() {
 
 #[test]
 fn loom_a_look_while_newer_rows_come() {
-    let write = |writer: &mut Writer<'_>| (7..9).for_each(|ts| writer.insert(KEY, ts, ts as u32));
+    let write =
+        |writer: &mut ListWriter<'_>| (7..9).for_each(|ts| writer.insert(KEY, ts, ts as u32));
     look_beside(&[3, 5], (6, 4), write, &[8, 7, 5, 3]);
 }
 
 #[test]
 fn loom_a_look_while_a_row_comes_in_between() {
-    let write = |writer: &mut Writer<'_>| {
+    let write = |writer: &mut ListWriter<'_>| {
         writer.insert(KEY, 4, 4);
         writer.insert(KEY, 6, 6);
     };
@@ -70,13 +71,13 @@ fn loom_a_look_while_a_row_comes_in_between() {
 
 #[test]
 fn loom_a_look_while_old_rows_are_cut_off() {
-    let write = |writer: &mut Writer<'_>| assert!(writer.cut(KEY, 5));
+    let write = |writer: &mut ListWriter<'_>| assert!(writer.cut(KEY, 5));
     look_beside(&[1, 3, 5, 7], (7, 0), write, &[7, 5]);
 }
 
 #[test]
 fn loom_a_look_while_rows_come_and_go() {
-    let write = |writer: &mut Writer<'_>| {
+    let write = |writer: &mut ListWriter<'_>| {
         writer.insert(KEY, 8, 8);
         assert!(writer.cut(KEY, 4));
     };

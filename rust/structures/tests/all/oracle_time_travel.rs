@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::thread;
 
 use proptest::prelude::*;
-use tidegate_structures::papers::time_travel::{Reader, TimeTravel};
+use tidegate_structures::papers::time_travel::{ListReader, TimeTravel};
 use tidegate_sync::Stop;
 
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn look(reader: Reader<'_>, key: u32, newest: i64, oldest: i64) -> Vec<(i64, u32)> {
+fn look(reader: ListReader<'_>, key: u32, newest: i64, oldest: i64) -> Vec<(i64, u32)> {
     let mut seen = Vec::new();
     reader.look_back(key, newest, oldest, |ts, row| seen.push((ts, row)));
     seen

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidegate_structures::papers::time_travel::{Reader, TimeTravel, Writer};
+use tidegate_structures::papers::time_travel::{ListReader, ListWriter, TimeTravel};
 use tidegate_sync::atomic::Arc;
 use tidegate_sync::{Counter, Prefix};
 
@@ -65,7 +65,7 @@ struct Shared<'a> {
     reach: &'a Reach,
     schedule: &'a Schedule,
     /// Of each joiner, the lists of both sides.
-    readers: Vec<[Reader<'a>; 2]>,
+    readers: Vec<[ListReader<'a>; 2]>,
     /// The rows of the epoch that are stored.
     stored: &'a Prefix,
     /// The low bits of the number of each side's first row: of those kept, and of the epoch.
@@ -89,7 +89,7 @@ pub(super) struct Given<'a> {
 /// The work of one joiner on an epoch, a turn at a time: see [`step`](Self::step).
 pub struct JoinerWork<'a> {
     me: u16,
-    writers: [Writer<'a>; 2],
+    writers: [ListWriter<'a>; 2],
     keys: &'a mut [Keys; 2],
     work: &'a mut Work,
     shared: Arc<Shared<'a>>,
