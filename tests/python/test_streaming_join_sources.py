@@ -122,7 +122,7 @@ def test_a_join_says_what_it_does() -> None:
 
 def test_a_join_says_that_threads_read_each_other_s_lists() -> None:
     lines = new(parallelism="scale-oij", threads=3).explain().splitlines()
-    [algorithm] = [line for line in lines if line.startswith("  algorithm  Scale-OIJ, a row on one")]
+    [algorithm] = [line for line in lines if line.startswith("  algorithm  Scale-OIJ, a row")]
     assert "team" in algorithm
     assert any(line.startswith("  index      skip lists of each thread") for line in lines)
 
