@@ -110,7 +110,7 @@ def _found(plan: Plan) -> InPlace | None:
     pairs = list(zip(left, right, strict=False))
     keys = set(zip(plan.inputs[LEFT].by, plan.inputs[RIGHT].by, strict=True))
     alike = partitions == others and len(left) == len(right) and keys >= set(pairs)
-    if not alike or plan.partitions not in (None, partitions):
+    if not pairs or not alike or plan.partitions not in (None, partitions):
         return None
     # A column that is in two pairs would need two slots.
     if len(set(left)) < len(pairs) or len(set(right)) < len(pairs):
