@@ -53,7 +53,7 @@ fn in_order(mut join: Box<dyn KeyedJoin>, driver: &Driver) -> System {
     })
 }
 
-/// Takes the results of an epoch that has begun, and lets go of old rows; how many pairs there were.
+/// Takes the results of an epoch that has begun, and lets go of old rows; how many pairs came.
 fn rest<V>(join: &mut (impl RowJoin<V> + ?Sized), driver: &Driver, epoch: &Epoch) -> usize {
     let mut pairs = 0;
     while !join.is_done() {

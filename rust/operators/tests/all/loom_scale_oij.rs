@@ -1,7 +1,7 @@
 //! Every interleaving that loom models of small epochs of Scale-OIJ.
 //!
-//! `make loom` runs these. What the models catch: a row that is looked for before all rows that come
-//! before it are in their lists; a pair that both rows find, or neither; threads that wait for each
+//! `make loom` runs these. What the models catch: a row that is looked for before all rows that
+//! come before it are in their lists; a pair that both rows find, or neither; threads that wait for each
 //! other for ever. The lists and the marks of stored rows are atomics, all stepped through. A
 //! joiner's rest is not: it decides only when the turns are over.
 

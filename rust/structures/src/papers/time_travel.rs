@@ -28,9 +28,9 @@
 //!   [`recycle`](TimeTravel::recycle), at which there is no reader. So a reader among them goes on
 //!   to the end.
 //!
-//! A row that is in its list when a reader starts, and that is not cut off meanwhile, is found once,
-//! in its place. A row that comes meanwhile is found once or not at all: who looks has to know which
-//! rows it wants, by their numbers.
+//! A row that is in its list when a reader starts, and that is not cut off meanwhile, is found
+//! once, in its place. A row that comes meanwhile is found once or not at all: who looks has to know
+//! which rows it wants, by their numbers.
 //!
 //! # Departures
 //!

@@ -2,8 +2,8 @@
 //!
 //! `make loom` runs these, too. Under loom a list has two levels, and every second row is in both.
 //! What the models catch: a node that is seen before it is whole; a way down that misses a row or
-//! leads to none; a row that is lost or doubled while others come or go. Every load of an atomic may
-//! give any value that the memory model allows, so an order that is too weak shows.
+//! leads to none; a row that is lost or doubled while others come or go. Every load of an atomic
+//! may give any value that the memory model allows, so an order that is too weak shows.
 
 use loom::thread;
 use tidegate_structures::papers::time_travel::{ListReader, ListWriter, TimeTravel};

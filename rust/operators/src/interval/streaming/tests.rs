@@ -1,6 +1,6 @@
-//! The joins by key against a loop over all pairs: PPOIJ's patterns, and Scale-OIJ. What this cannot
-//! catch: races. Replicas share nothing but what they read; those of Scale-OIJ's joiners are modelled
-//! in `loom_scale_oij.rs`.
+//! The joins by key against a loop over all pairs: PPOIJ's patterns, and Scale-OIJ. What this
+//! cannot catch: races. Replicas share nothing but what they read; those of Scale-OIJ's joiners are
+//! modelled in `loom_scale_oij.rs`.
 
 use std::collections::HashSet;
 

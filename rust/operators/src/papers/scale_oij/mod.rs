@@ -1,11 +1,10 @@
-//! Scale-OIJ: a row goes to one joiner of its key's team, which stores it in a list by time and looks
-//! into the lists of the whole team.
+//! Scale-OIJ: a row goes to one joiner of its key's team, which stores it in a list by time and
+//! looks into the lists of the whole team.
 //!
 //! ```text
-//!                     ┌─▶ joiner 0: lists of rows 0, 3 ─┐  each looks into the lists of all
-//!  row of key 7 ──────┤                                 ├─ of the team, as they were when its ─▶ in
-//!  team of its keys   └─▶ joiner 1: lists of rows 1, 2 ─┘  row came                             order
-//!  joiners 0 and 1
+//!                 ┌─▶ joiner 0: lists of rows 0, 3 ─┐  each looks into all lists
+//!  row of key 7 ──┤                                 ├─ of the team, as they were ─▶ in order
+//!                 └─▶ joiner 1: lists of rows 1, 2 ─┘  when its row came
 //! ```
 //!
 //! Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern Multicore
@@ -21,12 +20,13 @@
 //!
 //! # Departures
 //!
-//! 1. Rows come in merged order from the operator's gate, an epoch at a time, and not one by one from
-//!    a partitioner's queues. The joiners pick their rows out of the epoch, and rest at its end.
+//! 1. Rows come in merged order from the operator's gate, an epoch at a time, and not one by one
+//!    from a partitioner's queues. The joiners pick their rows out of the epoch, and rest at its
+//!    end.
 //! 2. A row sees the rows that come before it in merged order, and not those that other threads
-//!    happen to have stored. So it waits until all of these are stored: a joiner stores further rows
-//!    meanwhile, and rows that come later are passed over. In the published code a pair may be missed
-//!    or found twice if two rows are stored at the same time.
+//!    happen to have stored. So it waits until all of these are stored: a joiner stores further
+//!    rows meanwhile, and rows that come later are passed over. Comments in the published code name
+//!    races in which a pair is missed.
 //! 3. The matches of a row are put in order, and the rows of all joiners.
 //! 4. Teams change between two epochs, after about as much work as in the published code.
 //! 5. The authors' join makes an aggregate of the matches of each row of one side (the *base*), and

@@ -1,5 +1,5 @@
-//! What Scale-OIJ does beside its rows, which `interval/streaming/tests.rs` compares with a loop, and
-//! threads that look while others store.
+//! What Scale-OIJ does beside its rows, which `interval/streaming/tests.rs` compares with a loop;
+//! and threads that look while others store.
 
 use proptest::prelude::*;
 use tidegate_sync::Stop;
@@ -196,7 +196,9 @@ proptest! {
         epoch in 1_usize..400,
     ) {
         let rows = rows(400, keys, seed);
-        let keep = |l: &[u32], r: &[u32]| Ok(l.iter().zip(r).map(|(l, r)| (l ^ r) % 3 > 0).collect());
+        let keep = |l: &[u32], r: &[u32]| {
+            Ok(l.iter().zip(r).map(|(l, r)| (l ^ r) % 3 > 0).collect())
+        };
         let one = Driver::new(1, Stop::default());
         let many = Driver::new(threads, Stop::default());
         let mut expected = ScaleOij::new(&near(7), How::Inner, 1);
