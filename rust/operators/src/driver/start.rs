@@ -17,7 +17,7 @@
 //!
 //! Threads that already run may take the room between the first two steps. It is large beside what
 //! they take in so short a time, but nothing forbids it. Where nothing limits the process, nobody
-//! looks or waits: a start in a row of several would take about three times as long.
+//! looks or waits: the threads of a call begin at the same time.
 
 use std::cell::Cell;
 use std::io;
