@@ -467,7 +467,7 @@ def test_sessions_without_a_limit_hand_rows_over_for_less(spark, sides, monkeypa
     monkeypatch.setattr(
         driver_bins,
         "costs",
-        lambda _, asked, __, **___: seen.append(asked.measured) or Costs(1.0, 1.0),
+        lambda _, asked, *__, **___: seen.append(asked.measured) or Costs(1.0, 1.0),
     )
     name = "spark.sql.execution.arrow.maxBytesPerBatch"
     explained(sides, **NEAR, parallelism="bins")
