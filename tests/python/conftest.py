@@ -66,14 +66,17 @@ APART = re.compile(r"test_spark_(cluster|connect)")
 STREAMS = re.compile(r"test_spark_(stream|state)")
 """The files of Spark's streams, and of their state."""
 
+TABLES_FIRST = re.compile(r"test_spark_[ab]")
+"""Of the other files of Spark, those that take half of the time."""
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """With `--dist loadfile`, files that share a session of Spark go to one process.
 
-    One process has the files of Spark's streams, another those of tables: they share few plans, so
-    that a second Java costs little but its start. A third would pay for Java's first run of each
-    plan once more.
+    One process has the files of Spark's streams, two others those of tables. In one process alone,
+    the files of tables would be the last to end. The second of these two pays for Java's first run
+    of each plan once more.
     """
     if config.getvalue("dist") != "loadfile":
         return None
@@ -84,7 +87,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
             file = super()._split_scope(nodeid)
             if "test_spark" not in file or APART.search(file):
                 return file
-            return "streams of Spark" if STREAMS.search(file) else "tables of Spark"
+            if STREAMS.search(file):
+                return "streams of Spark"
+            return "first tables of Spark" if TABLES_FIRST.search(file) else "tables of Spark"
 
     return Scheduling(config, log)
 
