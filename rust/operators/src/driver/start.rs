@@ -36,8 +36,7 @@ const STACK: usize = 2 << 20;
 pub(super) struct Begun(Option<SyncSender<()>>);
 
 impl Begun {
-    /// Says that this thread has used its thread-locals, after it has: those of all threads, and
-    /// what else `uses` some.
+    /// Uses the thread-locals that every thread has, and the ones that `uses` does, and says so.
     pub(super) fn say(self, uses: impl FnOnce()) {
         if self.0.is_some() {
             use_thread_locals();
@@ -76,7 +75,7 @@ pub fn prepare_thread() -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Uses each thread-local that has a destructor: those of a wait for a channel, and for a lock.
+/// Uses each thread-local that has a destructor: of a wait for a channel, and of a wait for a lock.
 fn use_thread_locals() {
     let (_sender, nothing) = sync_channel::<()>(0);
     let _ = nothing.recv_timeout(Duration::ZERO);
