@@ -198,7 +198,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             the same number.
         parallelism: How the rows are divided. `key`: buckets of keys, nothing sampled, one heavy
             key makes one heavy task. `time`: slices of time, with copies of the rows whose windows
-            reach over a border. `hybrid`: buckets of keys, of which the heavy ones are cut by
+            reach over a border. `hybrid`: buckets of keys; heavy keys are cut by
             time. `auto`: whichever makes a sample's fullest partition smallest. Sessions are
             divided by key only, and without `by` they are one task's work. Streams: `auto` is `key`
             with `by`. Without, rows are dealt to all buckets if the order of rows shows in no

@@ -154,7 +154,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
             makes one heavy task. Sides that are partitioned by keys already stay as they are.
             `time`: slices of time, with copies of the rows near a border. `hybrid`: buckets of
-            keys, of which the heavy ones are cut by time. `bins`: Spark's own join of equal keys
+            keys; heavy keys are cut by time. `bins`: Spark's own join of equal keys
             and bins of time, so that no row goes to Python. A sample gives the width of the bins.
             It is for tables and intervals with two ends, not for full joins, and not with `where`,
             `aggs` or `then`. `auto` of tables takes the form that costs least by a model, which
@@ -300,7 +300,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
             makes one heavy task. Sides that are partitioned by keys already stay as they are.
             `time`: slices of time, with copies of the rows near a border. `hybrid`: buckets of
-            keys, of which the heavy ones are cut by time. `bins`: Spark's own join of equal keys
+            keys; heavy keys are cut by time. `bins`: Spark's own join of equal keys
             and bins of time, so that no row goes to Python. A sample gives the width of the bins.
             It is for tables and intervals with two ends, not for full joins, and not with `where`,
             `aggs` or `then`. `auto` of tables takes the form that costs least by a model, which
@@ -452,7 +452,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
             makes one heavy task. Sides that are partitioned by keys already stay as they are.
             `value`: slices of values, with copies of the rows near a border. `hybrid`: buckets of
-            keys, of which the heavy ones are cut by value. A value with more rows than a partition
+            keys; heavy keys are cut by value. A value with more rows than a partition
             should have is divided further: by a hash of the rows of one side, with copies of the
             other side's rows. In a full join it is not, since neither side can be copied alone.
             `auto`: `broadcast` if a side is small, otherwise the division whose fullest partition
@@ -605,7 +605,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             makes one heavy task. Sides that are partitioned by keys already stay as they are.
             `time`: slices of time. Of the right rows outside a slice, it gets the nearest of each
             key: from each task that reads right rows, at most one row before the slice and one
-            after it. `hybrid`: buckets of keys, of which the heavy ones are cut by time. `auto`:
+            after it. `hybrid`: buckets of keys; heavy keys are cut by time. `auto`:
             `broadcast` if the right side is small, otherwise the partitions of both sides if these
             have all rows of a key and are even, or the division whose fullest partition is smallest
             in a sample; without `by`, slices of time. Streams: `key` divides them by key alone.
@@ -765,7 +765,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
             makes one heavy task. Sides that are partitioned by keys already stay as they are.
             `time`: slices of time. Rows go to each slice that they may have partners in. `hybrid`:
-            buckets of keys, of which the heavy ones are cut by time. `bins`: Spark's own join of
+            buckets of keys; heavy keys are cut by time. `bins`: Spark's own join of
             equal keys and bins of time, so that no row goes to Python. Rows of different lengths
             have bins of different widths, if a sample says that this is cheaper. It is not for full
             joins, and not with `where`, `aggs` or `then`. `auto` takes the form that costs least by

@@ -1,4 +1,4 @@
-//! Starts of threads, none of which ends the process for want of memory.
+//! Starts threads. No start ends the process for want of memory.
 //!
 //! A thread takes memory past the allocator: its stack, and what its thread-locals need when it
 //! uses them first. Without a stack the system refuses the thread. Without memory for a
@@ -28,7 +28,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tidegate_structures::memory::{self, OutOfMemory};
 
-/// Bytes of a thread's stack, which are those of std unless its environment says otherwise.
+/// Bytes of a thread's stack: as many as std takes by default.
 const STACK: usize = 2 << 20;
 
 /// What a new thread has to say to its starter, if that waits for it.

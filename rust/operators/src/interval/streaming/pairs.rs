@@ -1,4 +1,4 @@
-//! From matches to pairs: the matches that a filter keeps, and pairs of which nothing else comes.
+//! From matches to pairs: the matches that a filter keeps, and pairs whose number is known.
 
 use tidegate_structures::memory;
 

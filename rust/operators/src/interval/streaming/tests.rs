@@ -1,5 +1,5 @@
-//! The joins by key against a loop over all pairs: PPOIJ's patterns, and Scale-OIJ. What this
-//! cannot catch: races. Replicas share nothing but what they read; those of Scale-OIJ's joiners are
+//! The joins by key against a loop over all pairs: PPOIJ's patterns, and Scale-OIJ. This cannot
+//! catch races. Replicas only read the data that they share. The races of Scale-OIJ's joiners are
 //! modelled in `loom_scale_oij.rs`.
 
 use std::collections::HashSet;

@@ -304,7 +304,7 @@ impl Joiner {
         self.work.begin(row).1
     }
 
-    /// Forgets what was found of rows before one.
+    /// Forgets the matches of rows before this one.
     pub(super) fn drop_before(&mut self, row: usize) {
         let (rows, numbers) = self.work.begin(row);
         self.work.rows.drain(..rows);

@@ -23,10 +23,10 @@
 //! 1. Rows come in merged order from the operator's gate, an epoch at a time, and not one by one
 //!    from a partitioner's queues. The joiners pick their rows out of the epoch, and rest at its
 //!    end.
-//! 2. A row sees the rows that come before it in merged order, and not those that other threads
-//!    happen to have stored. So it waits until all of these are stored: a joiner stores further
-//!    rows meanwhile, and rows that come later are passed over. Comments in the published code name
-//!    races in which a pair is missed.
+//! 2. A row sees the rows that come before it in merged order, whichever rows other threads happen
+//!    to have stored. So it waits until all earlier rows are stored: a joiner stores further rows
+//!    meanwhile, and passes over rows that come later. Comments in the published code name races in
+//!    which a pair is missed.
 //! 3. The matches of a row are put in order, and the rows of all joiners.
 //! 4. Teams change between two epochs, after about as much work as in the published code.
 //! 5. The authors' join makes an aggregate of the matches of each row of one side (the *base*), and
