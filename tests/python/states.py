@@ -198,6 +198,7 @@ KINDS: dict[str, Kind] = {
     "interval-semi": joined(IntervalJoin, how="semi", **INTERVAL),
     "interval-inner-unordered": joined(IntervalJoin, ordered=False, **INTERVAL),
     "interval-without-columns": joined(IntervalJoin, columns=[], **INTERVAL),
+    "interval-scale-oij": joined(IntervalJoin, parallelism="scale-oij", **INTERVAL),
     "interval-data": joined(IntervalJoin, parallelism="data", how="anti", **INTERVAL),
     "window-rows": joined(WindowJoin, on="ts", window=(rows(2), rows(3)), by="k", how="left"),
     "band-full": joined(BandJoin, how="full", by="k", **BAND),
@@ -221,12 +222,13 @@ KINDS |= {
 KINDS |= {
     f"window-{algorithm}": joined(WindowJoin, algorithm=algorithm, how="left", **WINDOW)
     for algorithm in (
-        "scalejoin", "scalejoin-gates", "handshake", "low-latency-handshake", "cell", "three-step"
+        "scalejoin", "scalejoin-gates", "splitjoin", "handshake", "low-latency-handshake", "cell",
+        "three-step"
     )
 }  # fmt: skip
 KINDS |= {
     f"band-{algorithm}": joined(BandJoin, algorithm=algorithm, how="right", **BAND)
-    for algorithm in ("buckets", "pim-tree", "im-tree", "b-chain", "ibwj")
+    for algorithm in ("buckets", "pim-tree", "im-tree", "b-chain", "ibwj", "ibwj-bplus-tree")
 }
 KINDS |= {
     f"windows-{algorithm}": aggregated(

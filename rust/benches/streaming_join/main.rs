@@ -11,7 +11,7 @@
 mod split_join;
 mod workload;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use split_join::split_trees;
 use tidegate_operators::driver::Driver;
@@ -69,40 +69,45 @@ fn rest<V>(join: &mut (impl RowJoin<V> + ?Sized), driver: &Driver, epoch: &Epoch
     pairs
 }
 
-fn measure(system: impl Fn() -> System, workload: &Workload) -> (usize, Duration) {
-    let runs = (0..RUNS).map(|_| {
-        let mut system = system();
-        let started = Instant::now();
-        let pairs = workload.epochs.iter().map(&mut system).sum();
-        (pairs, started.elapsed())
-    });
-    runs.min_by_key(|&(_, taken)| taken).expect("there are runs")
+/// What a run of a system takes: pairs, and seconds.
+fn measure(mut system: System, workload: &Workload) -> (usize, f64) {
+    let started = Instant::now();
+    let pairs = workload.epochs.iter().map(&mut system).sum();
+    (pairs, started.elapsed().as_secs_f64())
 }
 
 fn main() {
     let driver = Driver::lasting(THREADS, Stop::default(), true).expect("threads can be started");
-    println!("M rows/s, {THREADS} threads, the best of {RUNS} runs");
+    println!("M rows/s, {THREADS} threads: medians of {RUNS} runs in turns, least, most");
     for keys in [1, 10, 50, 1_000] {
         let workload = Workload::new(keys);
         let reach = workload.reach;
-        let mode = |parallelism| measure(|| pattern(parallelism, reach, &driver), &workload);
+        let mode = |parallelism| pattern(parallelism, reach, &driver);
         let scale_oij = || {
             let join = ScaleOij::new(&near(reach), How::Inner, driver.threads());
             in_order(Box::new(join), &driver)
         };
-        let systems = [
-            ("key", mode(Parallelism::Key)),
-            ("hybrid", mode(Parallelism::Hybrid)),
-            ("data", mode(Parallelism::Data)),
-            ("SplitJoin", measure(|| split_trees(reach, &driver), &workload)),
-            ("Scale-OIJ", measure(scale_oij, &workload)),
+        let systems: [(&str, &dyn Fn() -> System); 5] = [
+            ("key", &|| mode(Parallelism::Key)),
+            ("hybrid", &|| mode(Parallelism::Hybrid)),
+            ("data", &|| mode(Parallelism::Data)),
+            ("SplitJoin", &|| split_trees(reach, &driver)),
+            ("Scale-OIJ", &scale_oij),
         ];
-        for (name, (pairs, taken)) in systems {
-            assert_eq!(pairs, systems[0].1.0, "{name} finds the pairs of the others");
-            println!(
-                "{keys:5} keys  {name:15} {:6.1}",
-                workload.rows() as f64 / taken.as_secs_f64() / 1e6
-            );
+        let mut expected = None;
+        let mut rates = systems.map(|_| Vec::new());
+        for _ in 0..RUNS {
+            for ((name, system), rates) in systems.iter().zip(&mut rates) {
+                let (pairs, seconds) = measure(system(), &workload);
+                let expected = *expected.get_or_insert(pairs);
+                assert_eq!(pairs, expected, "{name} finds the pairs of the others");
+                rates.push(workload.rows() as f64 / seconds / 1e6);
+            }
+        }
+        for ((name, _), mut rates) in systems.into_iter().zip(rates) {
+            rates.sort_by(f64::total_cmp);
+            let (median, least, most) = (rates[RUNS / 2], rates[0], rates[RUNS - 1]);
+            println!("{keys:5} keys  {name:15} {median:6.1} {least:6.1} {most:6.1}");
         }
     }
 }
