@@ -144,6 +144,17 @@ def test_claims_are_figures_of_the_benchmarks():
     assert plot.drawing(lines) == (ROOT / "docs" / "speed.svg").read_text("utf-8")
 
 
+def test_the_first_chart_has_the_claims():
+    text = (ROOT / "BENCHMARKS.md").read_text("utf-8")
+    claims = re.findall(r"^\| ([^|]+) \| ([\d.]+ to [\d.]+)x \|", text, re.MULTILINE)
+    bars = re.findall(r"^(\S.*\S) +(█+)(░*)  ([\d.]+) to ([\d.]+)$", text, re.MULTILINE)
+    assert len(bars) > 5
+    assert [(name, f"{low} to {high}") for name, *_, low, high in bars] == claims
+    for *_, sure, more, low, high in bars:
+        assert abs(len(sure) - float(low)) <= 0.5
+        assert abs(len(sure + more) - float(high)) <= 0.5
+
+
 def test_five_papers_are_cited():
     cited = (ROOT / "CITATION.cff").read_text("utf-8")
     references = cited.partition("references:\n")[2].split("  - type: ")[1:]
