@@ -308,6 +308,21 @@ def test_an_operator_that_is_closed_by_what_is_pushed():
 
 
 @pytest.mark.timeout(60)
+def test_a_consumer_may_ask_for_other_types():
+    rows = pa.table({"ts": [1, 2]})
+
+    def stream(schema: pa.Schema) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_stream(merge_batches([rows]), schema=schema)
+
+    smaller = pa.schema({"ts": pa.int32()})
+    assert stream(smaller).schema == smaller
+    assert stream(smaller).read_all() == rows.cast(smaller)
+    # What they cannot be cast to does not come.
+    assert stream(pa.schema({"ts": pa.struct({"of": pa.int64()})})).read_all() == rows
+    with pytest.raises(TypeError, match=r"^requested_schema: expected a capsule that is"):
+        merge_batches([rows]).__arrow_c_stream__(rows.__arrow_c_stream__())
+
+
 def test_errors_of_our_readers_keep_their_type():
     falling = pa.table({"ts": [2, 1], "v": [0, 0]}, schema=SCHEMA)
     for read in (lambda reader: aggregate(reader, **TALLY), Merge(SCHEMA).sources[0].push):

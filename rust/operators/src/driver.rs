@@ -10,7 +10,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use core_affinity::CoreId;
-use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuilder, Yield};
+use rayon_core::{ThreadBuilder, ThreadPool, ThreadPoolBuilder, Yield};
 use tidegate_structures::memory;
 use tidegate_sync::{Backoff, Stop, Tickets, lend};
 
@@ -309,7 +309,7 @@ impl Driver {
     /// threads and waits for them.
     fn on_threads(&self, workers: usize, work: &(dyn Fn() + Sync)) {
         let shares_threads =
-            rayon::current_thread_index().is_some() && rayon::current_num_threads() >= workers;
+            rayon_core::current_thread_index().is_some() && rayon_core::current_num_threads() >= workers;
         match &self.helpers {
             Some(helpers) => lend(work, |loan| {
                 for _ in 1..workers {
@@ -319,7 +319,7 @@ impl Driver {
                 work();
             }),
             None if shares_threads => {
-                rayon::scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work())));
+                rayon_core::scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work())));
             }
             None => std::thread::scope(|scope| {
                 let others = spawn_some(scope, (1..workers).map(|_| work));
@@ -444,7 +444,7 @@ fn while_awake<R>(pool: &ThreadPool, work: impl FnOnce() -> R) -> R {
     pool.spawn_broadcast(move |context| {
         let backoff = Backoff::new();
         while Some(context.index()) != me && !over.is_requested() {
-            match rayon::yield_now() {
+            match rayon_core::yield_now() {
                 Some(Yield::Executed) => backoff.reset(),
                 _ => backoff.snooze(),
             }
@@ -465,7 +465,7 @@ fn lasting_threads(
         start(nth);
         let begun = std::mem::take(&mut *begun_here.lock().unwrap_or_else(PoisonError::into_inner));
         // There is no work yet. To look for it takes rayon's thread-locals.
-        begun.say(|| _ = rayon::yield_now());
+        begun.say(|| _ = rayon_core::yield_now());
     };
     let spawn = |thread: ThreadBuilder| {
         begin(|builder, has_begun| {

@@ -5,13 +5,13 @@ use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
-use pyo3_arrow::PyTable;
 use tidegate::query::aggregate::{Aggregation, Design, Windows, stream_names};
 use tidegate::stream::{self, AggregateOptions};
 use tidegate::{Bound as Duration, Driver, Error, MAX_THREADS, Stop, Table, with_threads};
 
 use crate::bounded::{self, Call, Limits};
 use crate::error::raise;
+use crate::export;
 use crate::expression::extract_row;
 use crate::functions::aggregates;
 use crate::input::{self, bound, bytes, count, names, rows_of, word};
@@ -152,7 +152,7 @@ fn to_table<'py>(
         Ok((query.run(tables, running)?, schema))
     };
     let (batches, schema) = interrupt::run(py, &stop, move || with_threads(threads, rows, work))?;
-    PyTable::try_new(batches, schema)?.into_pyarrow(py)
+    export::table(py, batches, schema)
 }
 
 /// The plan of the aggregation of streams. Only their schemas are read.

@@ -49,6 +49,15 @@ pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     imported(name, || unsafe { tidegate_import::schema(pointer) })
 }
 
+/// The schema that a consumer of rows asks for.
+pub(crate) fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<SchemaRef> {
+    let pointer = capsule.pointer_checked(Some(c"arrow_schema")).map_err(|_| {
+        PyTypeError::new_err("requested_schema: expected a capsule that is an `arrow_schema`")
+    })?;
+    // SAFETY: as in `schema`.
+    imported("requested_schema", || unsafe { tidegate_import::schema(pointer.cast()) })
+}
+
 /// What a method of Arrow's returns. What pyarrow raises becomes an error that names the argument.
 fn call<'py>(name: &str, ob: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, PyAny>> {
     let py = ob.py();

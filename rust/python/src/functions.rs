@@ -7,12 +7,12 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyMapping, PyType};
-use pyo3_arrow::{PyField, PyRecordBatch};
 use tidegate::query::aggregate::{Aggregate, Function, Interpolation, Quantile, Udf};
 use tidegate::{Error, Stop, check_call};
 
 use crate::expression::extract_row;
 use crate::input::{self, word};
+use crate::{capsule, export};
 
 /// The columns of the result, from names to `tidegate.agg` functions.
 pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
@@ -89,13 +89,15 @@ const INTERPOLATIONS: [(&str, Interpolation); 5] = [
 /// A function of one's own, which has the interpreter's lock only while it runs.
 fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
     let udf = given.getattr("udf")?;
-    let field: PyField = udf.getattr("field")?.extract()?;
+    let fields = [udf.getattr("field")?];
+    let schema = given.py().import("pyarrow")?.call_method1("schema", (fields,))?;
+    let returns = capsule::schema("returns", &schema)?.field(0).data_type().clone();
     let call = udf.unbind();
     let call = move |lists: RecordBatch| {
         check_call()?;
         Python::attach(|py| {
             let returned = || {
-                let lists = PyRecordBatch::new(lists).into_pyarrow(py)?;
+                let lists = export::batch(py, lists)?;
                 input::read(
                     "the function's results",
                     &call.bind(py).call1((lists,))?,
@@ -116,7 +118,6 @@ fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
             Ok(batch.column(0).clone())
         })
     };
-    let returns = field.into_inner().data_type().clone();
     Ok(Function::Udf(Udf { returns, call: Arc::new(call) }))
 }
 

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use pyo3::prelude::*;
-use pyo3_arrow::{PyRecordBatch, PyTable};
 use tidegate::stream::{Driven, News, Operator, Polled, ResultReader};
 use tidegate::{Driver, Error, Result, Stop};
 
 use crate::error::raise;
+use crate::export;
 use crate::interrupt::{PATIENCE, run_on};
 use crate::notice;
 
@@ -224,7 +224,7 @@ impl Handle {
         py: Python<'py>,
         batch: RecordBatch,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let handed_out = PyRecordBatch::new(batch.clone()).into_pyarrow(py);
+        let handed_out = export::batch(py, batch.clone());
         let handed_out = handed_out.and_then(|handed_out| py.check_signals().map(|()| handed_out));
         if handed_out.is_err() {
             py.detach(|| self.operator.lock().take_back(batch, self.reader.as_deref()));
@@ -314,7 +314,7 @@ impl Handle {
         let work = move || guard.late().map(|late| (guard, late));
         let (mut guard, (batches, schema)) = run_on(py, &stop, Some(&self.driver), work)?;
         let count = batches.len();
-        let late = PyTable::try_new(batches, schema)?.into_pyarrow(py)?;
+        let late = export::table(py, batches, schema)?;
         guard.forget_late(count);
         Ok(late)
     }

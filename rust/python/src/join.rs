@@ -6,7 +6,6 @@ use std::time::Duration;
 use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use pyo3_arrow::PyTable;
 use tidegate::query::aggregate::Aggregate;
 use tidegate::stream::StreamOptions;
 use tidegate::{
@@ -21,7 +20,7 @@ use crate::plan::JoinPlan;
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 use crate::source::{self, schema};
 use crate::stream_join::{options, options_of_one};
-use crate::{expression, interrupt};
+use crate::{export, expression, interrupt};
 
 #[doc = manual!(default_threads)]
 #[pyfunction]
@@ -512,7 +511,7 @@ pub(crate) fn to_table<'py>(
         let schema = join.schema().clone();
         Ok((join.read_all()?, schema))
     })?;
-    PyTable::try_new(batches, schema)?.into_pyarrow(py)
+    export::table(py, batches, schema)
 }
 
 /// Joins two inputs and returns a reader of the result's batches.

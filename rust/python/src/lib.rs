@@ -43,6 +43,7 @@
 //! | `memory.rs` | memory that is kept for later calls |
 //! | `plan.rs` | the columns that a join reads, and the columns of its result |
 //! | `reader.rs` | a result as record batches |
+//! | `export.rs` | objects of pyarrow; streams for any consumer |
 //! | `bounded.rs` | calls with a `memory_limit`, whose batches `tidegate.bounded` makes |
 //! | `interrupt.rs` | native work without the GIL, which Ctrl-C ends |
 //! | `error.rs` | errors as Python exceptions |
@@ -59,6 +60,7 @@ mod bounded;
 mod capsule;
 mod digest;
 mod error;
+mod export;
 mod expression;
 mod functions;
 mod handle;

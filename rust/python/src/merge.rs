@@ -8,12 +8,12 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
-use pyo3_arrow::{PySchema, PyTable};
 use tidegate::stream::{self, MergeOptions, MergeStreams, merge_tables};
 use tidegate::{Bound as Length, Driver, Error, Next, Stop, Table, with_threads};
 
 use crate::bounded;
 use crate::error::raise;
+use crate::export;
 use crate::handle::Handle;
 use crate::input::{self, Input, UserThread, bound, bytes, count, rows_of, take, threads_of};
 use crate::interrupt;
@@ -60,7 +60,7 @@ pub(crate) fn merge<'py>(
         Ok((merged, tables[0].schema().clone()))
     };
     let (batches, schema) = interrupt::run(py, &stop, move || with_threads(threads, rows, work))?;
-    PyTable::try_new(batches, schema)?.into_pyarrow(py)
+    export::table(py, batches, schema)
 }
 
 #[doc = manual!(merge_batches)]
@@ -235,7 +235,7 @@ impl MergeReader {
     #[doc = manual!(MergeReader.schema)]
     #[getter]
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        PySchema::new(self.schema.clone()).into_pyarrow(py)
+        export::schema(py, &self.schema)
     }
 
     #[doc = manual!(MergeReader.poll)]

@@ -11,7 +11,6 @@ use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyList, PyTuple, PyType};
-use pyo3_arrow::{PyField, PyRecordBatch, PySchema};
 use tidegate::stream::{self, Driven, Figure, Memory, ResultTime, Side, SourceStats, Stats, lock};
 use tidegate::{Digest as Rows, Error, Extra, Stop, TypeName};
 
@@ -20,7 +19,7 @@ use crate::error::raise;
 use crate::handle::{Handle, briefly, check_process, hold};
 use crate::input::bytes;
 use crate::interrupt::detached;
-use crate::{input, interrupt, notice};
+use crate::{capsule, export, input, interrupt, notice};
 
 /// The time between two looks for room within the memory limit.
 const ROOM: Duration = Duration::from_millis(1);
@@ -53,7 +52,7 @@ impl Source {
         let py = rows.py();
         let (name, schema) =
             briefly(py, &self.source, |source| Ok((source.stats().name, source.schema().clone())))?;
-        let schema = PySchema::new(schema).into_pyarrow(py)?;
+        let schema = export::schema(py, &schema)?;
         let arguments = (rows, schema, &*name, extra == Extra::Ignore);
         py.import("tidegate._rows")?.call_method1("table", arguments)
     }
@@ -306,8 +305,7 @@ impl Kind {
 /// A date or time in the unit of a column.
 fn steps(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let pyarrow = ob.py().import("pyarrow")?;
-    let column = PyField::new(Arc::new(field.clone()));
-    let data_type = column.to_pyarrow(ob.py())?.getattr("type")?;
+    let data_type = export::field(ob.py(), field)?.getattr("type")?;
     let scalar = match (ob.hasattr("dtype")?, ob.getattr_opt("nanosecond")?) {
         (true, _) => {
             pyarrow.call_method1("array", (ob.call_method1("reshape", (1,))?,))?.get_item(0)?
@@ -395,7 +393,7 @@ impl Operator {
     #[doc = manual!(Operator.schema)]
     #[getter]
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        PySchema::new(self.schema.clone()).into_pyarrow(py)
+        export::schema(py, &self.schema)
     }
 
     #[doc = manual!(Operator.sources)]
@@ -544,8 +542,8 @@ impl Operator {
     }
 
     /// Takes a batch back that was polled last, for a sink that has not taken it.
-    fn _take_back(&self, py: Python<'_>, batch: PyRecordBatch) -> PyResult<()> {
-        self.handle.take_back(py, batch.into_inner())
+    fn _take_back(&self, py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.handle.take_back(py, capsule::batch("batch", batch)?)
     }
 
     /// From now on a thread drives the operator, or none does any more; whether one did before.
@@ -565,7 +563,7 @@ impl Operator {
         slf: &Bound<'py, Self>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let schema = PySchema::new(slf.get().schema.clone()).into_pyarrow(slf.py())?;
+        let schema = export::schema(slf.py(), &slf.get().schema)?;
         let readers = slf.py().import("pyarrow")?.getattr("RecordBatchReader")?;
         let reader = readers.call_method1("from_batches", (schema, slf))?;
         reader.call_method1("__arrow_c_stream__", (requested_schema,))

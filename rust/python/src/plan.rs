@@ -6,10 +6,10 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
-use pyo3_arrow::{PyRecordBatch, PySchema};
 use tidegate::{Difference, Driver, Error, QueryPlan, Reach, Stop, Table};
 
 use crate::error::raise;
+use crate::export;
 use crate::input::{self, word};
 use crate::interrupt;
 
@@ -76,7 +76,7 @@ impl JoinPlan {
     #[doc = manual!(JoinPlan.schema)]
     #[getter]
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        PySchema::new(self.plan.schema.clone()).into_pyarrow(py)
+        export::schema(py, &self.plan.schema)
     }
 
     #[doc = manual!(JoinPlan.left_columns)]
@@ -158,7 +158,7 @@ impl JoinPlan {
                 .map(|(name, times)| (name, Arc::new(Int64Array::from(times)) as ArrayRef));
             let batch = RecordBatch::try_from_iter(columns)
                 .map_err(|error| raise(Error::bug(error.to_string())))?;
-            PyRecordBatch::new(batch).into_pyarrow(rows.py())
+            export::batch(rows.py(), batch)
         };
         found.map(batch).transpose()
     }
@@ -195,7 +195,7 @@ impl AggregationPlan {
     #[doc = manual!(AggregationPlan.schema)]
     #[getter]
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        PySchema::new(self.plan.schema.clone()).into_pyarrow(py)
+        export::schema(py, &self.plan.schema)
     }
 
     #[doc = manual!(AggregationPlan.columns)]

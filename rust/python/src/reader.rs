@@ -5,15 +5,14 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use arrow_array::{ArrayRef, RecordBatch, StructArray};
-use arrow_schema::{ArrowError, Field, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyType};
-use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
-use pyo3_arrow::{PyRecordBatch, PySchema};
 use tidegate::{Error, Next};
 
 use crate::error::raise;
+use crate::export;
 use crate::interrupt::{PATIENCE, detached, end_calls};
 
 /// Numbers that describe the work so far, which become a dict once the GIL is held again.
@@ -81,7 +80,7 @@ impl Stream {
         py: Python<'py>,
         batch: RecordBatch,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let handed_out = PyRecordBatch::new(batch.clone()).into_pyarrow(py);
+        let handed_out = export::batch(py, batch.clone());
         let handed_out = handed_out.and_then(|handed_out| py.check_signals().map(|()| handed_out));
         if handed_out.is_err() {
             self.returned().push(batch);
@@ -268,7 +267,7 @@ impl BatchReader {
     #[doc = manual!(BatchReader.schema)]
     #[getter]
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        PySchema::new(self.schema.clone()).into_pyarrow(py)
+        export::schema(py, &self.schema)
     }
 
     #[doc = manual!(BatchReader.stats)]
@@ -335,13 +334,9 @@ impl BatchReader {
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| next_for_c(&reader)));
             let batch =
                 batch.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).transpose()?;
-            let array = batch.map(|batch| Arc::new(StructArray::from(batch)) as ArrayRef);
-            Some(array.map_err(|error| ArrowError::ExternalError(Box::new(error))))
+            Some(batch.map_err(|error| ArrowError::ExternalError(Box::new(error))))
         });
-        let field = Field::new_struct("", self.schema.fields().clone(), false)
-            .with_metadata(self.schema.metadata().clone());
-        let stream = ArrayIterator::new(batches, Arc::new(field));
-        Ok(to_stream_pycapsule(py, Box::new(stream), requested_schema)?)
+        export::stream(py, batches, self.schema.clone(), requested_schema.as_ref())
     }
 }
 
