@@ -5,7 +5,7 @@ mod start;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -100,6 +100,9 @@ pub enum Turn {
     Finished,
 }
 
+/// Gives the number of another item, while there is one.
+type NextNumber<'a> = dyn FnMut() -> Option<usize> + 'a;
+
 /// How long a thread sleeps whose tasks have been waiting for some time.
 const NAP: Duration = Duration::from_micros(50);
 
@@ -134,7 +137,7 @@ impl Driver {
         let start = move |nth: usize| {
             pin_to(processors.get((nth + 1) % processors.len().max(1)).copied());
         };
-        let helpers = lasting_threads(driver.threads - 1, start)?;
+        let helpers = lasting_threads(driver.threads - 1, Box::new(start))?;
         let helpers = Some(Arc::new(Lasting::from(helpers)));
         Ok(Driver { helpers, home, processors: available_processors(), ..driver })
     }
@@ -219,7 +222,7 @@ impl Driver {
             thread.spawn(run);
         } else {
             let home = self.home;
-            let made = lasting_threads(1, move |_| pin_to(home))?;
+            let made = lasting_threads(1, Box::new(move |_| pin_to(home)))?;
             // Where two came at once, the other's thread is taken, and this one ends.
             self.background.get_or_init(|| made.into()).spawn(run);
         }
@@ -266,40 +269,36 @@ impl Driver {
         scratch: impl Fn() -> S + Sync,
         work: impl Fn(&mut S, I) -> R + Sync,
     ) -> Result<Vec<R>, Stopped> {
-        let workers = self.threads.min(items.len());
-        if workers <= 1 {
-            let mut scratch = scratch();
-            return items
-                .into_iter()
-                .map(|item| self.check().map(|()| work(&mut scratch, item)))
-                .collect();
+        // What is compiled for each call is no more than this: its callers are many.
+        let mut slots = Vec::with_capacity(items.len());
+        for item in items {
+            slots.push(Mutex::new((Some(item), None)));
         }
-        let tickets = Tickets::new(items.len());
-        let mut results: Vec<Option<R>> = items.iter().map(|_| None).collect();
-        let items: Vec<Mutex<Option<I>>> =
-            items.into_iter().map(|item| Mutex::new(Some(item))).collect();
-        let done = Mutex::new(Vec::new());
-        self.on_threads(workers, &|| {
+        self.share_out(slots.len(), &|next| {
             let mut scratch = scratch();
-            let mut mine = Vec::new();
-            while let Some(ticket) = tickets.take() {
-                if self.check().is_err() {
-                    break;
-                }
-                let item = items[ticket]
-                    .lock()
-                    .expect("an item's lock is held only to take the item")
-                    .take();
-                mine.push((ticket, work(&mut scratch, item.expect("a ticket is taken once"))));
+            while let Some(at) = next() {
+                let item = lock(&slots[at]).0.take().expect("a number is given once");
+                let result = work(&mut scratch, item);
+                lock(&slots[at]).1 = Some(result);
             }
-            // Only now is the lock taken, or threads would wait for each other's work.
-            done.lock().unwrap_or_else(PoisonError::into_inner).push(mine);
         });
-        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        for (ticket, result) in done.into_iter().flatten() {
-            results[ticket] = Some(result);
+        let mut results = Vec::with_capacity(slots.len());
+        for slot in slots {
+            let (_, result) = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
+            results.push(result.ok_or(Stopped)?);
         }
-        results.into_iter().collect::<Option<Vec<R>>>().ok_or(Stopped)
+        Ok(results)
+    }
+
+    /// Calls `work` once on each thread, or on fewer, with a function that gives each number below
+    /// `count` once, until a stop is requested.
+    fn share_out(&self, count: usize, work: &(dyn Fn(&mut NextNumber<'_>) + Sync)) {
+        let tickets = Tickets::new(count);
+        let work = || work(&mut || tickets.take().filter(|_| self.check().is_ok()));
+        match self.threads.min(count) {
+            0 | 1 => work(),
+            workers => self.on_threads(workers, &work),
+        }
     }
 
     /// Calls `work` once on each of `workers` threads, or of fewer where the system refuses some, or
@@ -308,8 +307,8 @@ impl Driver {
     /// Not generic, or each call of [`map`](Self::map) would have its own copy of all that starts
     /// threads and waits for them.
     fn on_threads(&self, workers: usize, work: &(dyn Fn() + Sync)) {
-        let shares_threads =
-            rayon_core::current_thread_index().is_some() && rayon_core::current_num_threads() >= workers;
+        let shares_threads = rayon_core::current_thread_index().is_some()
+            && rayon_core::current_num_threads() >= workers;
         match &self.helpers {
             Some(helpers) => lend(work, |loan| {
                 for _ in 1..workers {
@@ -362,7 +361,7 @@ impl Driver {
                 scope.spawn_broadcast(|_, context| {
                     if context.index() + 1 < threads {
                         let ended = run(context.index() + 1);
-                        let mut all = of_helpers.lock().unwrap_or_else(PoisonError::into_inner);
+                        let mut all = lock(&of_helpers);
                         *all = all.and(ended);
                     }
                 });
@@ -416,6 +415,11 @@ impl Driver {
     }
 }
 
+/// Locks what no thread holds while it may panic.
+fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Calls `work`, which reads a number of rows, with this number of threads at hand. They last until
 /// it is done: all drivers of no more threads that [map](Driver::map) within share them. Where the
 /// system refuses threads, or the rows are too few to be worth them, each map asks for its own.
@@ -424,9 +428,16 @@ impl Driver {
 /// arena of 64 MiB of addresses; a thread that gets none has a page for each small allocation. The
 /// caller's thread often has an arena, and threads at hand would do its work without one.
 pub fn with_threads<R: Send>(threads: usize, rows: usize, work: impl FnOnce() -> R + Send) -> R {
+    let (mut work, mut outcome) = (Some(work), None);
+    with_threads_at_hand(threads, rows, &mut || outcome = work.take().map(|work| work()));
+    outcome.expect("the work has been done")
+}
+
+/// Not generic, or each call would have its own copy of all that makes and ends a pool of threads.
+fn with_threads_at_hand(threads: usize, rows: usize, work: &mut (dyn FnMut() + Send)) {
     let is_worth_it = threads > 1 && rows >= 2 * PART_ROWS && memory::addresses_left().is_none();
     let threads = threads.min(MAX_THREADS);
-    match is_worth_it.then(|| lasting_threads(threads, |_| ()).map(Lasting::from)) {
+    match is_worth_it.then(|| lasting_threads(threads, Box::new(|_| ())).map(Lasting::from)) {
         Some(Ok(pool)) if threads <= available_processors() => {
             pool.install(|| while_awake(&pool, work))
         }
@@ -453,23 +464,23 @@ fn while_awake<R>(pool: &ThreadPool, work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Threads that wait for work until they are dropped. Each begins with `start`, given its number.
-fn lasting_threads(
-    threads: usize,
-    start: impl Fn(usize) + Send + Sync + 'static,
-) -> std::io::Result<ThreadPool> {
+/// The beginning of a thread of this number.
+type Start = dyn Fn(usize) + Send + Sync;
+
+/// Threads that wait for work until they are dropped. Each begins with `start`.
+fn lasting_threads(threads: usize, start: Box<Start>) -> std::io::Result<ThreadPool> {
     // Of the thread that was started last, until it has begun.
     let begun = Arc::new(Mutex::new(Begun::default()));
     let begun_here = begun.clone();
     let start = move |nth| {
         start(nth);
-        let begun = std::mem::take(&mut *begun_here.lock().unwrap_or_else(PoisonError::into_inner));
+        let begun = std::mem::take(&mut *lock(&begun_here));
         // There is no work yet. To look for it takes rayon's thread-locals.
         begun.say(|| _ = rayon_core::yield_now());
     };
     let spawn = |thread: ThreadBuilder| {
         begin(|builder, has_begun| {
-            *begun.lock().unwrap_or_else(PoisonError::into_inner) = has_begun;
+            *lock(&begun) = has_begun;
             let builder = builder.name(format!("tidegate-{}", thread.index()));
             builder.spawn(|| thread.run()).map(drop)
         })
@@ -519,16 +530,24 @@ pub fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<Receiver<std::thread::Result<T>>> {
     let (sender, receiver) = sync_channel(1);
+    start_alone(Box::new(move || {
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        // Nobody receives when the caller has left.
+        let _ = sender.send(outcome);
+    }))?;
+    Ok(receiver)
+}
+
+/// Starts a thread that nobody waits for. Not generic, or each call would have its own copy of all
+/// that starts a thread.
+fn start_alone(run: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
     begin(|builder, begun| {
         let run = move || {
             begun.say(|| ());
-            let outcome = catch_unwind(AssertUnwindSafe(work));
-            // Nobody receives when the caller has left.
-            let _ = sender.send(outcome);
+            run();
         };
-        builder.name("tidegate".into()).spawn(run)
-    })?;
-    Ok(receiver)
+        builder.name("tidegate".into()).spawn(run).map(drop)
+    })
 }
 
 /// The processors that this process may use, by affinity and quota.
@@ -756,7 +775,7 @@ mod tests {
         let (number, act) = (&number, &act);
         let task = |nth: usize| {
             move || {
-                let mut number = number.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut number = lock(number);
                 if *number == upto {
                     return Turn::Finished;
                 }

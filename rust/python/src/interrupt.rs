@@ -69,8 +69,27 @@ pub(crate) fn run_on<T: Send + 'static>(
     driver: Option<&Driver>,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    let alive = begin(stop);
-    let work = move || (work(), alive);
+    // With what says that inputs are held.
+    type Place<T> = Mutex<Option<(Result<T>, Arc<()>)>>;
+    let place: Arc<Place<T>> = Arc::default();
+    let (alive, found) = (begin(stop), place.clone());
+    let work = move || {
+        let outcome = work();
+        *found.lock().unwrap_or_else(PoisonError::into_inner) = Some((outcome, alive));
+    };
+    wait_for(py, stop, driver, Box::new(work))?;
+    let outcome = place.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let (outcome, _) = outcome.expect("the work has ended, and without a panic");
+    outcome.map_err(raise)
+}
+
+/// Not generic, or each call would have its own copy of all that waits.
+fn wait_for(
+    py: Python<'_>,
+    stop: &Stop,
+    driver: Option<&Driver>,
+    work: Box<dyn FnOnce() + Send>,
+) -> PyResult<()> {
     // A thread that is started may be waited for until it has begun.
     let outcome = py.detach(|| match driver {
         Some(driver) => in_background_of(driver, work),
@@ -86,7 +105,7 @@ pub(crate) fn run_on<T: Send + 'static>(
         });
         outcome = receiver;
         match received {
-            Ok(Ok((result, _))) => return result.map_err(raise),
+            Ok(Ok(())) => return Ok(()),
             Ok(Err(panic)) => return Err(raise(Error::from_panic(&*panic))),
             Err(RecvTimeoutError::Timeout) => py.check_signals().inspect_err(|_| stop.request())?,
             Err(RecvTimeoutError::Disconnected) => {

@@ -49,7 +49,8 @@ pub(super) fn cells<F: Function, G: Given<F>>(
     part: &Part,
     belongs: &Belongs<'_>,
 ) -> Vec<F::State> {
-    if F::ORDER == RowOrder::Merged && streams.len() > 1 {
+    // A constant, so that this is compiled only for functions of merged order.
+    if const { matches!(F::ORDER, RowOrder::Merged) } && streams.len() > 1 {
         return in_order::cells::<F, G>(given, streams, part, belongs);
     }
     match belongs {

@@ -150,7 +150,8 @@ impl<'a> Passes<'a> {
                 match &operations[..] {
                     $([$($operation),*] => {
                         const OPERATIONS: &[Operation] = &[$($operation),*];
-                        self.fold_group::<{ OPERATIONS.len() }, { code(OPERATIONS) }>(words, driver)
+                        let merges = Merges::of::<{ code(OPERATIONS) }>();
+                        self.fold_group::<{ OPERATIONS.len() }>(words, merges, driver)
                     })*
                     _ => unreachable!("at least one word and at most MOST_WORDS, in order"),
                 }
@@ -164,12 +165,13 @@ impl<'a> Passes<'a> {
         }
     }
 
-    fn fold_group<const WORDS: usize, const OPERATIONS: u8>(
+    fn fold_group<const WORDS: usize>(
         &self,
         words: &[&Word<'_>],
+        merges: Merges<WORDS>,
         driver: &Driver,
     ) -> Result<Vec<FoldedWord>, Stopped> {
-        let empty = std::array::from_fn(|word| operation::<OPERATIONS>(word).empty());
+        let empty = std::array::from_fn(|word| words[word].operation.empty());
         let unwritten = || std::array::from_fn(|_| Pages::unwritten(self.left.len()));
         let (mut suffixes, mut prefixes): ([_; WORDS], [_; WORDS]) = (unwritten(), unwritten());
         let mut tasks = Vec::new();
@@ -184,13 +186,12 @@ impl<'a> Passes<'a> {
         let scratch = || (states(), memory::filled(CHUNK + 1, empty));
         let is_large = size_of::<[u64; WORDS]>() * self.key_count > MANY_BYTES;
         let done = driver.map_with(tasks, scratch, |(states, own), (task, found)| {
-            let folding =
-                Folding::<WORDS, OPERATIONS> { passes: self, words, empty, states, own, driver };
-            match (task.is_forward, is_large) {
-                (true, false) => folding.run::<true, false>(task, found),
-                (true, true) => folding.run::<true, true>(task, found),
-                (false, false) => folding.run::<false, false>(task, found),
-                (false, true) => folding.run::<false, true>(task, found),
+            let merge = if is_large { merges.many } else { merges.few };
+            let merge = if task.is_forward { merge.forward } else { merge.backward };
+            let folding = Folding { passes: self, words, merge, empty, states, own, driver };
+            match task.is_forward {
+                true => folding.run::<true>(task, found),
+                false => folding.run::<false>(task, found),
             }
         })?;
         done.into_iter().collect::<Result<(), _>>()?;
@@ -264,10 +265,45 @@ const fn operation<const OPERATIONS: u8>(word: usize) -> Operation {
     ALL[(OPERATIONS >> (2 * word) & 3) as usize]
 }
 
+/// The loop over neighbouring rows for some operations. Only this is compiled for each group of
+/// operations: all else runs once for a pane, or for some thousand rows of it.
+type Merge<const WORDS: usize> =
+    fn(&Merging<'_, WORDS>, &mut [[u64; WORDS]], Found<'_, WORDS>) -> usize;
+
+/// This loop in both directions.
+#[derive(Clone, Copy)]
+struct Directions<const WORDS: usize> {
+    forward: Merge<WORDS>,
+    backward: Merge<WORDS>,
+}
+
+/// These loops for states that fit a second-level cache, and for more of them.
+#[derive(Clone, Copy)]
+struct Merges<const WORDS: usize> {
+    few: Directions<WORDS>,
+    many: Directions<WORDS>,
+}
+
+impl<const WORDS: usize> Merges<WORDS> {
+    fn of<const OPERATIONS: u8>() -> Self {
+        Merges {
+            few: Directions {
+                forward: merge::<WORDS, OPERATIONS, true, false>,
+                backward: merge::<WORDS, OPERATIONS, false, false>,
+            },
+            many: Directions {
+                forward: merge::<WORDS, OPERATIONS, true, true>,
+                backward: merge::<WORDS, OPERATIONS, false, true>,
+            },
+        }
+    }
+}
+
 /// What a thread folds with.
-struct Folding<'a, const WORDS: usize, const OPERATIONS: u8> {
+struct Folding<'a, const WORDS: usize> {
     passes: &'a Passes<'a>,
     words: &'a [&'a Word<'a>],
+    merge: Merge<WORDS>,
     /// The state of no rows.
     empty: [u64; WORDS],
     /// The state of each key, see [`state_of`]. All are empty between two panes.
@@ -277,8 +313,8 @@ struct Folding<'a, const WORDS: usize, const OPERATIONS: u8> {
     driver: &'a Driver,
 }
 
-impl<const WORDS: usize, const OPERATIONS: u8> Folding<'_, WORDS, OPERATIONS> {
-    fn run<const FORWARD: bool, const MANY: bool>(
+impl<const WORDS: usize> Folding<'_, WORDS> {
+    fn run<const FORWARD: bool>(
         mut self,
         task: Task,
         mut found: Found<'_, WORDS>,
@@ -295,7 +331,7 @@ impl<const WORDS: usize, const OPERATIONS: u8> Folding<'_, WORDS, OPERATIONS> {
             self.fill_empty(split_off(&mut found, before));
             if before < within {
                 let found = split_off(&mut found, within - before);
-                self.fold::<FORWARD, MANY>(rows.clone(), left.slice(before..within), found)?;
+                self.fold::<FORWARD>(rows.clone(), left.slice(before..within), found)?;
                 self.make_empty(rows);
             }
             left = left.slice(within..left.len());
@@ -322,7 +358,7 @@ impl<const WORDS: usize, const OPERATIONS: u8> Folding<'_, WORDS, OPERATIONS> {
     }
 
     /// Folds the right rows of a pane, and writes the states of the left rows that stand in it.
-    fn fold<const FORWARD: bool, const MANY: bool>(
+    fn fold<const FORWARD: bool>(
         &mut self,
         rows: Range<usize>,
         left: Rows<'_>,
@@ -347,14 +383,14 @@ impl<const WORDS: usize, const OPERATIONS: u8> Folding<'_, WORDS, OPERATIONS> {
                 let without = own.iter_mut().zip(right.keys).filter(|(_, key)| **key == NO_KEY);
                 without.for_each(|(own, _)| *own = self.empty);
             }
-            let merging = Merging::<WORDS, OPERATIONS> {
+            let merging = Merging {
                 right,
                 own,
                 left: left.slice(waiting.clone()),
                 reach: passes.reach(FORWARD),
             };
             let found = found.each_mut().map(|found| &mut found[waiting.clone()]);
-            let done = merging.run::<FORWARD, MANY>(self.states, found);
+            let done = (self.merge)(&merging, self.states, found);
             if FORWARD {
                 (rest.start, waiting.start) = (rest.start + taken, waiting.start + done);
             } else {
@@ -371,7 +407,7 @@ impl<const WORDS: usize, const OPERATIONS: u8> Folding<'_, WORDS, OPERATIONS> {
 }
 
 /// Neighbouring rows of both sides.
-struct Merging<'a, const WORDS: usize, const OPERATIONS: u8> {
+struct Merging<'a, const WORDS: usize> {
     right: Rows<'a>,
     /// What each right row adds, and last, what a left row adds: nothing.
     own: &'a [[u64; WORDS]],
@@ -380,53 +416,51 @@ struct Merging<'a, const WORDS: usize, const OPERATIONS: u8> {
     reach: i64,
 }
 
-impl<const WORDS: usize, const OPERATIONS: u8> Merging<'_, WORDS, OPERATIONS> {
-    /// Takes the rows in their order until one side has none any more. Right rows change the state of
-    /// their key; the states of left rows' keys are written. Returns how many left rows were taken.
-    fn run<const FORWARD: bool, const MANY: bool>(
-        &self,
-        states: &mut [[u64; WORDS]],
-        found: Found<'_, WORDS>,
-    ) -> usize {
-        let (rights, lefts) = (self.right.len(), self.left.len());
-        let (right_ts, right_keys) = (self.right.ts, &self.right.keys[..rights]);
-        let (left_ts, left_keys) = (self.left.ts, &self.left.keys[..lefts]);
-        let (own, reach) = (&self.own[..=rights], self.reach);
-        let found = found.map(|found| &mut found[..lefts]);
-        // Backwards, a row is the one before the number that is counted down.
-        let (mut right, mut left) = if FORWARD { (0, 0) } else { (rights, lefts) };
-        let row = |counted: usize| if FORWARD { counted } else { counted.wrapping_sub(1) };
-        while row(right) < rights && row(left) < lefts {
-            let (of_right, of_left) = (row(right), row(left));
-            let (ts, place) = (right_ts[of_right], left_ts[of_left] + reach);
-            let is_right = if FORWARD { ts <= place } else { ts >= place };
-            if MANY {
-                let ahead = |row: usize| {
-                    if FORWARD { row + AHEAD } else { row.wrapping_sub(AHEAD) }
-                };
-                if let Some(&key) = right_keys.get(ahead(of_right)) {
-                    prefetch(states, state_of(key));
-                }
-                if let Some(&key) = left_keys.get(ahead(of_left)) {
-                    prefetch(states, state_of(key));
-                }
-            }
-            let key = select_unpredictable(is_right, right_keys[of_right], left_keys[of_left]);
-            let state = &mut states[state_of(key)];
-            let added = &own[select_unpredictable(is_right, of_right, rights)];
-            for word in 0..WORDS {
-                let value = operation::<OPERATIONS>(word).apply(state[word], added[word]);
-                state[word] = value;
-                found[word][of_left].set(value);
-            }
-            let (rights, lefts) = (usize::from(is_right), usize::from(!is_right));
-            (right, left) = match FORWARD {
-                true => (right + rights, left + lefts),
-                false => (right - rights, left - lefts),
+/// Takes the rows in their order until one side has none any more. Right rows change the state of
+/// their key; the states of left rows' keys are written. Returns how many left rows were taken.
+fn merge<const WORDS: usize, const OPERATIONS: u8, const FORWARD: bool, const MANY: bool>(
+    rows: &Merging<'_, WORDS>,
+    states: &mut [[u64; WORDS]],
+    found: Found<'_, WORDS>,
+) -> usize {
+    let (rights, lefts) = (rows.right.len(), rows.left.len());
+    let (right_ts, right_keys) = (rows.right.ts, &rows.right.keys[..rights]);
+    let (left_ts, left_keys) = (rows.left.ts, &rows.left.keys[..lefts]);
+    let (own, reach) = (&rows.own[..=rights], rows.reach);
+    let found = found.map(|found| &mut found[..lefts]);
+    // Backwards, a row is the one before the number that is counted down.
+    let (mut right, mut left) = if FORWARD { (0, 0) } else { (rights, lefts) };
+    let row = |counted: usize| if FORWARD { counted } else { counted.wrapping_sub(1) };
+    while row(right) < rights && row(left) < lefts {
+        let (of_right, of_left) = (row(right), row(left));
+        let (ts, place) = (right_ts[of_right], left_ts[of_left] + reach);
+        let is_right = if FORWARD { ts <= place } else { ts >= place };
+        if MANY {
+            let ahead = |row: usize| {
+                if FORWARD { row + AHEAD } else { row.wrapping_sub(AHEAD) }
             };
+            if let Some(&key) = right_keys.get(ahead(of_right)) {
+                prefetch(states, state_of(key));
+            }
+            if let Some(&key) = left_keys.get(ahead(of_left)) {
+                prefetch(states, state_of(key));
+            }
         }
-        if FORWARD { left } else { lefts - left }
+        let key = select_unpredictable(is_right, right_keys[of_right], left_keys[of_left]);
+        let state = &mut states[state_of(key)];
+        let added = &own[select_unpredictable(is_right, of_right, rights)];
+        for word in 0..WORDS {
+            let value = operation::<OPERATIONS>(word).apply(state[word], added[word]);
+            state[word] = value;
+            found[word][of_left].set(value);
+        }
+        let (rights, lefts) = (usize::from(is_right), usize::from(!is_right));
+        (right, left) = match FORWARD {
+            true => (right + rights, left + lefts),
+            false => (right - rights, left - lefts),
+        };
     }
+    if FORWARD { left } else { lefts - left }
 }
 
 /// The place of the state of a key. Rows without a key have the first one.
