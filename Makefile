@@ -110,6 +110,8 @@ $(RELEASE): $(VENV)/.pip $(SOURCES)
 	$(SCRIPTS)/install.sh
 	touch $@
 
+# A newcomer builds once: what the compiler would keep for the next time is not written.
+$(MODULE): export CARGO_INCREMENTAL := 0
 $(MODULE): $(VENV)/.pip $(RUST)
 	rm -f $(RELEASE)
 	$(SCRIPTS)/develop.sh --group demo

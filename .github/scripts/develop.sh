@@ -5,7 +5,7 @@
 set -euo pipefail
 pip install --group build
 # Python compiles the few modules that it imports, when it does.
-pip install --no-compile --requirement <("$(dirname "$0")/requirements.sh") "$@" &
+"$(dirname "$0")/packages.sh" --no-compile "$@" &
 packages=$!
 maturin develop --quiet --skip-install
 wait "$packages"

@@ -4,7 +4,7 @@
 set -euo pipefail
 wheel=$(mktemp -d)
 trap 'rm -rf "$wheel"' EXIT
-pip install --requirement <("$(dirname "$0")/requirements.sh") &
+"$(dirname "$0")/packages.sh" &
 packages=$!
 pip wheel --no-deps --wheel-dir "$wheel" .
 wait "$packages"
