@@ -6,6 +6,8 @@ PySpark itself are not ours to fix.
 
 import datetime as dt
 import doctest
+import gc
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -547,6 +549,51 @@ def test_a_worker_without_the_package_says_so(tmp_path):
     assert ran.returncode == 1
     assert f"tidegate cannot be imported by {sys.executable}" in ran.stderr
     assert "PYSPARK_PYTHON" in ran.stderr
+
+
+def test_a_worker_that_is_kept_sets_modules_aside_once(tmp_path):
+    # In a process of its own, since what is set aside stays so.
+    script = tmp_path / "worker.py"
+    script.write_text(
+        "import gc, pickle, sys\n"
+        "work = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "def aside():\n"
+        "    list(work(iter(())))\n"
+        "    return gc.get_freeze_count()\n"
+        "garbage = []\n"
+        "first = aside()\n"
+        "garbage.append(garbage)\n"
+        "second = aside()\n"
+        "import sqlite3\n"
+        "print(first > 10_000, second == first, aside() > second, gc.isenabled())\n"
+    )
+    work = tmp_path / "work"
+    work.write_bytes(cloudpickle.dumps(on_worker(iter, "nothing")))
+    command = [sys.executable, script, work]
+    told = {
+        reuse: subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=100, env=environment
+        ).stdout
+        for reuse, environment in (
+            ("kept", {**os.environ, "SPARK_REUSE_WORKER": "1"}),
+            ("not kept", {k: v for k, v in os.environ.items() if k != "SPARK_REUSE_WORKER"}),
+        )
+    }
+    assert told == {"kept": "True True True True\n", "not kept": "False True False True\n"}
+
+
+def test_a_collection_of_garbage_after_a_task_looks_at_few_objects(spark, sides):
+    # PySpark says to its workers whether they are kept: then their modules are set aside.
+    query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s", "parallelism": "key"}
+
+    def counted(_: pa.RecordBatch) -> pa.Table:
+        return pa.table({"aside": [gc.get_freeze_count()], "left": [len(gc.get_objects())]})
+
+    schema = "aside long, left long"
+    found = tidegate.spark.interval_join(*sides, **query, then=counted, then_schema=schema)
+    rows = found.collect()
+    assert rows
+    assert all(row["aside"] > 10 * row["left"] for row in rows)
 
 
 def test_sparks_pages_tell_what_is_done(spark, sides):
