@@ -54,7 +54,15 @@ class Bucket:
 
     @property
     def entries(self) -> dict[Any, Any]:
-        return self.tester.peekMapState("entries", self.number)
+        """The entries in the store that have rows."""
+        found = self.tester.peekMapState("entries", self.number)
+        return {key: entry for key, entry in found.items() if key != store._HEADER}
+
+    @property
+    def header(self) -> store.Header | None:
+        """What the store says of the bucket as a whole."""
+        found = self.tester.peekMapState("entries", self.number).get(store._HEADER)
+        return None if found is None else store.read_header(found)
 
 
 def counted(found: list[dict[str, Any]]) -> Counter[Any]:

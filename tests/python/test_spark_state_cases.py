@@ -21,7 +21,9 @@ INNER = sides("inner", -5 * SECOND, 0)
 
 
 def header(bucket: Bucket) -> store.Header:
-    return store.Header(*bucket.tester.peekValueState("header", 0))
+    found = bucket.header
+    assert found is not None
+    return found
 
 
 def timers(bucket: Bucket) -> list[int]:
@@ -31,8 +33,19 @@ def timers(bucket: Bucket) -> list[int]:
 def test_state_of_another_format_is_refused() -> None:
     bucket = Bucket(INNER)
     bucket.batch(0, pack(LEFT, one_row(10)))
-    other = header(bucket)._replace(format=store._FORMAT - 1)
-    bucket.tester.updateValueState("header", 0, tuple(other))
+    other = header(bucket)._replace(format=store._FORMAT + 1)
+    bucket.tester.handle.setGroupingKey(0)
+    bucket.tester.processor._put(other)
+    with pytest.raises(tidegate.StateError, match="another version of tidegate wrote it"):
+        bucket.batch(0, pack(LEFT, one_row(11)))
+
+
+def test_state_of_a_format_that_had_its_header_elsewhere_is_refused() -> None:
+    bucket = Bucket(INNER)
+    bucket.batch(0, pack(LEFT, one_row(10)))
+    bucket.tester.updateMapState("entries", 0, dict(bucket.entries))
+    assert bucket.header is None
+    assert sorted(bucket.entries) == [(0,)]
     with pytest.raises(tidegate.StateError, match="another version of tidegate wrote it"):
         bucket.batch(0, pack(LEFT, one_row(11)))
 
@@ -43,7 +56,8 @@ def test_a_store_that_lacks_an_entry_is_refused() -> None:
         bucket.batch(0, pack(LEFT, one_row(second)))
     kept = {entry: rows for entry, rows in bucket.entries.items() if entry != (1,)}
     assert sorted(kept) == [(0,), (2,)]
-    bucket.tester.updateMapState("entries", 0, kept)
+    whole = bucket.tester.peekMapState("entries", 0)
+    bucket.tester.updateMapState("entries", 0, {**kept, store._HEADER: whole[store._HEADER]})
     # The operator that is in memory needs no entry; one that is made anew does.
     bucket.batch(0, pack(LEFT, one_row(13)))
     store._warm.clear()
@@ -129,7 +143,7 @@ def test_an_entry_stays_as_long_as_one_of_its_rows_can_matter(*, forgetful: bool
             store._warm.clear()
         bucket.batch(watermark * SECOND)
         assert sorted(bucket.entries) == kept
-    assert bucket.tester.peekValueState("header", 0) is None
+    assert bucket.header is None
 
 
 def test_a_timer_waits_for_the_next_watermark_and_there_is_one() -> None:

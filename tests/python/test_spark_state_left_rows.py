@@ -172,7 +172,7 @@ def test_a_silent_bucket_is_forgotten(case: str) -> None:
     bucket.batch(0, pack(LEFT, table), pack(RIGHT, table))
     bucket.batch((START + 100) * SECOND)
     assert bucket.entries == {}
-    assert bucket.tester.peekValueState("header", 0) is None
+    assert bucket.header is None
 
 
 @pytest.mark.parametrize("case", ["backward", "prevailing", "forward", "nearest"])

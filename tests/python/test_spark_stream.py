@@ -138,7 +138,7 @@ def test_the_progress_of_a_query_tells_its_rows_and_its_state(spark, tmp_path):
     twice = tidegate.Digest(results)
     twice.update(results)
     digests = []
-    for name in sorted(names):
+    for name in sorted(names, key=lambda name: int(name.rpartition(" ")[2])):
         rows = [metrics[name].asDict() for metrics in told if name in metrics]
         read = sum(pq.read_table(tmp_path / side).num_rows for side in streaming.SIDES)
         assert sum(row["rows"] for row in rows) == read

@@ -4,10 +4,10 @@ A bucket of keys has a native operator of its own. The rows that a micro-batch b
 bucket are appended to the store as one *entry*, once, and removed once none of them can matter. An
 entry is never read in between: the operator stays in the worker's memory from batch to batch. The
 store is the truth, though. Every update of a bucket writes a new random number into its *header*,
-and an operator that is kept in memory under another number than the header's is not used: its batch
-was not committed, or another worker has had the bucket since. An operator that is not there is made
-anew, fed with the bucket's entries and advanced to the header's watermark; what it finds up to
-there has come out before.
+an entry with a key of its own, and an operator that is kept in memory under another number than the
+header's is not used: its batch was not committed, or another worker has had the bucket since. An
+operator that is not there is made anew, fed with the bucket's entries and advanced to the header's
+watermark; what it finds up to there has come out before.
 
 A row may matter for ever by its time, as the last right row of a key that a left row may look back
 to, or a row of a session that goes on. The operator drops it once a later row takes its place, or
@@ -21,6 +21,7 @@ Which operator it is, and what it stores of its rows, is told in `operators.py`.
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from dataclasses import dataclass
@@ -36,9 +37,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
-    IntegerType,
     LongType,
-    StringType,
     StructType,
 )
 
@@ -66,19 +65,14 @@ if TYPE_CHECKING:
 OUTPUT = f"late tinyint, rows binary, {COLUMNS}"
 
 # Names and types of what the store keeps of a bucket. All of it changes together with the format.
-# As text, each task of each micro-batch would have Spark parse them.
-_FORMAT = 4
-_HEADER = (
-    StructType()
-    .add("format", IntegerType())
-    .add("query", StringType())
-    .add("first", LongType())
-    .add("next", LongType())
-    .add("watermark", LongType())
-    .add("version", StringType())
-)
+# As text, each task of each micro-batch would have Spark parse them. It is one state, since each
+# has Spark make its encoders anew in every task.
+_FORMAT = 5
 _KEY = StructType().add("entry", LongType())
 _ENTRY = StructType().add("until", LongType()).add("rows", ArrayType(BinaryType()))
+
+# The key of the entry that has the header. Before format 5, the header was a state of its own.
+_HEADER = (-1,)
 
 # How rows are compressed in the store, behind their number of bytes: RocksDB's own codec leaves a
 # third more.
@@ -115,6 +109,12 @@ class Header(NamedTuple):
     next: int
     watermark: int
     version: str
+
+
+def read_header(stored: tuple[int, list[bytes]]) -> Header:
+    """The header that the store has as an entry."""
+    _, [text] = stored
+    return Header(*json.loads(text))
 
 
 @dataclass
@@ -163,9 +163,8 @@ class Processor(StatefulProcessor):
         return _maker(), (pickled,)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Name the states."""
+        """Name the state."""
         self._handle = handle
-        self._header = handle.getValueState("header", _HEADER)
         self._entries = handle.getMapState("entries", _KEY, _ENTRY)
 
     def handleInputRows(  # noqa: N802 - Spark's name
@@ -203,7 +202,7 @@ class Processor(StatefulProcessor):
     def _mark(self) -> None:
         """Note whose state this is, or refuse state of another query before a row is added."""
         if not self._old_header().version:
-            self._header.update((_FORMAT, self._query, 0, 0, _NONE, _MARKED))
+            self._put(Header(_FORMAT, self._query, 0, 0, _NONE, _MARKED))
 
     def _step(
         self,
@@ -239,12 +238,12 @@ class Processor(StatefulProcessor):
         yield _row(None, None, digested.told(numbers))
         if first == end:
             # Nothing is left of the bucket: it is as if it had never been.
-            self._header.clear()
+            self._entries.clear()
             return
         if not old.version or old.watermark != watermark:
             self._handle.registerTimer(_next_timer(watermark))
         version = uuid.uuid4().hex
-        self._header.update((_FORMAT, self._query, first, end, watermark, version))
+        self._put(Header(_FORMAT, self._query, first, end, watermark, version))
         _warm[version] = warm._replace(used=time.monotonic())
 
     def _hot_key(self, tables: Sequence[pa.Table]) -> tuple[int, str | None]:
@@ -264,10 +263,14 @@ class Processor(StatefulProcessor):
         return rows.num_rows * int(counts[most]) // _SAMPLED, ", ".join(map(str, values))
 
     def _old_header(self) -> Header:
-        stored = self._header.get()
-        if stored is None:
+        stored = self._entries.getValue(_HEADER)
+        if stored is not None:
+            header = read_header(stored)
+        elif self._entries.exists():
+            # Its header is where an earlier format had it.
+            header = Header(0, "", 0, 0, _NONE, "")
+        else:
             return Header(_FORMAT, self._query, 0, 0, _NONE, "")
-        header = Header(*stored)
         if header.format != _FORMAT or header.query != self._query:
             message = "the checkpoint has the state of another query: its columns, arguments, or "
             message += "number of partitions differ, or another version of tidegate wrote it; "
@@ -280,6 +283,10 @@ class Processor(StatefulProcessor):
                 message += "location of its own"
             raise tidegate.StateError(message)
         return header
+
+    def _put(self, header: Header) -> None:
+        """Write the header of the bucket."""
+        self._entries.updateValue(_HEADER, (_NONE, [json.dumps(header).encode()]))
 
     @property
     def _query(self) -> str:

@@ -78,8 +78,8 @@ def settle() -> None:
 
     A worker that is kept for later tasks collects after each, and would look at every object of
     every module. Objects that are set aside are freed as before once nothing refers to them. None
-    of them is garbage now. Only cycles among them that become garbage later stay. Modules that
-    were imported since are set aside by the next call, and nothing else is.
+    of them is garbage now. Only cycles among them that become garbage later stay. A call sets
+    nothing aside unless modules were imported since the last one did, so that this is bounded.
     """
     global _settled  # noqa: PLW0603 - of the process, as the objects are
     if not os.environ.get("SPARK_REUSE_WORKER") or len(sys.modules) == _settled:
