@@ -6,10 +6,12 @@ nothing. The systems' pairs are compared on the first batches before anything is
 micro-batch, the first ones left out, which also start Python workers and compile; processor time of
 a batch, of Spark and all its workers; and what the checkpoint holds of state at the end. Linux
 only. With `--empty`, printed are the median times of micro-batches that have no rows, but a
-watermark that has risen, and of Spark's planning and of its logs in them.
+watermark that has risen, with the range of the turns' medians, and of Spark's planning and of its
+logs in them. Beside the joins there is an operator in Python that keeps no state and does nothing:
+no operator in Python takes less.
 
     python benches/w1s_spark.py --rows 200000 --keys 1000 --batches 10
-    python benches/w1s_spark.py --rows 2000 --batches 20 --empty
+    python benches/w1s_spark.py --rows 2000 --batches 20 --empty --turns 5
 """
 
 from __future__ import annotations
@@ -27,14 +29,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import tidegate.spark
 from spark_costs import cpu_seconds, fingerprint, local_session
 from w1_spark import SPAN, Case, make
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from pyspark.sql import Row
     from pyspark.sql.streaming.query import StreamingQuery
 
 STORE = "spark.sql.streaming.stateStore.providerClass"
@@ -69,12 +73,46 @@ def own(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
     return left.join(right, F.expr(f"key = rkey AND rts >= ts - {near} AND rts <= ts + {near}"))
 
 
+class Nothing(StatefulProcessor):
+    """An operator without a state, which gives nothing."""
+
+    def init(self, handle: object) -> None:
+        """Name no state."""
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: object,  # noqa: ARG002 - as all others
+        rows: Iterator[Row],
+        timerValues: object,  # noqa: ARG002, N803 - Spark's name
+    ) -> Iterator[Row]:
+        """Read the rows."""
+        for _ in rows:
+            pass
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def nothing(left: DataFrame, right: DataFrame, _: Case) -> DataFrame:
+    """Rows of both sides in as many groups as tidegate has buckets, to an operator for nothing."""
+    spread = "cast(pmod(hash({}), 2) as int) bucket"
+    rows = left.selectExpr(spread.format("key")).union(right.selectExpr(spread.format("rkey")))
+    grouped = rows.groupBy("bucket")
+    return grouped.transformWithState(Nothing(), "nothing long", "Append", "EventTime")
+
+
+NOTHING = "nothing, in Python"
+
 SYSTEMS = {
     "tidegate": System(tide, ROCKSDB, "2"),
     "Spark, RocksDB, format 4": System(own, ROCKSDB, "4"),
     "Spark, RocksDB, default format": System(own, ROCKSDB, "2"),
     "Spark, defaults": System(own, HDFS, "2"),
 }
+
+# Those of which micro-batches without rows are timed.
+OF_EMPTY = {**SYSTEMS, NOTHING: System(nothing, ROCKSDB, "2")}
 
 
 def cut(folder: Path, batches: int) -> int:
@@ -159,8 +197,11 @@ def landed(folder: Path, landing: Path, batch: int) -> None:
 
 def timed_empty(
     session: SparkSession, system: System, case: Case, folder: Path, batches: int
-) -> list[str]:
-    """Cells of the table of micro-batches without rows: one follows each that has rows."""
+) -> list[list[float]]:
+    """Seconds of micro-batches without rows, one of which follows each that has rows, and of parts.
+
+    Parts are planning, running and logs.
+    """
     with tempfile.TemporaryDirectory(dir=folder) as name:
         landing = Path(name)
         landed(folder, landing, 0)
@@ -177,8 +218,16 @@ def timed_empty(
         ][WARM:]
         query.stop()
     parts = ["triggerExecution"], ["queryPlanning"], ["addBatch"], ["walCommit", "commitOffsets"]
-    sums = ([sum(one.get(part, 0) for part in some) for one in times] for some in parts)
-    return [str(len(times)), *(f"{statistics.median(some) / 1_000:.3f}" for some in sums)]
+    return [[sum(one.get(part, 0) for part in some) / 1_000 for one in times] for some in parts]
+
+
+def cells_of_empty(turns: list[list[list[float]]]) -> list[str]:
+    """Cells of the table: medians, and the range of the turns' medians of the whole."""
+    together = [[time for turn in turns for time in turn[part]] for part in range(len(turns[0]))]
+    medians = [f"{statistics.median(times):.3f}" for times in together]
+    wholes = sorted(statistics.median(turn[0]) for turn in turns)
+    medians[0] += f" ({wholes[0]:.3f} to {wholes[-1]:.3f})"
+    return [str(len(together[0])), *medians]
 
 
 HEADS = {
@@ -204,18 +253,24 @@ def measure(session: SparkSession, rows: int, keys: int, arguments: argparse.Nam
         )
         reference = None
         for label in arguments.systems:
-            found = None
-            if not arguments.only_time:
-                found = pairs(session, SYSTEMS[label], case, folder, end)
+            found = reference
+            if not arguments.only_time and label != NOTHING:
+                found = pairs(session, OF_EMPTY[label], case, folder, end)
                 reference = reference or found
             if found != reference:
                 message = f"{label} found {found}, {arguments.systems[0]} {reference}"
                 raise RuntimeError(message)
-            if arguments.empty:
-                cells = timed_empty(session, SYSTEMS[label], case, folder, batches)
-            else:
-                cells = timed(session, SYSTEMS[label], case, folder)
-            print(f"| {label} | {' | '.join(cells)} |", flush=True)
+            if not arguments.empty:
+                cells = timed(session, OF_EMPTY[label], case, folder)
+                print(f"| {label} | {' | '.join(cells)} |", flush=True)
+        if arguments.empty:
+            runs: dict[str, list[list[list[float]]]] = {label: [] for label in arguments.systems}
+            for turn in range(arguments.turns):
+                for label in arguments.systems[:: -1 if turn % 2 else 1]:
+                    system = OF_EMPTY[label]
+                    runs[label].append(timed_empty(session, system, case, folder, batches))
+            for label, turns in runs.items():
+                print(f"| {label} | {' | '.join(cells_of_empty(turns))} |", flush=True)
 
 
 def main() -> None:
@@ -226,10 +281,14 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=10)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--memory", default="6g")
-    parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS))
+    parser.add_argument("--systems", nargs="+", choices=list(OF_EMPTY), help="all by default")
     parser.add_argument("--only-time", action="store_true", help="do not compare pairs")
     parser.add_argument("--empty", action="store_true", help="time micro-batches without rows")
+    parser.add_argument("--turns", type=int, default=1, help="of `--empty`")
     arguments = parser.parse_args()
+    arguments.systems = arguments.systems or list(OF_EMPTY if arguments.empty else SYSTEMS)
+    if not arguments.empty and NOTHING in arguments.systems:
+        parser.error(f"--systems: {NOTHING!r} has no pairs, so give --empty")
     if arguments.batches <= WARM:
         parser.error(f"--batches: the first {WARM} are not counted, so give more")
     session = local_session(arguments.threads, arguments.memory, arguments.threads)
