@@ -9,6 +9,7 @@ Markdown, and writes it with every figure as JSON into benches/results/.
     python benches/w3.py skew              # sides of different rates, from several sources
     python benches/w3.py latency           # from push to result at a share of the peak rate
     python benches/w3.py linear            # conditions on sums and differences of both sides
+    python benches/w3.py sink              # a thread drives the join, whose sink takes its time
 """
 
 from __future__ import annotations
@@ -277,6 +278,48 @@ def latency(options: argparse.Namespace) -> list[Row]:
     return results
 
 
+def sink(options: argparse.Namespace) -> list[Row]:
+    """A thread drives the join; the sink takes no time, and then as long as the join did."""
+    results: list[Row] = []
+    window_s = int(options.minutes.split(",")[0]) * 60
+    for algorithm, count in product(
+        algorithms(options), map(int, options.threads.split(","))
+    ):
+        seconds: list[float] = []
+        pairs: set[int] = set()
+        for _ in range(2):
+            load = Load(algorithm, count, window_s, options.window_rows / window_s)
+            load.fill()
+            while load.has(options.piece):
+                for source, side in zip(load.join.sources, load.sides, strict=True):
+                    source.push(side.slice(load.next, options.piece))
+                load.next += options.piece
+            for source in load.join.sources:
+                source.close()
+            each = seconds[0] / max(pairs) if seconds else 0.0
+            taken: list[int] = []
+
+            def take(
+                batch: pa.RecordBatch, each: float = each, taken: list[int] = taken
+            ) -> None:
+                taken.append(batch.num_rows)
+                if each:
+                    time.sleep(each * batch.num_rows)
+
+            start = time.perf_counter()
+            load.join.run(take)
+            seconds.append(time.perf_counter() - start)
+            pairs.add(sum(taken))
+            load.join.close()
+        results.append(
+            {"algorithm": algorithm, "threads": count, "pairs": max(pairs)}
+            | {"s, sink at once": round(seconds[0], 2), "s, slow sink": round(seconds[1], 2)}
+            | {"of the sum": round(seconds[1] / (2 * seconds[0]), 2)}
+        )
+        print(results[-1], file=sys.stderr)
+    return results
+
+
 def markdown(results: list[Row]) -> str:
     """A table."""
     names = list(results[0])
@@ -289,7 +332,7 @@ def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("what", choices=("tables", "streams", "skew", "latency", "linear"))
+    add("what", choices=("tables", "streams", "skew", "latency", "linear", "sink"))
     add("--threads", default="1,2", help="thread counts, comma-separated")
     add("--repeat", type=int, default=3, help="timed runs of tables and linear; the median counts")
     add("--minutes", default="5,10,15", help="window lengths, comma-separated")
@@ -302,7 +345,7 @@ def main() -> None:
     add("--peak", type=float, default=26, help="G comparisons/s of a thread, for latencies")
     add("--shares", default="0.5,0.8", help="of the peak, for latencies")
     options = parser.parse_args()
-    runs = (tables, streams, skew, latency, linear)
+    runs = (tables, streams, skew, latency, linear, sink)
     results = {run.__name__: run for run in runs}[options.what](options)
     text = markdown(results)
     print(text)

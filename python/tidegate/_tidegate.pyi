@@ -1816,7 +1816,8 @@ class WindowJoin(StreamJoin):
             source of the side. None, as 0, means that they are in order.
         algorithm: How threads share the comparisons. `scalejoin`: each thread has a share of the
             rows in its windows, round robin (ScaleJoin, Algorithm 1). `scalejoin-gates`: the same
-            row by row, each thread reading from one gate and adding to another, as published.
+            row by row, each thread reading from one gate and adding to another, as published. Its
+            threads go on with the rows that a poll has given them, also between polls.
             `splitjoin`: the same row by row, with a tree that takes rows to the threads and a tree
             that takes back what they find (SplitJoin).
             `auto`: each thread has a share of the new rows. They are looked up by value if a sample

@@ -1,6 +1,7 @@
 //! Threads: tidegate starts them here only.
 
 mod start;
+mod workers;
 
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,6 +17,7 @@ use tidegate_sync::{Backoff, Stop, Tickets, lend};
 
 pub use start::prepare_thread;
 use start::{Begun, begin};
+pub(crate) use workers::Workers;
 
 /// The most threads a call may use.
 pub const MAX_THREADS: usize = 512;
@@ -130,9 +132,7 @@ impl Driver {
         if driver.threads == 1 {
             return Ok(driver);
         }
-        // Those this process may use.
-        let processors =
-            if pin { core_affinity::get_core_ids().unwrap_or_default() } else { Vec::new() };
+        let processors = processors(pin);
         let home = processors.first().copied();
         let start = move |nth: usize| {
             pin_to(processors.get((nth + 1) % processors.len().max(1)).copied());
@@ -487,6 +487,11 @@ fn lasting_threads(threads: usize, start: Box<Start>) -> std::io::Result<ThreadP
     };
     let builder = ThreadPoolBuilder::new().num_threads(threads).start_handler(start);
     builder.spawn_handler(spawn).build().map_err(std::io::Error::other)
+}
+
+/// The processors that this process may use, if threads are to be pinned to them.
+fn processors(pin: bool) -> Vec<CoreId> {
+    if pin { core_affinity::get_core_ids().unwrap_or_default() } else { Vec::new() }
 }
 
 /// Keeps this thread on a processor, if one is given.

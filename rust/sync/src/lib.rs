@@ -7,6 +7,7 @@
 //!  std's atomics, ├─▶ Lock, TryLock, Prefix               turns at a value; the work that is done
 //!  or loom's      ├─▶ OptimisticLock                    values that are read without a lock
 //!                 ├─▶ ring, Stack, OnceLink               values from one thread to another
+//!                 ├─▶ Bell                                threads that wait for a ring
 //!                 ├─▶ Loan                                borrowed work for threads that last
 //!                 └─▶ Budget                              memory under one limit
 //! ```
@@ -35,6 +36,7 @@
 #![expect(clippy::disallowed_types, reason = "the one crate that names atomics")]
 
 pub mod atomic;
+mod bell;
 mod budget;
 mod counter;
 #[cfg(loom)]
@@ -52,6 +54,7 @@ mod try_lock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+pub use bell::Bell;
 pub use budget::{Budget, Charge, Exceeded};
 pub use counter::Counter;
 pub use crossbeam_utils::{Backoff, CachePadded};

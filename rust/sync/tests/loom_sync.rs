@@ -8,7 +8,7 @@
 
 use loom::thread;
 use tidegate_sync::atomic::{Arc, AtomicI64, Ordering, RaceCell};
-use tidegate_sync::{HighWater, OnceLink, OptimisticLock, Stack, TryLock, explore, lend, ring};
+use tidegate_sync::{Bell, HighWater, OnceLink, OptimisticLock, Stack, TryLock, explore, lend, ring};
 
 /// A number behind a checked cell, and an `Arc` that loom sees leak.
 struct Cell {
@@ -180,6 +180,29 @@ fn loom_high_water_shows_what_was_done_before() {
         }
         assert_eq!(shared.1.get(), 7);
         raiser.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_bell_no_ring_is_missed() {
+    explore(None, || {
+        let shared = Arc::new((Bell::default(), HighWater::default()));
+        let bringer = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                shared.1.raise(1);
+                shared.0.ring();
+            })
+        };
+        // Loom fails a model in which a thread waits for ever.
+        loop {
+            let heard = shared.0.rings();
+            if shared.1.get() == 1 {
+                break;
+            }
+            shared.0.wait(heard);
+        }
+        bringer.join().unwrap();
     });
 }
 

@@ -93,6 +93,26 @@ impl Term {
         self.fits()
     }
 
+    /// The same condition, between other rows.
+    pub(crate) fn of_rows(&self, left: &Operand, right: &Operand) -> Term {
+        Term { left: left.clone(), right: right.clone(), relation: self.relation.clone() }
+    }
+
+    /// As [`append`](Self::append), without keeping the numbers of the rows.
+    pub(crate) fn widen(&mut self, left: &Operand, right: &Operand) -> bool {
+        self.left.widen(left);
+        self.right.widen(right);
+        self.fits()
+    }
+
+    /// Adds a row of another term of the same condition, which fits, behind the rows of a side.
+    pub(crate) fn push(&mut self, side: Side, from: &Term, row: usize) {
+        match side {
+            Side::Left => self.left.push(&from.left, row),
+            Side::Right => self.right.push(&from.right, row),
+        }
+    }
+
     /// Removes rows from the front of a side.
     pub fn drop_front(&mut self, side: Side, rows: usize) {
         match side {

@@ -91,6 +91,36 @@ impl Operand {
                 None => missing.resize(before + rows.numbers.len(), false),
             }
         }
+        self.widen(rows);
+    }
+
+    /// Adds a row of another operand behind the others.
+    ///
+    /// # Panics
+    ///
+    /// When its number is of another type.
+    pub(super) fn push(&mut self, from: &Operand, row: usize) {
+        let before = self.numbers.len();
+        match (&mut self.numbers, &from.numbers) {
+            (Numbers::I32(all), Numbers::I32(values)) => all.push(values[row]),
+            (Numbers::I64(all), Numbers::I64(values)) => all.push(values[row]),
+            (Numbers::F32(all), Numbers::F32(values)) => all.push(values[row]),
+            (Numbers::F64(all), Numbers::F64(values)) => all.push(values[row]),
+            (all, values) => panic!("numbers of one type, got {all:?} and {values:?}"),
+        }
+        let is_missing = from.missing.as_ref().is_some_and(|missing| missing[row]);
+        if self.missing.is_some() || is_missing {
+            self.missing.get_or_insert_with(|| vec![false; before]).push(is_missing);
+        }
+        if from.compares(row) {
+            let rank = with_values!(&from.numbers, values => values[row].rank());
+            let (low, high) = self.ends.unwrap_or((rank, rank));
+            self.ends = Some((low.min(rank), high.max(rank)));
+        }
+    }
+
+    /// As if rows had been added and removed.
+    pub(super) fn widen(&mut self, rows: &Operand) {
         self.ends = match (self.ends, rows.ends) {
             (Some(own), Some(other)) => Some((own.0.min(other.0), own.1.max(other.1))),
             (own, other) => own.or(other),

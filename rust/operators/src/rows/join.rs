@@ -42,8 +42,7 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     ///
     /// # Panics
     ///
-    /// When the results of the former epoch have not all been taken, or there are not values for
-    /// each row.
+    /// When it does not [take rows](Self::takes_rows), or there are not values for each row.
     fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, values: V);
 
     /// Whether all rows so far could be compared by their values. If not, every pair that may match
@@ -52,11 +51,28 @@ pub trait RowJoin<V>: Debug + Send + Sync {
         true
     }
 
-    /// The rows of the epoch.
+    /// The rows of the epoch; or the rows on their way, of any epoch, if the join
+    /// [has threads](Self::has_threads).
     fn epoch_rows(&self) -> usize;
 
-    /// Whether the epoch's results have all been given, as far as they can be.
+    /// Whether the results of all rows that have begun have been given, as far as they can be.
     fn is_done(&self) -> bool;
+
+    /// Whether the join has threads of its own, which go on between calls.
+    fn has_threads(&self) -> bool {
+        false
+    }
+
+    /// Whether an epoch may begin now. If not, results have to be taken first.
+    fn takes_rows(&self) -> bool {
+        self.is_done()
+    }
+
+    /// The time of the last row whose results have been given, with those of all rows before, where
+    /// rows of several epochs may be on their way.
+    fn given(&self) -> Option<i64> {
+        None
+    }
 
     /// Finds the results of more rows of the epoch, which may be none if the driver is to pause.
     /// After an error the join is of no more use.
@@ -83,11 +99,12 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     fn refill(&mut self, _values: V) {}
 
     /// The rows that have had no match and can have none from `now` on, in order; `None` stands for
-    /// the end of time. The epoch is done.
+    /// the end of time. The epoch is done, or `now` is not after what was [given](Self::given).
     fn unmatched(&mut self, now: Option<i64>) -> Results;
 
     /// Lets go of rows that no row at `now` or later can match, and no result that is to come has;
-    /// `None` stands for the end of time. The epoch is done. Offsets are counted anew from here on.
+    /// `None` stands for the end of time. The epoch is done, or `now` is not after what was
+    /// [given](Self::given). Offsets are counted anew from here on.
     fn purge(&mut self, now: Option<i64>);
 
     /// Lets go of this number of the oldest rows of each side. It is for a join that takes rows in
@@ -119,4 +136,7 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     ///
     /// When this join has had rows already, or there are not values for each row.
     fn restore(&mut self, kept: &[Kept; 2], values: V);
+
+    /// Ends the threads of the join, which is of no more use.
+    fn close(&mut self) {}
 }

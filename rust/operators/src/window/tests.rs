@@ -8,7 +8,7 @@ use super::Operands;
 use super::scale::{self, ScaleJoin};
 use crate::driver::Driver;
 use crate::papers::handshake::{self, SlidingHandshake};
-use crate::papers::scale_gates::gated_scale_join;
+use crate::papers::scale_gates::GatedScaleJoin;
 use crate::papers::split_join::split_join;
 use crate::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use crate::rows::{Filter, FilterError, How, Kept, NO_ROW, Results, Retention, RowJoin, Side};
@@ -173,9 +173,9 @@ impl Case {
             Algorithm::ScaleJoin(algorithm) => self.run_with(rows, cuts, || {
                 ScaleJoin::new(windows, how, algorithm, threads, true, terms())
             }),
-            Algorithm::ScaleGates => {
-                self.run_with(rows, cuts, || gated_scale_join(windows, how, threads, true, terms()))
-            }
+            Algorithm::ScaleGates => self.run_with(rows, cuts, || {
+                GatedScaleJoin::new(windows, how, threads, true, terms(), false).unwrap()
+            }),
             Algorithm::SplitJoin => {
                 self.run_with(rows, cuts, || split_join(windows, how, threads, true, terms()))
             }
@@ -183,6 +183,63 @@ impl Case {
                 SlidingHandshake::<u64>::new(windows, how, algorithm, threads, terms())
             }),
         }
+    }
+
+    /// The results of a join whose threads go on: an epoch begins as soon as the join takes it.
+    /// `steps` says how often results are taken after each.
+    fn run_ahead(&self, rows: &[Row], cuts: &[usize], steps: &[usize]) -> Vec<Found> {
+        let Case { windows, how, threads, .. } = *self;
+        let driver = Driver::new(1, Stop::default());
+        let terms = vec![near(Numbers::I64(Vec::new()), Numbers::I64(Vec::new()))];
+        let mut join = GatedScaleJoin::new(windows, how, threads, true, terms, false).unwrap();
+        let mut results = Vec::new();
+        let value = |side: Side, number: u32| {
+            let of_side = rows.iter().filter(|row| row.1 == side);
+            of_side.map(|row| row.2).nth(number as usize).expect("a row of that number")
+        };
+        let mut step = |join: &mut GatedScaleJoin| {
+            let scanned = join.compares();
+            let keeps = |left: &[u32], right: &[u32]| -> Result<Vec<bool>, FilterError> {
+                let verdict = |(&left, &right): (&u32, &u32)| {
+                    let apart = value(Side::Left, left) - value(Side::Right, right);
+                    (scanned || apart.abs() <= NEAR)
+                        && (!self.with_filter || filtered(left.into(), right.into()))
+                };
+                Ok(left.iter().zip(right).map(verdict).collect())
+            };
+            let filter: Option<&Filter<'_>> =
+                if self.with_filter || !scanned { Some(&keeps) } else { None };
+            let firsts = [join.first(Side::Left), join.first(Side::Right)];
+            let found = join.advance(&driver, filter).unwrap().into_results();
+            results.extend(named(&found, firsts));
+            let now = join.given();
+            if now.is_some() {
+                results.extend(named(&join.unmatched(now), firsts));
+                join.purge(now);
+            }
+        };
+        let mut start = 0;
+        for (nth, &end) in cuts.iter().chain([&rows.len()]).enumerate() {
+            let epoch = &rows[start..end.max(start)];
+            while !join.takes_rows() {
+                step(&mut join);
+            }
+            let has_failed = end > self.fails_at;
+            start = end.max(start);
+            let (ts, sides) = epoch.iter().map(|row| (row.0, row.1)).unzip();
+            let of_epoch = numbers(epoch);
+            join.begin(&driver, ts, sides, (!has_failed).then_some(&of_epoch[..]));
+            for _ in 0..steps.get(nth).copied().unwrap_or(0) {
+                step(&mut join);
+            }
+        }
+        while !join.is_done() {
+            step(&mut join);
+        }
+        let firsts = [join.first(Side::Left), join.first(Side::Right)];
+        results.extend(named(&join.unmatched(None), firsts));
+        join.purge(None);
+        results
     }
 
     fn run_with<J: for<'a> RowJoin<Operands<'a>>>(
@@ -341,6 +398,56 @@ proptest! {
         cuts.sort_unstable();
         prop_assert_eq!(case.run(&rows, &cuts).0, three_steps(&rows, windows, how, with_filter), "{:?}", case);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn oracle_rows_of_several_epochs_are_on_their_way(
+        rows in rows(),
+        (left, right) in (0_usize..7, 0_usize..7),
+        by_time in any::<bool>(),
+        how in prop::sample::select(vec![How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti]),
+        threads in 1_usize..5,
+        with_filter in any::<bool>(),
+        fails_at in prop_oneof![4 => Just(usize::MAX), 1 => 0_usize..80],
+        mut cuts in prop::collection::vec(0_usize..80, 0..20),
+        steps in prop::collection::vec(0_usize..3, 20),
+    ) {
+        let windows = match by_time {
+            true => Retention::Time { left: left as u64, right: right as u64 },
+            false => Retention::Rows { left: left.max(1) as u64, right: right.max(1) as u64 },
+        };
+        let (algorithm, moves) = (Algorithm::ScaleGates, false);
+        let case = Case { windows, how, algorithm, threads, with_filter, moves, fails_at };
+        cuts.iter_mut().for_each(|cut| *cut = (*cut).min(rows.len()));
+        cuts.sort_unstable();
+        let found = case.run_ahead(&rows, &cuts, &steps);
+        prop_assert_eq!(found, three_steps(&rows, windows, how, with_filter), "{:?}", case);
+    }
+}
+
+#[test]
+fn rows_are_compared_while_nobody_takes_results() {
+    // Each row matches the last one of the other side, and no other.
+    let rows: Vec<Row> = (0..16).map(|n| (n, [Side::Left, Side::Right][n as usize % 2], 0)).collect();
+    let windows = Retention::Rows { left: 1, right: 1 };
+    let terms = vec![near(Numbers::I64(Vec::new()), Numbers::I64(Vec::new()))];
+    let mut join = GatedScaleJoin::new(windows, How::Inner, 2, true, terms, false).unwrap();
+    let driver = Driver::new(1, Stop::default());
+    let (ts, sides) = rows.iter().map(|row| (row.0, row.1)).unzip();
+    join.begin(&driver, ts, sides, Some(&numbers(&rows)));
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while join.comparisons().iter().sum::<u64>() < 15 {
+        assert!(std::time::Instant::now() < until, "no row is compared: {:?}", join.comparisons());
+        std::thread::yield_now();
+    }
+    let mut pairs = 0;
+    while !join.is_done() {
+        pairs += join.advance(&driver, None).unwrap().into_results().left.len();
+    }
+    assert_eq!(pairs, 15);
 }
 
 #[test]

@@ -21,3 +21,5 @@ mod loom_handshake;
 mod loom_index_join;
 #[cfg(loom)]
 mod loom_scale_oij;
+#[cfg(loom)]
+mod loom_scale_gates;

@@ -46,6 +46,7 @@ impl WindowJoin {
             threads: driver.threads(),
             ordered: false,
             terms: terms.iter().map(Term::without_rows).collect(),
+            pin: false,
         };
         let filter = residual.map(|predicate| Filter::new(predicate, left, right));
         let keep = |left: &[u32], right: &[u32]| {
@@ -54,7 +55,7 @@ impl WindowJoin {
         let keep: Option<&Keep<'_>> = if filter.is_some() { Some(&keep) } else { None };
         let most = self.most_pairs();
         let check = |pairs: u64| check(pairs, most).map_err(FilterError::from);
-        let mut join = comparing.join(algorithm);
+        let mut join = comparing.join(algorithm)?;
         let Results { left: left_rows, right: right_rows } =
             pairs(&mut *join, tables.ts, &terms, keep, check, driver)?;
         Ok(Matches::of_pairs(&[(left_rows, right_rows)], left.rows(), right.rows(), driver)?)

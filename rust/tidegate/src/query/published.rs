@@ -11,7 +11,7 @@ pub(crate) use tidegate_operators::papers::handshake::HandshakeAlgorithm;
 use tidegate_operators::papers::handshake::SlidingHandshake;
 use tidegate_operators::papers::index_tasks::TaskJoin;
 pub use tidegate_operators::papers::index_tasks::{MergeOptions, TaskIndex, TaskOptions};
-use tidegate_operators::papers::scale_gates::gated_scale_join;
+use tidegate_operators::papers::scale_gates::GatedScaleJoin;
 pub(crate) use tidegate_operators::papers::scale_oij::NODE_BYTES;
 use tidegate_operators::papers::scale_oij::ScaleOij;
 use tidegate_operators::papers::split_join::split_join;
@@ -21,6 +21,8 @@ use tidegate_operators::rows::{How, Interval, Retention};
 use tidegate_operators::window::SlidingJoin;
 
 use super::aggregate::Design;
+use crate::Result;
+use crate::background::with_threads;
 
 /// A handshake join without rows, on a chain of `nodes` nodes, which compares by `terms`.
 pub(crate) fn handshake(
@@ -36,15 +38,17 @@ pub(crate) fn handshake(
     }
 }
 
-/// ScaleJoin as published, with this number of processing threads.
+/// ScaleJoin as published, with this number of processing threads, which it starts.
 pub(crate) fn scale_gates(
     retention: Retention,
     how: How,
     threads: usize,
     ordered: bool,
     terms: Vec<Term>,
-) -> Box<SlidingJoin> {
-    Box::new(gated_scale_join(retention, how, threads, ordered, terms))
+    pin: bool,
+) -> Result<Box<SlidingJoin>> {
+    let join = with_threads(|| GatedScaleJoin::new(retention, how, threads, ordered, terms, pin))?;
+    Ok(Box::new(join))
 }
 
 /// SplitJoin, with this number of join cores.

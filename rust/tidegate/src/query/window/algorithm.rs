@@ -5,6 +5,7 @@ use tidegate_operators::rows::{How, NO_KEY, Retention};
 use tidegate_operators::window::SlidingJoin;
 use tidegate_operators::window::scale::{self, ScaleJoin};
 
+use crate::Result;
 use crate::query::published::{self, HandshakeAlgorithm};
 
 /// How the rows in each other's windows are compared.
@@ -16,7 +17,7 @@ pub enum Algorithm {
     Cell,
     /// Each thread has a share of the rows in the windows.
     ScaleJoin,
-    /// The same row by row, by threads that run freely between two gates.
+    /// The same row by row, by threads that run freely between two gates, also between polls.
     ScaleGates,
     /// The same row by row, by threads to which a tree takes the rows and from which a tree takes
     /// what they find.
@@ -43,7 +44,7 @@ impl Algorithm {
             }
             Algorithm::ScaleGates => {
                 "ScaleJoin over ScaleGates, as published: each thread reads all rows from a gate, compares each with its \
-                 share, and adds what it finds to another gate"
+                 share, and adds what it finds to another gate; threads go on between polls"
             }
             Algorithm::SplitJoin => {
                 "SplitJoin: a tree takes each row to all threads, which store their share and compare each row with it; another \
@@ -72,8 +73,9 @@ impl Algorithm {
             Algorithm::ThreeStep
             | Algorithm::Cell
             | Algorithm::ScaleJoin
-            | Algorithm::ScaleGates
             | Algorithm::SplitJoin => (2 * rank + 3) * terms.len() + bitmaps + 4,
+            // And when it was.
+            Algorithm::ScaleGates => (2 * rank + 3) * terms.len() + bitmaps + 8,
             // And in a block: a number and its place, and the rank of a second column.
             Algorithm::Indexed => (2 * rank + 3) * terms.len() + bitmaps + 4 + 12 + rank,
             // A rank and a range of others; and a place, a key, and what is noted of a row that
@@ -112,31 +114,33 @@ pub(crate) struct Comparing {
     pub(crate) ordered: bool,
     /// The conditions that are scanned for, without rows.
     pub(crate) terms: Vec<Term>,
+    /// Whether threads that the join has itself each stay on a processor.
+    pub(crate) pin: bool,
 }
 
 impl Comparing {
-    /// Makes a join without rows.
-    pub(crate) fn join(self, algorithm: Algorithm) -> Box<SlidingJoin> {
-        match algorithm {
+    /// Makes a join without rows. An error where it has threads, and the system refuses one.
+    pub(crate) fn join(self, algorithm: Algorithm) -> Result<Box<SlidingJoin>> {
+        Ok(match algorithm {
             Algorithm::ThreeStep => self.scale(scale::ScaleAlgorithm::ThreeStep),
             Algorithm::Cell => self.scale(scale::ScaleAlgorithm::Cell),
             Algorithm::ScaleJoin => self.scale(scale::ScaleAlgorithm::ScaleJoin),
             Algorithm::ScaleGates => {
-                let Comparing { retention, how, threads, ordered, terms } = self;
-                published::scale_gates(retention, how, threads, ordered, terms)
+                let Comparing { retention, how, threads, ordered, terms, pin } = self;
+                published::scale_gates(retention, how, threads, ordered, terms, pin)?
             }
             Algorithm::SplitJoin => {
-                let Comparing { retention, how, threads, ordered, terms } = self;
+                let Comparing { retention, how, threads, ordered, terms, .. } = self;
                 published::split_trees(retention, how, threads, ordered, terms)
             }
             Algorithm::Indexed => self.scale(scale::ScaleAlgorithm::Indexed),
             Algorithm::Handshake => self.handshake(HandshakeAlgorithm::Original),
             Algorithm::LowLatencyHandshake => self.handshake(HandshakeAlgorithm::LowLatency),
-        }
+        })
     }
 
     fn scale(self, algorithm: scale::ScaleAlgorithm) -> Box<SlidingJoin> {
-        let Comparing { retention, how, threads, ordered, terms } = self;
+        let Comparing { retention, how, threads, ordered, terms, .. } = self;
         Box::new(ScaleJoin::new(retention, how, algorithm, threads, ordered, terms))
     }
 

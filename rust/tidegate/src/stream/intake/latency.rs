@@ -1,5 +1,6 @@
 //! The time from a row's push until its results are made.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
@@ -8,8 +9,10 @@ use hdrhistogram::Histogram;
 #[derive(Debug)]
 pub(crate) struct Latency {
     histogram: Histogram<u64>,
-    /// The rows at work: when they were pushed, and how many.
-    pending: Vec<(Instant, u64)>,
+    /// The rows at work, epoch by epoch: when they were pushed, and how many; and how many in all.
+    pending: VecDeque<(Vec<(Instant, u64)>, u64)>,
+    /// The rows of all these epochs.
+    waiting: u64,
     /// The rows that are or were at work.
     begun: u64,
 }
@@ -18,16 +21,18 @@ impl Default for Latency {
     fn default() -> Self {
         let histogram =
             Histogram::new_with_bounds(1, 86_400_000_000, 2).expect("a day in microseconds");
-        Latency { histogram, pending: Vec::new(), begun: 0 }
+        Latency { histogram, pending: VecDeque::new(), waiting: 0, begun: 0 }
     }
 }
 
 impl Latency {
-    /// Rows are at work: when some were pushed, and how many.
+    /// Rows of an epoch are at work: when some were pushed, and how many.
     pub(crate) fn begin(&mut self, rows: impl Iterator<Item = (Instant, u64)>) {
-        let first = self.pending.len();
-        self.pending.extend(rows);
-        self.begun += self.pending[first..].iter().map(|(_, rows)| rows).sum::<u64>();
+        let epoch: Vec<(Instant, u64)> = rows.collect();
+        let rows = epoch.iter().map(|(_, rows)| rows).sum::<u64>();
+        self.pending.push_back((epoch, rows));
+        self.waiting += rows;
+        self.begun += rows;
     }
 
     /// The rows that are or were at work.
@@ -42,10 +47,23 @@ impl Latency {
 
     /// The results of the rows at work have been made.
     pub(crate) fn settle(&mut self) {
-        for (pushed, rows) in self.pending.drain(..) {
-            let microseconds =
-                pushed.elapsed().as_micros().min(u128::from(self.histogram.high())) as u64;
-            self.histogram.record_n(microseconds.max(1), rows).expect("it is within the bounds");
+        self.settle_but(0);
+    }
+
+    /// The results of the rows at work have been made, but for the last `left` rows. Rows of one
+    /// epoch count together.
+    pub(crate) fn settle_but(&mut self, left: u64) {
+        while let Some((epoch, rows)) = self.pending.front()
+            && self.waiting - rows >= left
+        {
+            self.waiting -= rows;
+            for &(pushed, rows) in epoch {
+                let microseconds =
+                    pushed.elapsed().as_micros().min(u128::from(self.histogram.high())) as u64;
+                let recorded = self.histogram.record_n(microseconds.max(1), rows);
+                recorded.expect("it is within the bounds");
+            }
+            self.pending.pop_front();
         }
     }
 
@@ -54,5 +72,24 @@ impl Latency {
         let seconds = |microseconds: u64| microseconds as f64 / 1e6;
         let at = |quantile| seconds(self.histogram.value_at_quantile(quantile));
         (!self.histogram.is_empty()).then(|| (at(0.5), at(0.99), seconds(self.histogram.max())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_counts_once_all_of_its_rows_have_their_results() {
+        let mut latency = Latency::default();
+        let now = Instant::now();
+        for rows in [3, 4] {
+            latency.begin([(now, 1), (now, rows)].into_iter());
+        }
+        for (left, counted) in [(9, 0), (6, 0), (5, 4), (1, 4), (0, 9), (0, 9)] {
+            latency.settle_but(left);
+            assert_eq!(latency.histogram.len(), counted, "{left} rows are left");
+        }
+        assert_eq!(latency.begun(), 9);
     }
 }

@@ -140,7 +140,8 @@ pub(super) fn operator<P: Prepare>(
             schema: plan.schema.clone(),
             times: of_pairs,
             explanation,
-            threads: query.threads,
+            // Threads of both would have the same processors.
+            threads: if engine.join.has_threads() { 1 } else { query.threads },
             widths,
             order: Order::Merged,
         },
@@ -253,8 +254,8 @@ pub(super) struct JoinTactic<P: Prepare> {
 
 impl<P: Prepare> Tactic for JoinTactic<P> {
     fn step(&mut self, common: &mut Common) -> Result<Step> {
-        // 1. An epoch is joined until all of its results are made.
-        if self.is_joining() {
+        // 1. An epoch is joined until all of its results are made, or further rows are taken.
+        if self.is_joining() && self.further_rows(common) == 0 {
             let driver = common.driver.fit(self.engine.join.epoch_rows());
             driver.within(|| self.go_on(common))?;
             return Ok(Step::Went);
@@ -304,7 +305,7 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         let kept = self.engine.rows() as u64;
         let is_flushing = self.epoch.is_none() && self.is_working();
         let rows = if self.is_working() {
-            self.engine.join.epoch_rows()
+            self.engine.join.epoch_rows() + self.further_rows(common)
         } else {
             common.look_ahead(EPOCH_ROWS)
         };
@@ -379,6 +380,7 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
     }
 
     fn close(&mut self) {
+        self.engine.join.close();
         self.stores.iter_mut().for_each(|store| store.drop_before(u64::MAX));
     }
 }
@@ -387,6 +389,13 @@ impl<P: Prepare> JoinTactic<P> {
     /// Whether an epoch, or what the engine held back, is being joined.
     fn is_joining(&self) -> bool {
         self.epoch.is_some() || !self.engine.join.is_done()
+    }
+
+    /// How many rows are ready that the join takes while others are on their way.
+    fn further_rows(&self, common: &mut Common) -> usize {
+        let join = &self.engine.join;
+        let takes_more = self.is_joining() && join.has_threads() && join.takes_rows();
+        if takes_more { common.look_ahead(EPOCH_ROWS) } else { 0 }
     }
 
     /// Takes ready rows into the stores and begins to join them.
@@ -428,14 +437,17 @@ impl<P: Prepare> JoinTactic<P> {
     }
 
     /// Joins more of the epoch. When all of its results are made, rows are let go of that no later
-    /// row can match.
+    /// row can match; sooner if rows of several epochs are on their way.
     fn go_on(&mut self, common: &mut Common) -> Result<()> {
         self.advance(common)?;
-        if self.engine.join.is_done()
-            && let Some(last) = self.epoch.take()
-        {
-            self.settle(common, Some(last))?;
-            common.latency.settle();
+        let join = &self.engine.join;
+        let (now, left) = match join.is_done() {
+            true => (self.epoch.take(), 0),
+            false => (join.given(), join.epoch_rows() as u64),
+        };
+        if now.is_some() {
+            self.settle(common, now)?;
+            common.latency.settle_but(left);
         }
         Ok(())
     }

@@ -106,10 +106,11 @@ pub fn window_join(
         threads,
         ordered: options.ordered,
         terms,
+        pin: options.pin,
     };
     let predicate = plan.join.predicate.clone();
     let prepare = PrepareNumbers { row_bytes, predicate, scan, keys, times: None };
-    let engine = Engine { prepare, join: comparing.join(algorithm) };
+    let engine = Engine { prepare, join: comparing.join(algorithm)? };
     let query = Query {
         identity: query.identity(&left, &right),
         options: &query.options,
@@ -175,7 +176,8 @@ fn eager_window_join(
         let mut terms = scan.as_ref().map(Scan::terms).unwrap_or_default();
         terms.extend(near_in_time.clone());
         let retention = Retention::Rows { left: u64::MAX, right: u64::MAX };
-        let comparing = Comparing { retention, how: How::Inner, threads, ordered: false, terms };
+        let (how, pin) = (How::Inner, false);
+        let comparing = Comparing { retention, how, threads, ordered: false, terms, pin };
         let prepare = PrepareNumbers {
             row_bytes,
             predicate: predicate.clone(),
@@ -183,7 +185,8 @@ fn eager_window_join(
             keys: None,
             times: near_in_time.is_some().then_some(times),
         };
-        Engine { prepare, join: comparing.join(Algorithm::Indexed) }
+        let join = comparing.join(Algorithm::Indexed).expect("it has no threads of its own");
+        Engine { prepare, join }
     };
     let finder = eager::ByEngine::new(make);
     eager::operator(asked, near, finder, sides, Default::default(), row_bytes, options)

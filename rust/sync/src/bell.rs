@@ -1,0 +1,100 @@
+//! A bell: threads wait for it to ring, and miss no ring.
+//!
+//! A thread that waits for something notes how often the bell has rung, looks for the thing, and
+//! then waits for the bell to have rung more often. A thread that brings the thing rings after. So
+//! the ring comes before the note, and the look finds the thing; or it comes after the note, and
+//! ends the wait.
+//!
+//! ```text
+//! waits     rings() ─ looks, finds nothing ─ wait(noted) ────────┐ looks again
+//! brings              puts the thing down ─────────────── ring() ┘
+//! ```
+
+#[cfg(not(loom))]
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::PoisonError;
+#[cfg(not(loom))]
+use std::time::Duration;
+
+#[cfg(loom)]
+use loom::sync::{Condvar, Mutex, MutexGuard};
+
+/// A bell that any thread rings and any thread waits for.
+///
+/// ```
+/// use tidegate_sync::{Bell, Stop};
+///
+/// let (bell, over) = (Bell::default(), Stop::default());
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| {
+///         over.request();
+///         bell.ring();
+///     });
+///     loop {
+///         let heard = bell.rings();
+///         if over.is_requested() {
+///             break;
+///         }
+///         bell.wait(heard);
+///     }
+/// });
+/// ```
+#[derive(Debug, Default)]
+pub struct Bell {
+    rings: Mutex<u64>,
+    rung: Condvar,
+}
+
+impl Bell {
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often it has rung.
+    pub fn rings(&self) -> u64 {
+        *self.lock()
+    }
+
+    /// Rings. A thread that hears it sees all work done before.
+    pub fn ring(&self) {
+        *self.lock() += 1;
+        self.rung.notify_all();
+    }
+
+    /// Waits until it has rung more often than `heard`.
+    pub fn wait(&self, heard: u64) {
+        let mut rings = self.lock();
+        while *rings == heard {
+            rings = self.rung.wait(rings).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// As [`wait`](Self::wait), at most for `patience`.
+    #[cfg(not(loom))]
+    pub fn wait_for(&self, heard: u64, patience: Duration) {
+        let waited = self.rung.wait_timeout_while(self.lock(), patience, |rings| *rings == heard);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// As [`wait`](Self::wait): loom has no clock.
+    #[cfg(loom)]
+    pub fn wait_for(&self, heard: u64, _: std::time::Duration) {
+        self.wait(heard);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_that_came_before_the_wait_ends_it() {
+        let bell = Bell::default();
+        let heard = bell.rings();
+        bell.ring();
+        bell.wait(heard);
+        assert_eq!(bell.rings(), heard + 1);
+        // Nobody rings any more.
+        bell.wait_for(bell.rings(), Duration::from_millis(1));
+    }
+}
