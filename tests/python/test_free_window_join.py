@@ -148,7 +148,7 @@ def test_rows_and_their_order_are_those_of_auto(seed):
 
     with new("auto", threads=1, **query) as join:
         wanted = table(play(join, pushes, ends=True), join)
-    assert wanted.num_rows > 0
+    assert wanted.num_rows > 0 or query["how"] == "anti"
     threads = choose.randint(1, 8)
     with new("scalejoin-gates", threads=threads, **query) as join:
         found = table(play(join, pushes, ends=True), join)

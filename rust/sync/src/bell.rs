@@ -10,9 +10,9 @@
 //! brings              puts the thing down ─────────────── ring() ┘
 //! ```
 
+use std::sync::PoisonError;
 #[cfg(not(loom))]
 use std::sync::{Condvar, Mutex, MutexGuard};
-use std::sync::PoisonError;
 #[cfg(not(loom))]
 use std::time::Duration;
 

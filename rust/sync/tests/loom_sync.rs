@@ -8,7 +8,9 @@
 
 use loom::thread;
 use tidegate_sync::atomic::{Arc, AtomicI64, Ordering, RaceCell};
-use tidegate_sync::{Bell, HighWater, OnceLink, OptimisticLock, Stack, TryLock, explore, lend, ring};
+use tidegate_sync::{
+    Bell, HighWater, OnceLink, OptimisticLock, Stack, TryLock, explore, lend, ring,
+};
 
 /// A number behind a checked cell, and an `Arc` that loom sees leak.
 struct Cell {

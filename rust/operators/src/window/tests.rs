@@ -431,7 +431,8 @@ proptest! {
 #[test]
 fn rows_are_compared_while_nobody_takes_results() {
     // Each row matches the last one of the other side, and no other.
-    let rows: Vec<Row> = (0..16).map(|n| (n, [Side::Left, Side::Right][n as usize % 2], 0)).collect();
+    let rows: Vec<Row> =
+        (0..16).map(|n| (n, [Side::Left, Side::Right][n as usize % 2], 0)).collect();
     let windows = Retention::Rows { left: 1, right: 1 };
     let terms = vec![near(Numbers::I64(Vec::new()), Numbers::I64(Vec::new()))];
     let mut join = GatedScaleJoin::new(windows, How::Inner, 2, true, terms, false).unwrap();

@@ -20,6 +20,6 @@ mod loom_handshake;
 #[cfg(loom)]
 mod loom_index_join;
 #[cfg(loom)]
-mod loom_scale_oij;
-#[cfg(loom)]
 mod loom_scale_gates;
+#[cfg(loom)]
+mod loom_scale_oij;

@@ -144,7 +144,8 @@ impl GatedScaleJoin {
         pin: bool,
     ) -> std::io::Result<Self> {
         let extent = Extent::new(retention);
-        let figures: Arc<Vec<Figures>> = Arc::new((0..threads).map(|_| Figures::default()).collect());
+        let figures: Arc<Vec<Figures>> =
+            Arc::new((0..threads).map(|_| Figures::default()).collect());
         let (entry, parts, exit, end) = pipes(threads);
         let work = parts.into_iter().enumerate().map(|(id, part)| {
             let processor = Processor::new(extent, id, threads, &terms, figures.clone());
@@ -214,12 +215,7 @@ impl GatedScaleJoin {
     }
 
     /// Leaves the pairs alone that a filter keeps.
-    fn filter(
-        &self,
-        taken: Taken,
-        driver: &Driver,
-        filter: &Filter<'_>,
-    ) -> Result<Taken, Failed> {
+    fn filter(&self, taken: Taken, driver: &Driver, filter: &Filter<'_>) -> Result<Taken, Failed> {
         let mut pairs = [memory::vec(taken.numbers.len()), memory::vec(taken.numbers.len())];
         let mut start = 0;
         for &(row, end) in &taken.rows {
@@ -284,7 +280,8 @@ impl GatedScaleJoin {
     /// Notes that the results of all rows before `upto` were given.
     fn give(&mut self, upto: u64) {
         while let Some(piece) = self.pieces.front() {
-            let rows = (self.given - piece.first) as usize..(upto.min(piece.end()) - piece.first) as usize;
+            let rows =
+                (self.given - piece.first) as usize..(upto.min(piece.end()) - piece.first) as usize;
             if let Some(&last) = piece.ts[rows.clone()].last() {
                 self.last = Some(last);
             }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use tidegate_sync::atomic::Arc;
 use tidegate_sync::Counter;
+use tidegate_sync::atomic::Arc;
 
 use super::pipes::Process;
 use crate::predicate::{Ranges, ScanColumns, Term};
