@@ -55,6 +55,14 @@ def own_threads() -> int:
     return sum(name.read_text().startswith("tidegate-own") for name in names)
 
 
+def wait_for_threads(count: int) -> None:
+    """Wait until there are so many: a thread has its name soon after it was started."""
+    until = time.monotonic() + PATIENCE
+    while own_threads() != count:
+        assert time.monotonic() < until, f"{own_threads()} threads instead of {count}"
+        time.sleep(0.001)
+
+
 def compared(join: WindowJoin) -> int:
     return sum(join.stats()["comparisons"])
 
@@ -180,8 +188,9 @@ def test_feeders_on_threads_fill_the_memory_limit_and_wait(threads):
 
     def feed(join: WindowJoin, at: int) -> None:
         with join.sources[at] as source:
-            for first in range(0, 20_000, 500):
-                source.push(tables[at].slice(first, 500), block=True)
+            # A push has room in the share of the limit that its source always has.
+            for first in range(0, 20_000, 200):
+                source.push(tables[at].slice(first, 200), block=True)
 
     with new("scalejoin-gates", threads=threads, memory_limit=600_000) as join:
         feeders = [threading.Thread(target=feed, args=(join, at)) for at in (0, 1)]
@@ -224,7 +233,7 @@ def test_no_thread_outlives_the_operator(how):
     gc.collect()
     before = own_threads()
     join = new("scalejoin-gates", window=10**9, threads=3, where=NEAR + " and 1 / left.l >= 0")
-    assert own_threads() == before + 3
+    wait_for_threads(before + 3)
     fed(join, 3_000)
     if how == "error":
         # The first pair divides by zero, and the error stays.
@@ -242,7 +251,7 @@ def test_no_thread_outlives_the_operator(how):
             pass
     del join
     gc.collect()
-    assert own_threads() == before
+    wait_for_threads(before)
 
 
 def test_a_source_that_finds_no_room_is_told():
@@ -261,8 +270,8 @@ def run(script: str) -> str:
         T = pa.table({"ts": np.arange(40_000) // 4, "x": np.arange(40_000) % 997})
         def new(algorithm, **more):
             join = tg.WindowJoin(
-                T.schema, T.schema, on="ts", window=500, where="left.x = right.x",
-                algorithm=algorithm, **{"threads": 2} | more,
+                T.schema, T.schema, on="ts", where="left.x = right.x", algorithm=algorithm,
+                **{"threads": 2, "window": 500} | more,
             )
             for source in join.sources:
                 source.push(T)

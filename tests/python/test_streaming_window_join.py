@@ -179,7 +179,7 @@ def test_a_snapshot_goes_on(events, window, by, where, how, algorithms, rng):
 def test_snapshots_do_not_tell_threads_or_algorithms(events, window, where, how, data):
     query = {"on": "ts", "where": where, "how": how, "window": window, "pin": False}
     states = set()
-    for algorithm in ("scalejoin", "handshake", "low-latency-handshake"):
+    for algorithm in ("scalejoin", "scalejoin-gates", "handshake", "low-latency-handshake"):
         threads = data.draw(st.integers(1, 8))
         with WindowJoin(SCHEMA, SCHEMA, algorithm=algorithm, threads=threads, **query) as join:
             for source, table in events:
@@ -216,7 +216,7 @@ def test_rows_are_let_go_of_when_they_leave_their_window():
 
 def test_threads_share_the_comparisons_equally():
     schema = table([], []).schema
-    for algorithm in ("scalejoin", "cell"):
+    for algorithm in ("scalejoin", "scalejoin-gates", "cell"):
         with WindowJoin(
             schema, schema, on="ts", window=400, where="left.x = right.x", threads=4, pin=False,
             algorithm=algorithm,

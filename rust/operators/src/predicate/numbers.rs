@@ -129,7 +129,10 @@ impl Operand {
 
     /// Removes rows from the front.
     pub(super) fn drop_front(&mut self, rows: usize) {
-        with_values!(&mut self.numbers, values => { values.drain(..rows); });
+        with_values!(&mut self.numbers, values => {
+            values.drain(..rows);
+            values.shrink_to(2 * values.len());
+        });
         if let Some(missing) = &mut self.missing {
             missing.drain(..rows);
         }

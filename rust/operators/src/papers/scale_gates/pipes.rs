@@ -348,6 +348,12 @@ mod tests {
 
     use super::*;
 
+    /// Whether far more time has passed than a test takes.
+    fn patience() -> impl Fn() -> bool {
+        let until = Instant::now() + Duration::from_secs(60);
+        move || Instant::now() > until
+    }
+
     /// Panics at a row.
     struct Broken(u32);
 
@@ -368,12 +374,12 @@ mod tests {
         let threads: Vec<_> = (0..).zip(parts).map(run).collect();
         (0..5).for_each(|row| entry.put(Side::Left, row));
         entry.call();
-        let waits = AssertUnwindSafe(|| exit.wait(4, 5, || false));
+        let waits = AssertUnwindSafe(|| exit.wait(4, 5, patience()));
         let payload = catch_unwind(waits).expect_err("a worker has panicked");
         let text = payload.downcast_ref::<String>().expect("a text");
         assert!(text.contains("a broken thread"), "{text}");
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert!(catch_unwind(AssertUnwindSafe(|| exit.wait(4, 5, || false))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| exit.wait(4, 5, patience()))).is_err());
     }
 
     #[test]
@@ -410,10 +416,10 @@ mod tests {
         let threads: Vec<_> =
             parts.into_iter().map(|part| std::thread::spawn(move || part.run(Count))).collect();
         let (mut found, mut given) = (Vec::new(), 0);
-        let until = Instant::now() + Duration::from_secs(60);
+        let is_over = patience();
         while given < 40 {
-            assert!(Instant::now() < until, "{given} of 40 rows are through");
-            let passed = exit.wait(given, 40, || false);
+            let passed = exit.wait(given, 40, &is_over);
+            assert!(!is_over(), "{given} of 40 rows are through");
             let (taken, upto) = exit.take(passed, 5);
             let mut start = 0;
             for &(row, end) in &taken.rows {

@@ -235,6 +235,7 @@ impl Half {
     fn make(&mut self, terms: &mut [Term], side: Side) {
         terms.iter_mut().for_each(|term| term.drop_front(side, self.gone));
         self.ts.drain(..self.gone.min(self.ts.len()));
+        self.ts.shrink_to(2 * self.ts.len());
         self.moved += self.gone as u64;
         self.len -= self.gone;
         self.gone = 0;
