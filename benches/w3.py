@@ -282,9 +282,7 @@ def sink(options: argparse.Namespace) -> list[Row]:
     """A thread drives the join; the sink takes no time, and then as long as the join did."""
     results: list[Row] = []
     window_s = int(options.minutes.split(",")[0]) * 60
-    for algorithm, count in product(
-        algorithms(options), map(int, options.threads.split(","))
-    ):
+    for algorithm, count in product(algorithms(options), map(int, options.threads.split(","))):
         seconds: list[float] = []
         pairs: set[int] = set()
         for _ in range(2):
@@ -299,9 +297,7 @@ def sink(options: argparse.Namespace) -> list[Row]:
             each = seconds[0] / max(pairs) if seconds else 0.0
             taken: list[int] = []
 
-            def take(
-                batch: pa.RecordBatch, each: float = each, taken: list[int] = taken
-            ) -> None:
+            def take(batch: pa.RecordBatch, each: float = each, taken: list[int] = taken) -> None:
                 taken.append(batch.num_rows)
                 if each:
                     time.sleep(each * batch.num_rows)

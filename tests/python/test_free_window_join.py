@@ -1,6 +1,7 @@
 """Window joins whose threads go on between polls: `algorithm="scalejoin-gates"`."""
 
 import gc
+import itertools
 import os
 import random
 import subprocess
@@ -113,7 +114,7 @@ def test_rows_are_compared_while_the_sink_has_a_batch():
 
 @pytest.mark.parametrize("seed", range(12))
 def test_rows_and_their_order_are_those_of_auto(seed):
-    rng, choose = np.random.default_rng(seed), random.Random(seed)
+    rng, choose = np.random.default_rng(seed), random.Random(seed)  # noqa: S311 - of a test
     sources = (choose.randint(1, 3), choose.randint(1, 3))
     query = {
         "window": choose.choice([50, (300, 20), (0, 7), rows(80), (rows(1), rows(300))]),
@@ -133,12 +134,14 @@ def test_rows_and_their_order_are_those_of_auto(seed):
     pushes = []
     for number, one in enumerate(tables):
         cuts = sorted({0, one.num_rows, *rng.integers(0, one.num_rows, 12).tolist()})
-        pieces = zip(cuts, cuts[1:], strict=False)
-        pushes += [(first, number, one.slice(first, last - first)) for first, last in pieces]
+        pushes += [
+            (first, number, one.slice(first, last - first))
+            for first, last in itertools.pairwise(cuts)
+        ]
     # In any order of sources, each source's in its own.
     pushes.sort(key=lambda push: (push[0], choose.random()))
 
-    def play(join: WindowJoin, pushes: list, ends: bool) -> list[pa.RecordBatch]:
+    def play(join: WindowJoin, pushes: list, *, ends: bool) -> list[pa.RecordBatch]:
         found = []
         for _, number, piece in pushes:
             join.sources[number].push(piece)
@@ -238,7 +241,7 @@ def test_no_thread_outlives_the_operator(how):
     if how == "error":
         # The first pair divides by zero, and the error stays.
         for _ in range(2):
-            with pytest.raises(TidegateError, match="[Dd]ivide"):
+            with pytest.raises(TidegateError, match=r"[Dd]ivide"):
                 join.poll()
         join.close()
     elif how == "close":

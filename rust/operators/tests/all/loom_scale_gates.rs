@@ -1,8 +1,8 @@
 //! Every interleaving that loom models of rows on their way through both gates of ScaleJoin.
 //!
 //! `make loom` runs these. What the models catch: a mark that is raised before what was found can be
-//! taken, and a ring that a thread misses, which would then wait for ever. Preemptions are bounded
-//! by 2: both gates are lock-free lists, with models of their own.
+//! taken, and a ring that a thread misses, which would then wait for ever. Preemptions are bounded by
+//! 2, or by 1 with two workers: both gates are lock-free lists, with models of their own.
 
 use loom::thread;
 use tidegate_operators::papers::scale_gates::{Process, pipes};
@@ -19,8 +19,8 @@ impl Process<u32> for Find {
 }
 
 /// Puts rows, takes what workers find of them, and ends the workers.
-fn model(workers: usize, rows: u64, matches: usize) {
-    explore(Some(2), move || {
+fn model(preemptions: usize, workers: usize, rows: u64, matches: usize) {
+    explore(Some(preemptions), move || {
         let (mut entry, parts, mut exit, end) = pipes(workers);
         let run = |part: tidegate_operators::papers::scale_gates::Worker<u32>| {
             thread::spawn(move || part.run(Find(matches)))
@@ -48,16 +48,16 @@ fn model(workers: usize, rows: u64, matches: usize) {
 
 #[test]
 fn loom_scale_gates_all_that_was_found_of_rows_that_are_passed() {
-    model(1, 2, 1);
+    model(2, 1, 2, 1);
 }
 
 #[test]
 fn loom_scale_gates_room_for_matches() {
     // After one row there is no room before somebody takes its matches.
-    model(1, 2, 8);
+    model(2, 1, 2, 8);
 }
 
 #[test]
 fn loom_scale_gates_the_slower_of_two() {
-    model(2, 1, 1);
+    model(1, 2, 1, 1);
 }

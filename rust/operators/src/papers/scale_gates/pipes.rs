@@ -109,6 +109,9 @@ pub struct Exit {
     next: Option<Matches>,
     /// Matches of each worker that were taken.
     taken: Vec<u64>,
+    /// Rows that all workers had passed when this was looked at last, and how often they had rung.
+    passed: u64,
+    heard: u64,
     shared: Arc<Shared>,
 }
 
@@ -151,6 +154,8 @@ pub fn pipes<T: Send + Sync>(workers: usize) -> (Entry<T>, Vec<Worker<T>>, Exit,
         matches: matches.pop().expect("there is one"),
         next: None,
         taken: vec![0; workers],
+        passed: 0,
+        heard: 0,
         shared: shared.clone(),
     };
     (Entry { sources, rows: 0, shared: shared.clone() }, parts, exit, End(shared))
@@ -269,7 +274,7 @@ impl<T: Send + Sync> Worker<T> {
 
 impl Exit {
     /// Rows that all workers have passed.
-    fn passed(&self) -> u64 {
+    fn all_passed(&self) -> u64 {
         self.shared.passed.iter().map(HighWater::get).min().expect("there are workers")
     }
 
@@ -279,23 +284,26 @@ impl Exit {
     /// # Panics
     ///
     /// When a worker has panicked, as it did.
-    pub fn wait(&self, from: u64, wanted: u64, is_paused: impl Fn() -> bool) -> u64 {
+    pub fn wait(&mut self, from: u64, wanted: u64, is_paused: impl Fn() -> bool) -> u64 {
         self.shared.wanted.raise(wanted);
-        let mut has_waited = false;
+        // Some rows are known to be through; or a worker has rung, which it does once it has passed
+        // what is wanted, and before it waits.
+        let mut is_content = self.passed > from;
         loop {
-            let heard = self.shared.told.rings();
+            let rings = self.shared.told.rings();
+            is_content |= std::mem::replace(&mut self.heard, rings) != rings;
             if self.shared.over.is_requested() {
                 match self.shared.panic.with(Option::take) {
                     Some(payload) => resume_unwind(payload),
                     None => panic!("all threads have ended"),
                 }
             }
-            let passed = self.passed();
-            if passed >= wanted || (has_waited && passed > from) || is_paused() {
-                return passed;
+            self.passed = self.all_passed();
+            if self.passed >= wanted || (is_content && self.passed > from) || is_paused() {
+                return self.passed;
             }
-            self.shared.told.wait_for(heard, PATIENCE);
-            has_waited = true;
+            self.shared.told.wait_for(rings, PATIENCE);
+            is_content = true;
         }
     }
 
@@ -366,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_panic_ends_all_and_reaches_the_thread_that_waits() {
-        let (mut entry, parts, exit, _) = pipes(3);
+        let (mut entry, parts, mut exit, _) = pipes(3);
         let run = |(nth, part): (u32, Worker<u32>)| {
             // One panics at a row that there is.
             std::thread::spawn(move || part.run(Broken(2 + 10 * nth)))
@@ -384,7 +392,7 @@ mod tests {
 
     #[test]
     fn who_is_asked_to_rest_does_not_wait() {
-        let (mut entry, parts, exit, _) = pipes::<u32>(1);
+        let (mut entry, parts, mut exit, _) = pipes::<u32>(1);
         entry.put(Side::Left, 0);
         entry.call();
         // Nobody works.
