@@ -307,8 +307,9 @@ def sink(options: argparse.Namespace) -> list[Row]:
             seconds.append(time.perf_counter() - start)
             pairs.add(sum(taken))
             load.join.close()
+        case: dict[str, object] = {"algorithm": algorithm, "threads": count, "pairs": max(pairs)}
         results.append(
-            {"algorithm": algorithm, "threads": count, "pairs": max(pairs)}
+            case
             | {"s, sink at once": round(seconds[0], 2), "s, slow sink": round(seconds[1], 2)}
             | {"of the sum": round(seconds[1] / (2 * seconds[0]), 2)}
         )

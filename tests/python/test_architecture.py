@@ -184,7 +184,8 @@ def test_only_the_driver_starts_threads():
         for path, text in sources(crate).items():
             # Tests may start threads of their own.
             if path not in driver and "tests" not in path.parts:
-                assert not starting.search(text.partition("#[cfg(test)]")[0]), path
+                product = re.split(r"#\[cfg\((?:all\()?test\b", text)[0]
+                assert not starting.search(product), path
 
 
 def test_only_the_python_crate_knows_python():
