@@ -22,7 +22,7 @@ impl Process<u32> for Find {
 fn model(preemptions: usize, workers: usize, rows: u64, matches: usize) {
     explore(Some(preemptions), move || {
         let (mut entry, parts, mut exit, end) = pipes(workers);
-        let run = |part: tidegate_operators::papers::scale_gates::Worker<u32>| {
+        let run = |part: tidegate_operators::papers::scale_gates::Passage<u32>| {
             thread::spawn(move || part.run(Find(matches)))
         };
         let threads: Vec<_> = parts.into_iter().map(run).collect();

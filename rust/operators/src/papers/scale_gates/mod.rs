@@ -61,7 +61,7 @@ use crate::rows::{
     RowJoin, RowLog, Side,
 };
 use crate::window::{Operands, TimeLog};
-pub use pipes::{End, Entry, Exit, Process, Taken, Worker, pipes};
+pub use pipes::{End, Entry, Exit, Passage, Process, Taken, pipes};
 use share::{Figures, Item, Piece, Processor};
 
 /// Rows on their way from which on no more are taken.

@@ -94,8 +94,8 @@ pub struct Entry<T: Send + Sync> {
     shared: Arc<Shared>,
 }
 
-/// A processing thread's part.
-pub struct Worker<T: Send + Sync> {
+/// A processing thread's way from SG_in to SG_out.
+pub struct Passage<T: Send + Sync> {
     number: usize,
     rows: Reader<T>,
     out: Source<Vec<u32>>,
@@ -132,8 +132,8 @@ pub struct Taken {
     pub numbers: Vec<u32>,
 }
 
-/// Both gates, and the parts of so many workers between them.
-pub fn pipes<T: Send + Sync>(workers: usize) -> (Entry<T>, Vec<Worker<T>>, Exit, End) {
+/// Both gates, and the ways of this number of workers between them.
+pub fn pipes<T: Send + Sync>(workers: usize) -> (Entry<T>, Vec<Passage<T>>, Exit, End) {
     let enough = "as many sources as there may be threads";
     let (sources, readers) = ScaleGate::new(2, workers).expect(enough);
     let (outs, mut matches) = ScaleGate::new(workers, 1).expect(enough);
@@ -148,7 +148,7 @@ pub fn pipes<T: Send + Sync>(workers: usize) -> (Entry<T>, Vec<Worker<T>>, Exit,
         panic: Lock::new(None),
     });
     let sources = <[Source<T>; 2]>::try_from(sources).expect("there are two");
-    let worker = |(number, (rows, out))| Worker { number, rows, out, shared: shared.clone() };
+    let worker = |(number, (rows, out))| Passage { number, rows, out, shared: shared.clone() };
     let parts = readers.into_iter().zip(outs).enumerate().map(worker).collect();
     let exit = Exit {
         matches: matches.pop().expect("there is one"),
@@ -167,9 +167,9 @@ impl<T: Send + Sync> fmt::Debug for Entry<T> {
     }
 }
 
-impl<T: Send + Sync> fmt::Debug for Worker<T> {
+impl<T: Send + Sync> fmt::Debug for Passage<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker").field("number", &self.number).finish_non_exhaustive()
+        f.debug_struct("Passage").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
@@ -209,7 +209,7 @@ impl<T: Send + Sync> Entry<T> {
     }
 }
 
-impl<T: Send + Sync> Worker<T> {
+impl<T: Send + Sync> Passage<T> {
     /// Works until [the end](End).
     pub fn run(mut self, mut process: impl Process<T>) {
         let worked = catch_unwind(AssertUnwindSafe(|| self.work(&mut process)));
@@ -220,7 +220,7 @@ impl<T: Send + Sync> Worker<T> {
     }
 
     fn work(&mut self, process: &mut impl Process<T>) {
-        let Worker { number, rows, out, shared } = self;
+        let Passage { number, rows, out, shared } = self;
         let (mark, taken) = (&shared.passed[*number], &shared.taken[*number]);
         let (mut passed, mut told, mut found) = (0, 0, 0);
         let tell = |passed: u64, told: &mut u64, is_waiting: bool, out: &mut Source<Vec<u32>>| {
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn a_panic_ends_all_and_reaches_the_thread_that_waits() {
         let (mut entry, parts, mut exit, _) = pipes(3);
-        let run = |(nth, part): (u32, Worker<u32>)| {
+        let run = |(nth, part): (u32, Passage<u32>)| {
             // One panics at a row that there is.
             std::thread::spawn(move || part.run(Broken(2 + 10 * nth)))
         };
