@@ -57,7 +57,7 @@ def own_threads() -> int:
 
 
 def wait_for_threads(count: int) -> None:
-    """Wait until there are so many: a thread has its name soon after it was started."""
+    """Wait until there is this number: a thread has its name soon after it was started."""
     until = time.monotonic() + PATIENCE
     while own_threads() != count:
         assert time.monotonic() < until, f"{own_threads()} threads instead of {count}"
@@ -69,7 +69,7 @@ def compared(join: WindowJoin) -> int:
 
 
 def wait_for(join: WindowJoin, count: int) -> None:
-    """Wait until so many pairs have been compared, without a poll."""
+    """Wait until this number of pairs has been compared, without a poll."""
     until = time.monotonic() + PATIENCE
     while compared(join) < count:
         assert time.monotonic() < until, f"{compared(join)} of {count} pairs are compared"

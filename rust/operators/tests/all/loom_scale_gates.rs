@@ -9,7 +9,7 @@ use tidegate_operators::papers::scale_gates::{Process, pipes};
 use tidegate_operators::rows::Side;
 use tidegate_sync::explore;
 
-/// Finds so many matches of each row: its own number, again and again.
+/// Finds this number of matches of each row: its own number, again and again.
 struct Find(usize);
 
 impl Process<u32> for Find {

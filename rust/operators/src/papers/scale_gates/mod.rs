@@ -15,7 +15,7 @@
 //! adds what it found to SG_out, of which it is a source. SG_out gives matches once every thread is
 //! past their row.
 //!
-//! Whoever calls the join is the paper's injecting and collecting thread. Threads go on between
+//! The caller of the join is the paper's injecting and collecting thread. Threads go on between
 //! calls, for as long as rows are on their way. They rest where there are none.
 //!
 //! | file | what is in it |
@@ -67,7 +67,7 @@ use share::{Figures, Item, Piece, Processor};
 /// Rows on their way from which on no more are taken.
 const MOST_ROWS: u64 = if cfg!(test) { 16 } else { 1 << 16 };
 
-/// Rows that are waited for, if so many are on their way.
+/// Rows that a call waits for, if this number is on its way.
 const STRIDE: u64 = if cfg!(test) { 4 } else { 1 << 10 };
 
 /// Pairs that are taken at a time, about.

@@ -32,7 +32,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Rows of both sides behind others, of which there were so many.
+    /// Rows of both sides behind others, of which there was this number.
     pub(super) fn new(
         first: u64,
         firsts: [u64; 2],

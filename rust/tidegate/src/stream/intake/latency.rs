@@ -40,7 +40,7 @@ impl Latency {
         self.begun
     }
 
-    /// Goes on from a snapshot, before which so many rows were at work.
+    /// Goes on from a snapshot, before which this number of rows was at work.
     pub(crate) fn restore(&mut self, begun: u64) {
         self.begun = begun;
     }
