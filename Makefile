@@ -23,8 +23,6 @@ RELEASE := $(VENV)/.release
 DEVELOP := $(VENV)/.develop
 # A developer's package without the tools.
 MODULE := $(VENV)/.module
-# Spark's classes, ready for Java. Tests without it take longer.
-CLASSES := $(VENV)/spark.jsa
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -44,7 +42,7 @@ quick: $(DEVELOP) ## Run the core of each room: Rust unit tests, and Python test
 	$(SCRIPTS)/test_rust.sh --lib
 	CAMPAIGN=0.2 $(SCRIPTS)/test_python.sh -m "not slow"
 
-test: $(DEVELOP) $(CLASSES) ## Run all tests: format, lints, Rust, Python, command line and Spark; the benches are `make check`'s.
+test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and Spark; the benches are `make check`'s.
 	$(SCRIPTS)/test.sh
 
 coverage: $(DEVELOP) ## Report the lines and the unsafe blocks that the tests without Spark reach.
@@ -121,6 +119,3 @@ $(DEVELOP): $(VENV)/.pip $(RUST)
 	rm -f $(RELEASE)
 	$(SCRIPTS)/develop.sh --group check --group docs --group test
 	touch $(VENV)/.tools $(MODULE) $@
-
-$(CLASSES): | $(DEVELOP)
-	-python tests/python/spark_archive.py

@@ -15,6 +15,9 @@ rust=$!
 # The group of the background, with its compilers and tests, ends with this script.
 trap 'pkill -P "$rust" 2> /dev/null || true; kill "$rust" 2> /dev/null || true; rm -f "$printed"' EXIT
 
+# An archive of Spark's classes, while the compiler begins. Tests without it take longer.
+[[ -e ${VIRTUAL_ENV:-.venv}/spark.jsa ]] || python tests/python/spark_archive.py || true
+
 failed=0
 "$scripts/test_python.sh" || failed=1
 echo "Clippy and the Rust tests:"
