@@ -111,7 +111,7 @@ SYSTEMS = {
     "Spark, defaults": System(own, HDFS, "2"),
 }
 
-# Those of which micro-batches without rows are timed.
+# The systems whose micro-batches without rows are timed.
 OF_EMPTY = {**SYSTEMS, NOTHING: System(nothing, ROCKSDB, "2")}
 
 
@@ -198,7 +198,7 @@ def landed(folder: Path, landing: Path, batch: int) -> None:
 def timed_empty(
     session: SparkSession, system: System, case: Case, folder: Path, batches: int
 ) -> list[list[float]]:
-    """Seconds of micro-batches without rows, one of which follows each that has rows, and of parts.
+    """Seconds of micro-batches without rows and of their parts; one follows each that has rows.
 
     Parts are planning, running and logs.
     """

@@ -40,11 +40,11 @@ pub fn in_background_of<T: Send + 'static>(
 /// Threads for as long as an operator lives, each on a processor of its own if they are to be
 /// pinned.
 pub(crate) fn lasting(threads: usize, pin: bool) -> Result<Driver> {
-    with_threads(|| Driver::lasting(threads, Stop::default(), pin))
+    starting_threads(|| Driver::lasting(threads, Stop::default(), pin))
 }
 
 /// Makes something that starts threads which last as long as it does.
-pub(crate) fn with_threads<T>(make: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
+pub(crate) fn starting_threads<T>(make: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
     // For all else that it is made of.
     memory::ready()?;
     make().map_err(no_thread)

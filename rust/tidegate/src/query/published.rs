@@ -22,7 +22,7 @@ use tidegate_operators::window::SlidingJoin;
 
 use super::aggregate::Design;
 use crate::Result;
-use crate::background::with_threads;
+use crate::background::starting_threads;
 
 /// A handshake join without rows, on a chain of `nodes` nodes, which compares by `terms`.
 pub(crate) fn handshake(
@@ -47,7 +47,8 @@ pub(crate) fn scale_gates(
     terms: Vec<Term>,
     pin: bool,
 ) -> Result<Box<SlidingJoin>> {
-    let join = with_threads(|| GatedScaleJoin::new(retention, how, threads, ordered, terms, pin))?;
+    let join =
+        starting_threads(|| GatedScaleJoin::new(retention, how, threads, ordered, terms, pin))?;
     Ok(Box::new(join))
 }
 

@@ -104,7 +104,7 @@ pub struct GatedScaleJoin {
     how: How,
     ordered: bool,
     logs: [TimeLog; 2],
-    /// The conditions that are scanned for, which know between which numbers those of all rows are.
+    /// The conditions that are scanned for. They know the least and the greatest number of all rows.
     terms: Vec<Term>,
     /// Whether they are scanned for. Not any more once a number does not fit.
     compares: bool,
@@ -300,7 +300,7 @@ impl GatedScaleJoin {
     fn over(&self, side: Side, now: Option<i64>) -> usize {
         let log = &self.logs[side as usize];
         match (now, self.extent) {
-            // Rows on their way count for those that come after them.
+            // Rows on their way count for the rows that come after them.
             (Some(_), Extent::Rows(counts)) => {
                 let first = self.given_of[side as usize].saturating_sub(counts[side as usize]);
                 first.saturating_sub(log.first()) as usize

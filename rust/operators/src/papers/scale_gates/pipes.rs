@@ -35,7 +35,7 @@ use crate::rows::Side;
 /// Rows after which workers are called, and after which a worker tells how far it is.
 const TURN: u64 = if cfg!(any(test, loom)) { 2 } else { 64 };
 
-/// Matches that a worker may have found before they are taken; those of one row may be more.
+/// Matches that a worker may have found before they are taken. One row may have more matches.
 const MOST_WAITING: u64 = if cfg!(any(test, loom)) { 8 } else { 1 << 18 };
 
 /// How long the thread that takes waits before it is content with fewer rows than it has asked for.
@@ -308,7 +308,7 @@ impl Exit {
     }
 
     /// The matches of rows before `upto`, which all workers have passed: no more than `most`, or
-    /// those of one row. Returns before which row they all are.
+    /// the matches of one row. Returns the row that they all are before.
     pub fn take(&mut self, upto: u64, most: usize) -> (Taken, u64) {
         let mut all = Taken::default();
         let mut end = upto;

@@ -22,7 +22,7 @@ pub(super) struct Piece {
     pub(super) firsts: [u64; 2],
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
-    /// The place of each row among those of its side.
+    /// The place of each row among the rows of its side.
     pub(super) places: Vec<u32>,
     /// The conditions that are scanned for, with the numbers of these rows; none if some row has
     /// none.
@@ -32,7 +32,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Rows of both sides behind others, of which there was this number.
+    /// Rows of both sides, behind `first` others.
     pub(super) fn new(
         first: u64,
         firsts: [u64; 2],
@@ -56,7 +56,7 @@ impl Piece {
         self.first + self.ts.len() as u64
     }
 
-    /// The number of a row among those of its side.
+    /// The number of a row among the rows of its side.
     pub(super) fn number(&self, nth: usize) -> u64 {
         self.firsts[self.sides[nth] as usize] + u64::from(self.places[nth])
     }
