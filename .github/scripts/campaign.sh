@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Attacks tidegate for so many hours: campaign.sh 2. Half of the time, fuzz targets; then the random tests, each trying
-# 10 times as much an hour as in a default run. What each part did is in target/campaign.
+# 20 times as much an hour as in `make test`. What each part did is in target/campaign.
 set -euo pipefail
 
 hours=$1

@@ -307,7 +307,7 @@ def test_a_variance_of_large_numbers_keeps_its_digits():
 @pytest.mark.parametrize("by", [None, "k", ["k", "t"]])
 def test_threads_and_batches_change_no_bit(by):
     random = np.random.default_rng(5)
-    count = 400_000
+    count = 200_000
     streams = [
         pa.table(
             {

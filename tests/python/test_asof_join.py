@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
+from cases import grid
 from oracle import Row, assert_same, keys, times
 
 STRATEGIES = ("backward", "forward", "nearest")
@@ -175,8 +176,7 @@ def test_partners_beyond_several_blocks(rows, strategy, tolerance, limit, is_sor
             assert_same(found, wanted)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("is_sorted", [True, False])
+@grid(strategy=STRATEGIES, is_sorted=[True, False])
 @pytest.mark.parametrize("key_count", [1, 7, 30_000])
 def test_any_threads_give_the_same(strategy, is_sorted, key_count):
     """Rows for several threads, whose keys are first seen in parts before; polars is the oracle."""

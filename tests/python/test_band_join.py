@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
+from cases import grid
 from oracle import Join, assert_same, result
 
 DATA = Path(__file__).parents[1] / "data"
@@ -332,10 +333,9 @@ def random_table(size: int, seed: int, spread: float) -> pa.Table:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spread", [1, 4])
-@pytest.mark.parametrize(
-    "query",
-    [
+@grid(
+    spread=[1, 4],
+    query=[
         {"on": "x", "within": 20_000},
         {"on": "y", "within": (1e-5, 0)},
         {"on": ["y", "x"], "within": [0.01, 1_000_000]},
@@ -346,7 +346,7 @@ def test_differential_many_rows_against_duckdb(spread, query):
     duckdb = pytest.importorskip("duckdb")
     # DuckDB looks for one of two bands only, and at all pairs in it; of more rows it takes half a
     # minute for `x`.
-    rows = (60_000, 50_000) if query["on"] == "y" else (20_000, 15_000)
+    rows = (30_000, 25_000) if query["on"] == "y" else (20_000, 15_000)
     left, right = random_table(rows[0], 1, spread), random_table(rows[1], 2, spread)
     on = [query["on"]] if isinstance(query["on"], str) else query["on"]
     within = query["within"] if isinstance(query["within"], list) else [query["within"]]

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+import campaign
 import tidegate as tg
 from tidegate import _chain, _logger
 
@@ -188,7 +189,7 @@ def check(net: Net, found: Sequence[pa.RecordBatch], tables: Sequence[pa.Table])
 
 
 @pytest.mark.parametrize("make", NETS)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(campaign.tries(12)))
 def test_a_chain_has_the_rows_of_the_calls_on_tables(make: Callable[[int], Net], seed: int):
     draw = random.Random(f"{make.__name__} {seed}")  # noqa: S311 - no secret
     net = make(draw.choice([1, 2]))
@@ -221,7 +222,7 @@ def test_the_order_of_rows_does_not_depend_on_pushes(make: Callable[[int], Net])
 
 
 @pytest.mark.parametrize("make", NETS)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(campaign.tries(8)))
 def test_restored_chains_lose_and_double_nothing(make: Callable[[int], Net], seed: int):
     """After each snapshot, some go on before the next chain is restored: these are forgotten."""
     draw = random.Random(f"restored {make.__name__} {seed}")  # noqa: S311 - no secret

@@ -25,7 +25,7 @@ RIGHT = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("x", pa.int64()), ("
 SCHEMAS = (LEFT, RIGHT)
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 
-FEEDS = campaign.tries(25)
+FEEDS = campaign.tries(20)
 """The random feeds of a query: the queries share most of their code."""
 
 Row = dict[str, Any]
@@ -343,7 +343,7 @@ def test_rows_that_have_left_are_no_part_of_a_snapshot():
 def test_large_epochs_and_a_hot_key(threads):
     """More rows than one thread takes at once, most of one key, in no order."""
     draw = random.Random(7)  # noqa: S311 - for tests
-    count = 150_000
+    count = 100_000
     tables = []
     for schema in SCHEMAS:
         times = [draw.randrange(3_000_000) for _ in range(count)]

@@ -112,7 +112,7 @@ def found(table: pa.Table, where: str | Expr) -> list[int]:
     return pairs["id"].to_pylist()
 
 
-@settings(max_examples=campaign.tries(25))
+@settings(max_examples=campaign.tries(16))
 @given(rows=ROWS)
 def test_rows_are_those_of_duckdb(rows: list[dict[str, object]]) -> None:
     for row in rows:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import campaign
 from tidegate import ClosedError, MemoryLimitError, TidegateError, WindowJoin, rows
 
 pytestmark = pytest.mark.timeout(120)
@@ -112,7 +113,7 @@ def test_rows_are_compared_while_the_sink_has_a_batch():
         assert table(taken, join).num_rows == 1
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(campaign.tries(12)))
 def test_rows_and_their_order_are_those_of_auto(seed):
     rng, choose = np.random.default_rng(seed), random.Random(seed)  # noqa: S311 - of a test
     sources = (choose.randint(1, 3), choose.randint(1, 3))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from cases import grid
 from tidegate import (
     Aggregate,
     IntervalJoin,
@@ -53,9 +54,9 @@ def lists(left: pa.Table, right: pa.Table, lower: int, upper: int) -> list[np.nd
     return found
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("keys", "lower"), [(1, -40), (1, -30_000), (3, -4_000), (400, -30_000)])
-def test_quantiles_of_partners_are_those_of_numpy(keys, lower, threads):
+@grid(threads=[1, 2], keys_and_lower=[(1, -40), (1, -30_000), (3, -4_000), (400, -30_000)])
+def test_quantiles_of_partners_are_those_of_numpy(keys_and_lower, threads):
+    keys, lower = keys_and_lower
     left, right = table(1, 6_000, keys), table(2, 6_000, keys)
     order = np.random.default_rng(3).permutation(left.num_rows)[:600]
     left = left.take(order)

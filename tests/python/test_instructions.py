@@ -27,7 +27,7 @@ def table(rows):
         "y": random.random(rows).astype(np.float32),
     })
 
-left, right = table(4_000), table(4_000)
+left, right = table(3_000), table(3_000)
 band = "abs(left.x - right.x) <= 9 and left.y < right.y"
 found = [
     tg.interval_join(left, right, on="ts", by="k", lower=-20, upper=20),

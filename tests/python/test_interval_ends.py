@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import campaign
 import oracle
 import tidegate as tg
 
@@ -384,7 +385,7 @@ def test_a_bound_that_is_computed_bounds_the_state() -> None:
 # Peers
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(campaign.tries(4)))
 def test_duckdb_finds_the_same(seed) -> None:
     draw = random.Random(seed)  # noqa: S311 - for tests
     start = dt.datetime(2024, 3, 1)  # noqa: DTZ001 - a column without a zone

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tidegate
+from cases import grid
 from tidegate import rows, window_join, window_join_batches
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
@@ -68,9 +69,8 @@ def test_oracle_scalejoin(how: How, window: int | tidegate.rows) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "where", "by"),
-    [
+@grid(
+    query=[
         ("drifting", BAND, None),
         ("many equal", BAND, None),
         ("uniform", f"{BAND} AND left.y > right.y", None),
@@ -78,11 +78,12 @@ def test_oracle_scalejoin(how: How, window: int | tidegate.rows) -> None:
         ("uniform", "left.x = right.x AND left.k <> right.k", None),
         ("uniform", BAND, "k"),
     ],
+    shuffled=[False, True],
 )
-@pytest.mark.parametrize("shuffled", [False, True])
 def test_oracle_scalejoin_of_values_and_keys(
-    kind: str, where: str, by: str | None, *, shuffled: bool
+    query: tuple[str, str, str | None], *, shuffled: bool
 ) -> None:
+    kind, where, by = query
     left, right = table(kind, shuffled=shuffled), table(kind, shuffled=shuffled)
     joins = [
         window_join(left, right, on="ts", window=LENGTH, by=by, where=where, algorithm=algorithm)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import campaign
 from tidegate import (
     Aggregate,
     AsofJoin,
@@ -202,7 +203,7 @@ def histories(draw: st.DrawFn, operator: Operator) -> list[list[pa.Table]]:
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-@settings(max_examples=40)
+@settings(max_examples=campaign.tries(40))
 @given(st.data())
 def test_refused_pushes_are_taken_after_polls_and_all_rows_come(name, data):
     make = OPERATORS[name]

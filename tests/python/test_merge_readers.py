@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import campaign
 from tidegate import ClosedError, MemoryLimitError, Merge, MergeReader, StateError, TidegateError
 
 SCHEMA = pa.schema({"ts": pa.int64(), "n": pa.int64()})
@@ -24,7 +25,7 @@ def taken(reader: Merge | MergeReader) -> list[int]:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(campaign.tries(8)))
 def test_each_reader_gets_each_row_in_order_from_its_own_thread(seed: int, threads: int):
     draw = random.Random(seed)  # noqa: S311 - no secret
     lengths = [draw.choice([0, 10, 3_000, 90_000]) for _ in range(3)]
