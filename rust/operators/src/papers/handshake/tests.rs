@@ -361,7 +361,7 @@ fn memory_is_that_of_the_windows() {
         let mut made =
             HandshakeJoin::new(Arc::new(Near { within: 0, kind }), window, algorithm, 3, true);
         let mut most = [0; 2];
-        for (nth, epoch) in in_turn(40_000).chunks(400).enumerate() {
+        for (nth, epoch) in in_turn(16_000).chunks(400).enumerate() {
             let values =
                 |side| epoch.iter().filter(|row| row.side == side).map(|row| row.value).collect();
             let (ts, sides) = epoch.iter().map(|row| (row.ts, row.side)).unzip();
@@ -370,7 +370,7 @@ fn memory_is_that_of_the_windows() {
                 made.advance(&driver).unwrap();
             }
             made.purge(epoch.last().map(|row| row.ts));
-            most[usize::from(nth >= 50)] = most[usize::from(nth >= 50)].max(made.memory());
+            most[usize::from(nth >= 20)] = most[usize::from(nth >= 20)].max(made.memory());
         }
         assert!(
             most[1] <= most[0] * 3 / 2,

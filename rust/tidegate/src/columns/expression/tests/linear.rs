@@ -250,7 +250,7 @@ fn check(text: &str, left: &RecordBatch, right: &RecordBatch) -> Result<(), Test
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(6000))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn oracle_the_evaluation_of_every_pair(text in condition(), left in side(), right in side()) {
