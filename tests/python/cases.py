@@ -4,9 +4,10 @@ A Spark query takes a second, so that the product of what such a test varies wou
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import campaign
@@ -29,6 +30,21 @@ def grid(**axes: Iterable[Any]) -> pytest.MarkDecorator:
         campaign.rng(f"grid of {name}").shuffle(column)
         columns.append(column)
     return pytest.mark.parametrize(names, [*zip(*columns, strict=True)])
+
+
+def keys_of_all_types(keys: Mapping[str, pa.Array]) -> pa.Table:
+    """Make a table with a key of each type, for one query in place of a query for each type.
+
+    Each row varies the key of one type, which column `kind` tells. All other keys of the row are
+    alike in all rows, so that two rows of a kind have equal keys if those of their type are equal.
+    """
+    rows = [(kind, at) for kind, key in keys.items() for at in range(len(key))]
+    columns = {
+        name: key.take(pa.array([at if kind == name else 0 for kind, at in rows]))
+        for name, key in keys.items()
+    }
+    kinds = pa.array([kind for kind, _ in rows])
+    return pa.table({**columns, "kind": kinds, "ts": range(len(rows))})
 
 
 def more(*cases: Any) -> tuple[Any, ...]:
