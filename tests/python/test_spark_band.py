@@ -87,7 +87,7 @@ def test_the_sides_test_something():
     assert full["r"].null_count > 5
 
 
-@grid(how=KINDS, partitions=[1, 7, 20])
+@grid(how=KINDS, partitions=[1, 4, 9])
 def test_rows_are_those_of_the_native_join(sides, how, partitions):
     query = {"on": "x", "within": (3, 1), "how": how}
     found = tidegate.spark.band_join(
@@ -96,7 +96,7 @@ def test_rows_are_those_of_the_native_join(sides, how, partitions):
     same(found, **query)
 
 
-@pytest.mark.parametrize("how", ["right", "full", "semi", *more("inner", "left", "anti")])
+@pytest.mark.parametrize("how", ["right", "full", *more("inner", "left", "semi", "anti")])
 def test_a_small_side_is_sent_whole(sides, how):
     query = {"on": "y", "within": 0.5, "how": how}
     # The size of decimals is not known beforehand.
@@ -114,7 +114,7 @@ def test_with_keys_and_two_columns(sides, how, parallelism):
     same(found, **query)
 
 
-@grid(parallelism=["auto", "value", "hybrid"], how=["inner", "full", "anti"])
+@grid(parallelism=["value", "hybrid", *more("auto")], how=["full", "anti", *more("inner")])
 def test_within_windows_of_time(sides, how, parallelism):
     query = {"on": "y", "within": 20, "by": "key", "time": "at", "window": ("40s", "90s")}
     query |= {"how": how}
@@ -129,14 +129,18 @@ def test_within_windows_of_time(sides, how, parallelism):
     [
         ("price", Decimal("0.025")),
         ("at", "3s"),
-        ("at", (dt.timedelta(0), dt.timedelta(seconds=2))),
         ([("x", "y")], 0.3),
-        ([("price", "x")], 1),
         ("y", (math.inf, 0)),
-        ("y", 1e-300),
-        ("x", 2.99),
         ("x", 2**70),
-        *more(("price", 0.1), ("at", np.timedelta64(2500, "ms")), ("y", 0)),
+        *more(
+            ("at", (dt.timedelta(0), dt.timedelta(seconds=2))),
+            ([("price", "x")], 1),
+            ("y", 1e-300),
+            ("x", 2.99),
+            ("price", 0.1),
+            ("at", np.timedelta64(2500, "ms")),
+            ("y", 0),
+        ),
     ],
 )
 def test_types_and_distances(sides, on, within):
@@ -145,10 +149,11 @@ def test_types_and_distances(sides, on, within):
     same(found, **query)
 
 
-@pytest.mark.parametrize("how", ["left", "right", *more("inner", "semi", "anti")])
-def test_a_value_with_half_of_the_rows_makes_no_task(spark, how):
+@pytest.mark.parametrize("how", ["left", *more("inner", "right", "semi", "anti")])
+def test_a_value_with_half_of_the_rows_makes_no_task(spark, monkeypatch, how):
+    monkeypatch.setattr(division, "FRACTION", 1.0)
     rng = np.random.default_rng(5)
-    rows = 20_000
+    rows = 4_000
     heavy = rng.integers(0, 10**6, rows)
     heavy[rng.random(rows) < 0.5] = 77_777
     many = pa.table({"x": heavy, "m": np.arange(rows)})
@@ -173,9 +178,9 @@ def test_a_value_with_half_of_the_rows_makes_no_task(spark, how):
 
 
 def test_rows_without_a_value_are_spread(spark):
-    rows = 8000
+    rows = 2000
     lacking = pa.table({"x": pa.array([None] * rows, pa.int64()), "l": np.arange(rows)})
-    other = pa.table({"x": np.arange(4000), "r": np.arange(4000)})
+    other = pa.table({"x": np.arange(1000), "r": np.arange(1000)})
     frames = [spark.createDataFrame(t) for t in (lacking, other)]
     query = {"on": "x", "within": 1, "how": "left"}
     found = tidegate.spark.band_join(*frames, **query, partitions=4, parallelism="value")
