@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 import spark_session
 import tidegate
 import tidegate.spark
-from cases import grid
+from cases import grid, more
 from tidegate.spark.driver import whole
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.driver.whole import near
@@ -92,7 +92,9 @@ def test_rows_are_those_of_the_native_join(files, how):
     assert is_shuffled(found) == (how == "full")
 
 
-@grid(how=KINDS, empty=["left", "right", "both"])
+@grid(
+    how=["inner", "left", "full", *more("right", "semi", "anti")], empty=["left", "right", "both"]
+)
 def test_empty_sides(spark, files, how, empty):
     tables = [
         table.slice(0, 0) if empty in (name, "both") else table
@@ -107,11 +109,14 @@ def test_empty_sides(spark, files, how, empty):
 
 
 @grid(
-    how=["inner", "left", "right", "anti"],
+    how=["inner", "left", "right", *more("anti")],
     bounds=[
-        ("0s", "0s"), ("5s", "5m"), ("-30m", "-20m"), (None, "-40m"), ("40m", None), (None, None)
+        ("5s", "5m"),
+        (None, "-40m"),
+        (None, None),
+        *more(("0s", "0s"), ("-30m", "-20m"), ("40m", None)),
     ],
-)  # fmt: skip
+)
 def test_any_bounds(files, how, bounds):
     lower, upper = bounds
     query = {"on": "ts", "by": "key", "lower": lower, "upper": upper, "how": how}
@@ -294,7 +299,7 @@ def test_rows_that_footers_tell_are_not_counted(numbers, monkeypatch):
 
 
 @pytest.mark.parametrize("function", ["interval_join", "overlap_join"])
-def test_few_rows_of_files_are_not_sampled_to_be_divided_by_key(numbers, monkeypatch, function):
+def test_few_rows_of_files_are_not_sampled_to_be_divided_by_key(numbers, function):
     query = {**NEAR, "how": "full"}
     if function == "overlap_join":
         query = {"on": ("ts", "ts"), "by": "key", "how": "full"}
@@ -306,7 +311,15 @@ def test_few_rows_of_files_are_not_sampled_to_be_divided_by_key(numbers, monkeyp
     tables = [table.select(["key", "ts"]) for table in TABLES]
     expected = getattr(tidegate, function)(*tables, **query)
     assert rows_of(join(*numbers, **query).toArrow()) == rows_of(expected)
-    # More rows are, and rows without a key, and rows of which no file tells.
+
+
+@pytest.mark.parametrize("function", ["interval_join", *more("overlap_join")])
+def test_more_rows_of_files_are_sampled_to_be_divided(numbers, monkeypatch, function):
+    """And rows without a key, and rows of which no file tells."""
+    query = {**NEAR, "how": "full"}
+    if function == "overlap_join":
+        query = {"on": ("ts", "ts"), "by": "key", "how": "full"}
+    join = getattr(tidegate.spark, function)
     drawn = "jobs       before the result is used: sample keys"
     for division in ("time", "hybrid"):
         assert drawn in tidegate.spark.explain(join, *numbers, **query, parallelism=division)

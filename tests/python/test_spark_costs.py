@@ -294,8 +294,7 @@ def test_statistics_lead_to_each_form_and_to_the_same_rows(frames, monkeypatch, 
     assert counted(rows) == counted(expected)
 
 
-@pytest.mark.parametrize("function", QUERIES)
-@pytest.mark.parametrize("form", ["whole", "native"])
+@grid(function=QUERIES, form=["whole", "native"])
 def test_joins_without_bins_are_weighed_too(frames, monkeypatch, function, form):
     said(monkeypatch, **STATISTICS[form])
     query = {"aggs": {"n": agg.count()}, "columns": ["l"], "how": "left"}
@@ -313,11 +312,12 @@ def test_joins_without_bins_are_weighed_too(frames, monkeypatch, function, form)
 def test_a_sample_may_say_that_the_large_side_is_small(frames, monkeypatch, function):
     """A side that was said to be large is sampled, and the small one is sent whole after all."""
     said(monkeypatch, rows=1e9)
-    text, _ = taken(frames, function)
+    join = getattr(tidegate.spark, function)
+    text = tidegate.spark.explain(join, *frames, **QUERIES[function])
     assert WHOLE in text
     assert "weighed    by a sample of both sides" in text
     said(monkeypatch)
-    text, _ = taken(frames, function)
+    text = tidegate.spark.explain(join, *frames, **QUERIES[function])
     assert "sample" not in text.partition("  jobs ")[2].partition("\n")[0]
     assert "weighed    no sample: left is taken to be like right" in text or (
         "weighed    no sample: right is taken to be like left" in text
@@ -326,7 +326,8 @@ def test_a_sample_may_say_that_the_large_side_is_small(frames, monkeypatch, func
 
 def test_a_side_that_was_asked_to_be_whole_is_not_weighed(frames, monkeypatch):
     said(monkeypatch, tasks=10**10)
-    text, _ = taken(frames, "interval_join", parallelism="broadcast")
+    query = {**QUERIES["interval_join"], "parallelism": "broadcast"}
+    text = tidegate.spark.explain(tidegate.spark.interval_join, *frames, **query)
     assert WHOLE in text
     assert "costs" not in text
 
