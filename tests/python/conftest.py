@@ -63,8 +63,8 @@ Single tests of other files that take seconds have the marker `slow`.
 APART = re.compile(r"test_spark_(cluster|connect)")
 """The files whose Spark is in processes of its own."""
 
-STREAMS = re.compile(r"test_spark_(stream|state)")
-"""The files of Spark's streams, and of their state."""
+STREAMS = re.compile(r"test_spark_(stream|state|refused)")
+"""The files of Spark's streams, of their state, and of refusals, half of them of streams."""
 
 TABLES_FIRST = re.compile(r"test_spark_[ab]")
 """Of the other files of Spark, those that take half of the time."""
