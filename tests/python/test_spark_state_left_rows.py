@@ -17,7 +17,9 @@ pytest.importorskip(
     "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
 )
 
+import campaign
 from buckets import Bucket, pack, read
+from cases import grid
 from tidegate.spark.stream import operators, store
 from tidegate.spark.worker.order import by_value
 from tidegate.spark.worker.pack import LEFT, RIGHT
@@ -134,7 +136,7 @@ def test_rows_are_those_of_the_join_of_tables(
     monkeypatch: pytest.MonkeyPatch, case: str, forgetful: float, spare: int
 ) -> None:
     monkeypatch.setattr(store, "_SPARE", spare)
-    for seed in range(3):
+    for seed in range(campaign.tries(3 if campaign.ALL else 1)):
         draw = random.Random(f"{case} {seed}")  # noqa: S311 - for tests
         bucket = Bucket(sides(case))
         numbers = iter(range(10_000))
@@ -175,8 +177,7 @@ def test_a_silent_bucket_is_forgotten(case: str) -> None:
     assert bucket.header is None
 
 
-@pytest.mark.parametrize("case", ["backward", "prevailing", "forward", "nearest"])
-@pytest.mark.parametrize("forgetful", [False, True], ids=["warm", "moved"])
+@grid(case=["backward", "prevailing", "forward", "nearest"], forgetful=[False, True])
 def test_the_store_grows_with_the_keys_and_not_with_the_rows(
     monkeypatch: pytest.MonkeyPatch, case: str, *, forgetful: bool
 ) -> None:

@@ -36,6 +36,7 @@ from tidegate.spark.worker.partials import MERGED
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
+SEEDS = range(campaign.tries(3 if campaign.ALL else 1))
 
 
 class Buckets:
@@ -106,7 +107,7 @@ def full_join(lower: int, upper: int, by: str | None) -> operators.Sides:
 
 @pytest.mark.parametrize("forgetful", [0.0, 0.4, 1.0], ids=["warm", "some moved", "all moved"])
 @pytest.mark.parametrize("by", ["k", None])
-@pytest.mark.parametrize("seed", range(campaign.tries(3)))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_full_join_gives_each_row_once(forgetful: float, by: str | None, seed: int) -> None:
     draw = random.Random(f"{by} {seed}")  # noqa: S311 - for tests
     lower = draw.randrange(-3 * SECOND, 2 * SECOND)
@@ -214,7 +215,7 @@ def of_one_watermark(buckets: Buckets, query: Aggregation) -> Iterator[dict[str,
 @pytest.mark.parametrize(
     ("aggs", "division"), [(IN_ORDER, "slices"), (IN_SLICES, "slices"), (IN_SLICES, "parts")]
 )
-@pytest.mark.parametrize("seed", range(campaign.tries(3)))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_windows_without_a_key_come_once(
     forgetful: float, aggs: dict[str, agg.Aggregate], division: str, seed: int
 ) -> None:

@@ -4,6 +4,7 @@ Buckets are fed by PySpark's own in-memory stand-in. What comes out is the nativ
 that are neither late nor wide.
 """
 
+import itertools
 import random
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ pytest.importorskip(
 )
 
 from buckets import Bucket, counted, pack, read, us
+from cases import grid
 from tidegate.spark.stream import operators, store
 from tidegate.spark.worker.pack import LEFT, RIGHT
 
@@ -63,13 +65,12 @@ def rows(draw: random.Random, first: int, count: int, number: int) -> pa.Table:
     return pa.table([keys, ts, [number + at for at in range(count)], near], schema=SCHEMA)
 
 
-@pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("ends", ENDS)
-@pytest.mark.parametrize("forgetful", [0.0, 0.5])
-@pytest.mark.parametrize("seed", range(campaign.tries(2)))
+@grid(joined=[*itertools.product(HOWS, ENDS)], forgetful=[0.0, 0.5])
+@pytest.mark.parametrize("seed", range(campaign.tries(1)))
 def test_rows_that_are_too_wide_are_set_aside(
-    how: str, ends: str, forgetful: float, seed: int
+    joined: tuple[str, str], forgetful: float, seed: int
 ) -> None:
+    how, ends = joined
     draw = random.Random(f"{how} {ends} {seed}")  # noqa: S311 - for tests
     work = sides(how, ends)
     bucket = Bucket(work)
