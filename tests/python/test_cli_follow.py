@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
+from cases import more
 from command_line import (
     JOIN,
     PAIRS,
@@ -47,7 +48,7 @@ def add(path: Path, text: str) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, *more(signal.SIGTERM)])
 def test_pairs_are_written_while_files_grow(folder, started, number):
     trades, quotes, out = (folder / name for name in ("trades.csv", "quotes.csv", "out.csv"))
     trades.write_text(TRADES_HEAD)

@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from cases import grid, more
 from command_line import JOIN, PAIRS, PATIENCE, QUOTES, TRADES, run, shell
 
 PAIR_ROWS = PAIRS.to_pylist()
@@ -102,9 +103,7 @@ def test_json_lines_on_standard_streams(folder: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("limit", [[], ["--memory-limit", "256MB"]])
-@pytest.mark.parametrize("zone", [None, "UTC"])
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@grid(unit=["s", "ms", "us", "ns"], zone=[None, "UTC"], limit=[[], ["--memory-limit", "256MB"]])
 def test_times_that_are_written_are_read(folder: Path, unit: str, zone, limit: list[str]) -> None:
     times = pa.array([1_000_000_001, 2_000_000_000], pa.int64()).cast(pa.timestamp(unit, zone))
     words = pa.array(["2024", "x"])
@@ -405,7 +404,7 @@ main()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="limits of a file's size are POSIX")
-@pytest.mark.parametrize("layout", ["parquet", "csv", "arrow"])
+@pytest.mark.parametrize("layout", ["parquet", *more("csv", "arrow")])
 def test_a_full_disk_leaves_the_folder_that_was_there(folder: Path, layout: str) -> None:
     assert run(*PARTITIONED, "-o", "out").exit_code == 0
     before = {path: path.read_bytes() for path in (folder / "out").rglob("*.parquet")}
