@@ -32,6 +32,10 @@ def grid(**axes: Iterable[Any]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(names, [*zip(*columns, strict=True)])
 
 
+of_campaigns = pytest.mark.skipif(not campaign.ALL, reason="of campaigns")
+"""What a test is marked with that another one makes needless in a default run."""
+
+
 def keys_of_all_types(keys: Mapping[str, pa.Array]) -> pa.Table:
     """Make a table with a key of each type, for one query in place of a query for each type.
 

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 import campaign
 import streaming
 import tidegate.spark
-from cases import more
+from cases import more, of_campaigns
 from spark_session import settings, start, unconfigured
 from tidegate.spark.layout.hashed import hashed_to
 from tidegate.spark.plan.session import shuffle_partitions
@@ -102,22 +102,22 @@ def test_the_example_of_the_manual_runs(kept, tmp_path):
     }
 
 
-@pytest.mark.parametrize("how", ["full", *more("left")])
-def test_without_a_key(spark, tmp_path, how):
-    streaming.write(tmp_path, 2, seed=1)
-    found = streaming.Sink(tmp_path).drain(
-        streaming.joined(spark, tmp_path, by=None, how=how, suffix="_right")
-    )
-    streaming.check(tmp_path, found.drop_columns(["k_right"]), by=None, how=how)
-
-
-@pytest.mark.parametrize("how", ["full", *more("right")])
-def test_rows_of_a_key_in_many_buckets(spark, tmp_path, how):
+# Without a key, and with the rows of a key in many buckets: two calls in one query.
+@pytest.mark.parametrize("how", ["full", *more("left", "right")])
+def test_rows_are_divided_by_time(spark, tmp_path, how):
     streaming.write(tmp_path, 2, seed=2)
-    found = streaming.Sink(tmp_path).drain(
-        streaming.joined(spark, tmp_path, how=how, parallelism="hybrid")
+    calls = {"none": {"by": None}, "k": {"parallelism": "hybrid"}}
+    columns = ["k", "ts", "v", "v_right"]
+    without, with_a_key = (
+        streaming.joined(spark, tmp_path, how=how, columns=columns, **call).withColumn(
+            "call", F.lit(key)
+        )
+        for key, call in calls.items()
     )
-    streaming.check(tmp_path, found, how=how)
+    found = streaming.Sink(tmp_path).drain(without.union(with_a_key))
+    for key, call in calls.items():
+        rows = found.filter(pc.equal(found["call"], key))
+        streaming.check(tmp_path, rows, how=how, by=call.get("by", "k"))
 
 
 def test_the_progress_of_a_query_tells_its_rows_and_its_state(spark, tmp_path):
@@ -170,6 +170,8 @@ def test_a_silent_side_holds_nothing_back_if_spark_is_told_so(spark, tmp_path):
     assert found_rows == Counter(tuple(row.values()) for row in expected.to_pylist())
 
 
+# `test_spark_stream_killed.py` kills a worker and the driver of the same join.
+@of_campaigns
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 def test_workers_that_are_killed_cost_no_row(spark, tmp_path):
     streaming.write(tmp_path, 2, seed=3)
@@ -179,23 +181,13 @@ def test_workers_that_are_killed_cost_no_row(spark, tmp_path):
     streaming.check(tmp_path, found, how="full")
 
 
+@of_campaigns
 def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
     streaming.write(tmp_path, 3, seed=4)
     found = streaming.Sink(tmp_path).stop_often(
         lambda: streaming.joined(spark, tmp_path, how="full"), campaign.tries(1)
     )
     streaming.check(tmp_path, found, restarted=True, how="full")
-
-
-def test_a_checkpoint_of_another_query_is_refused(spark, tmp_path):
-    streaming.write(tmp_path, 1, seed=5)
-    sink = streaming.Sink(tmp_path)
-    with streaming.held_back(tmp_path):
-        # The first batch leaves state in every bucket, for no watermark has passed its rows.
-        sink.drain(streaming.joined(spark, tmp_path, how="left"))
-    query = sink.begin(streaming.joined(spark, tmp_path, how="left", upper="3s"))
-    with pytest.raises(StreamingQueryException, match="state of another query"):
-        query.processAllAvailable()
 
 
 @pytest.mark.parametrize(
@@ -227,26 +219,32 @@ def test_a_host_may_let_spark_choose_the_number_of_tasks():
 
 # Without a number, the query is refused first, and goes on with one.
 @pytest.mark.parametrize("partitions", [None, *more(3)])
-def test_a_query_is_restarted_where_spark_would_have_another_number_of_tasks(
+def test_a_query_goes_on_unless_it_is_another_or_has_another_number_of_buckets(
     spark, tmp_path, partitions
 ):
-    streaming.write(tmp_path, 3, seed=4)
+    streaming.write(tmp_path, 2, seed=4)
     sink = streaming.Sink(tmp_path)
+
+    def joined(**changed):
+        query = {"how": "full", "partitions": partitions, **changed}
+        return streaming.joined(spark, tmp_path, **query)
+
     with streaming.held_back(tmp_path):
-        sink.drain(streaming.joined(spark, tmp_path, how="full", partitions=partitions))
+        # The first batch leaves state in every bucket, for no watermark has passed its rows.
+        sink.drain(joined())
+    with pytest.raises(StreamingQueryException, match="state of another query"):
+        sink.begin(joined(upper="3s")).processAllAvailable()
     # Spark itself goes on with the tasks that the checkpoint has.
     with settings(spark, spark__sql__shuffle__partitions=5):
-        again = streaming.joined(spark, tmp_path, how="full", partitions=partitions)
         if partitions is None:
             with pytest.raises(StreamingQueryException, match="write partitions=2"):
-                sink.begin(again).processAllAvailable()
-            again = streaming.joined(spark, tmp_path, how="full", partitions=2)
-        found = sink.drain(again)
+                sink.begin(joined()).processAllAvailable()
+        found = sink.drain(joined(partitions=partitions or 2))
     streaming.check(tmp_path, found, restarted=True, how="full")
 
 
 def test_what_follows_the_join_in_its_call(spark, tmp_path):
-    streaming.write(tmp_path, 2, seed=6)
+    streaming.write(tmp_path, 1, seed=6)
     counting = streaming.joined(
         spark,
         tmp_path,

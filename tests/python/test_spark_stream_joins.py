@@ -12,7 +12,7 @@ pytest.importorskip("google.protobuf", reason="Spark's stateful operators need p
 import campaign
 import streaming
 import tidegate.spark
-from cases import more
+from cases import more, of_campaigns
 from spark_session import settings, start
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -26,15 +26,15 @@ def spark():
 
 
 # The operator is that of interval joins, whose workers are killed and queries stopped in
-# `test_spark_stream.py`. Buckets of band joins go on from a store in `test_spark_state.py`.
-of_campaigns = pytest.mark.skipif(not campaign.ALL, reason="of campaigns")
-
+# `test_spark_stream_killed.py`. Buckets of band joins go on from a store in `test_spark_state.py`,
+# which has every `how` of both.
 CASES = [
-    ("window_join", "full", {"partitions": 8, "where": "left.v > right.v"}, 3),
-    ("window_join", "anti", {"partitions": 1, "window": "3s"}, 2),
+    ("window_join", "anti", {"partitions": 8, "where": "left.v > right.v"}, 3),
     ("band_join", "left", {"by": None, "suffix": "_right"}, 2),
-    ("band_join", "semi", {"within": (30, 5)}, 1),
     *more(
+        ("window_join", "full", {"partitions": 8, "where": "left.v > right.v"}, 3),
+        ("window_join", "anti", {"partitions": 1, "window": "3s"}, 2),
+        ("band_join", "semi", {"within": (30, 5)}, 1),
         ("window_join", "inner", {"partitions": 1}, 2),
         ("window_join", "left", {}, 3),
         ("window_join", "right", {"where": "left.v > right.v"}, 2),
@@ -81,7 +81,7 @@ def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path, join):
 
 
 def test_rows_that_are_too_wide_come_marked(spark, tmp_path):
-    streaming.write(tmp_path, 2, seed=9)
+    streaming.write(tmp_path, 1, seed=9)
     ends = {"lower": "-1s", "upper": "left.v % 7 * INTERVAL '1 second'"}
     found = streaming.Sink(tmp_path).drain(
         streaming.joined(spark, tmp_path, how="left", **ends, max_width="4s")

@@ -19,7 +19,7 @@ pytest.importorskip("google.protobuf", reason="Spark's stateful operators need p
 import campaign
 import streaming
 import tidegate.spark
-from cases import more
+from cases import more, of_campaigns
 from spark_session import settings, start
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.query import JoinQuery
@@ -40,6 +40,7 @@ AGGS = {"n": agg.count(), "first": agg.first("v"), "all": agg.collect("v"), "sum
 NEAR = {**streaming.QUERY, "aggs": AGGS}
 BAND = {**streaming.QUERIES["band_join"], "aggs": AGGS}
 ASOF = {"on": "ts", "by": "k"}
+NEAREST = {**ASOF, "strategy": "nearest", "tolerance": "2s"}
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +91,8 @@ def check(folder: Path, found: pa.Table, join: str, late: set, **arguments: Any)
             {"parallelism": "hybrid"},
         ),
         ("band_join", {**BAND, "by": None, "how": "inner"}, {"partitions": 3}),
-        ("asof_join", {**ASOF, "strategy": "nearest", "tolerance": "2s"}, {"parallelism": "time"}),
         *more(
+            ("asof_join", NEAREST, {"parallelism": "time"}),
             ("asof_join", {**ASOF, "strategy": "forward", "how": "semi"}, {"partitions": 1}),
             ("interval_join", {**NEAR, "prevailing": True}, {}),
             ("asof_join", ASOF, {}),
@@ -104,9 +105,16 @@ def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, join, arguments, 
     check(tmp_path, streaming.Sink(tmp_path).drain(found), join, set(), **arguments)
 
 
-@pytest.mark.parametrize(("join", "arguments"), [("interval_join", NEAR), ("asof_join", ASOF)])
+@pytest.mark.parametrize(
+    ("join", "arguments"),
+    [
+        ("interval_join", {**NEAR, "prevailing": True}),
+        ("asof_join", ASOF),
+        *more(("interval_join", NEAR)),
+    ],
+)
 def test_late_rows_are_partners_of_none(spark, tmp_path, join, arguments):
-    streaming.write(tmp_path, 3, seed=2, grain=GRAIN)
+    streaming.write(tmp_path, 2, seed=3, grain=GRAIN)
     stream = query(spark, tmp_path, join, streaming.DELAY, **arguments, late_as="late")
     found = streaming.Sink(tmp_path).drain(stream)
     late = streaming._late(streaming._files(tmp_path), restarted=False)
@@ -121,17 +129,23 @@ def test_late_rows_are_partners_of_none(spark, tmp_path, join, arguments):
 
 
 @pytest.mark.parametrize(
-    ("join", "arguments"),
-    [("interval_join", {**NEAR, "prevailing": True}), *more(("asof_join", ASOF))],
+    ("join", "arguments", "spread"),
+    [
+        ("asof_join", NEAREST, {"parallelism": "time"}),
+        *more(("interval_join", {**NEAR, "prevailing": True}, {}), ("asof_join", ASOF, {})),
+    ],
 )
-def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path, join, arguments):
+def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path, join, arguments, spread):
     streaming.write(tmp_path, 3, seed=3, grain=GRAIN)
     found = streaming.Sink(tmp_path).stop_often(
-        lambda: query(spark, tmp_path, join, **arguments), campaign.tries(1)
+        lambda: query(spark, tmp_path, join, **arguments, **spread), campaign.tries(1)
     )
     check(tmp_path, found, join, set(), **arguments)
 
 
+# The store is that of the other joins. `test_spark_state_left_rows.py` has buckets that go on from
+# it in another worker.
+@of_campaigns
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 def test_workers_that_are_killed_cost_no_row(spark, tmp_path):
     streaming.write(tmp_path, 2, seed=4, grain=GRAIN)

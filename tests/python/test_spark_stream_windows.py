@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 import campaign
 import streaming
 import tidegate.spark
-from cases import more
+from cases import more, of_campaigns
 from spark_session import settings, start
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -37,10 +37,10 @@ def spark():
     [
         (IN_SLICES, {"by": None, "advance": None, "offset": "1s", "where": "v <> 5"}),
         (IN_ORDER, {"by": None, "size": "1s", "advance": "400ms"}),
-        (IN_ORDER, {"by": ["k", "v"], "advance": "10s"}),
         (IN_ORDER, SESSIONS),
         *more(
             (IN_ORDER, {}),
+            (IN_ORDER, {"by": ["k", "v"], "advance": "10s"}),
             (IN_SLICES, {"by": None}),
             (IN_SLICES, {"parallelism": "time", "size": "1s"}),
             (IN_SLICES, {**SESSIONS, "by": None}),
@@ -61,7 +61,10 @@ def test_rows_are_those_of_the_aggregation_of_tables(spark, tmp_path, aggs, chan
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 @pytest.mark.parametrize(
     ("aggs", "changed"),
-    [(IN_SLICES, {}), *more((IN_ORDER, {}), (IN_ORDER, SESSIONS))],
+    [
+        (IN_ORDER, {"by": ["k", "v"], "advance": "10s"}),
+        *more((IN_SLICES, {}), (IN_ORDER, {}), (IN_ORDER, SESSIONS)),
+    ],
 )
 def test_workers_that_are_killed_cost_no_row(spark, tmp_path, aggs, changed):
     streaming.write(tmp_path, 2, seed=3)
@@ -71,6 +74,7 @@ def test_workers_that_are_killed_cost_no_row(spark, tmp_path, aggs, changed):
     streaming.check_windows(tmp_path, found, aggs=aggs, **changed)
 
 
+@of_campaigns
 def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
     streaming.write(tmp_path, 3, seed=4)
     found = streaming.Sink(tmp_path).stop_often(
@@ -79,8 +83,8 @@ def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
     streaming.check_windows(tmp_path, found, restarted=True, aggs=IN_SLICES)
 
 
-def test_a_checkpoint_of_another_query_is_refused(spark, tmp_path):
-    streaming.write(tmp_path, 1, seed=5)
+def test_a_query_goes_on_unless_it_is_another(spark, tmp_path):
+    streaming.write(tmp_path, 2, seed=4)
     sink = streaming.Sink(tmp_path)
     with streaming.held_back(tmp_path):
         # The first batch leaves state in every bucket, for no watermark has passed its rows.
@@ -88,10 +92,12 @@ def test_a_checkpoint_of_another_query_is_refused(spark, tmp_path):
     query = sink.begin(streaming.aggregated(spark, tmp_path, aggs=IN_SLICES, size="9s"))
     with pytest.raises(StreamingQueryException, match="state of another query"):
         query.processAllAvailable()
+    found = sink.drain(streaming.aggregated(spark, tmp_path, aggs=IN_SLICES))
+    streaming.check_windows(tmp_path, found, restarted=True, aggs=IN_SLICES)
 
 
 def test_one_stream_and_what_follows_in_its_call(spark, tmp_path):
-    streaming.write(tmp_path, 2, seed=6)
+    streaming.write(tmp_path, 1, seed=6)
     left, _ = streaming.read(spark, tmp_path)
     query = {**streaming.WINDOWS, "aggs": IN_SLICES}
     counting = tidegate.spark.aggregate(
