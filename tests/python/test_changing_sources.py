@@ -484,7 +484,8 @@ def test_a_damaged_snapshot_of_sources_is_refused_or_harmless():
     merge.sources[0].idle()
     content = merge.snapshot()[:-4]
     refused = []
-    for at in range(10, len(content)):
+    step = 1 if campaign.ALL else 5
+    for at in range(10, len(content), step):
         for flip in (0x01, 0x80):
             damaged = bytearray(content)
             damaged[at] ^= flip
@@ -497,7 +498,7 @@ def test_a_damaged_snapshot_of_sources_is_refused_or_harmless():
                 taken(again)
             except TidegateError as error:
                 refused.append(str(error))
-    assert len(refused) > 100
+    assert len(refused) > 100 / step
     assert [text for text in refused if "bug" in text] == []
 
 

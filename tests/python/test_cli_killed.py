@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import campaign
+from cases import more
 from command_line import PATIENCE, run
 from following_run import (
     INPUTS,
@@ -57,7 +58,7 @@ def content(state: Path) -> bytes:
 
 @pytest.mark.parametrize(
     ("query", "out"),
-    [*(("join", out) for out in OUTPUTS), ("aggregate", "out.csv"), ("aggregate", "out/")],
+    [*(("join", out) for out in OUTPUTS), ("aggregate", "out.csv"), *more(("aggregate", "out/"))],
 )
 def test_each_row_comes_once(folder, processes, query, out):
     draw = campaign.rng(f"kills of {query} {out}")
