@@ -13,6 +13,8 @@ import textwrap
 
 import pytest
 
+import campaign
+
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows sends no SIGINT to a child")
 
 # Seconds: far more than an interrupted call takes on a busy machine, far less than the work would.
@@ -180,7 +182,7 @@ POLLED = """
         interrupted.close()
         # 3. Work that is interrupted again and again comes to its end, and nothing is lost or
         # doubled.
-        count = 1_000
+        count = {rows}
         operators = [fed(made(count), rows(count), rows(count)) for _ in range(2)]
         for operator in operators:
             fed(operator, rows(9, 1), rows(count, 1))
@@ -197,14 +199,15 @@ POLLED = """
 @pytest.mark.parametrize("kind", ["window", "interval", "band", "a"])
 def test_a_poll_is_interrupted_and_goes_on(kind):
     joins = {name: " ".join(join.split()) for name, join in JOINS.items() if name.startswith(kind)}
-    lasted = times_of(run(POLLED.format(joins=joins, where=SUM)))
+    count = 1_000 if campaign.ALL else 700
+    lasted = times_of(run(POLLED.format(joins=joins, where=SUM, rows=count)))
     assert lasted.keys() == joins.keys()
     assert not {name: time for name, time in lasted.items() if time > ENDS_WITHIN}
 
 
 # Work that cannot rest where it is begins again.
 BEGUN_AGAIN = """
-    T, W = rows(2_000), "NOT left.x + right.x <= 3990"
+    T, W = rows(1_500), "NOT left.x + right.x <= 2990"
     arguments = dict(on="ts", where=W, columns=["x"])
     aggs = dict(lower=0, upper=0, aggs={"n": tg.agg.count(), "last": tg.agg.last("x")})
     for join, function, more in (

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import oracle
+from cases import more
 from tidegate import ClosedError, interval_join, interval_join_batches
 
 needs_signals = pytest.mark.skipif(os.name != "posix", reason="Windows sends no SIGINT to a child")
@@ -53,7 +54,8 @@ WAYS = {
 
 
 @needs_signals
-@pytest.mark.parametrize("way", WAYS)
+# `test_interrupted_calls.py` interrupts each kind of call, with a handler of its own.
+@pytest.mark.parametrize("way", ["batches", "scan", *more(*sorted({*WAYS} - {"batches", "scan"}))])
 def test_ctrl_c_ends_a_long_join(way):
     script = textwrap.dedent(LONG_JOIN) + "try:\n"
     script += textwrap.indent(textwrap.dedent(WAYS[way]), "    ")
@@ -90,40 +92,39 @@ FORKING = """
     assert tidegate.interval_join(table, table, **arguments).num_rows == 149_998
     reader = tidegate.interval_join_batches(table, table, batch_rows=100, **arguments)
     next(reader)
-    child = os.fork()
-    if child == 0:
-        try:
-            {in_child}
-        except BaseException as error:
-            print(type(error).__name__, error, flush=True)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
+    for action in {actions}:
+        child = os.fork()
+        if child == 0:
+            try:
+                exec(action)
+            except BaseException as error:
+                print(type(error).__name__, error, flush=True)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
     print(sum(batch.num_rows for batch in reader))
 """
 
 
-@needs_fork
-def test_a_forked_child_can_join():
-    action = "print(tidegate.interval_join(table, table, **arguments).num_rows, flush=True)"
-    assert in_child(FORKING.replace("{in_child}", action)) == "149998\n149898\n"
+def in_forks(*actions: str) -> list[str]:
+    """What children print that do this after a fork, and then how many rows the parent reads."""
+    return in_child(FORKING.replace("{actions}", repr(actions))).splitlines()
 
 
 @needs_fork
-@pytest.mark.parametrize(
-    "action",
-    ["next(reader)", "reader.stats()", "reader.close()", "pa.table(reader)"],
-)
-def test_a_reader_from_before_the_fork_raises(action):
-    output = in_child(FORKING.replace("{in_child}", action))
-    assert output.startswith("ClosedError this reader was made before the process forked")
+def test_a_forked_child_can_join_and_lets_go_of_a_reader_from_before_the_fork():
+    join = "print(tidegate.interval_join(table, table, **arguments).num_rows, flush=True)"
     # The parent's reader is as it was.
-    assert output.endswith("\n149898\n")
+    assert in_forks(join, "del reader; print('gone', flush=True)") == ["149998", "gone", "149898"]
 
 
 @needs_fork
-def test_a_child_lets_go_of_a_reader_from_before_the_fork():
-    action = "del reader; print('gone', flush=True)"
-    assert in_child(FORKING.replace("{in_child}", action)) == "gone\n149898\n"
+def test_a_reader_from_before_the_fork_raises():
+    uses = ["next(reader)", "reader.stats()", "reader.close()", "pa.table(reader)"]
+    *told, rows = in_forks(*uses)
+    assert len(told) == len(uses)
+    for text in told:
+        assert text.startswith("ClosedError this reader was made before the process forked")
+    assert rows == "149898"
 
 
 def test_a_process_ends_while_a_reader_works():
