@@ -14,6 +14,7 @@ import pytest
 
 import campaign
 import tidegate as tg
+from cases import more
 from tidegate import _tidegate
 from tidegate.bounded import ordered, shares, sorting
 from tidegate.bounded.stretches import parted, stretches
@@ -304,7 +305,7 @@ def most_memory(folder, count: int, rows: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak")
-@pytest.mark.parametrize("rows", [1 << 18, 1 << 20])
+@pytest.mark.parametrize("rows", [1 << 18, *more(1 << 20)])
 def test_memory_stays_within_the_limit(rows, tmp_path):
     """A small row group is sorted in memory, a large one in temporary files."""
     alone = most_memory(tmp_path, 1000, 1000)
@@ -327,11 +328,11 @@ def test_texts_reach_the_native_join_as_numbers_of_a_dictionary(tmp_path, monkey
     monkeypatch.setattr(_tidegate, "interval_join_batches", noting)
     query = {"on": "ts", "by": "k", "lower": -5, "upper": 0}
     files = [tmp_path / "rows.parquet"] * 2
-    for more, coded in (({}, True), ({"aggs": {"last": tg.agg.last("note")}}, False)):
+    for changed, coded in (({}, True), ({"aggs": {"last": tg.agg.last("note")}}, False)):
         given.clear()
-        with tg.interval_join_batches(*files, **query, **more, memory_limit="256MB") as reader:
+        with tg.interval_join_batches(*files, **query, **changed, memory_limit="256MB") as reader:
             found = pa.Table.from_batches([*reader], reader.schema)
-        assert found == tg.interval_join(table, table, **query, **more)
+        assert found == tg.interval_join(table, table, **query, **changed)
         of_texts = [schema.field(name).type for schema in given for name in ("k", "note")]
         assert given
         assert [pa.types.is_dictionary(kind) for kind in of_texts] == [coded] * len(of_texts)
