@@ -12,13 +12,19 @@ import pytest
 NOTEBOOKS = Path(__file__).parents[2] / "docs" / "notebooks"
 # A process of its own: a kernel's client warns about much that is not ours.
 EXECUTE = """
-import sys
+import json, sys
 import nbformat
 from nbclient import NotebookClient
-notebook = nbformat.read(sys.argv[1], as_version=4)
-NotebookClient(notebook, timeout=120).execute()
-print(nbformat.writes(notebook))
+for name in sys.argv[1:]:
+    notebook = nbformat.read(name, as_version=4)
+    try:
+        NotebookClient(notebook, timeout=120).execute()
+    except Exception as error:
+        print(json.dumps(str(error)))
+    else:
+        print(json.dumps(notebook))
 """
+PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 
 
 def outputs(notebook: dict) -> list[tuple[str, list[str]]]:
@@ -46,17 +52,25 @@ def test_data_of_the_notebooks_are_small_and_named():
     assert [file.name for file in files if file.stat().st_size > 300_000] == []
 
 
-@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
-def test_a_notebook_shows_what_it_was_saved_with(path):
+@pytest.fixture(scope="module")
+def executed() -> dict[Path, dict | str]:
+    """Each notebook as it is after a run, or what went wrong."""
     missing = [name for name in ("ipykernel", "nbclient") if importlib.util.find_spec(name) is None]
     if missing:
         pytest.skip(f"no {', '.join(missing)}: pip install --group docs")
+    command = [sys.executable, "-c", EXECUTE, *(path.name for path in PATHS)]
+    done = subprocess.run(command, cwd=NOTEBOOKS, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(zip(PATHS, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_a_notebook_shows_what_it_was_saved_with(path, executed):
     if "duckdb" in path.read_text("utf-8"):
         pytest.importorskip("duckdb")
         pytest.importorskip("polars")
     saved = outputs(json.loads(path.read_text("utf-8")))
     assert sum(len(shown) for _, shown in saved) > 5
-    command = [sys.executable, "-c", EXECUTE, path.name]
-    done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert outputs(json.loads(done.stdout)) == saved
+    found = executed[path]
+    assert isinstance(found, dict), found
+    assert outputs(found) == saved
