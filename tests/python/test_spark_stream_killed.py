@@ -134,8 +134,8 @@ def test_nothing_is_lost_and_nothing_doubled_where_drivers_are_killed(
     tmp_path, record_property, name
 ):
     kills = KILLS["driver"]
-    # A batch for each kill, some that end before their kill, and some that are left alone.
-    draw = written(tmp_path, kills + kills // 2 + 2, seed=kills)
+    # A batch for each kill, some that end before their kill, and one that is left alone.
+    draw = written(tmp_path, kills + kills // 2 + 1, seed=kills)
     killed = 0
     for _ in range(2 * kills):
         if killed == kills:
@@ -161,7 +161,7 @@ def test_nothing_is_lost_and_nothing_doubled_where_a_driver_goes_on(
     tmp_path, request, record_property, name, victim
 ):
     kills = KILLS[victim]
-    draw = written(tmp_path, 2 * kills + 4, seed=kills)
+    draw = written(tmp_path, 2 * kills + 1, seed=kills)
     run: Callable[[], object] = partial(streaming_query.run, start(), tmp_path, name)
     if victim == "executor":
         run = partial(run_apart, tmp_path, name, request.getfixturevalue("cluster"))
