@@ -66,7 +66,7 @@ APART = re.compile(r"test_spark_(cluster|connect)")
 STREAMS = re.compile(r"test_spark_(stream|state|refused)")
 """The files of Spark's streams, of their state, and of refusals, half of them of streams."""
 
-TABLES_FIRST = re.compile(r"test_spark_[ab]")
+TABLES_FIRST = re.compile(r"test_spark_[a-e]")
 """Of the other files of Spark, those that take half of the time."""
 
 
