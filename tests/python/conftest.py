@@ -97,14 +97,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The files with Spark's sessions come first, then those apart: these take minutes.
 
-    Short files fill the processes in the end. A campaign gives each test as much more time as it
-    tries more.
+    Other slow files come next, so that short ones fill the processes in the end. A campaign gives
+    each test as much more time as it tries more.
     """
     items.sort(
         key=lambda item: (
             "spark" not in item.path.name,
             APART.search(item.path.name) is not None,
             STREAMS.search(item.path.name) is None,
+            SLOW.fullmatch(item.path.stem) is None and item.get_closest_marker("slow") is None,
         )
     )
     for item in items:
