@@ -1,5 +1,6 @@
 //! Threads: tidegate starts them here only.
 
+mod crew;
 mod start;
 mod workers;
 
@@ -15,6 +16,7 @@ use rayon_core::{ThreadBuilder, ThreadPool, ThreadPoolBuilder, Yield};
 use tidegate_structures::memory;
 use tidegate_sync::{Backoff, Stop, Tickets, lend};
 
+pub use crew::{Crew, Patience};
 pub use start::prepare_thread;
 use start::{Begun, begin};
 pub(crate) use workers::Workers;

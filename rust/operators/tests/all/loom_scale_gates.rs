@@ -21,7 +21,7 @@ impl Process<u32> for Find {
 /// Puts rows, takes what workers find of them, and ends the workers.
 fn model(preemptions: usize, workers: usize, rows: u64, matches: usize) {
     explore(Some(preemptions), move || {
-        let (mut entry, parts, mut exit, end) = pipes(workers);
+        let (mut entry, parts, mut exit, crew) = pipes(workers);
         let run = |part: tidegate_operators::papers::scale_gates::Passage<u32>| {
             thread::spawn(move || part.run(Find(matches)))
         };
@@ -41,7 +41,7 @@ fn model(preemptions: usize, workers: usize, rows: u64, matches: usize) {
         }
         let expected = (0..rows as u32).flat_map(|row| vec![row; workers * matches]);
         assert_eq!(found, expected.collect::<Vec<_>>());
-        end.request();
+        crew.end();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }

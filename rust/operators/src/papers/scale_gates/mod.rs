@@ -61,7 +61,7 @@ use crate::rows::{
     RowJoin, RowLog, Side,
 };
 use crate::window::{Operands, TimeLog};
-pub use pipes::{End, Entry, Exit, Passage, Process, Taken, pipes};
+pub use pipes::{Entry, Exit, Passage, Process, Taken, pipes};
 use share::{Figures, Item, Piece, Processor};
 
 /// Rows on their way from which on no more are taken.
@@ -146,12 +146,12 @@ impl GatedScaleJoin {
         let extent = Extent::new(retention);
         let figures: Arc<Vec<Figures>> =
             Arc::new((0..threads).map(|_| Figures::default()).collect());
-        let (entry, parts, exit, end) = pipes(threads);
+        let (entry, parts, exit, crew) = pipes(threads);
         let work = parts.into_iter().enumerate().map(|(id, part)| {
             let processor = Processor::new(extent, id, threads, &terms, figures.clone());
             move || part.run(processor)
         });
-        let workers = Workers::start(work, pin, move || end.request())?;
+        let workers = Workers::start(work, pin, move || crew.end())?;
         let log = |side| RowLog::new(side, how, KeptColumn::default());
         Ok(GatedScaleJoin {
             extent,

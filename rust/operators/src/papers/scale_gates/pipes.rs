@@ -14,22 +14,21 @@
 //!    and then raises its mark. So a thread that sees all marks above a row finds all that was found
 //!    of the row in SG_out, and ready.
 //! 3. A worker that finds no row, or that has found more than it may before somebody takes it, waits
-//!    for the bell `call`. It has noted the rings before it looked, so that it misses none.
+//!    for the bell of all workers. It has noted the rings before it looked, so that it misses none.
 //! 4. Somebody has always something to take: all that the slowest worker has found is of rows that
 //!    all workers have passed. So workers that wait for room do not wait for ever.
 //! 5. A worker that panics leaves the panic to the thread that takes, and all workers end.
 
-use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use tidegate_structures::gate::Next;
 use tidegate_structures::memory;
 use tidegate_structures::papers::row_gate::{Reader, ScaleGate, Source};
+use tidegate_sync::HighWater;
 use tidegate_sync::atomic::Arc;
-use tidegate_sync::{Backoff, Bell, HighWater, Lock, Stop};
 
+use crate::driver::{Crew, Patience};
 use crate::rows::Side;
 
 /// Rows after which workers are called, and after which a worker tells how far it is.
@@ -52,39 +51,19 @@ pub trait Process<T>: Send {
 
 /// The parts that threads share.
 struct Shared {
-    over: Stop,
-    /// There are more rows, or there is room for matches, or all is over.
-    call: Bell,
-    /// Rows are through.
-    told: Bell,
+    /// Workers have one bell: there are more rows, or there is room for matches. The thread that
+    /// takes is told that rows are through.
+    crew: Arc<Crew>,
     /// The number of rows that somebody waits for. Raised by the thread that takes.
     wanted: HighWater,
     /// Rows that each worker has passed.
     passed: Vec<HighWater>,
     /// Matches of each worker that were taken.
     taken: Vec<HighWater>,
-    /// What a worker has panicked with.
-    panic: Lock<Option<Box<dyn Any + Send>>>,
 }
 
-/// Ends all workers.
-#[derive(Clone)]
-pub struct End(Arc<Shared>);
-
-impl fmt::Debug for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("End").field(&self.0.over).finish()
-    }
-}
-
-impl End {
-    /// Lets workers end, each after the row that it is at.
-    pub fn request(&self) {
-        self.0.over.request();
-        self.0.call.ring();
-        self.0.told.ring();
-    }
-}
+/// The bell of all workers.
+const CALL: usize = 0;
 
 /// Where rows are put.
 pub struct Entry<T: Send + Sync> {
@@ -133,20 +112,14 @@ pub struct Taken {
 }
 
 /// Both gates, and the ways of this number of workers between them.
-pub fn pipes<T: Send + Sync>(workers: usize) -> (Entry<T>, Vec<Passage<T>>, Exit, End) {
+pub fn pipes<T: Send + Sync>(workers: usize) -> (Entry<T>, Vec<Passage<T>>, Exit, Arc<Crew>) {
     let enough = "as many sources as there may be threads";
     let (sources, readers) = ScaleGate::new(2, workers).expect(enough);
     let (outs, mut matches) = ScaleGate::new(workers, 1).expect(enough);
     let marks = || (0..workers).map(|_| HighWater::default()).collect();
-    let shared = Arc::new(Shared {
-        over: Stop::default(),
-        call: Bell::default(),
-        told: Bell::default(),
-        wanted: HighWater::default(),
-        passed: marks(),
-        taken: marks(),
-        panic: Lock::new(None),
-    });
+    let crew = Crew::new(1);
+    let (wanted, passed, taken) = (HighWater::default(), marks(), marks());
+    let shared = Arc::new(Shared { crew: crew.clone(), wanted, passed, taken });
     let sources = <[Source<T>; 2]>::try_from(sources).expect("there are two");
     let worker = |(number, (rows, out))| Passage { number, rows, out, shared: shared.clone() };
     let parts = readers.into_iter().zip(outs).enumerate().map(worker).collect();
@@ -158,7 +131,7 @@ pub fn pipes<T: Send + Sync>(workers: usize) -> (Entry<T>, Vec<Passage<T>>, Exit
         heard: 0,
         shared: shared.clone(),
     };
-    (Entry { sources, rows: 0, shared: shared.clone() }, parts, exit, End(shared))
+    (Entry { sources, rows: 0, shared }, parts, exit, crew)
 }
 
 impl<T: Send + Sync> fmt::Debug for Entry<T> {
@@ -205,18 +178,15 @@ impl<T: Send + Sync> Entry<T> {
     /// Lets workers take all that was put.
     pub fn call(&mut self) {
         self.sources.iter_mut().for_each(|source| source.advance(self.rows as i64));
-        self.shared.call.ring();
+        self.shared.crew.call(CALL).ring();
     }
 }
 
 impl<T: Send + Sync> Passage<T> {
-    /// Works until [the end](End).
+    /// Works until [all is over](Crew::end).
     pub fn run(mut self, mut process: impl Process<T>) {
-        let worked = catch_unwind(AssertUnwindSafe(|| self.work(&mut process)));
-        if let Err(payload) = worked {
-            self.shared.panic.with(|panic| _ = panic.get_or_insert(payload));
-            End(self.shared.clone()).request();
-        }
+        let crew = self.shared.crew.clone();
+        crew.work(|| self.work(&mut process));
     }
 
     fn work(&mut self, process: &mut impl Process<T>) {
@@ -228,11 +198,11 @@ impl<T: Send + Sync> Passage<T> {
             mark.raise(passed);
             if *told < passed && (is_waiting || passed >= shared.wanted.get()) {
                 *told = passed;
-                shared.told.ring();
+                shared.crew.told().ring();
             }
         };
-        let (backoff, mut heard) = (Backoff::new(), None);
-        while !shared.over.is_requested() {
+        let mut patience = Patience::default();
+        while !shared.crew.is_over() {
             let has_room = found - taken.get() < MOST_WAITING;
             match if has_room { rows.next_ready() } else { Next::NotYet } {
                 Next::Ready(row) => {
@@ -247,25 +217,15 @@ impl<T: Send + Sync> Passage<T> {
                         memory::check();
                         tell(passed, &mut told, false, out);
                     }
-                    backoff.reset();
-                    heard = None;
+                    patience.renew();
                 }
-                Next::NotYet => match heard.take() {
-                    // Rows often follow each other soon.
-                    None if !cfg!(loom) && !backoff.is_completed() => {
-                        tell(passed, &mut told, false, out);
-                        backoff.snooze();
-                    }
-                    None => {
+                Next::NotYet => {
+                    let is_waiting = patience.wait(shared.crew.call(CALL));
+                    if is_waiting {
                         process.rest();
-                        tell(passed, &mut told, true, out);
-                        heard = Some(shared.call.rings());
                     }
-                    Some(rings) => {
-                        shared.call.wait(rings);
-                        backoff.reset();
-                    }
-                },
+                    tell(passed, &mut told, is_waiting, out);
+                }
                 Next::End => return,
             }
         }
@@ -290,19 +250,14 @@ impl Exit {
         // what is wanted, and before it waits.
         let mut is_content = self.passed > from;
         loop {
-            let rings = self.shared.told.rings();
+            let rings = self.shared.crew.told().rings();
             is_content |= std::mem::replace(&mut self.heard, rings) != rings;
-            if self.shared.over.is_requested() {
-                match self.shared.panic.with(Option::take) {
-                    Some(payload) => resume_unwind(payload),
-                    None => panic!("all threads have ended"),
-                }
-            }
+            self.shared.crew.check();
             self.passed = self.all_passed();
             if self.passed >= wanted || (is_content && self.passed > from) || is_paused() {
                 return self.passed;
             }
-            self.shared.told.wait_for(rings, PATIENCE);
+            self.shared.crew.told().wait_for(rings, PATIENCE);
             is_content = true;
         }
     }
@@ -330,7 +285,7 @@ impl Exit {
             for (mark, &taken) in self.shared.taken.iter().zip(&self.taken) {
                 mark.raise(taken);
             }
-            self.shared.call.ring();
+            self.shared.crew.call(CALL).ring();
         }
         (all, end)
     }
@@ -352,6 +307,7 @@ impl Exit {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::time::Instant;
 
     use super::*;
@@ -411,7 +367,7 @@ mod tests {
 
     #[test]
     fn matches_come_by_row_and_workers_wait_for_room() {
-        let (mut entry, parts, mut exit, end) = pipes(2);
+        let (mut entry, parts, mut exit, crew) = pipes(2);
         let mut wanted = Vec::new();
         for row in 0..40_u64 {
             if row % 7 == 3 {
@@ -441,7 +397,7 @@ mod tests {
         assert_eq!(found, wanted);
         // All but the matches of a row were taken before the worker went on.
         assert_eq!(exit.taken, [wanted.len() as u64 / 2; 2]);
-        end.request();
+        crew.end();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
 }
