@@ -1816,8 +1816,7 @@ class WindowJoin(StreamJoin):
             source of the side. None, as 0, means that they are in order.
         algorithm: How threads share the comparisons. `scalejoin`: each thread has a share of the
             rows in its windows, round robin (ScaleJoin, Algorithm 1). `scalejoin-gates`: the same
-            row by row, each thread reading from one gate and adding to another, as published. Its
-            threads go on with the rows that a poll has given them, also between polls.
+            row by row, each thread reading from one gate and adding to another, as published.
             `splitjoin`: the same row by row, with a tree that takes rows to the threads and a tree
             that takes back what they find (SplitJoin).
             `auto`: each thread has a share of the new rows. They are looked up by value if a sample
@@ -1831,6 +1830,8 @@ class WindowJoin(StreamJoin):
             results come when the left window has passed. A snapshot lets all that is held back
             come. The memory limit does not count results that are held back. Rows are let go of as
             further rows come, not because sources advance.
+            The threads of `scalejoin-gates` and of both handshake joins go on with the rows that a
+            poll has given them, also between polls.
             With `aggs`, `auto` alone has a meaning.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,

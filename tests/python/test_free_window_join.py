@@ -1,4 +1,4 @@
-"""Window joins whose threads go on between polls: `algorithm="scalejoin-gates"`."""
+"""Window joins whose threads go on between polls: ScaleJoin between gates, handshake joins."""
 
 import gc
 import itertools
@@ -24,6 +24,9 @@ PATIENCE = 60
 LEFT = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("x", pa.int32()), ("l", pa.int64())])
 RIGHT = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("x", pa.int32()), ("r", pa.string())])
 NEAR = "abs(left.x - right.x) <= 2"
+FREE = ["scalejoin-gates", "low-latency-handshake", "handshake"]
+# The handshake join holds pairs back until later rows come.
+PROMPT = FREE[:2]
 
 
 def side(schema: pa.Schema, rng: np.random.Generator, count: int, spread: int) -> pa.Table:
@@ -77,6 +80,10 @@ def wait_for(join: WindowJoin, count: int) -> None:
         time.sleep(0.001)
 
 
+# A condition under which no thread looks rows up: the first comparison holds for all of them.
+FIRST = "left.x <= right.x and left.k + right.k <= 0"
+
+
 def fed(join: WindowJoin, count: int) -> int:
     """Push rows whose first two match, and no others; how many pairs there are to compare."""
     numbers = np.arange(count)
@@ -88,8 +95,9 @@ def fed(join: WindowJoin, count: int) -> int:
     return count * count
 
 
-def test_rows_are_compared_between_polls():
-    with new("scalejoin-gates", window=10**9, threads=2) as join:
+@pytest.mark.parametrize("algorithm", PROMPT)
+def test_rows_are_compared_between_polls(algorithm):
+    with new(algorithm, window=10**9, threads=2, where=FIRST) as join:
         pairs = fed(join, 5_000)
         batch = join.poll()
         assert batch is not None
@@ -100,8 +108,9 @@ def test_rows_are_compared_between_polls():
         assert compared(join) == pairs
 
 
-def test_rows_are_compared_while_the_sink_has_a_batch():
-    with new("scalejoin-gates", window=10**9, threads=2) as join:
+@pytest.mark.parametrize("algorithm", PROMPT)
+def test_rows_are_compared_while_the_sink_has_a_batch(algorithm):
+    with new(algorithm, window=10**9, threads=2, where=FIRST) as join:
         pairs = fed(join, 5_000)
         taken = []
 
@@ -113,8 +122,27 @@ def test_rows_are_compared_while_the_sink_has_a_batch():
         assert table(taken, join).num_rows == 1
 
 
-@pytest.mark.parametrize("seed", range(campaign.tries(12)))
-def test_rows_and_their_order_are_those_of_auto(seed):
+def test_windows_flow_past_each_other_while_the_sink_has_a_batch():
+    with new("handshake", window=rows(200), threads=3) as join:
+        rng = np.random.default_rng(3)
+        for source, schema in zip(join.sources, (LEFT, RIGHT), strict=True):
+            source.push(side(schema, rng, 30_000, 60))
+            source.close()
+        seen = []
+
+        def take(batch: pa.RecordBatch) -> None:
+            if not seen:
+                # All rows meet about 200 others, whoever takes the pairs.
+                wait_for(join, 2_000_000)
+            seen.append(batch)
+
+        join.run(take)
+        assert len(seen) > 1
+
+
+@pytest.mark.parametrize("algorithm", FREE)
+@pytest.mark.parametrize("seed", range(campaign.tries(8)))
+def test_rows_and_their_order_are_those_of_auto(seed, algorithm):
     rng, choose = np.random.default_rng(seed), random.Random(seed)  # noqa: S311 - of a test
     sources = (choose.randint(1, 3), choose.randint(1, 3))
     query = {
@@ -162,12 +190,12 @@ def test_rows_and_their_order_are_those_of_auto(seed):
         wanted = table(play(join, pushes, ends=True), join)
     assert wanted.num_rows > 0 or query["how"] == "anti"
     threads = choose.randint(1, 8)
-    with new("scalejoin-gates", threads=threads, **query) as join:
+    with new(algorithm, threads=threads, **query) as join:
         found = table(play(join, pushes, ends=True), join)
     assert found.equals(wanted), f"{query} {threads}"
     # A snapshot in the middle, into any algorithm, and of one.
     cut = len(pushes) // 2
-    for first, second in [("scalejoin-gates", "auto"), ("auto", "scalejoin-gates")]:
+    for first, second in [(algorithm, "auto"), ("auto", algorithm), (algorithm, algorithm)]:
         with new(first, threads=3, **query) as join, new(second, threads=2, **query) as other:
             begun = play(join, pushes[:cut], ends=False)
             state = join.snapshot()
@@ -180,8 +208,9 @@ def test_rows_and_their_order_are_those_of_auto(seed):
             assert table(begun + ended, join).equals(wanted), f"{query} {first} goes on"
 
 
+@pytest.mark.parametrize("algorithm", FREE)
 @pytest.mark.parametrize("threads", [1, 3])
-def test_feeders_on_threads_fill_the_memory_limit_and_wait(threads):
+def test_feeders_on_threads_fill_the_memory_limit_and_wait(threads, algorithm):
     rng = np.random.default_rng(7)
     tables = [side(LEFT, rng, 20_000, 2_000), side(RIGHT, rng, 20_000, 2_000)]
     with new("auto", threads=1) as join:
@@ -196,7 +225,7 @@ def test_feeders_on_threads_fill_the_memory_limit_and_wait(threads):
             for first in range(0, 20_000, 200):
                 source.push(tables[at].slice(first, 200), block=True)
 
-    with new("scalejoin-gates", threads=threads, memory_limit=600_000) as join:
+    with new(algorithm, threads=threads, memory_limit=600_000) as join:
         feeders = [threading.Thread(target=feed, args=(join, at)) for at in (0, 1)]
         for feeder in feeders:
             feeder.start()
@@ -210,8 +239,10 @@ def test_feeders_on_threads_fill_the_memory_limit_and_wait(threads):
         assert stats["latency"] is not None
 
 
-def test_rows_that_leave_by_a_promise_give_their_memory_back():
-    with new("scalejoin-gates", window=10**6, threads=2) as join:
+@pytest.mark.parametrize("algorithm", PROMPT)
+@pytest.mark.parametrize("where", [NEAR, "left.x = right.x"])
+def test_rows_that_leave_by_a_promise_give_their_memory_back(where, algorithm):
+    with new(algorithm, window=10**6, threads=2, where=where) as join:
         rng = np.random.default_rng(1)
         for source, schema in zip(join.sources, (LEFT, RIGHT), strict=True):
             source.push(side(schema, rng, 20_000, 10**6))
@@ -232,11 +263,13 @@ def test_rows_that_leave_by_a_promise_give_their_memory_back():
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no list of threads")
+@pytest.mark.parametrize("algorithm", FREE)
 @pytest.mark.parametrize("how", ["close", "drop", "with", "error"])
-def test_no_thread_outlives_the_operator(how):
+def test_no_thread_outlives_the_operator(how, algorithm):
     gc.collect()
     before = own_threads()
-    join = new("scalejoin-gates", window=10**9, threads=3, where=NEAR + " and 1 / left.l >= 0")
+    window = rows(1) if algorithm == "handshake" else 10**9
+    join = new(algorithm, window=window, threads=3, where=NEAR + " and 1 / left.l >= 0")
     wait_for_threads(before + 3)
     fed(join, 3_000)
     if how == "error":
@@ -258,14 +291,15 @@ def test_no_thread_outlives_the_operator(how):
     wait_for_threads(before)
 
 
-def test_a_source_that_finds_no_room_is_told():
-    with new("scalejoin-gates", window=10**9, threads=2, memory_limit=100_000) as join:
+@pytest.mark.parametrize("algorithm", FREE)
+def test_a_source_that_finds_no_room_is_told(algorithm):
+    with new(algorithm, window=10**9, threads=2, memory_limit=100_000) as join:
         rng = np.random.default_rng(1)
         with pytest.raises(MemoryLimitError, match="memory_limit = 100000"):
             join.sources[0].push(side(LEFT, rng, 20_000, 10))
 
 
-def run(script: str) -> str:
+def run(script: str, algorithm: str) -> str:
     prelude = """
         import os, signal, threading
         import numpy as np
@@ -274,16 +308,17 @@ def run(script: str) -> str:
         T = pa.table({"ts": np.arange(40_000) // 4, "x": np.arange(40_000) % 997})
         def new(algorithm, **more):
             join = tg.WindowJoin(
-                T.schema, T.schema, on="ts", where="left.x = right.x", algorithm=algorithm,
-                **{"threads": 2, "window": 500} | more,
+                T.schema, T.schema, on="ts", algorithm=algorithm,
+                **{"where": "left.x = right.x", "threads": 2, "window": 500} | more,
             )
             for source in join.sources:
                 source.push(T)
                 source.close()
             return join
     """
+    script = f"ALGORITHM = {algorithm!r}\n" + textwrap.dedent(prelude) + textwrap.dedent(script)
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(prelude) + textwrap.dedent(script)],
+        [sys.executable, "-c", script],
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -294,9 +329,10 @@ def run(script: str) -> str:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-def test_a_child_lets_the_threads_be_and_makes_its_own():
+@pytest.mark.parametrize("algorithm", FREE)
+def test_a_child_lets_the_threads_be_and_makes_its_own(algorithm):
     script = """
-        join = new("scalejoin-gates")
+        join = new(ALGORITHM)
         first = join.poll().num_rows
         child = os.fork()
         if child == 0:
@@ -308,7 +344,7 @@ def test_a_child_lets_the_threads_be_and_makes_its_own():
                 os._exit(1)
             # Nobody waits for threads that are not there.
             del join
-            own = new("scalejoin-gates")
+            own = new(ALGORITHM)
             rows = sum(batch.num_rows for batch in own)
             del own
             os._exit(0 if rows > 0 else 2)
@@ -316,17 +352,19 @@ def test_a_child_lets_the_threads_be_and_makes_its_own():
         rest = sum(batch.num_rows for batch in join)
         print(first + rest == sum(batch.num_rows for batch in new("auto")))
     """
-    assert run(script) == "True\n"
+    assert run(script, algorithm) == "True\n"
 
 
-def test_a_signal_ends_a_poll_and_nothing_is_lost():
+@pytest.mark.parametrize("algorithm", FREE)
+def test_a_signal_ends_a_poll_and_nothing_is_lost(algorithm):
     script = """
         def broken(signum, frame):
             raise InterruptedError("a signal")
 
         signal.signal(signal.SIGUSR1, broken)
-        # One processor compares 400 million pairs, so that polls wait.
-        join = new("scalejoin-gates", window=10**9, threads=1)
+        # One processor compares 1600 million pairs, so that polls wait.
+        where = "left.x <= right.x + 2000 and left.x + right.x <= 2"
+        join = new(ALGORITHM, window=10**9, threads=1, where=where)
         over, main = threading.Event(), threading.main_thread().ident
         def interrupt():
             while not over.wait(0.01):
@@ -352,15 +390,16 @@ def test_a_signal_ends_a_poll_and_nothing_is_lost():
                 pass
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         batches.extend(join)
-        wanted = pa.Table.from_batches(list(new("auto", window=10**9)))
+        wanted = pa.Table.from_batches(list(new("auto", window=10**9, where=where)))
         print(interrupted > 0, pa.Table.from_batches(batches).equals(wanted))
     """
-    assert run(script) == "True True\n"
+    assert run(script, algorithm) == "True True\n"
 
 
-def test_an_interpreter_ends_while_threads_are_at_work():
+@pytest.mark.parametrize("algorithm", FREE)
+def test_an_interpreter_ends_while_threads_are_at_work(algorithm):
     script = """
-        join = new("scalejoin-gates", window=10**9)
+        join = new(ALGORITHM, window=500 if ALGORITHM == "handshake" else 10**9)
         print(join.poll() is not None)
     """
-    assert run(script) == "True\n"
+    assert run(script, algorithm) == "True\n"

@@ -42,8 +42,9 @@ impl Run {
     fn new((_, test, algorithm, ordered): Form, window: u64, nodes: usize, rows: Rows) -> Self {
         let window = Retention::Rows { left: window, right: window };
         let join =
-            HandshakeJoin::new(Arc::new(test.predicate()), window, algorithm, nodes, ordered);
-        let driver = Driver::lasting(2, Stop::default(), true).expect("threads can be started");
+            HandshakeJoin::new(Arc::new(test.predicate()), window, algorithm, nodes, ordered, true)
+                .expect("threads can be started");
+        let driver = Driver::new(1, Stop::default());
         Run { join, driver, rows, fed: 0 }
     }
 

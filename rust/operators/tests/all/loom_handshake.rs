@@ -10,12 +10,12 @@ use std::ops::Range;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
-use tidegate_operators::driver::Turn;
+use tidegate_operators::driver::{Driver, Turn};
 use tidegate_operators::papers::handshake::{
-    Burst, Chain, Columns, Feed, HandshakeAlgorithm, Node, Pair, Predicate,
+    Burst, Chain, Columns, Feed, HandshakeAlgorithm, HandshakeJoin, Node, Pair, Predicate, Seat,
 };
 use tidegate_operators::rows::{Retention, Side};
-use tidegate_sync::explore;
+use tidegate_sync::{Stop, explore};
 
 /// Rows without values.
 #[derive(Debug, Default)]
@@ -131,4 +131,82 @@ fn loom_low_latency_right_row_first() {
 #[test]
 fn loom_original() {
     model(HandshakeAlgorithm::Original, 2, [Side::Left, Side::Right]);
+}
+
+/// Puts epochs of these rows, one after the other, into a chain whose nodes have threads of their
+/// own; takes what they find, and ends them.
+///
+/// Loom fails a model in which a thread waits for ever: a node for a message or for room, or this
+/// one for what nodes have found. And it fails one in which rows wait that nobody feeds.
+fn free(
+    preemptions: usize,
+    algorithm: HandshakeAlgorithm,
+    nodes: usize,
+    epochs: &'static [&'static [Side]],
+    pairs: usize,
+) {
+    explore(Some(preemptions), move || {
+        let window = Retention::Rows { left: 100, right: 100 };
+        let predicate = std::sync::Arc::new(Any);
+        let (mut join, seats) =
+            HandshakeJoin::with_seats(predicate, window, algorithm, nodes, true);
+        let run = |seat: Seat<Any>| thread::spawn(move || seat.run());
+        let threads: Vec<_> = seats.into_iter().map(run).collect();
+        let driver = Driver::new(1, Stop::default());
+        for sides in epochs {
+            let count = |side| Count(sides.iter().filter(|other| **other == side).count());
+            let ts = vec![0; sides.len()];
+            join.begin(ts, sides.to_vec(), count(Side::Left), count(Side::Right));
+        }
+        let mut found = 0;
+        let mut take = |join: &mut HandshakeJoin<Any>| {
+            while !join.is_done() {
+                found += join.advance(&driver).expect("nobody stops it").left.len();
+            }
+        };
+        take(&mut join);
+        if algorithm == HandshakeAlgorithm::Original {
+            join.end();
+            take(&mut join);
+        }
+        assert_eq!(found, pairs);
+        join.close();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+#[test]
+fn loom_free_chain_of_one_node() {
+    free(2, HandshakeAlgorithm::LowLatency, 1, &[&[Side::Left, Side::Right]], 1);
+}
+
+#[test]
+fn loom_free_chain_rows_follow_while_others_are_on_their_way() {
+    // More messages than may be on their way at a time.
+    let one: &[Side] = &[Side::Left, Side::Right];
+    free(1, HandshakeAlgorithm::LowLatency, 1, Box::leak(Box::new([one, &[Side::Right], one])), 6);
+}
+
+#[test]
+fn loom_free_chain_room_for_results() {
+    // A node may have found 8 pairs before somebody takes some.
+    let sides: &[Side] = &[Side::Left, Side::Left, Side::Left];
+    let others: &[Side] = &[Side::Right, Side::Right, Side::Right];
+    free(
+        1,
+        HandshakeAlgorithm::LowLatency,
+        1,
+        Box::leak(Box::new([sides, others, &others[..1]])),
+        12,
+    );
+}
+
+#[test]
+fn loom_free_chain_of_two_nodes() {
+    free(1, HandshakeAlgorithm::LowLatency, 2, &[&[Side::Left, Side::Right]], 1);
+}
+
+#[test]
+fn loom_free_original_chain() {
+    free(1, HandshakeAlgorithm::Original, 1, &[&[Side::Left, Side::Right]], 1);
 }

@@ -8,7 +8,7 @@ pub(crate) use tidegate_operators::papers::aggregate_designs::{
     aggregate_by, streaming_aggregate_by,
 };
 pub(crate) use tidegate_operators::papers::handshake::HandshakeAlgorithm;
-use tidegate_operators::papers::handshake::SlidingHandshake;
+use tidegate_operators::papers::handshake::{Rank, SlidingHandshake};
 use tidegate_operators::papers::index_tasks::TaskJoin;
 pub use tidegate_operators::papers::index_tasks::{MergeOptions, TaskIndex, TaskOptions};
 use tidegate_operators::papers::scale_gates::GatedScaleJoin;
@@ -24,18 +24,25 @@ use super::aggregate::Design;
 use crate::Result;
 use crate::background::starting_threads;
 
-/// A handshake join without rows, on a chain of `nodes` nodes, which compares by `terms`.
+/// A handshake join without rows, on a chain of `nodes` nodes, which compares by `terms`. It starts
+/// a thread for each node.
 pub(crate) fn handshake(
     algorithm: HandshakeAlgorithm,
     retention: Retention,
     how: How,
     nodes: usize,
     terms: Vec<Term>,
-) -> Box<SlidingJoin> {
-    match terms.iter().all(Term::is_narrow) {
-        true => Box::new(SlidingHandshake::<u32>::new(retention, how, algorithm, nodes, terms)),
-        false => Box::new(SlidingHandshake::<u64>::new(retention, how, algorithm, nodes, terms)),
+    pin: bool,
+) -> Result<Box<SlidingJoin>> {
+    fn chain<T: Rank>(
+        join: std::io::Result<SlidingHandshake<T>>,
+    ) -> std::io::Result<Box<SlidingJoin>> {
+        Ok(Box::new(join?))
     }
+    starting_threads(|| match terms.iter().all(Term::is_narrow) {
+        true => chain(SlidingHandshake::<u32>::new(retention, how, algorithm, nodes, terms, pin)),
+        false => chain(SlidingHandshake::<u64>::new(retention, how, algorithm, nodes, terms, pin)),
+    })
 }
 
 /// ScaleJoin as published, with this number of processing threads, which it starts.

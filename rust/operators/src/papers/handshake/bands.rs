@@ -81,10 +81,13 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Columns for NumberRows<T> {
         self.rows -= rows;
         for column in &mut self.columns {
             column.values.drain(..rows);
+            column.values.shrink_to(2 * self.rows);
             column.takes.drain(..rows);
+            column.takes.shrink_to(2 * self.rows);
         }
         if !self.keys.is_empty() {
             self.keys.drain(..rows);
+            self.keys.shrink_to(2 * self.rows);
         }
     }
 

@@ -3,30 +3,42 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tidegate_sync::Receiver;
+use tidegate_sync::{HighWater, Receiver};
 
-use super::HandshakeAlgorithm;
 use super::finder::Found;
 use super::message::Arrived;
+use super::{Bells, HandshakeAlgorithm};
 
 /// Empties the nodes' result queues.
 #[derive(Debug)]
 pub struct Collector {
     algorithm: HandshakeAlgorithm,
-    queues: Vec<Receiver<Vec<Found>>>,
+    /// One a node, in their order.
+    inlets: Vec<Inlet>,
+    bells: Bells,
     arrived: [Arc<Arrived>; 2],
     /// `None` where any order will do.
     sorter: Option<Sorter>,
 }
 
+/// The way of a node's results.
+#[derive(Debug)]
+pub(super) struct Inlet {
+    pub(super) from: Receiver<Vec<Found>>,
+    pub(super) taken: u64,
+    /// What the node knows of it.
+    pub(super) mark: Arc<HighWater>,
+}
+
 impl Collector {
     pub(super) fn new(
         algorithm: HandshakeAlgorithm,
-        queues: Vec<Receiver<Vec<Found>>>,
+        inlets: Vec<Inlet>,
+        bells: Bells,
         arrived: [Arc<Arrived>; 2],
         ordered: bool,
     ) -> Self {
-        Collector { algorithm, queues, arrived, sorter: ordered.then(Sorter::default) }
+        Collector { algorithm, inlets, bells, arrived, sorter: ordered.then(Sorter::default) }
     }
 
     /// Appends the results that are next in order. All later ones are at or after the place in
@@ -34,13 +46,13 @@ impl Collector {
     pub fn collect(&mut self, results: &mut Vec<Found>) -> u64 {
         // 1. High-water marks, before the queues: what is found by rows before a mark was sent
         //    before it was raised.
-        let [left, right] = [0, 1].map(|side: usize| self.arrived[side].seq.get());
+        let [left, right] = &self.arrived;
         let upto = match self.algorithm {
             // A pair is found by one of its rows, and is no earlier than that row.
-            HandshakeAlgorithm::LowLatency => left.min(right),
+            HandshakeAlgorithm::LowLatency => left.seq.get().min(right.seq.get()),
             // A pair is found before its left row leaves. Its right row may have left while the
             // left one is between two nodes, since it is there that the left one meets it.
-            HandshakeAlgorithm::Original => left,
+            HandshakeAlgorithm::Original => left.gone.get(),
         };
         // 2. All results so far. 3. Those before the punctuation are complete.
         self.empty_queues(results);
@@ -60,12 +72,19 @@ impl Collector {
     }
 
     fn empty_queues(&mut self, results: &mut Vec<Found>) {
-        for queue in &mut self.queues {
-            while let Some(mut found) = queue.receive() {
+        for (node, Inlet { from, taken, mark }) in self.inlets.iter_mut().enumerate() {
+            let before = *taken;
+            while let Some(mut found) = from.receive() {
+                *taken += found.len() as u64;
                 match &mut self.sorter {
                     Some(sorter) => sorter.add(&found),
                     None => results.append(&mut found),
                 }
+            }
+            if *taken > before {
+                mark.raise(*taken);
+                // It may wait for room.
+                self.bells.call(node);
             }
         }
     }

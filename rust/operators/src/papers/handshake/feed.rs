@@ -3,10 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use tidegate_sync::Sender;
-
 use super::local::Chunk;
-use super::message::{Arrived, IN_FLIGHT, Message};
+use super::message::{Arrived, IN_FLIGHT, Link, Message};
 use super::predicate::{Columns, Predicate};
 use super::window::{Place, Tracker};
 use crate::rows::{Retention, Side};
@@ -32,8 +30,8 @@ pub struct Burst<'a, P: Predicate> {
 #[derive(Debug)]
 pub struct Feed<P: Predicate> {
     pub(super) tracker: Tracker,
-    to_right: Sender<Message<P::Left>>,
-    to_left: Sender<Message<P::Right>>,
+    to_right: Link<P::Left>,
+    to_left: Link<P::Right>,
     arrived: [Arc<Arrived>; 2],
     /// Messages sent in each direction.
     sent: [u64; 2],
@@ -47,8 +45,8 @@ impl<P: Predicate> Feed<P> {
     pub(super) fn new(
         window: Retention,
         nodes: usize,
-        to_right: Sender<Message<P::Left>>,
-        to_left: Sender<Message<P::Right>>,
+        to_right: Link<P::Left>,
+        to_left: Link<P::Right>,
         arrived: [Arc<Arrived>; 2],
     ) -> Self {
         let homes = [vec![0; nodes], vec![0; nodes]];
@@ -77,6 +75,11 @@ impl<P: Predicate> Feed<P> {
     /// Whether all messages have passed the chain.
     pub fn is_through(&self) -> bool {
         self.on_their_way() == [0, 0]
+    }
+
+    /// How many rows all nodes have handled, of both sides together.
+    pub fn handled(&self) -> u64 {
+        self.arrived.each_ref().map(|arrived| arrived.seq.get()).into_iter().min().unwrap_or(0)
     }
 
     fn on_their_way(&self) -> [u64; 2] {
@@ -124,18 +127,14 @@ impl<P: Predicate> Feed<P> {
     pub(super) fn send_right(&mut self, rows: Option<Arc<Chunk<P::Left>>>) {
         let seq = rows.as_ref().map_or(self.rows, |chunk| chunk.first().seq());
         let message = Message { rows, seq, passed: 0, opposite: self.tracker.span(Side::Right) };
-        self.to_right
-            .send(message)
-            .expect("a queue has room for all messages that may be on their way");
+        self.to_right.send(message);
         self.sent[0] += 1;
     }
 
     pub(super) fn send_left(&mut self, rows: Option<Arc<Chunk<P::Right>>>) {
         let seq = rows.as_ref().map_or(self.rows, |chunk| chunk.first().seq());
         let message = Message { rows, seq, passed: 0, opposite: self.tracker.span(Side::Left) };
-        self.to_left
-            .send(message)
-            .expect("a queue has room for all messages that may be on their way");
+        self.to_left.send(message);
         self.sent[1] += 1;
     }
 }

@@ -93,8 +93,10 @@ impl Index {
     pub(super) fn forget(&mut self, places: usize) {
         self.base += places as u64;
         debug_assert!(self.base <= self.first, "only rows that are gone are dropped");
-        if let Rows::Hash { before, .. } = &mut self.rows {
+        if let Rows::Hash { last, before } = &mut self.rows {
             before.drain(..places);
+            before.shrink_to(2 * before.len());
+            last.shrink_to(2 * last.len());
         }
     }
 

@@ -1,32 +1,29 @@
-//! A handshake join that is given its rows in epochs.
+//! A handshake join whose nodes have threads that go on between calls.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::feed::Burst;
+use tidegate_sync::{Lock, atomic};
+
+use super::entry::{Entry, Epoch, Figures, Progress};
 use super::finder::Found;
-use super::predicate::{Columns, Kind, Predicate};
-use super::{Chain, HandshakeAlgorithm};
-use crate::driver::{Driver, Stopped, Turn};
+use super::predicate::Predicate;
+use super::seat::{Next, Seat, Waiting};
+use super::{Bells, Chain, Collector, HandshakeAlgorithm, MAX_NODES};
+use crate::driver::{Crew, Driver, Stopped, Workers};
 use crate::rows::{Results, Retention, Side};
-use tidegate_sync::Stop;
 
-/// Rows that are fed at once. A node's kernel then has several new rows for each piece of its
-/// window, as in the paper.
-const BURST: usize = if cfg!(test) { 3 } else { 64 };
+/// Rows that wait to be fed from which on no more are taken.
+const MOST_ROWS: usize = if cfg!(test) { 16 } else { 1 << 16 };
 
-/// Pairs that the rows of a burst may find together, about. There is memory for the pairs of all
-/// bursts on their way.
-const BURST_PAIRS: u64 = 1 << 18;
+/// Rows that a call waits for, if this number is on its way.
+const STRIDE: u64 = if cfg!(any(test, loom)) { 2 } else { 1 << 12 };
 
-/// Comparisons after which it is known how many pairs come of them.
-const KNOWN: u64 = 1 << 20;
+/// How long a call waits before it is content with fewer rows.
+const PATIENCE: Duration = Duration::from_millis(1);
 
-/// Results after which [`HandshakeJoin::advance`] returns.
+/// Results from which on a call takes no more of them.
 const MOST_RESULTS: usize = if cfg!(test) { 20 } else { 1 << 18 };
-
-/// Comparisons below which an epoch is not worth waking threads for: a fraction of a millisecond.
-const SMALL_WORK: u64 = if cfg!(test) { 64 } else { 1 << 20 };
 
 /// The state of a join. Rows of each side are numbered from 0; results name a row by its distance
 /// from the oldest row of its side that is kept, [`first`](Self::first).
@@ -36,7 +33,7 @@ const SMALL_WORK: u64 = if cfg!(test) { 64 } else { 1 << 20 };
 /// ```
 /// # use std::sync::Arc;
 /// #
-/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_operators::driver::Driver;
 /// use tidegate_operators::papers::handshake::{
 ///     BandPredicate, HandshakeAlgorithm, HandshakeJoin, NumberColumn, NumberRows,
 /// };
@@ -51,181 +48,193 @@ const SMALL_WORK: u64 = if cfg!(test) { 64 } else { 1 << 20 };
 /// let predicate = Arc::new(BandPredicate::new(None));
 /// let (window, nodes) = (Retention::Time { left: 10, right: 10 }, 2);
 /// let algorithm = HandshakeAlgorithm::LowLatency;
-/// let mut join = HandshakeJoin::new(predicate, window, algorithm, nodes, true);
+/// let mut join = HandshakeJoin::new(predicate, window, algorithm, nodes, true, false)?;
 /// // Left rows at 1 and 2, and a right row at 3.
 /// let sides = vec![Side::Left, Side::Left, Side::Right];
 /// join.begin(vec![1, 2, 3], sides, rows(vec![100, 200]), rows(vec![203]));
-/// let (driver, mut pairs) = (Driver::new(2, Stop::default()), Vec::new());
+/// // The nodes are at work; what they find is taken here.
+/// let (driver, mut pairs) = (Driver::new(1, Stop::default()), Vec::new());
 /// while !join.is_done() {
-///     let found = join.advance(&driver)?;
+///     let found = join.advance(&driver).expect("nobody stops it");
 ///     pairs.extend(found.left.into_iter().zip(found.right));
 /// }
 /// assert_eq!(pairs, [(1, 0)]); // 200 with 203
-/// # Ok::<(), Stopped>(())
+/// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct HandshakeJoin<P: Predicate> {
     algorithm: HandshakeAlgorithm,
-    looks_up: bool,
-    chain: Chain<P>,
-    epoch: Epoch<P>,
+    window: Retention,
+    ordered: bool,
+    entry: atomic::Arc<Lock<Entry<P>>>,
+    collector: Collector,
+    /// Rows that were put, of both sides together, and rows that all nodes had handled when this was
+    /// looked at last.
+    put: u64,
+    handled: u64,
+    /// Nothing was on its way then.
+    is_idle: bool,
+    /// How often the nodes' threads had rung then.
+    heard: u64,
     /// Results in order that were not given yet.
     found: Vec<Found>,
     /// Results before this place of the merged order were given.
     given: u64,
-    /// Results before this place were given by another join, see `restore`.
+    /// Results before this place were given by another join, see `restore`; and whether rows before
+    /// it may be on their way.
     restored: u64,
-    /// For places of the merged order, the first row of each side that results from there on may
-    /// have.
-    firsts: VecDeque<(u64, [u64; 2])>,
+    is_restoring: bool,
     /// The oldest rows that are kept.
     first: [u64; 2],
-    pace: Pace,
+    figures: Arc<Vec<Figures>>,
+    seats: Vec<Next<P>>,
+    crew: atomic::Arc<Crew>,
+    /// None if the caller has brought the threads.
+    workers: Option<Workers>,
 }
 
-/// How many pairs come of how many comparisons, about.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pace {
-    compared: u64,
-    taken: u64,
-    found: u64,
-}
-
-impl Pace {
-    /// How many rows to feed at once, if each of them meets `window` rows.
-    fn burst(&self, window: u64) -> usize {
-        let pairs = match self.compared {
-            0..KNOWN => window as f64,
-            compared => window as f64 * self.found as f64 / compared as f64,
-        };
-        (BURST_PAIRS as f64 / pairs.max(1.0)).clamp(1.0, BURST as f64) as usize
-    }
-}
-
-/// Rows that wait to be fed.
-#[derive(Debug)]
-struct Epoch<P: Predicate> {
-    ts: Vec<i64>,
-    sides: Vec<Side>,
-    left: P::Left,
-    right: P::Right,
-    /// Rows that were fed, in all and of each side.
-    fed: (usize, [usize; 2]),
-    /// Punctuations that are to follow the rows.
-    punctuations: usize,
-    /// All that there will ever be was fed.
-    ended: bool,
-    /// Nothing is on its way.
-    through: bool,
-}
-
-impl<P: Predicate> HandshakeJoin<P> {
-    /// A join without rows, on a chain of `nodes` nodes.
+impl<P: Predicate + 'static> HandshakeJoin<P> {
+    /// A join without rows, on a chain of `nodes` nodes. It starts a thread for each, on a processor
+    /// of its own if they are to be pinned.
     pub fn new(
         predicate: Arc<P>,
         window: Retention,
         algorithm: HandshakeAlgorithm,
         nodes: usize,
         ordered: bool,
-    ) -> Self {
-        let looks_up = algorithm == HandshakeAlgorithm::LowLatency
-            && predicate.lookup().is_some_and(|lookup| lookup.kind() == Kind::Hash);
-        let epoch = Epoch {
-            ts: Vec::new(),
-            sides: Vec::new(),
-            left: P::Left::default(),
-            right: P::Right::default(),
-            fed: (0, [0; 2]),
-            punctuations: 0,
-            ended: false,
-            through: true,
+        pin: bool,
+    ) -> std::io::Result<Self> {
+        let (mut join, seats) = Self::with_seats(predicate, window, algorithm, nodes, ordered);
+        let (crew, work) = (join.crew.clone(), seats.into_iter().map(|seat| || seat.run()));
+        join.workers = Some(Workers::start(work, pin, move || crew.end())?);
+        Ok(join)
+    }
+}
+
+impl<P: Predicate> HandshakeJoin<P> {
+    /// The same for a caller that brings the threads: one for each seat.
+    pub fn with_seats(
+        predicate: Arc<P>,
+        window: Retention,
+        algorithm: HandshakeAlgorithm,
+        nodes: usize,
+        ordered: bool,
+    ) -> (Self, Vec<Seat<P>>) {
+        let nodes = nodes.clamp(1, MAX_NODES);
+        let (crew, figures) = (Crew::new(nodes), (0..nodes).map(|_| Figures::default()).collect());
+        let figures: Arc<Vec<Figures>> = Arc::new(figures);
+        let bells = Bells(Some(crew.clone()));
+        let made = Chain::with_bells(predicate, window, algorithm, nodes, ordered, bells);
+        let Chain { feed, nodes, collector } = made;
+        let entry = atomic::Arc::new(Lock::new(Entry::new(feed, figures.clone())));
+        let seat = |(number, node)| {
+            let waiting = Waiting { node, entry: entry.clone() };
+            let next = atomic::Arc::new(Lock::new(Some(waiting)));
+            Seat { number, next, figures: figures.clone(), crew: crew.clone() }
         };
-        HandshakeJoin {
+        let seats: Vec<Seat<P>> = nodes.into_iter().enumerate().map(seat).collect();
+        let join = HandshakeJoin {
             algorithm,
-            looks_up,
-            chain: Chain::new(predicate, window, algorithm, nodes, ordered),
-            epoch,
+            window,
+            ordered,
+            entry,
+            collector,
+            put: 0,
+            handled: 0,
+            is_idle: true,
+            heard: 0,
             found: Vec::new(),
             given: 0,
             restored: 0,
-            firsts: VecDeque::from([(0, [0; 2])]),
+            is_restoring: false,
             first: [0; 2],
-            pace: Pace::default(),
-        }
+            figures,
+            seats: seats.iter().map(|seat| seat.next.clone()).collect(),
+            crew,
+            workers: None,
+        };
+        (join, seats)
     }
 
-    /// Begins an epoch with rows in merged order, none before a row of a former epoch: the time and
-    /// the side of each, and the columns of each side's rows.
+    /// Goes on with an empty chain, in which rows are numbered anew.
     ///
     /// # Panics
     ///
-    /// When the former epoch is not done, or there are not as many rows in the columns.
+    /// When something is on its way.
+    pub(super) fn renew(&mut self, predicate: Arc<P>) {
+        let is_idle = |entry: &mut Entry<P>| entry.look(0).is_idle;
+        assert!(self.is_done() && self.entry.with(is_idle), "the former chain is at rest");
+        let (nodes, bells) = (self.seats.len(), Bells(Some(self.crew.clone())));
+        let made =
+            Chain::with_bells(predicate, self.window, self.algorithm, nodes, self.ordered, bells);
+        let Chain { feed, nodes, collector } = made;
+        self.entry = atomic::Arc::new(Lock::new(Entry::new(feed, self.figures.clone())));
+        self.collector = collector;
+        (self.put, self.handled, self.given, self.restored) = (0, 0, 0, 0);
+        self.first = [0; 2];
+        for (number, (next, node)) in self.seats.iter().zip(nodes).enumerate() {
+            let waiting = Waiting { node, entry: self.entry.clone() };
+            next.with(|next| *next = Some(waiting));
+            self.crew.call(number).ring();
+        }
+    }
+
+    /// Puts rows in merged order behind those that are on their way, none before a row of a former
+    /// epoch: the time and the side of each, and the columns of each side's rows.
+    ///
+    /// # Panics
+    ///
+    /// When there are not as many rows in the columns, or after the end.
     pub fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, left: P::Left, right: P::Right) {
-        assert!(self.is_done(), "an epoch begins when the one before is done");
-        assert_eq!(
-            (ts.len(), ts.len()),
-            (sides.len(), left.len() + right.len()),
-            "a side and columns for each row"
-        );
-        let punctuations = usize::from(!ts.is_empty());
-        self.epoch = Epoch {
-            ts,
-            sides,
-            left,
-            right,
-            fed: (0, [0; 2]),
-            punctuations,
-            ended: false,
-            through: false,
-        };
+        if ts.is_empty() {
+            return;
+        }
+        self.put += ts.len() as u64;
+        self.is_idle = false;
+        let epoch = Epoch::new(ts, sides, left, right);
+        self.entry.with(|entry| {
+            entry.put(epoch);
+            entry.go_on()
+        });
     }
 
     /// Takes in the rows of each side that a join of the same query has kept once all its results
     /// were given: their times, and their columns. This one has no rows yet.
     ///
-    /// What they give among themselves is found again and left out, on this thread; in the original
-    /// algorithm, as it comes later.
+    /// What they give among themselves is found again, and left out.
     ///
     /// # Panics
     ///
     /// When there are rows already.
-    pub fn restore(
-        &mut self,
-        ts: [&[i64]; 2],
-        left: P::Left,
-        right: P::Right,
-    ) -> Result<(), Stopped> {
-        assert_eq!(self.chain.feed.rows(), 0, "rows are restored before any come");
+    pub fn restore(&mut self, ts: [&[i64]; 2], left: P::Left, right: P::Right) {
+        assert_eq!(self.put, 0, "rows are restored before any come");
         let of_side = |side: Side| ts[side as usize].iter().map(move |&ts| (ts, side));
         let mut rows: Vec<(i64, Side)> = of_side(Side::Left).chain(of_side(Side::Right)).collect();
         // Left sources are first in merged order.
         rows.sort_by_key(|&(ts, side)| (ts, side as u8));
         self.restored = rows.len() as u64;
         self.given = self.restored;
+        self.is_restoring = self.restored > 0;
         let (ts, sides) = rows.into_iter().unzip();
         self.begin(ts, sides, left, right);
-        while !self.is_done() {
-            self.advance(&Driver::new(1, Stop::default()))?;
-        }
-        Ok(())
     }
 
     /// No more rows will come: the original algorithm then lets the last ones flow past each other.
     ///
     /// # Panics
     ///
-    /// When the former epoch is not done.
+    /// When rows are on their way.
     pub fn end(&mut self) {
-        assert!(self.is_done(), "the join ends when the last epoch is done");
-        self.chain.feed.end();
-        self.epoch.punctuations = 2;
-        self.epoch.ended = true;
-        self.epoch.through = false;
+        assert!(self.is_done(), "the join ends when all rows are through");
+        self.is_idle = false;
+        self.entry.with(|entry| {
+            entry.end();
+            entry.go_on()
+        });
     }
 
-    /// Finds the next results of the epoch: all that can be given so far, or enough to be taken, or
-    /// the ones before a pause. In the original algorithm, results of an epoch may also come in
-    /// later ones.
+    /// The next results: of some rows that are on their way, or the ones before a pause. In the
+    /// original algorithm, results of a row may also come once later rows do.
     pub fn advance(&mut self, driver: &Driver) -> Result<Results, Stopped> {
         self.find(driver)?;
         let [left, right] = self.first;
@@ -239,41 +248,40 @@ impl<P: Predicate> HandshakeJoin<P> {
 
     /// As [`advance`](Self::advance), and leaves the results to [`take`](Self::take).
     pub(super) fn find(&mut self, driver: &Driver) -> Result<(), Stopped> {
-        let alone = Driver::new(1, driver.stop());
-        let pausing = driver;
-        let driver = if self.work() < SMALL_WORK { &alone } else { driver };
-        let Chain { feed, nodes, collector } = &mut self.chain;
-        let (epoch, found, pace) = (&mut self.epoch, &mut self.found, &mut self.pace);
-        let mut upto = 0;
-        let mut ends = || {
-            let fed = feed.has_room() && epoch.feed(feed, pace);
+        let before = self.handled;
+        let wanted = self.put.min(before + STRIDE);
+        // The threads have rung since; or it would take long.
+        let mut is_content = false;
+        loop {
+            let rings = self.crew.told().rings();
+            is_content |= std::mem::replace(&mut self.heard, rings) != rings;
+            self.crew.check();
             // Asked before the queues are emptied: whatever was found is then in them.
-            let through = epoch.is_fed() && feed.is_through();
-            upto = collector.collect(found);
-            pace.found = pace.taken + (found.len() + collector.buffered()) as u64;
-            if through && epoch.ended {
-                upto = feed.rows();
-                collector.rest(upto, found);
+            let Progress { handled, is_idle, has_ended } =
+                self.entry.with(|entry| entry.look(wanted));
+            let mut upto = self.collector.collect(&mut self.found);
+            if is_idle && has_ended {
+                upto = self.put;
+                self.collector.rest(upto, &mut self.found);
             }
-            epoch.through = through;
-            match through || found.len() >= MOST_RESULTS || pausing.is_paused() {
-                true => Turn::Finished,
-                false if fed => Turn::Worked,
-                false => Turn::Waiting,
+            self.given = self.given.max(upto);
+            (self.handled, self.is_idle) = (handled, is_idle);
+            self.is_restoring &= !is_idle;
+            let is_enough = is_idle
+                || (wanted < self.put && handled >= wanted)
+                || self.found.len() >= MOST_RESULTS
+                || (is_content && (handled > before || !self.found.is_empty()));
+            if is_enough || driver.is_paused() {
+                return driver.check();
             }
-        };
-        let mut steps: Vec<_> = nodes.iter_mut().map(|node| || node.step()).collect();
-        let mut tasks: Vec<&mut (dyn FnMut() -> Turn + Send)> = vec![&mut ends];
-        tasks.extend(steps.iter_mut().map(|step| step as &mut (dyn FnMut() -> Turn + Send)));
-        driver.take_turns(tasks)?;
-        self.given = self.given.max(upto);
-        driver.check()
+            self.crew.told().wait_for(rings, PATIENCE);
+            is_content = true;
+        }
     }
 
     /// Takes the results that were found, in order if the join is ordered.
     pub(super) fn take(&mut self) -> Vec<Found> {
         let mut found = std::mem::take(&mut self.found);
-        self.pace.taken += found.len() as u64;
         found.retain_mut(|found| {
             let place = found.seq.checked_sub(self.restored);
             found.seq = place.unwrap_or_default();
@@ -283,15 +291,8 @@ impl<P: Predicate> HandshakeJoin<P> {
     }
 
     /// The results of how many rows have been found, of those that came after the restored ones.
-    pub(super) fn given(&self) -> u64 {
+    pub fn given(&self) -> u64 {
         self.given - self.restored
-    }
-
-    /// Comparisons that are left to do, roughly.
-    fn work(&self) -> u64 {
-        let rows = (self.epoch.ts.len() - self.epoch.fed.0) as u64;
-        let kept = [Side::Left, Side::Right].map(|side| self.rows(side) as u64);
-        rows * if self.looks_up { 16 } else { kept[0] + kept[1] }
     }
 
     /// Lets go of rows that no row at `now` or later can match, and no result that is to come has;
@@ -299,31 +300,31 @@ impl<P: Predicate> HandshakeJoin<P> {
     ///
     /// # Panics
     ///
-    /// When the epoch is not done.
+    /// When results were found that nobody has taken.
     pub fn purge(&mut self, now: Option<i64>) {
-        assert!(self.is_done(), "rows of the epoch may still match");
-        let feed = &mut self.chain.feed;
-        match now {
-            Some(now) => feed.tracker.expire(now),
-            None => feed.end(),
-        }
-        let expired = [Side::Left, Side::Right].map(|side| feed.tracker.span(side).first);
-        self.firsts.push_back((feed.rows(), expired));
-        // Results from a place on have no row that had expired there.
-        while self.firsts.get(1).is_some_and(|(from, _)| *from <= self.given) {
-            self.firsts.pop_front();
-        }
-        self.first = self.firsts[0].1;
+        assert!(self.found.is_empty(), "results name rows that are kept");
+        let given = self.given;
+        self.first = self.entry.with(|entry| {
+            let first = entry.expire(now, given);
+            entry.go_on();
+            first
+        });
     }
 
-    /// Whether all results of the epoch that can be given so far were given.
+    /// Whether all results of the rows that were put were given, as far as they can be so far.
     pub fn is_done(&self) -> bool {
-        self.epoch.through && self.found.is_empty()
+        self.is_idle && self.found.is_empty()
     }
 
-    /// The rows of the epoch.
-    pub fn epoch_rows(&self) -> usize {
-        self.epoch.ts.len()
+    /// Whether rows may be put, and do not have to wait for others first.
+    pub fn takes_rows(&self) -> bool {
+        // Who waits for the restored rows waits for no others.
+        !self.is_restoring && self.entry.with(|entry| entry.waiting()) < MOST_ROWS
+    }
+
+    /// Rows that were on their way when somebody looked last.
+    pub fn on_their_way(&self) -> usize {
+        (self.put - self.handled) as usize
     }
 
     /// The algorithm.
@@ -338,66 +339,31 @@ impl<P: Predicate> HandshakeJoin<P> {
 
     /// Rows of a side that are kept, those not fed yet included.
     pub fn rows(&self, side: Side) -> usize {
-        let next = self.chain.feed.tracker.span(side).next;
-        let waiting = match side {
-            Side::Left => self.epoch.left.len(),
-            Side::Right => self.epoch.right.len(),
-        } - self.epoch.fed.1[side as usize];
-        (next - self.first(side)) as usize + waiting
+        (self.entry.with(|entry| entry.next(side)) - self.first(side)) as usize
     }
 
     /// Bytes held beside the rows themselves.
     pub fn memory(&self) -> usize {
-        self.chain.nodes.iter().map(|node| node.memory()).sum::<usize>()
-            + self.chain.feed.tracker.memory()
-            + self.chain.collector.buffered() * size_of::<Found>()
+        self.figures.iter().map(|figures| figures.memory.get()).sum::<usize>()
+            + self.entry.with(|entry| entry.memory())
+            + self.collector.buffered() * size_of::<Found>()
     }
 
-    /// Candidate pairs that each node has looked at.
+    /// Candidate pairs that each node has looked at, as far as its thread has told.
     pub fn comparisons(&self) -> Vec<u64> {
-        self.chain.nodes.iter().map(|node| node.comparisons()).collect()
+        self.figures.iter().map(|figures| figures.compared.get() as u64).collect()
     }
 
     /// The most results that have waited at a time for others to come before them.
     pub fn most_buffered(&self) -> usize {
-        self.chain.collector.most_buffered()
-    }
-}
-
-impl<P: Predicate> Epoch<P> {
-    /// Whether rows and punctuations have all been fed.
-    fn is_fed(&self) -> bool {
-        self.fed.0 == self.ts.len() && self.punctuations == 0
+        self.collector.most_buffered()
     }
 
-    /// Feeds the next rows, or a punctuation; false if there is nothing to feed.
-    fn feed(&mut self, feed: &mut super::Feed<P>, pace: &mut Pace) -> bool {
-        let (fed, [left, right]) = self.fed;
-        let spans = [Side::Left, Side::Right].map(|side| feed.tracker.span(side));
-        let window = spans.iter().map(|span| span.next - span.first).max().unwrap_or(0);
-        let rows = fed..self.ts.len().min(fed + pace.burst(window));
-        pace.compared += rows.len() as u64 * window;
-        if rows.is_empty() {
-            if self.punctuations == 0 || (self.ended && !feed.is_through()) {
-                return false;
-            }
-            self.punctuations -= 1;
-            feed.punctuate();
-            return true;
+    /// Ends the threads of the nodes. The join is of no more use.
+    pub fn close(&mut self) {
+        match &mut self.workers {
+            Some(workers) => workers.end(),
+            None => self.crew.end(),
         }
-        let sides = &self.sides[rows.clone()];
-        let lefts = sides.iter().filter(|side| **side == Side::Left).count();
-        let (left_rows, right_rows) = (left..left + lefts, right..right + sides.len() - lefts);
-        self.fed = (rows.end, [left_rows.end, right_rows.end]);
-        let ts = &self.ts[rows];
-        feed.feed(&Burst {
-            ts,
-            sides,
-            left: &self.left,
-            left_rows,
-            right: &self.right,
-            right_rows,
-        });
-        true
     }
 }

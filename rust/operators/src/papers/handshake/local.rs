@@ -161,6 +161,7 @@ impl<C: Columns> LocalWindow<C> {
         if self.start * 2 >= self.places.len() {
             self.columns.drop_first(self.start);
             self.places.drain(..self.start);
+            self.places.shrink_to(2 * self.places.len());
             if let Some(index) = &mut self.index {
                 index.forget(self.start);
             }

@@ -1,9 +1,11 @@
 //! The messages that travel through the chain, and the queues that they travel in.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use tidegate_sync::{HighWater, Receiver, Sender, ring};
 
+use super::Bells;
 use super::local::Chunk;
 use super::window::Span;
 
@@ -32,9 +34,10 @@ pub(super) struct Message<C> {
 pub(super) struct Arrived {
     /// Messages that have arrived.
     pub(super) messages: HighWater,
-    /// The high-water mark: rows of the side before this place in merged order find no more pairs
-    /// (in the low-latency algorithm), or have left the chain (left rows in the original one).
+    /// All nodes have handled the rows of the side before this place in merged order.
     pub(super) seq: HighWater,
+    /// In the original algorithm, left rows before this place have left the chain.
+    pub(super) gone: HighWater,
 }
 
 /// A node's place in the queues of one direction.
@@ -42,18 +45,41 @@ pub(super) struct Arrived {
 pub(super) struct Station<C> {
     pub(super) from: Receiver<Message<C>>,
     /// `None` at the end of the chain.
-    pub(super) to: Option<Sender<Message<C>>>,
+    pub(super) to: Option<Link<C>>,
 }
 
-/// Lays the queues of one direction: what the feed sends into, and the stations in the direction of
-/// travel.
-pub(super) fn line<C>(nodes: usize) -> (Sender<Message<C>>, Vec<Station<C>>) {
-    let (first, mut from) = ring(IN_FLIGHT);
-    let mut stations = Vec::with_capacity(nodes);
-    for _ in 1..nodes {
-        let (to, next) = ring(IN_FLIGHT);
-        stations.push(Station { from: std::mem::replace(&mut from, next), to: Some(to) });
+/// The way to a node.
+#[derive(Debug)]
+pub(super) struct Link<C> {
+    to: Sender<Message<C>>,
+    node: usize,
+    bells: Bells,
+}
+
+impl<C: Debug> Link<C> {
+    /// Sends a message, and calls the node if it has a thread of its own.
+    pub(super) fn send(&mut self, message: Message<C>) {
+        self.to.send(message).expect("a queue has room for all messages that may be on their way");
+        self.bells.call(self.node);
     }
-    stations.push(Station { from, to: None });
-    (first, stations)
+}
+
+/// Lays the queues of one direction, given the nodes in the direction of travel: what the feed sends
+/// into, and the stations.
+pub(super) fn line<C>(
+    nodes: impl Iterator<Item = usize>,
+    bells: &Bells,
+) -> (Link<C>, Vec<Station<C>>) {
+    let mut stations: Vec<Station<C>> = Vec::new();
+    let mut first = None;
+    for node in nodes {
+        let (to, from) = ring(IN_FLIGHT);
+        let link = Link { to, node, bells: bells.clone() };
+        match stations.last_mut() {
+            Some(last) => last.to = Some(link),
+            None => first = Some(link),
+        }
+        stations.push(Station { from, to: None });
+    }
+    (first.expect("a chain has nodes"), stations)
 }

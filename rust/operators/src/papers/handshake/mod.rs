@@ -23,6 +23,9 @@
 //! Both find each pair once, whatever the threads do: README.md has the argument. The order of
 //! results is that of the contract: by the later row in merged order, then the earlier.
 //!
+//! In a [`HandshakeJoin`] each node has a thread of its own. The threads go on between calls for as
+//! long as rows are on their way, and rest where there are none. A [`Chain`] is stepped by hand.
+//!
 //! # Trade-offs
 //!
 //! A node holds 24 bytes a row beside its columns. A chunk of rows is copied once, into its home
@@ -37,6 +40,7 @@
 
 mod bands;
 mod collect;
+mod entry;
 mod feed;
 mod finder;
 mod index;
@@ -49,6 +53,7 @@ mod original;
 mod predicate;
 #[cfg(all(test, not(loom)))]
 mod schedules;
+mod seat;
 mod sliding;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -56,17 +61,21 @@ mod window;
 
 use std::sync::Arc;
 
-use tidegate_sync::ring;
+use tidegate_sync::{HighWater, ring};
 
+use crate::driver::Crew;
 use crate::rows::Retention;
 pub use bands::{BandPredicate, NumberColumn, NumberRows};
 pub use collect::Collector;
+use collect::Inlet;
 pub use feed::{Burst, Feed};
 pub use finder::Found;
 pub use join::HandshakeJoin;
 use message::{Arrived, line};
 pub use node::Node;
+use node::Outlet;
 pub use predicate::{Columns, Kind, Lookup, Pair, Predicate};
+pub use seat::Seat;
 pub use sliding::{Rank, SlidingHandshake};
 
 /// How rows travel.
@@ -83,6 +92,23 @@ pub const MAX_NODES: usize = 256;
 
 /// Batches of results of a node that may wait for the collector.
 const RESULTS: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
+
+/// Results of a node that may wait for the collector, before the node waits. The results of one
+/// message may be more.
+const MOST_WAITING: u64 = if cfg!(any(test, loom)) { 8 } else { 1 << 16 };
+
+/// The bells of nodes that have threads of their own. Else somebody steps them again and again.
+#[derive(Clone, Debug)]
+struct Bells(Option<tidegate_sync::atomic::Arc<Crew>>);
+
+impl Bells {
+    /// Calls a node to look for something to do.
+    fn call(&self, node: usize) {
+        if let Some(crew) = &self.0 {
+            crew.call(node).ring();
+        }
+    }
+}
 
 /// A chain of nodes with both its ends. Each part belongs to one thread at a time; parts may share
 /// threads.
@@ -106,29 +132,36 @@ impl<P: Predicate> Chain<P> {
         nodes: usize,
         ordered: bool,
     ) -> Self {
+        Self::with_bells(predicate, window, algorithm, nodes, ordered, Bells(None))
+    }
+
+    /// The same, for nodes that wait for these bells.
+    fn with_bells(
+        predicate: Arc<P>,
+        window: Retention,
+        algorithm: HandshakeAlgorithm,
+        nodes: usize,
+        ordered: bool,
+        bells: Bells,
+    ) -> Self {
         let nodes = nodes.clamp(1, MAX_NODES);
-        let (to_right, rightward) = line(nodes);
-        let (to_left, mut leftward) = line(nodes);
+        let (to_right, rightward) = line(0..nodes, &bells);
+        let (to_left, mut leftward) = line((0..nodes).rev(), &bells);
         leftward.reverse();
         let arrived = [(); 2].map(|()| Arc::new(Arrived::default()));
         let feed = Feed::new(window, nodes, to_right, to_left, arrived.clone());
-        let (results, queues): (Vec<_>, Vec<_>) = (0..nodes).map(|_| ring(RESULTS)).unzip();
-        let nodes = rightward
-            .into_iter()
-            .zip(leftward)
-            .zip(results)
-            .enumerate()
-            .map(|(number, (stations, results))| {
-                Node::new(
-                    algorithm,
-                    (number, nodes),
-                    predicate.clone(),
-                    stations,
-                    arrived.clone(),
-                    results,
-                )
-            })
-            .collect();
-        Chain { feed, nodes, collector: Collector::new(algorithm, queues, arrived, ordered) }
+        let way_out = |_| {
+            let ((to, from), mark) = (ring(RESULTS), Arc::new(HighWater::default()));
+            (Outlet { to, sent: 0, taken: mark.clone() }, Inlet { from, taken: 0, mark })
+        };
+        let (outlets, inlets): (Vec<_>, Vec<_>) = (0..nodes).map(way_out).unzip();
+        let node = |(number, (stations, outlet))| {
+            let (predicate, arrived) = (predicate.clone(), arrived.clone());
+            Node::new(algorithm, (number, nodes), predicate, stations, arrived, outlet)
+        };
+        let stations = rightward.into_iter().zip(leftward);
+        let nodes = stations.zip(outlets).enumerate().map(node).collect();
+        let collector = Collector::new(algorithm, inlets, bells, arrived, ordered);
+        Chain { feed, nodes, collector }
     }
 }

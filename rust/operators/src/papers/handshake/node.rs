@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tidegate_sync::Sender;
+use tidegate_sync::{HighWater, Sender};
 
-use super::HandshakeAlgorithm;
 use super::finder::{Finder, Found};
 use super::local::{Chunk, LocalWindow};
 use super::low_latency::LowLatency;
 use super::message::{Arrived, Message, Station};
 use super::original::Original;
 use super::predicate::{Columns, Predicate};
+use super::{HandshakeAlgorithm, MOST_WAITING};
 use crate::driver::Turn;
 
 /// A node, which one thread at a time steps.
@@ -37,7 +37,9 @@ pub(super) struct Core<P: Predicate> {
     leftward: Station<P::Right>,
     /// Of left and of right messages. Raised by the last node and the first one.
     arrived: [Arc<Arrived>; 2],
-    results: Sender<Vec<Found>>,
+    outlet: Outlet,
+    /// A message has ended here.
+    has_arrived: bool,
     pub(super) finder: Finder<P>,
     pub(super) left_window: LocalWindow<P::Left>,
     pub(super) right_window: LocalWindow<P::Right>,
@@ -54,9 +56,33 @@ pub(super) struct Core<P: Predicate> {
 pub(super) struct Then<L, R> {
     pub(super) send_right: Option<Message<L>>,
     pub(super) send_left: Option<Message<R>>,
-    /// For a message of each side that ends here: rows before this place of the merged order find
-    /// no more pairs.
+    /// For a message of each side that ends here: the place of its first row in merged order.
     pub(super) arrive: [Option<u64>; 2],
+    /// Left rows before this place have left the chain, in the original algorithm.
+    pub(super) gone: u64,
+}
+
+/// The node's way to the collector.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    pub(super) to: Sender<Vec<Found>>,
+    /// Results that were sent.
+    pub(super) sent: u64,
+    /// Results that were taken. Raised by the collector.
+    pub(super) taken: Arc<HighWater>,
+}
+
+impl Outlet {
+    /// Sends results, or gives them back while too many wait.
+    fn send(&mut self, found: Vec<Found>) -> Result<(), Vec<Found>> {
+        let results = found.len() as u64;
+        if self.sent - self.taken.get() >= MOST_WAITING {
+            return Err(found);
+        }
+        self.to.send(found)?;
+        self.sent += results;
+        Ok(())
+    }
 }
 
 impl<P: Predicate> Node<P> {
@@ -66,7 +92,7 @@ impl<P: Predicate> Node<P> {
         predicate: Arc<P>,
         (rightward, leftward): (Station<P::Left>, Station<P::Right>),
         arrived: [Arc<Arrived>; 2],
-        results: Sender<Vec<Found>>,
+        outlet: Outlet,
     ) -> Self {
         let kind = match algorithm {
             HandshakeAlgorithm::LowLatency => predicate.lookup().map(|lookup| lookup.kind()),
@@ -79,13 +105,14 @@ impl<P: Predicate> Node<P> {
             rightward,
             leftward,
             arrived,
-            results,
+            outlet,
+            has_arrived: false,
             finder: Finder::new(predicate),
             left_window: LocalWindow::new(kind),
             right_window: LocalWindow::new(kind),
             forwarded: VecDeque::new(),
             right_arrived: 0,
-            then: Then { send_right: None, send_left: None, arrive: [None; 2] },
+            then: Then { send_right: None, send_left: None, arrive: [None; 2], gone: 0 },
         };
         let behaviour = match algorithm {
             HandshakeAlgorithm::LowLatency => Behaviour::LowLatency(LowLatency::default()),
@@ -129,6 +156,21 @@ impl<P: Predicate> Node<P> {
         true
     }
 
+    /// Whether messages have ended here since this was asked last.
+    pub(super) fn take_arrived(&mut self) -> bool {
+        std::mem::take(&mut self.core.has_arrived)
+    }
+
+    /// Whether results wait for room.
+    pub(super) fn is_held_up(&self) -> bool {
+        !self.core.finder.found.is_empty()
+    }
+
+    /// Results that the node has sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.core.outlet.sent
+    }
+
     /// Candidate pairs that the node has looked at.
     pub fn comparisons(&self) -> u64 {
         self.core.finder.comparisons
@@ -164,7 +206,7 @@ impl<P: Predicate> Core<P> {
     fn finish(&mut self) -> bool {
         let found = &mut self.finder.found;
         if !found.is_empty()
-            && let Err(unsent) = self.results.send(std::mem::take(found))
+            && let Err(unsent) = self.outlet.send(std::mem::take(found))
         {
             *found = unsent;
             return false;
@@ -177,6 +219,8 @@ impl<P: Predicate> Core<P> {
         }
         for (arrived, seq) in self.arrived.iter().zip(&mut self.then.arrive) {
             if let Some(seq) = seq.take() {
+                self.has_arrived = true;
+                arrived.gone.raise(self.then.gone);
                 arrived.seq.raise(seq);
                 arrived.messages.raise(arrived.messages.get() + 1);
             }
@@ -185,13 +229,11 @@ impl<P: Predicate> Core<P> {
     }
 
     pub(super) fn send_right(&mut self, message: Message<P::Left>) {
-        let to = self.rightward.to.as_mut().expect("there is a node on the right");
-        to.send(message).expect("a queue has room for all messages that may be on their way");
+        self.rightward.to.as_mut().expect("there is a node on the right").send(message);
     }
 
     pub(super) fn send_left(&mut self, message: Message<P::Right>) {
-        let to = self.leftward.to.as_mut().expect("there is a node on the left");
-        to.send(message).expect("a queue has room for all messages that may be on their way");
+        self.leftward.to.as_mut().expect("there is a node on the left").send(message);
     }
 
     /// New left rows meet the right rows that were passed on and have not arrived.

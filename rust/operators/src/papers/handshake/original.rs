@@ -42,7 +42,8 @@ impl Original {
             if let Some(last) = core.left_window.expire(moving, |_| &[]) {
                 self.gone = last.seq() + 1;
             }
-            core.then.arrive[0] = Some(self.gone);
+            core.then.arrive[0] = Some(seq);
+            core.then.gone = self.gone;
         } else {
             let rows = core.left_window.take(moving).map(Arc::new);
             core.then.send_right =

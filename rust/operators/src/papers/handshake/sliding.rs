@@ -16,6 +16,7 @@ use tidegate_sync::Stop;
 use super::bands::{BandPredicate, NumberColumn, NumberRows};
 use super::finder::Found;
 use super::predicate::Kind;
+use super::window::shrink;
 use super::{HandshakeAlgorithm, HandshakeJoin};
 use crate::driver::Driver;
 use crate::predicate::{RankAndTakes, Term};
@@ -38,8 +39,6 @@ impl Rank for u64 {}
 #[derive(Debug)]
 pub struct SlidingHandshake<T: Rank> {
     algorithm: HandshakeAlgorithm,
-    retention: Retention,
-    nodes: usize,
     how: How,
     extent: Extent,
     logs: [TimeLog; 2],
@@ -61,35 +60,36 @@ pub struct SlidingHandshake<T: Rank> {
     /// Rows whose results have not all been given, in merged order, from the place `given` on.
     waiting: VecDeque<(i64, Side)>,
     given: u64,
+    /// The time of the last row whose results were given.
+    last: Option<i64>,
     /// The number of the next waiting row of each side.
     next: [u64; 2],
-    /// The comparisons of the nodes of former chains.
-    compared: Vec<u64>,
     flushed: bool,
 }
 
 impl<T: Rank> SlidingHandshake<T> {
     /// A join without rows on a chain of `nodes` nodes, which compares by `terms`; those have no
-    /// rows either.
+    /// rows either. It starts a thread for each node, on a processor of its own if they are to be
+    /// pinned.
     pub fn new(
         retention: Retention,
         how: How,
         algorithm: HandshakeAlgorithm,
         nodes: usize,
         terms: Vec<Term>,
-    ) -> Self {
+        pin: bool,
+    ) -> std::io::Result<Self> {
         let mut terms: Vec<(usize, Term)> = terms.into_iter().enumerate().collect();
         terms.sort_by_key(|(_, term)| (!term.is_equality(), !term.is_band()));
         let (order, terms): (Vec<usize>, Vec<Term>) = terms.into_iter().unzip();
         let log = |side| RowLog::new(side, how, KeptColumn::default());
-        SlidingHandshake {
+        let predicate = Arc::new(predicate(&terms));
+        Ok(SlidingHandshake {
             algorithm,
-            retention,
-            nodes,
             how,
             extent: Extent::new(retention),
             logs: [log(Side::Left), log(Side::Right)],
-            join: chain(retention, algorithm, nodes, &terms),
+            join: HandshakeJoin::new(predicate, retention, algorithm, nodes, true, pin)?,
             terms,
             order,
             compares: true,
@@ -98,26 +98,21 @@ impl<T: Rank> SlidingHandshake<T> {
             void: [VecDeque::new(), VecDeque::new()],
             waiting: VecDeque::new(),
             given: 0,
+            last: None,
             next: [0; 2],
-            compared: vec![0; nodes],
             flushed: false,
-        }
+        })
     }
 }
 
-/// A chain without rows.
-fn chain<T: Rank>(
-    retention: Retention,
-    algorithm: HandshakeAlgorithm,
-    nodes: usize,
-    terms: &[Term],
-) -> HandshakeJoin<BandPredicate<T>> {
+/// What nodes compare by.
+fn predicate<T: Rank>(terms: &[Term]) -> BandPredicate<T> {
     let lookup = match terms {
         [] => None,
         [first, ..] if first.is_equality() => Some(Kind::Hash),
         _ => Some(Kind::Ordered),
     };
-    HandshakeJoin::new(Arc::new(BandPredicate::new(lookup)), retention, algorithm, nodes, true)
+    BandPredicate::new(lookup)
 }
 
 /// Rows of a side, and which of them compare with nothing: the terms say what they take, and have
@@ -176,12 +171,10 @@ impl<T: Rank> SlidingHandshake<T> {
         if self.terms.is_empty() {
             return;
         }
-        // What was held back has been compared by the terms.
-        self.flush();
-        while !self.join.is_done() {
-            self.join.find(&Driver::new(1, Stop::default())).expect("nobody stops it");
-            self.take_found();
-        }
+        // What is on its way, and what is held back, is compared by the terms.
+        self.drain();
+        self.join.end();
+        self.drain();
         self.terms.clear();
         self.void.iter_mut().for_each(VecDeque::clear);
         let rows = self.logs.each_ref().map(RowLog::len);
@@ -189,16 +182,20 @@ impl<T: Rank> SlidingHandshake<T> {
         self.fill(columns);
     }
 
-    /// Makes the chain anew, with the rows that are kept.
+    /// Takes all that the chain finds, until nothing is on its way.
+    fn drain(&mut self) {
+        while !self.join.is_done() {
+            self.join.find(&Driver::new(1, Stop::default())).expect("nobody stops it");
+            self.take_found();
+        }
+    }
+
+    /// Empties the chain, in which nothing is on its way, and fills it with the rows that are kept.
     fn fill(&mut self, [left, right]: [NumberRows<T>; 2]) {
-        let made = chain(self.retention, self.algorithm, self.nodes, &self.terms);
-        let former = std::mem::replace(&mut self.join, made);
-        self.compared.iter_mut().zip(former.comparisons()).for_each(|(all, more)| *all += more);
+        self.join.renew(Arc::new(predicate(&self.terms)));
         self.origin =
             (self.logs.each_ref().map(RowLog::first), self.given + self.waiting.len() as u64);
-        self.join
-            .restore(self.logs.each_ref().map(RowLog::ts), left, right)
-            .expect("nobody stops it");
+        self.join.restore(self.logs.each_ref().map(RowLog::ts), left, right);
         self.flushed = false;
     }
 
@@ -270,6 +267,7 @@ impl<T: Rank> SlidingHandshake<T> {
             }
             self.next[side as usize] += 1;
             self.given += 1;
+            self.last = Some(ts);
         }
         results
     }
@@ -294,11 +292,24 @@ impl<T: Rank> RowJoin<Operands<'_>> for SlidingHandshake<T> {
     }
 
     fn epoch_rows(&self) -> usize {
-        self.join.epoch_rows()
+        self.join.on_their_way()
     }
 
     fn is_done(&self) -> bool {
         self.join.is_done() && self.found.is_empty()
+    }
+
+    fn has_threads(&self) -> bool {
+        true
+    }
+
+    fn takes_rows(&self) -> bool {
+        !self.flushed && self.join.takes_rows()
+    }
+
+    fn given(&self) -> Option<i64> {
+        // Once all rows expire, the chain says no more which rows results are to have.
+        self.last.filter(|_| !self.flushed)
     }
 
     fn advance(
@@ -356,7 +367,9 @@ impl<T: Rank> RowJoin<Operands<'_>> for SlidingHandshake<T> {
         }
         for (void, log) in self.void.iter_mut().zip(&self.logs) {
             void.drain(..void.len() - log.len());
+            shrink(void);
         }
+        shrink(&mut self.waiting);
     }
 
     fn first(&self, side: Side) -> u64 {
@@ -372,12 +385,7 @@ impl<T: Rank> RowJoin<Operands<'_>> for SlidingHandshake<T> {
     }
 
     fn comparisons(&self) -> Vec<u64> {
-        self.join
-            .comparisons()
-            .iter()
-            .zip(&self.compared)
-            .map(|(own, former)| own + former)
-            .collect()
+        self.join.comparisons()
     }
 
     fn memory(&self) -> usize {
@@ -401,5 +409,10 @@ impl<T: Rank> RowJoin<Operands<'_>> for SlidingHandshake<T> {
         let rows = self.logs.each_ref().map(RowLog::len);
         let columns = self.columns(rows);
         self.fill(columns);
+        self.last = None;
+    }
+
+    fn close(&mut self) {
+        self.join.close();
     }
 }

@@ -74,6 +74,7 @@ impl Tracker {
                 times.pop_front();
                 self.first[side] += 1;
             }
+            shrink(times);
         }
     }
 
@@ -93,6 +94,16 @@ impl Tracker {
         self.times.iter().flatten().map(|times| times.capacity() * size_of::<i64>()).sum()
     }
 }
+
+/// Gives back the room of values that are gone, if it is large.
+pub(super) fn shrink<T>(values: &mut VecDeque<T>) {
+    if values.capacity() > 4 * values.len() + LITTLE {
+        values.shrink_to(2 * values.len());
+    }
+}
+
+/// Values that are not worth the time to give their room back.
+const LITTLE: usize = 1 << 10;
 
 /// The rows of a side that are in its window, by number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -55,10 +55,12 @@ impl Algorithm {
                  value if a sample of pairs says that this is faster"
             }
             Algorithm::Handshake => {
-                "handshake join: both windows flow past each other through a chain of threads; results come late"
+                "handshake join: both windows flow past each other through a chain of threads, which go on between polls; \
+                 results come late"
             }
             Algorithm::LowLatencyHandshake => {
-                "low-latency handshake join: rows rush through a chain of threads, and one thread keeps each row"
+                "low-latency handshake join: rows rush through a chain of threads, which go on between polls, and one thread \
+                 keeps each row"
             }
         }
     }
@@ -134,8 +136,8 @@ impl Comparing {
                 published::split_trees(retention, how, threads, ordered, terms)
             }
             Algorithm::Indexed => self.scale(scale::ScaleAlgorithm::Indexed),
-            Algorithm::Handshake => self.handshake(HandshakeAlgorithm::Original),
-            Algorithm::LowLatencyHandshake => self.handshake(HandshakeAlgorithm::LowLatency),
+            Algorithm::Handshake => self.handshake(HandshakeAlgorithm::Original)?,
+            Algorithm::LowLatencyHandshake => self.handshake(HandshakeAlgorithm::LowLatency)?,
         })
     }
 
@@ -144,9 +146,9 @@ impl Comparing {
         Box::new(ScaleJoin::new(retention, how, algorithm, threads, ordered, terms))
     }
 
-    fn handshake(self, algorithm: HandshakeAlgorithm) -> Box<SlidingJoin> {
-        let Comparing { retention, how, threads, terms, .. } = self;
-        published::handshake(algorithm, retention, how, threads, terms)
+    fn handshake(self, algorithm: HandshakeAlgorithm) -> Result<Box<SlidingJoin>> {
+        let Comparing { retention, how, threads, terms, pin, .. } = self;
+        published::handshake(algorithm, retention, how, threads, terms, pin)
     }
 }
 
