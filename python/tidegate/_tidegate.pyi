@@ -759,7 +759,13 @@ class Operator(Generic[_StatsT_co]):
             [10, 20]
         """
 
-    def run(self, sink: Sink, *, late: Callable[[pa.Table], object] | None = None) -> None:
+    def run(
+        self,
+        sink: Sink,
+        *,
+        late: Callable[[pa.Table], object] | None = None,
+        punctuations: bool = False,
+    ) -> None:
         """Give each result to a sink as soon as it is made, until all sources are closed.
 
         The call does what a loop over the operator does. Feeders push from other threads; their
@@ -776,22 +782,49 @@ class Operator(Generic[_StatsT_co]):
             >>> merge.run(lambda batch: print(batch["ts"].to_pylist()))
             [10, 20, 30]
 
+            Punctuations among the rows: no row after the last batch has a time below 30.
+
+            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
+            >>> for source, rows in zip(join.sources, [trades, quotes]):
+            ...     source.push(rows)
+            ...     source.close()
+            >>> batches = []
+            >>> join.run(batches.append, punctuations=True)
+            >>> batches[-1]["watermark"].to_pylist()
+            [30]
+
         Args:
             sink: A function that takes a record batch; a `queue.Queue`, which gets None at the end;
                 a writer with a method `write_batch`, such as `pyarrow.parquet.ParquetWriter`, which
                 is not closed; or a source of another operator, which is closed at the end.
             late: A function that takes late rows as a table, as `late` returns them. Without it
                 they stay, and count for `memory_limit`, until `late` is called.
+            punctuations: Whether the sink gets punctuations as rows among the results. Each batch
+                then has a last column `watermark`, of 64-bit integers, which is null in results. A
+                punctuation is a batch of one row: `watermark` is what the operator has `promised`,
+                and all other columns are null. One comes once the promise has risen, after the
+                results before it, and not before the end of a batch. Results are the same, and
+                where punctuations are among them depends on when the sink takes batches. A
+                `memory_limit`, a snapshot and a digest know nothing of them. A source of another
+                operator refuses them; in a `Chain` it is told promises without rows.
 
         Raises:
             ClosedError: The operator is closed, or was made before this process was forked.
-            TidegateError: The operator runs already; or what `poll` raises.
+            TidegateError: The operator runs already; or what `poll` raises; or there are to be
+                punctuations, and the sink is a source.
+            SchemaError: There are to be punctuations, and the results have a column `watermark`.
             TypeError: The sink is none of these.
             Exception: Whatever the sink raises. The batch that it has not taken comes with the next
                 poll.
         """
 
-    def running(self, sink: Sink, *, late: Callable[[pa.Table], object] | None = None) -> Running:
+    def running(
+        self,
+        sink: Sink,
+        *,
+        late: Callable[[pa.Table], object] | None = None,
+        punctuations: bool = False,
+    ) -> Running:
         """Let a thread give all results to a sink while a block runs.
 
         Example:
@@ -811,11 +844,21 @@ class Operator(Generic[_StatsT_co]):
                 is not closed; or a source of another operator, which is closed at the end.
             late: A function that takes late rows as a table, as `late` returns them. Without it
                 they stay, and count for `memory_limit`, until `late` is called.
+            punctuations: Whether the sink gets punctuations as rows among the results. Each batch
+                then has a last column `watermark`, of 64-bit integers, which is null in results. A
+                punctuation is a batch of one row: `watermark` is what the operator has `promised`,
+                and all other columns are null. One comes once the promise has risen, after the
+                results before it, and not before the end of a batch. Results are the same, and
+                where punctuations are among them depends on when the sink takes batches. A
+                `memory_limit`, a snapshot and a digest know nothing of them. A source of another
+                operator refuses them; in a `Chain` it is told promises without rows.
 
         Returns:
             A context manager, which runs the thread.
 
         Raises:
+            TidegateError: There are to be punctuations, and the sink is a source.
+            SchemaError: There are to be punctuations, and the results have a column `watermark`.
             TypeError: The sink is none of these.
         """
 

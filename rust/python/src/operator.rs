@@ -522,23 +522,25 @@ impl Operator {
     }
 
     #[doc = manual!(Operator.run)]
-    #[pyo3(signature = (sink, *, late = None))]
+    #[pyo3(signature = (sink, *, late = None, punctuations = false))]
     fn run<'py>(
         slf: &Bound<'py, Self>,
         sink: &Bound<'py, PyAny>,
         late: Option<&Bound<'py, PyAny>>,
+        punctuations: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("tidegate._running")?.call_method1("run", (slf, sink, late))
+        drive(slf, "run", sink, late, punctuations)
     }
 
     #[doc = manual!(Operator.running)]
-    #[pyo3(signature = (sink, *, late = None))]
+    #[pyo3(signature = (sink, *, late = None, punctuations = false))]
     fn running<'py>(
         slf: &Bound<'py, Self>,
         sink: &Bound<'py, PyAny>,
         late: Option<&Bound<'py, PyAny>>,
+        punctuations: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("tidegate._running")?.getattr("Running")?.call1((slf, sink, late))
+        drive(slf, "Running", sink, late, punctuations)
     }
 
     /// Takes a batch back that was polled last, for a sink that has not taken it.
@@ -586,6 +588,24 @@ impl Operator {
     ) -> PyResult<()> {
         self.close(py)
     }
+}
+
+/// Calls what drives operators, for a sink that may take punctuations, too.
+fn drive<'py>(
+    operator: &Bound<'py, Operator>,
+    function: &str,
+    sink: &Bound<'py, PyAny>,
+    late: Option<&Bound<'py, PyAny>>,
+    punctuations: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = operator.py();
+    let running = py.import("tidegate._running")?;
+    if !punctuations {
+        return running.call_method1(function, (operator, sink, late));
+    }
+    let module = py.import("tidegate._punctuations")?;
+    let sink = module.call_method1("Punctuated", (operator, sink))?;
+    running.call_method1(function, (operator, sink, late))
 }
 
 /// Numbers that describe an operator, and each of its sources.

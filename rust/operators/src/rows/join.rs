@@ -69,7 +69,7 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     }
 
     /// The time of the last row whose results have been given, with those of all rows before, where
-    /// rows of several epochs may be on their way.
+    /// rows of several epochs may be on their way, or results are [held back](Self::holds_back).
     fn given(&self) -> Option<i64> {
         None
     }

@@ -453,10 +453,12 @@ impl Operator {
             Ok(done) => done,
             Err(error) => Err(self.failed.insert(error.of_operator()).clone()),
         };
-        if matches!(done, Ok(Step::NotYet)) && !self.tactic.holds_back() {
-            let promise = self.tactic.promise(&self.common);
-            self.settled = self.settled.max(promise.filter(|&promise| promise > i64::MIN));
-        }
+        let promise = match done {
+            Ok(Step::NotYet) if !self.tactic.holds_back() => self.tactic.promise(&self.common),
+            Ok(_) => self.tactic.reached(),
+            Err(_) => None,
+        };
+        self.settled = self.settled.max(promise.filter(|&promise| promise > i64::MIN));
         done
     }
 

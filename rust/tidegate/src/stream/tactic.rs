@@ -52,6 +52,11 @@ pub(super) trait Tactic: Debug + Send {
         common.intake.watermark()
     }
 
+    /// No result that steps so far have not made is below it, whatever there is to do.
+    fn reached(&self) -> Option<i64> {
+        None
+    }
+
     /// Whether results are held back whose places are below the watermark.
     fn holds_back(&self) -> bool {
         false

@@ -159,6 +159,7 @@ pub(super) fn operator<P: Prepare>(
         epoch: None,
         releasing: false,
         settled: None,
+        reached: None,
     };
     Ok(Operator::new(common, Box::new(tactic)))
 }
@@ -250,6 +251,8 @@ pub(super) struct JoinTactic<P: Prepare> {
     releasing: bool,
     /// The watermark up to which rows have been settled without any that followed.
     settled: Option<i64>,
+    /// The time up to which the results of rows were made, all of those before it.
+    reached: Option<i64>,
 }
 
 impl<P: Prepare> Tactic for JoinTactic<P> {
@@ -340,6 +343,10 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         ];
         figures.extend(self.engine.prepare.figures(&self.engine.join));
         figures
+    }
+
+    fn reached(&self) -> Option<i64> {
+        self.reached
     }
 
     fn holds_back(&self) -> bool {
@@ -445,9 +452,11 @@ impl<P: Prepare> JoinTactic<P> {
             true => (self.epoch.take(), 0),
             false => (join.given(), join.epoch_rows() as u64),
         };
+        let reached = if join.holds_back() { join.given() } else { now };
         if now.is_some() {
             self.settle(common, now)?;
             common.latency.settle_but(left);
+            self.reached = self.reached.max(reached);
         }
         Ok(())
     }

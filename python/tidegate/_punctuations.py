@@ -1,0 +1,80 @@
+"""Punctuations of an operator as rows among its results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tidegate._running import Taker, sink_of
+from tidegate._tidegate import SchemaError, Source, TidegateError
+
+if TYPE_CHECKING:
+    from tidegate.types import Sink
+
+_WATERMARK = "watermark"
+
+
+class Punctuated(Taker):
+    """A sink that gets the operator's punctuations as rows, among the results."""
+
+    def __init__(self, operator: Any, sink: Sink) -> None:  # noqa: ANN401 - of Rust
+        if isinstance(sink, Source):
+            message = (
+                "punctuations: a source of another operator takes results alone; leave punctuations "
+                "out, or make a tidegate.Chain, which tells the source watermarks"
+            )
+            raise TidegateError(message)
+        self.schema = _with_watermark(operator.schema)
+        self.nulls = [pa.nulls(1, field.type) for field in operator.schema]
+        self.sink = sink_of(sink)
+        self.operator = operator
+        self.last: int | None = None
+        # What the sink has raised for a punctuation, behind results that it has taken.
+        self.error: BaseException | None = None
+
+    def give(self, batch: pa.RecordBatch) -> bool:
+        """Hand results over, and what is promised behind them."""
+        self._check()
+        watermarks = pa.nulls(batch.num_rows, pa.int64())
+        rows = pa.RecordBatch.from_arrays([*batch.columns, watermarks], schema=self.schema)
+        if not self.sink.give(rows):
+            return False
+        try:
+            self.promise(self.operator)
+        except BaseException as error:  # noqa: BLE001 - it is raised with the next call
+            self.error = error
+        return True
+
+    def promise(self, operator: Any) -> None:  # noqa: ANN401 - of Rust
+        """Hand a punctuation over, if the promise has risen."""
+        self._check()
+        promised = operator.promised
+        if promised is None or promised == self.last:
+            return
+        columns = [*self.nulls, pa.array([promised], pa.int64())]
+        # A queue that is full gets a later one.
+        if self.sink.give(pa.RecordBatch.from_arrays(columns, schema=self.schema)):
+            self.last = promised
+
+    def end(self) -> bool:
+        """Tell that there is no more."""
+        self._check()
+        return self.sink.end()
+
+    def _check(self) -> None:
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+
+
+def _with_watermark(schema: pa.Schema) -> pa.Schema:
+    """The columns of results with punctuations, which have nulls in all but the last."""
+    if _WATERMARK in schema.names:
+        message = (
+            f"punctuations: the results have a column `{_WATERMARK}` already; give it another name "
+            "in the sources"
+        )
+        raise SchemaError(message)
+    fields = [field.with_nullable(nullable=True) for field in schema]
+    return pa.schema([*fields, pa.field(_WATERMARK, pa.int64())], metadata=schema.metadata)
