@@ -21,8 +21,8 @@ class Punctuated(Taker):
     def __init__(self, operator: Any, sink: Sink) -> None:  # noqa: ANN401 - of Rust
         if isinstance(sink, Source):
             message = (
-                "punctuations: a source of another operator takes results alone; leave punctuations "
-                "out, or make a tidegate.Chain, which tells the source watermarks"
+                "punctuations: a source of another operator takes results alone; leave "
+                "punctuations out, or make a tidegate.Chain, which tells the source watermarks"
             )
             raise TidegateError(message)
         self.schema = _with_watermark(operator.schema)

@@ -782,7 +782,7 @@ class Operator(Generic[_StatsT_co]):
             >>> merge.run(lambda batch: print(batch["ts"].to_pylist()))
             [10, 20, 30]
 
-            Punctuations among the rows: no row after the last batch has a time below 30.
+            Punctuations among the rows: at the end, that no pair comes below 31.
 
             >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
             >>> for source, rows in zip(join.sources, [trades, quotes]):
@@ -791,7 +791,7 @@ class Operator(Generic[_StatsT_co]):
             >>> batches = []
             >>> join.run(batches.append, punctuations=True)
             >>> batches[-1]["watermark"].to_pylist()
-            [30]
+            [31]
 
         Args:
             sink: A function that takes a record batch; a `queue.Queue`, which gets None at the end;

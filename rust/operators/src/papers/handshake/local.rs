@@ -166,6 +166,10 @@ impl<C: Columns> LocalWindow<C> {
                 index.forget(self.start);
             }
             self.start = 0;
+            if self.places.is_empty() && self.kind == Some(Kind::Ordered) {
+                // Its room, too. It is made again once it pays.
+                (self.index, self.next_try) = (None, self.added);
+            }
         }
         Some(last)
     }

@@ -427,3 +427,39 @@ fn memory_is_that_of_the_windows() {
         );
     }
 }
+
+/// Compares nothing.
+#[derive(Debug)]
+struct Broken;
+
+impl Predicate for Broken {
+    type Left = Vec<i64>;
+    type Right = Vec<i64>;
+
+    fn pairs(
+        &self,
+        _: &Vec<i64>,
+        _: Range<usize>,
+        _: &Vec<i64>,
+        _: Range<usize>,
+        _: &mut Vec<Pair>,
+    ) {
+        panic!("a broken node");
+    }
+}
+
+#[test]
+fn a_panic_of_a_node_is_the_callers() {
+    let (window, algorithm) =
+        (Retention::Rows { left: 9, right: 9 }, HandshakeAlgorithm::LowLatency);
+    let mut made = HandshakeJoin::new(Arc::new(Broken), window, algorithm, 3, true, false).unwrap();
+    made.begin(vec![1, 2], vec![Side::Left, Side::Right], vec![0], vec![0]);
+    let driver = Driver::new(1, Stop::default());
+    let take = || {
+        while !made.is_done() {
+            made.advance(&driver).unwrap();
+        }
+    };
+    let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(take)).unwrap_err();
+    assert_eq!(payload.downcast_ref(), Some(&"a broken node"));
+}
