@@ -1869,10 +1869,11 @@ class WindowJoin(StreamJoin):
             of threads, of which one keeps each row (Low-Latency Handshake Join, Figures 12 to 14).
             Numbers that have to be equal are looked up in a hash table. Otherwise the first band is
             looked up in the order of its numbers, while few are in reach. `handshake`: both windows
-            flow past each other through the chain (Teubner and Mueller's handshake join), so
-            results come when the left window has passed. A snapshot lets all that is held back
-            come. The memory limit does not count results that are held back. Rows are let go of as
-            further rows come, not because sources advance.
+            flow past each other through the chain (Teubner and Mueller's handshake join). So
+            results come when the left window has passed and later rows have moved the chain on; how
+            many are held back until then depends on the threads. A snapshot, or the end of the
+            sources, lets all of them come. The memory limit does not count results that are held
+            back. Rows are let go of as further rows come, not because sources advance.
             The threads of `scalejoin-gates` and of both handshake joins go on with the rows that a
             poll has given them, also between polls.
             With `aggs`, `auto` alone has a meaning.

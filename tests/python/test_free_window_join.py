@@ -122,24 +122,6 @@ def test_rows_are_compared_while_the_sink_has_a_batch(algorithm):
         assert table(taken, join).num_rows == 1
 
 
-def test_windows_flow_past_each_other_while_the_sink_has_a_batch():
-    with new("handshake", window=rows(200), threads=3) as join:
-        rng = np.random.default_rng(3)
-        for source, schema in zip(join.sources, (LEFT, RIGHT), strict=True):
-            source.push(side(schema, rng, 30_000, 60))
-            source.close()
-        seen = []
-
-        def take(batch: pa.RecordBatch) -> None:
-            if not seen:
-                # All rows meet about 200 others, whoever takes the pairs.
-                wait_for(join, 2_000_000)
-            seen.append(batch)
-
-        join.run(take)
-        assert len(seen) > 1
-
-
 @pytest.mark.parametrize("algorithm", FREE)
 @pytest.mark.parametrize("seed", range(campaign.tries(8)))
 def test_rows_and_their_order_are_those_of_auto(seed, algorithm):
