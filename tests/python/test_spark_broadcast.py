@@ -315,7 +315,7 @@ def test_few_rows_of_files_are_not_sampled_to_be_divided_by_key(numbers, functio
 
 @pytest.mark.parametrize("function", ["interval_join", *more("overlap_join")])
 def test_more_rows_of_files_are_sampled_to_be_divided(numbers, monkeypatch, function):
-    """And rows without a key, and rows of which no file tells."""
+    """So are rows without a key, and rows that come from no file."""
     query = {**NEAR, "how": "full"}
     if function == "overlap_join":
         query = {"on": ("ts", "ts"), "by": "key", "how": "full"}

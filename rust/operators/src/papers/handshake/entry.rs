@@ -1,7 +1,7 @@
 //! Where rows wait until the chain has room for them.
 //!
-//! Whoever makes room feeds, and whoever puts rows: the threads of the end nodes, and the caller. So
-//! rows enter the chain as long as there are some, also while nobody calls the join.
+//! The threads of the end nodes feed the chain when they have made room, and the caller feeds it when
+//! it puts rows. So rows enter the chain as long as there are some, also while nobody calls the join.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
