@@ -401,12 +401,14 @@ class Source:
                 error. `ignore`: they are left out.
             block: Whether the call waits while `memory_limit` has no room for the rows, and room
                 may come. If not, it raises. None waits while the operator runs by itself
-                (`Operator.running`). Late rows that nobody fetches leave no room.
+                (`Operator.running`). Late rows that nobody fetches leave no room. Where all others
+                wait for this source, it raises once polls have nothing to do and there is still no
+                room.
 
         Raises:
             SchemaError: A column is missing, or of another kind, or there is one more.
             MemoryLimitError: The rows do not fit `memory_limit`. The push can be repeated once
-                there is room, unless the message says that it would never fit.
+                there is room. Where polls cannot make room, the message has the limit to set.
             ClosedError: The source or its operator is closed, or of a parent process.
             TidegateError: A time is null, the Arrow data is malformed, or a value is none of its
                 column's type.
@@ -477,7 +479,8 @@ class Source:
 
         Raises:
             SchemaError: A column is missing, or of another kind, or there is one more.
-            MemoryLimitError: The rows would never fit `memory_limit`.
+            MemoryLimitError: The rows would never fit `memory_limit`, or there is no room for them
+                while all other sources wait for this one. The message has the limit to set.
             ClosedError: The source or its operator is closed, or of a parent process.
             TidegateError: A time is null, the Arrow data is malformed, or a value is none of its
                 column's type.

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -18,6 +19,7 @@ from tidegate import (
     MemoryLimitError,
     Merge,
     Operator,
+    Source,
     TidegateError,
     WindowJoin,
     agg,
@@ -122,6 +124,11 @@ def of_times(schema: pa.Schema, times: list[int], offset: int = 0) -> pa.Table:
         "t": [f"text {ts % 3}" for ts in times],
     }
     return pa.table({name: columns[name] for name in schema.names}, schema)
+
+
+def named_by(error: MemoryLimitError) -> int:
+    """The limit that a message tells to set."""
+    return int(re.search(r"set memory_limit to (\d+) or more", str(error)).group(1))
 
 
 def schema_of(operator: Operator, number: int) -> pa.Schema:
@@ -243,6 +250,60 @@ def test_a_source_that_runs_ahead_leaves_room_for_the_others(name):
     assert repr(found) == repr(wanted)
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_push_that_would_wait_for_ever_names_the_limit_that_lets_it_go_on(name):
+    make = OPERATORS[name]
+    with make() as unlimited:
+        schemas = [schema_of(unlimited, number) for number in range(len(unlimited.sources))]
+        pushes = [
+            [of_times(schema, [*range(first, first + 5)], number) for first in range(0, 200, 5)]
+            for number, schema in enumerate(schemas)
+        ]
+        wanted, _ = feed(unlimited, pushes, min)
+    # A push fits, and little more.
+    with make(memory_limit=0) as operator:
+        with pytest.raises(MemoryLimitError) as none_fits:
+            operator.sources[-1].push(pushes[-1][0])
+        operator.memory_limit = named_by(none_fits.value)
+        limits = [operator.memory_limit]
+
+        def push_all(number: int) -> None:
+            with operator.sources[number] as source:
+                for table in pushes[number]:
+                    while True:
+                        try:
+                            source.push(table, block=True)
+                        except MemoryLimitError as error:
+                            limits.append(named_by(error))
+                            operator.memory_limit = max(limits)
+                        else:
+                            break
+
+        with ThreadPoolExecutor(len(pushes)) as feeders:
+            fed = [feeders.submit(push_all, number) for number in range(len(pushes))]
+            found = [row for batch in operator for row in batch.to_pylist()]
+        assert [one.result() for one in fed] == [None] * len(pushes)
+    assert repr(found) == repr(wanted)
+    assert len(limits) > 1
+
+
+def test_a_push_that_waits_ends_where_the_operator_does():
+    with interval(memory_limit=4_000) as operator, ThreadPoolExecutor(1) as feeders:
+        operator.sources[0].close()
+        ahead = feeders.submit(push_until_it_ends, operator.sources[1])
+        while not ahead.done() and not operator.sources[1]._is_full():
+            assert operator.poll() is None
+        operator.sources[2].abandon("no more")
+        with pytest.raises(TidegateError, match="was abandoned before its end"):
+            ahead.result(30)
+
+
+def push_until_it_ends(source: Source) -> None:
+    for first in range(0, 10**6, 5):
+        source.push(of_times(LEFT, [*range(first, first + 5)]), block=True)
+
+
 def test_rows_that_were_joined_and_let_go_of_do_not_count():
     schema = pa.schema([("ts", pa.int64())])
     join = IntervalJoin(schema, schema, on="ts", lower=0, upper=0, memory_limit=240)
@@ -286,9 +347,8 @@ def test_the_limit_can_be_raised_while_an_operator_runs(name):
         table = of_times(schema, list(range(1_000)))
         with pytest.raises(MemoryLimitError, match="at once") as caught:
             operator.sources[0].push(table)
-        text = str(caught.value)
         assert operator.stats()["memory"] == operator.stats()["rows_in"] == 0
-        enough = int(re.search(r"set memory_limit to (\d+) or more", text).group(1))
+        enough = named_by(caught.value)
         operator.memory_limit = enough - 16
         with pytest.raises(MemoryLimitError):
             operator.sources[0].push(table)

@@ -52,6 +52,8 @@ struct Accounts {
 pub(super) struct Refused {
     /// Bytes that were asked for.
     pub(super) asked: usize,
+    /// Bytes that the source holds.
+    pub(super) own: usize,
     /// Bytes that all hold.
     pub(super) held: usize,
     pub(super) limit: usize,
@@ -61,6 +63,8 @@ pub(super) struct Refused {
     pub(super) most: usize,
     /// The limit under which it could have the bytes that it asked for.
     pub(super) enough: usize,
+    /// The limit under which they would fit what is held now, and the source's share.
+    pub(super) enough_now: usize,
 }
 
 /// Bytes that are held until this is dropped.
@@ -145,7 +149,9 @@ impl Memory {
         let limit = accounts.limit.unwrap_or(usize::MAX);
         let (held, enough) = (accounts.held, accounts.held.saturating_add(bytes));
         if enough > limit {
-            return Err(Refused { asked: bytes, held, limit, left: 0, most: limit, enough });
+            let (own, enough_now) = (accounts.held_by(holder), enough);
+            let (left, most) = (0, limit);
+            return Err(Refused { asked: bytes, own, held, limit, left, most, enough, enough_now });
         }
         Ok(self.grant(&mut accounts, holder, bytes))
     }
@@ -246,13 +252,16 @@ impl Accounts {
         let left_over = parts - open - usize::from(self.has_state) * self.sources.len();
         let shares = open * (limit / SHARED / self.sources.len()) + self.share(Holder::State);
         let enough = (bytes as u128 * parts as u128).div_ceil(left_over as u128);
+        let for_share = own.saturating_mul(parts);
         Some(Refused {
             asked: bytes,
+            own: self.held_by(holder),
             held: self.held,
             limit,
             left: others - (self.held - self.held_by(holder)),
             most: limit - shares,
             enough: usize::try_from(enough).unwrap_or(usize::MAX),
+            enough_now: for_share.max(self.held.saturating_add(bytes)),
         })
     }
 }
@@ -260,7 +269,7 @@ impl Accounts {
 impl Refused {
     /// Says what is wrong and how it can go on; `rows` are the rows that somebody wants to be held.
     pub(super) fn say(&self, rows: &str) -> String {
-        let Refused { asked, held, limit, left, most, enough } = self;
+        let Refused { asked, held, limit, left, most, enough, .. } = self;
         if asked > most {
             return format!(
                 "{rows} need {asked} bytes at once, and a source has at most {most} of \
@@ -277,6 +286,22 @@ impl Refused {
             "{rows} need {asked} bytes, but {held} of memory_limit = {limit} are held; poll, close \
              or advance the sources that hold rows back, fetch late rows, or raise the \
              limit{shares}"
+        )
+    }
+
+    /// Says that it cannot go on as long as the limit is this one; `late` are the bytes of late rows
+    /// that nobody fetches.
+    pub(super) fn say_for_ever(&self, rows: &str, late: usize) -> String {
+        let Refused { asked, own, limit, enough_now, .. } = self;
+        let late = if late == 0 {
+            String::new()
+        } else {
+            format!(", or fetch the late rows, which hold {late} bytes")
+        };
+        format!(
+            "{rows} need {asked} bytes beside {own} that the source holds. All wait for this source, so \
+             polls make no room within memory_limit = {limit}; set memory_limit to {enough_now} or \
+             more, or push fewer rows at a time{late}"
         )
     }
 }
@@ -355,6 +380,24 @@ mod tests {
                 memory.charge(0, 10_007).is_err() || memory.limit().is_none(),
                 "{sources} {has_state}"
             );
+        }
+    }
+
+    #[test]
+    fn a_request_beside_what_is_held_tells_the_limit_that_would_do_at_once() {
+        for (sources, has_state) in [(1, true), (2, false), (7, true)] {
+            let memory = Memory::new(Some(1_000), sources, has_state);
+            let ahead = memory.charge(sources as u16 - 1, 500).unwrap();
+            let own = memory.charge(0, 100).unwrap();
+            let refused = memory.charge(0, 407).unwrap_err();
+            let text = refused.say_for_ever("3 rows", 9);
+            assert!(text.contains("407 bytes beside") && text.contains("hold 9 bytes"), "{text}");
+            assert!(
+                text.contains(&format!("set memory_limit to {} or more", refused.enough_now)),
+                "{text}"
+            );
+            memory.set_limit(Some(refused.enough_now));
+            drop((memory.charge(0, 407).unwrap(), ahead, own));
         }
     }
 

@@ -144,12 +144,23 @@ pub struct Operator {
     readers: Readers,
     /// Why the operator cannot go on.
     failed: Option<Error>,
+    /// How much sources had told before the last step.
+    seen: u64,
 }
 
 impl Operator {
     pub(super) fn new(common: Common, tactic: Box<dyn Tactic>) -> Self {
         let readers = Readers::default();
-        Operator { common, tactic, rows_out: 0, settled: None, digest: None, readers, failed: None }
+        Operator {
+            common,
+            tactic,
+            rows_out: 0,
+            settled: None,
+            digest: None,
+            readers,
+            failed: None,
+            seen: 0,
+        }
     }
 
     /// The same operator, unused so far, which makes a digest of the results that it hands out.
@@ -381,7 +392,11 @@ impl Operator {
 
     /// The outcome of a poll after a step that made no batch.
     fn found(&self, step: Step) -> Result<Option<Polled>> {
-        match (step, self.common.intake.shared.abandoned.get()) {
+        let shared = &self.common.intake.shared;
+        if step == Step::NotYet && self.common.ready.is_empty() && !self.readers.are_apart() {
+            shared.news.settle(self.seen);
+        }
+        match (step, shared.broken.get()) {
             // Else a caller who waits for the end would wait for ever.
             (Step::NotYet, Some(error)) => Err(error.clone()),
             _ => Ok(step.found()),
@@ -443,15 +458,14 @@ impl Operator {
         }
         // Nothing has been begun yet, so a poll that finds no memory here may be tried again.
         memory::ready()?;
+        self.seen = self.common.intake.shared.news.count();
         self.common.intake.carry_idle();
         self.common.charges_results = !self.readers.is_empty();
         let (tactic, common) = (&mut self.tactic, &mut self.common);
         let done = match Error::catch_unwound(|| tactic.step(common)) {
-            Ok(Err(error)) if !self.tactic.survives(&error) => {
-                Err(self.failed.insert(error).clone())
-            }
+            Ok(Err(error)) if !self.tactic.survives(&error) => Err(self.fail(error)),
             Ok(done) => done,
-            Err(error) => Err(self.failed.insert(error.of_operator()).clone()),
+            Err(error) => Err(self.fail(error.of_operator())),
         };
         let promise = match done {
             Ok(Step::NotYet) if !self.tactic.holds_back() => self.tactic.promise(&self.common),
@@ -460,6 +474,12 @@ impl Operator {
         };
         self.settled = self.settled.max(promise.filter(|&promise| promise > i64::MIN));
         done
+    }
+
+    /// The operator cannot go on, and pushes need not wait for it.
+    fn fail(&mut self, error: Error) -> Error {
+        self.common.intake.shared.broken.get_or_init(|| error.clone());
+        self.failed.insert(error).clone()
     }
 
     /// The state as bytes, from which [`restore`](Self::restore) goes on as if nothing had

@@ -136,7 +136,7 @@ impl Intake {
             late: LateRows::new(streams.iter().any(|(_, stream)| stream.width.is_some())),
             news: Arc::new(News::default()),
             memory,
-            abandoned: Arc::default(),
+            broken: Arc::default(),
             watermarks: Watermarks::new(numbers.map(side_of)),
             arrivals: match order {
                 Order::Merged => None,

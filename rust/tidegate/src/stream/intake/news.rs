@@ -21,6 +21,8 @@ pub struct Driven {
 struct Told {
     /// How much.
     count: u64,
+    /// How much had been told when the operator found nothing more to do; none before.
+    settled: Option<u64>,
     /// Whether a thread drives the operator, and how.
     driven: Option<Driven>,
 }
@@ -39,6 +41,17 @@ impl News {
     /// How much has been told so far.
     pub fn count(&self) -> u64 {
         self.lock().count
+    }
+
+    /// The operator has nothing to do, and keeps no results, after all that was told up to `seen`.
+    pub(crate) fn settle(&self, seen: u64) {
+        self.lock().settled = Some(seen);
+    }
+
+    /// Whether the operator has nothing to do, after all that was told.
+    pub(crate) fn is_settled(&self) -> bool {
+        let told = self.lock();
+        told.settled == Some(told.count)
     }
 
     /// From now on a thread drives the operator, unless one does already; or none does any more.

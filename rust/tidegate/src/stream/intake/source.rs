@@ -26,7 +26,7 @@ use crate::columns::table::Table;
 use crate::columns::time::{self, Unit};
 use crate::columns::type_name::TypeName;
 use crate::results::interleave::{Place, interleave};
-use crate::stream::memory::{Charge, Memory, Refused};
+use crate::stream::memory::{Charge, Memory};
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::times::{Lead, Led, ResultTime, ResultTimes, led};
 use crate::{Error, Result, shown};
@@ -110,8 +110,9 @@ pub(crate) struct Shared {
     pub(crate) memory: Memory,
     /// Bytes that are charged for a row beside the row.
     pub(crate) row_bytes: usize,
-    /// The error of polls once a source was abandoned: of the first one.
-    pub(crate) abandoned: Arc<OnceLock<Error>>,
+    /// Why nothing more becomes final: the first source that was abandoned, or the failure of the
+    /// operator.
+    pub(crate) broken: Arc<OnceLock<Error>>,
     /// The watermarks of all sources.
     pub(crate) watermarks: Watermarks,
     /// The way of rows that are wanted as they are pushed; others go through the gate.
@@ -136,6 +137,8 @@ pub struct Source {
     abandoned: Option<String>,
     /// Whether the last push was refused for lack of room that there may be later.
     is_full: bool,
+    /// Whether a push was refused since rows were taken last.
+    was_refused: bool,
     /// Whether the others go on without it until rows come.
     is_idle: bool,
     /// When rows or a promise came last.
@@ -220,6 +223,7 @@ impl Source {
             rows_late: 0,
             abandoned: None,
             is_full: false,
+            was_refused: false,
             is_idle: false,
             told: Instant::now(),
             lead: None,
@@ -251,7 +255,8 @@ impl Source {
         self.shared.news.clone()
     }
 
-    /// Whether the last push was refused by the memory limit, and would fit if less were held.
+    /// Whether the last push was refused by the memory limit, and may fit once polls have let go of
+    /// rows.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
@@ -300,7 +305,7 @@ impl Source {
             reason => shown(reason).into_owned(),
         };
         // Of several, the first one is told.
-        self.shared.abandoned.get_or_init(|| {
+        self.shared.broken.get_or_init(|| {
             Error::data(format!(
                 "{} was abandoned before its end ({reason}): rows are missing, so nothing more is \
                  final; make a new operator, and restore a snapshot into it",
@@ -633,13 +638,33 @@ impl Source {
 
     /// Takes memory for rows, if the limit has room.
     fn charge(&mut self, rows: usize, bytes: usize) -> Result<Charge> {
-        self.shared.memory.charge(self.number, bytes).map_err(|refused: Refused| {
-            // Late rows stay until somebody fetches them.
-            let is_fetched = self.shared.news.driven().is_some_and(|driven| driven.fetches_late);
-            let late = if is_fetched { 0 } else { self.shared.late.bytes() };
-            self.is_full = refused.asked.saturating_add(late) <= refused.most;
-            Error::memory(refused.say(&format!("{}: {rows} rows", self.name)))
-        })
+        let Shared { news, memory, broken, late, watermarks, .. } = &self.shared;
+        // 1. Asked before memory is: from then on the operator lets go of nothing before there is
+        //    news.
+        let is_settled = self.was_refused && news.is_settled();
+        let refused = match memory.charge(self.number, bytes) {
+            Ok(charge) => {
+                self.was_refused = false;
+                return Ok(charge);
+            }
+            Err(refused) => refused,
+        };
+        if let Some(error) = broken.get() {
+            return Err(error.clone());
+        }
+        // 2. Late rows stay until somebody fetches them.
+        let is_fetched = news.driven().is_some_and(|driven| driven.fetches_late);
+        let late = if is_fetched { 0 } else { late.bytes() };
+        let rows = format!("{}: {rows} rows", self.name);
+        if is_settled && news.is_settled() && watermarks.wait_for(self.number) {
+            return Err(Error::memory(refused.say_for_ever(&rows, late)));
+        }
+        // 3. The operator looks whether it can do without rows that it keeps. Then it is settled.
+        if !std::mem::replace(&mut self.was_refused, true) {
+            news.tell();
+        }
+        self.is_full = refused.asked.saturating_add(late) <= refused.most;
+        Err(Error::memory(refused.say(&rows)))
     }
 
     /// Promises that no later row is below `ts`, a number of steps of the time column's unit.

@@ -118,6 +118,18 @@ impl Watermarks {
         self.0.lock().standing(Scope::All).map(|(_, source)| source)
     }
 
+    /// Whether this source alone can let the operator's watermark rise: it stands at the watermark,
+    /// or it is idle and all others are, too.
+    pub(crate) fn wait_for(&self, source: u16) -> bool {
+        let all = self.0.lock();
+        let is_idle = all.sources[usize::from(source)].state == State::Idle;
+        let is_one_active = all.sources.iter().any(|one| one.state == State::Active);
+        match is_idle {
+            true => !is_one_active,
+            false => all.standing(Scope::All).is_some_and(|(_, slowest)| slowest == source),
+        }
+    }
+
     /// Whether a source of this side is open.
     pub(crate) fn is_open(&self, side: Option<Side>) -> bool {
         let open = |one: &One| one.side == side && one.state != State::Closed;
@@ -259,6 +271,26 @@ mod tests {
         all.close(2);
         all.close(3);
         assert!(!all.is_open(None) && all.slowest().is_none());
+    }
+
+    #[test]
+    fn all_wait_for_the_slowest_source_that_is_not_idle() {
+        let waited_for = |all: &Watermarks| (0..3).map(|source| all.wait_for(source)).collect();
+        let all = of(3);
+        all.rise(0, 5);
+        all.rise(1, 10);
+        all.rise(2, 10);
+        let seen: Vec<bool> = waited_for(&all);
+        assert_eq!(seen, [true, false, false]);
+        all.idle(0);
+        // Of two that stand at one time, the first one's rows come first.
+        let seen: Vec<bool> = waited_for(&all);
+        assert_eq!(seen, [false, true, false]);
+        all.idle(1);
+        all.close(2);
+        // Each of the idle sources can go on.
+        let seen: Vec<bool> = waited_for(&all);
+        assert_eq!(seen, [true, true, false]);
     }
 
     #[test]
