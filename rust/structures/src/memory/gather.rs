@@ -53,12 +53,19 @@ pub fn gather<T: Value>(from: &[T], places: &[u32], out: &mut [Slot<T>], store: 
 /// such place.
 #[inline]
 pub fn prefetch<T>(values: &[T], place: usize) {
+    prefetch_address(values.as_ptr().wrapping_add(place).addr());
+}
+
+/// As [`prefetch`], of any address: nothing happens where there is no memory.
+#[inline]
+pub fn prefetch_address(address: usize) {
+    let address = std::ptr::without_provenance::<i8>(address);
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has the instruction, and an address that is not mapped does
     // nothing.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(place).cast());
+        _mm_prefetch::<_MM_HINT_T0>(address);
     }
     #[cfg(target_arch = "aarch64")]
     // SAFETY: every processor of the target has the instruction, which changes nothing but caches,
@@ -66,12 +73,12 @@ pub fn prefetch<T>(values: &[T], place: usize) {
     unsafe {
         std::arch::asm!(
             "prfm pldl1keep, [{}]",
-            in(reg) values.as_ptr().wrapping_add(place),
+            in(reg) address,
             options(nostack, preserves_flags, readonly),
         );
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = (values, place);
+    let _ = address;
 }
 
 /// Implements [`Value`] for values of which `$count` fill a register of 128 bits.
