@@ -398,7 +398,7 @@ def test_a_pipe_cannot_be_read_again(folder):
     for name in ("-", "in.pipe"):
         arguments = command("join", "out.csv", "--left-format", "arrow")
         arguments[1] = name
-        assert "--state needs files; write the pipe" in refused(*arguments)
+        assert "--state needs files, and a pipe cannot be read again" in refused(*arguments)
 
 
 def test_an_output_that_is_there_is_replaced_only_by_force(folder):

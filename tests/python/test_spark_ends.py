@@ -247,6 +247,6 @@ def test_bins_need_fixed_ends_and_streams_a_width(spark):
     with pytest.raises(tidegate.TidegateError, match="max_width: it bounds ends that are computed"):
         tidegate.spark.interval_join(rates, rates, **query | {"upper": "1s"}, max_width="1s")
     with pytest.raises(
-        tidegate.TidegateError, match="max_width bounds what is kept of two streams"
+        tidegate.TidegateError, match="max_width bounds the rows that are kept of two streams"
     ):
         tidegate.spark.interval_join(frame, frame, on="ts", lower=0, upper=1, max_width=5)

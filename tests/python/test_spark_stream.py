@@ -295,7 +295,7 @@ def test_explain_tells_how_a_stream_is_kept(spark, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"parallelism": "broadcast"}, "no stream ever is"),
+        ({"parallelism": "broadcast"}, "a stream never ends"),
         ({"parallelism": "hybrid", "lower": None}, "its pairs may be any distance apart"),
         ({"late_as": "k"}, "late_as: the result has a column 'k'"),
         ({"then": lambda batch: batch, "then_schema": "a int"}, "give one of them"),

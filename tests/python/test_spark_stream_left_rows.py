@@ -165,7 +165,7 @@ def test_workers_that_are_killed_cost_no_row(spark, tmp_path):
             "the row that prevails may be any time before.*or give 'key'",
         ),
         ("asof_join", {**ASOF, "parallelism": "time"}, "any distance apart.*or give 'key'"),
-        ("asof_join", {**ASOF, "parallelism": "broadcast"}, "no stream ever is"),
+        ("asof_join", {**ASOF, "parallelism": "broadcast"}, "a stream never ends"),
         ("asof_join", {**ASOF, "late_as": "v_right"}, "late_as: the result has a column 'v_right'"),
         ("interval_join", {**NEAR, "how": "full"}, 'give "left" for all of them'),
     ],

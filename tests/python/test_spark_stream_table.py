@@ -197,7 +197,7 @@ def test_explain_tells_the_job_and_when_rows_come(spark, folder):
             "interval_join",
             "left",
             {**INTERVAL, "max_width": "1s"},
-            "^max_width bounds what is kept of two streams, and here a side is a table.*leave it",
+            "^max_width bounds the rows that are kept .* but here a side is a table.*leave it out",
         ),
     ],
 )

@@ -164,8 +164,8 @@ def test_explain_tells_how_windows_without_a_key_are_divided(spark, tmp_path, ch
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"parallelism": "hybrid"}, "of a stream none is known to be heavy"),
-        ({**SESSIONS, "parallelism": "time"}, "where no session may be cut"),
+        ({"parallelism": "hybrid"}, "no key of a stream is known to be heavy"),
+        ({**SESSIONS, "parallelism": "time"}, "a session must stay whole"),
         ({"late_as": "n"}, "late_as: the result has a column 'n'"),
         ({"then": lambda batch: batch, "then_schema": "a int"}, "give one of them"),
     ],

@@ -159,9 +159,8 @@ def _check_lasting(inputs: Sequence[Input], output: Output) -> None:
             if given.name != STANDARD_STREAM and not Path(given.name).exists():
                 continue
             label = "standard input" if given.name == STANDARD_STREAM else given.name
-            message = (
-                f"{label}: --state needs files; write the pipe, which cannot be read again, to one"
-            )
+            message = f"{label}: --state needs files, and a pipe cannot be read again; write "
+            message += "the pipe to a file first"
             raise TidegateError(message)
     if output.layout is Format.PARQUET:
         return

@@ -80,9 +80,8 @@ class AggregatePlan:
         keys = _key_names(by)
         check_division(partitions, parallelism, get_args(Division), keyed=bool(keys))
         if session is not None and parallelism in ("time", "hybrid"):
-            message = (
-                f"parallelism {parallelism!r} cuts time, where no session may be cut: choose 'key'"
-            )
+            message = f"parallelism {parallelism!r} cuts time, and a session must stay whole: "
+            message += "choose 'key'"
             raise tidegate.TidegateError(message)
         lengths = (size, advance, offset, session)
         if not isinstance(aggs, Mapping):
@@ -101,15 +100,15 @@ class AggregatePlan:
         _check_types(frames, sent)
         result = _spark_schema(frames, aggregation, native, tables[0].schema)
         if late_as in result.names:
-            message = f"late_as: the result has a column {late_as!r}: choose another name"
+            message = f"late_as: the result has a column {late_as!r} already: choose another name"
             raise tidegate.SchemaError(message)
         if frames[0].isStreaming:
             for frame, name in zip(frames, names, strict=True):
                 check_watermark(frame, name, on)
             check_host(frames[0].sparkSession)
             if parallelism == "hybrid":
-                message = "parallelism 'hybrid' cuts heavy keys, and of a stream none is known to "
-                message += "be heavy: leave it out, or give 'key' or 'time'"
+                message = "parallelism 'hybrid' cuts heavy keys, but no key of a stream is known "
+                message += "to be heavy: leave it out, or give 'key' or 'time'"
                 raise tidegate.TidegateError(message)
         return cls(
             frames, aggregation, sent, result, native.windows, partitions, parallelism, late_as

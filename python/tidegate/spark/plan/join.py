@@ -110,8 +110,8 @@ def _check_kind(
     what = "a join of a stream and a table" if one else "a join of tables"
     check_late_as(late_as, what, streams=streams)
     if max_width is not None and not streams:
-        message = "max_width bounds what is kept of two streams, and here a side is a table, where "
-        message += "ends may be any time away: leave it out"
+        message = "max_width bounds the rows that are kept of two streams, but here a side is a "
+        message += "table, whose ends may be any time away: leave it out"
         raise tidegate.TidegateError(message)
 
 
@@ -124,8 +124,8 @@ def _check_stream_and_table(plan: Plan, stream: int) -> None:
         if plan.query.comes_once:
             asked = "an as-of join" if plan.query.is_asof else "aggs"
             remedy = "let the stream be the left side"
-        message = f"{asked}: {{0}} is a stream, which never ends, and {{1}} is a table, of which "
-        message += "no row is then known to have met all its partners: "
+        message = f"{asked}: {{0}} is a stream, which never ends, and {{1}} is a table, so that "
+        message += "no row of the table is ever known to have met all its partners: "
         message += f"{remedy}, or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message.format(*names))
     if plan.parallelism not in ("auto", "broadcast"):
@@ -139,7 +139,7 @@ def _check_ends(plan: Plan) -> None:
     """Refuse ends from columns that may be any time away, and a width that is unfit."""
     if any(plan.query.row_ends) and plan.max_width is None:
         message = "max_width: an end from columns may be any time away, and rows of streams are "
-        message += "kept as long as an end may reach them: say how far ends are away at most, such "
+        message += "kept as long as an end may reach them: say how far away ends are at most, such "
         message += (
             "as max_width='1 hour', or join inside `foreachBatch`, where each micro-batch is "
         )
@@ -167,7 +167,7 @@ def _check_streams(plan: Plan) -> None:
         check_watermark(frame, NAMES[side], time[0][side])
     check_host(plan.left.sparkSession)
     if plan.parallelism == "broadcast":
-        message = "parallelism 'broadcast' sends one side whole, which no stream ever is: leave it "
+        message = "parallelism 'broadcast' sends one side whole, but a stream never ends: leave it "
         message += "out, or join each micro-batch inside `foreachBatch`"
         raise tidegate.TidegateError(message)
     if plan.parallelism == "bins":
@@ -284,11 +284,11 @@ class Plan:
         check_division(partitions, parallelism, known, query.divided, keyed=bool(native.keys))
         if parallelism == "broadcast" and query.how == "full":
             message = "parallelism 'broadcast' sends one side whole, but a full join returns rows "
-            message += "without a partner of both: choose another"
+            message += "without a partner of both sides: choose another parallelism"
             raise tidegate.TidegateError(message)
         sent = Columns.planned(left, right, query, native, tables)
         if late_as in sent.result.names:
-            message = f"late_as: the result has a column {late_as!r}: choose another name"
+            message = f"late_as: the result has a column {late_as!r} already: choose another name"
             raise tidegate.SchemaError(message)
         plan = cls(query, native, left, right, sent, partitions, parallelism, late_as, max_width)
         if plan.streams:
@@ -297,7 +297,7 @@ class Plan:
             _check_stream_and_table(plan, plan.stream_side)
         elif parallelism == "bins" and plan.without_bins is not None:
             message = f"parallelism 'bins' is not for this join: {plan.without_bins}; leave it "
-            message += "out, or give another"
+            message += "out, or give another parallelism"
             raise tidegate.TidegateError(message)
         return plan
 

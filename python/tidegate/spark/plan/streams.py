@@ -42,7 +42,7 @@ def check_watermark(frame: DataFrame, stream: str, name: str) -> None:
     if WATERMARK not in frame.schema[name].metadata:
         message = f"{stream}: column {name!r} has no watermark, without which no result "
         message += f"is final and no row forgotten: call .withWatermark({name!r}, "
-        message += "'10 minutes') on the DataFrame, with as much as rows may be late"
+        message += "'10 minutes') on the DataFrame, with the time by which rows may be late"
         raise tidegate.TidegateError(message)
 
 
@@ -60,8 +60,8 @@ def _check_rows_in_time(frame: DataFrame, stream: str) -> None:
         message = (
             f"{stream}: its rows come out of a stateful operation of the same query ({name}), "
         )
-        message += "with the watermark past them already, so that they would be late here: write "
-        message += "them to a sink, and read that as the stream of a query of its own"
+        message += "when the watermark has passed them, so that they would be late here: write "
+        message += "them to a sink, and read the sink as the stream of another query"
         raise tidegate.TidegateError(message)
 
 
