@@ -143,7 +143,8 @@ fn eager_window_join(
     let scans = plan.join.keys.is_empty() && !terms.is_empty();
     let (algorithm, index) = match scans {
         true => (
-            "eager: each row with the rows that are kept of the other side, shared out among threads; time is compared like              other numbers",
+            "eager: each row with the rows that are kept of the other side, shared out among threads; \
+             time is compared like other numbers",
             Algorithm::Indexed.index(false),
         ),
         false => eager::BY_TIME,
