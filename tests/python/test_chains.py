@@ -563,7 +563,7 @@ def test_times_that_cannot_be_followed_are_refused():
     assert "have no column `seen`" in refused(joined(), "seen")
     assert "have a column `ts` already" in refused(joined(), "ts", "later")
     one = joined(columns=["ts", "x"])
-    assert "have not both times, only (ts)" in refused(one, "seen", "later")
+    assert "do not have both times, only (ts)" in refused(one, "seen", "later")
     unbounded = "may be any distance below the times of other results"
     assert unbounded in refused(joined(upper=None))
     assert unbounded in refused(tg.WindowJoin(TRADES, QUOTES, on="ts", window=tg.rows(3)))

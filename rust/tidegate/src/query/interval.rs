@@ -176,8 +176,8 @@ impl IntervalJoin {
                 Ok(Bounded { interval: *interval, widths: [None, None], max_width: None })
             }
             (IntervalEnds::Fixed(_), Some(_)) => Err(Error::argument(
-                "max_width: it bounds ends that are computed from columns, and lower and upper are \
-                 the same for all rows; leave it out",
+                "max_width: it bounds ends that are computed from columns, but here lower and upper \
+                 are the same for all rows; leave it out",
             )),
             (IntervalEnds::OfRows(_), None) => Err(Error::argument(
                 "max_width: an end that is computed from columns may be any time away, so that rows \

@@ -109,8 +109,8 @@ impl OverlapJoin {
             Closed::Left => least.max(1),
             Closed::Right | Closed::Neither => {
                 return Err(Error::argument(
-                    "closed must be one of both, left: the ends of both sides' intervals belong to \
-                     them, or do not",
+                    "closed must be one of both, left: with both, the ends belong to the intervals of \
+                     both sides; with left, they do not",
                 ));
             }
         };

@@ -189,7 +189,7 @@ impl PartnerAggregation {
         for field in &fields {
             if !names.insert(field.name()) {
                 return Err(Error::schema(format!(
-                    "the result would have two columns `{}`; name the aggregate otherwise, or leave \
+                    "the result would have two columns `{}`; give the aggregate another name, or leave \
                      the left column out of columns",
                     shown(field.name())
                 )));

@@ -280,7 +280,7 @@ impl Refused {
         let shares = if *left == 0 {
             String::new()
         } else {
-            format!(", of which {left} are left to others")
+            format!("; {left} bytes of the limit are kept for others")
         };
         format!(
             "{rows} need {asked} bytes, but {held} of memory_limit = {limit} are held; poll, close \

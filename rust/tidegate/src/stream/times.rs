@@ -195,7 +195,7 @@ pub(super) fn led(
         (Some(of), None) if own.len() == 2 => of,
         (Some(_), None) => {
             return Err(Error::schema(format!(
-                "the results have not both times, only ({}); leave `columns` out, or list both times",
+                "the results do not have both times, only ({}); leave `columns` out, or list both times",
                 own.join(", ")
             )));
         }

@@ -380,7 +380,7 @@ fn schema(by: &[KeyColumn], window: &DataType, functions: &FunctionsPlan) -> Res
     for field in &fields {
         if !names.insert(field.name()) {
             return Err(Error::schema(format!(
-                "the result would have two columns `{}`; name the aggregate or the key otherwise",
+                "the result would have two columns `{}`; give the aggregate or the key another name",
                 field.name()
             )));
         }

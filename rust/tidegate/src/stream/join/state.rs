@@ -23,7 +23,7 @@ use crate::{Error, Result};
 fn out_of_order() -> Error {
     Error::state(
         "the snapshot's rows were joined in another order than by time: it is of a join with \
-         ordered=False; make the join so, or take an older snapshot",
+         ordered=False; make this join with ordered=False, too, or take an older snapshot",
     )
 }
 
