@@ -60,14 +60,19 @@ def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
     column = [_plain(value, field.type) for value in column]
     try:
         array = pa.array(column, field.type)
+        if array.type != field.type:
+            # The indices of a dictionary are as wide as its values ask for.
+            array = array.cast(field.type)
         found = array.to_pylist()
-    except errors:
+    except errors as together:
         for number, value in enumerate(column):
             try:
                 pa.array([value], field.type).to_pylist()
             except errors as error:
                 raise _unfit(name, field, number, value, str(error)) from None
-        raise
+        # Each value is one of the type. Together they are too many for a dictionary.
+        message = f"{name}: column `{field.name}`: the values of the list do not fit {field.type}: "
+        raise TidegateError(message + str(together)) from None
     for number, (value, kept) in enumerate(zip(column, found, strict=True)):
         if not _is_kept(value, kept, field.type):
             raise _unfit(name, field, number, value, f"it would become {kept!r:.80}")
@@ -81,8 +86,13 @@ def _plain(value: Any, type_: pa.DataType) -> Any:  # noqa: ANN401 - any value
     if isinstance(value, np.datetime64 | np.timedelta64) and pa.types.is_temporal(type_):
         unit = getattr(type_, "unit", "D")
         kind = "timedelta64" if isinstance(value, np.timedelta64) else "datetime64"
-        found = value.astype(f"{kind}[{unit}]")
-        return found if found == value else value
+        try:
+            found = value.astype(f"{kind}[{unit}]")
+            is_same = bool(found == value)
+        except TypeError:
+            # A month has no number of seconds, and Arrow says so.
+            return value
+        return found if is_same else value
     return value
 
 
@@ -102,8 +112,19 @@ def _is_kept(value: Any, kept: Any, type_: pa.DataType) -> bool:  # noqa: ANN401
             return bool(math.isnan(value))
         is_narrow = not pa.types.is_float64(type_) and isinstance(value, float)
         return math.isfinite(kept) if is_narrow and math.isfinite(value) else bool(kept == value)
+    if pa.types.is_dictionary(type_):
+        return _is_kept(value, kept, type_.value_type)
     if pa.types.is_map(type_):
-        return dict(kept) == dict(value)
+        items = [*value.items()] if isinstance(value, Mapping) else [*value]
+        each = zip(items, kept, strict=True)
+        types = (type_.key_type, type_.item_type)
+        return all(all(map(_is_kept, item, entry, types)) for item, entry in each)
+    if pa.types.is_struct(type_):
+        return (
+            isinstance(value, Mapping)
+            and value.keys() == kept.keys()
+            and all(_is_kept(value[field.name], kept[field.name], field.type) for field in type_)
+        )
     if isinstance(kept, list):
         items = list(value)
         inner = type_.value_type

@@ -1,6 +1,7 @@
 """Pushes of ordinary data: frames, other types and orders of columns, dicts and tuples."""
 
 import datetime as dt
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -215,6 +216,11 @@ BERLIN = dt.timezone(dt.timedelta(hours=1))
         (pa.binary(), "a"),
         (pa.struct({"a": pa.int64()}), {"a": 1, "b": 2}),
         (pa.struct({"a": pa.int64(), "b": pa.int64()}), {"a": 1}),
+        (pa.struct({"a": pa.float32()}), {"a": 1e300}),
+        (pa.struct({"a": pa.duration("s")}), {"a": dt.timedelta(milliseconds=1)}),
+        (pa.list_(pa.struct({"a": pa.int64()})), [{"a": 1.5}]),
+        (pa.map_(pa.string(), pa.int64()), {"a": 1.5}),
+        (pa.duration("s"), np.timedelta64(1, "M")),
     ],
     ids=str,
 )
@@ -237,6 +243,10 @@ def test_a_python_value_that_arrow_would_change_is_refused(type_, value):
         (pa.list_(pa.float64()), np.array([0.5]), [0.5]),
         (pa.decimal128(5, 2), Decimal("1.5"), Decimal("1.50")),
         (pa.map_(pa.string(), pa.int64()), [("a", 1)], [("a", 1)]),
+        (pa.map_(pa.string(), pa.int64()), {"a": 1}, [("a", 1)]),
+        (pa.map_(pa.string(), pa.float32()), {"a": 0.1}, [("a", np.float32(0.1))]),
+        (pa.struct({"a": pa.float32()}), {"a": 0.1}, {"a": np.float32(0.1)}),
+        (pa.struct({"a": pa.list_(pa.int8())}), {"a": np.array([1, 2])}, {"a": [1, 2]}),
         (pa.dictionary(pa.int8(), pa.string()), "a", "a"),
         (pa.bool_(), True, True),
     ],
@@ -245,6 +255,30 @@ def test_a_python_value_that_arrow_would_change_is_refused(type_, value):
 def test_a_python_value_stays_as_it_is(type_, value, kept):
     found = merged([{"ts": 1, "x": value}], pa.schema({"ts": pa.int64(), "x": type_}))
     assert found["x"].to_pylist() == [kept]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        (pa.struct({"a": pa.float64()}), {"a": math.nan}),
+        (pa.list_(pa.struct({"a": pa.float64()})), [{"a": math.nan}]),
+        (pa.map_(pa.string(), pa.float64()), [("a", math.nan)]),
+        (pa.dictionary(pa.int8(), pa.float64()), math.nan),
+    ],
+    ids=str,
+)
+def test_a_nan_stays_one_at_any_depth(type_, value):
+    found = merged([{"ts": 1, "x": value}], pa.schema({"ts": pa.int64(), "x": type_}))
+    assert str(found["x"].to_pylist()) == str([value])
+
+
+def test_more_values_than_a_dictionary_may_have():
+    type_ = pa.dictionary(pa.int8(), pa.string())
+    with pytest.raises(tg.TidegateError, match=r"column `x`: the values of the list do not fit"):
+        merged(
+            [{"ts": ts, "x": str(ts)} for ts in range(129)],
+            pa.schema({"ts": pa.int64(), "x": type_}),
+        )
 
 
 def test_values_inside_lists_are_converted_only_to_other_layouts():
