@@ -429,3 +429,8 @@ def test_a_pipe_is_read_once(folder: Path) -> None:
     found = tg.interval_join("pipe.csv", QUOTES, **JOIN, columns=["ts", "bid"])
     thread.join(60)
     assert found.equals(PAIRS.select(["ts", "bid"]))
+
+
+def test_an_error_that_asks_for_more_than_a_text_names_the_argument():
+    with pytest.raises(tg.TidegateError, match=r"^left: .*surrogates not allowed"):
+        tg.interval_join({"ts": [1], "\ud800": [1]}, QUOTES, on="ts", lower=0, upper=0)

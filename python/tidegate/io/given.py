@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from tidegate import SchemaError
+from tidegate import SchemaError, TidegateError
 from tidegate.io.events import (
     FEW,
     STREAM_BATCH_ROWS,
@@ -205,7 +205,11 @@ def _with_name(error: Exception, name: str) -> Exception:
     """The same error, with the name of the argument before its text."""
     if not name or str(error).startswith(f"{name}: "):
         return error
-    return type(error)(f"{name}: {error}")
+    text = f"{name}: {error}"
+    try:
+        return type(error)(text)
+    except Exception:  # noqa: BLE001 - a class may ask for other arguments and raise anything
+        return TidegateError(text)
 
 
 # Files
