@@ -114,7 +114,9 @@ class Udf:
 
         try:
             found = self.function(*lists.columns)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             message = f"the function raised {type(error).__name__}: {error}"
             raise TidegateError(message) from error
         if isinstance(found, pa.ChunkedArray):

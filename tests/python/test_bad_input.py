@@ -211,6 +211,8 @@ def test_sums_at_both_ends_of_int64_do_not_wrap(end, bound):
         ({"threads": 10_000}, "threads must be from 1 to 512, got 10000"),
         ({"threads": 2**70}, "threads"),
         ({"max_rows": -1}, "max_rows must be at least 0, got -1"),
+        ({"max_rows": 2**63}, f"max_rows must be less than 2^63, got {2**63}"),
+        ({"memory_limit": 2**70}, f"memory_limit must be less than 2^63, got {2**70}"),
         ({"where": "left.v >"}, "where"),
     ],
 )

@@ -1,6 +1,7 @@
 """Functions of two columns, and of all values of a window, against NumPy, Polars and DuckDB."""
 
 import pickle
+import sys
 from decimal import Decimal
 
 import duckdb
@@ -346,6 +347,8 @@ def failing(_: pa.ListArray) -> None:
             "the function returned int32, but returns=",
         ),
         (lambda _: [1], pa.int64(), "the function returned 1 values for 3 windows"),
+        (lambda _: [], pa.int64(), "the function returned 0 values for 3 windows"),
+        (lambda _: sys.exit(3), pa.int64(), "aggs: `own`: the function raised SystemExit: 3"),
         (
             lambda _: 7,
             pa.int64(),

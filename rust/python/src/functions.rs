@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, new_empty_array};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -92,7 +92,7 @@ fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
     let fields = [udf.getattr("field")?];
     let schema = given.py().import("pyarrow")?.call_method1("schema", (fields,))?;
     let returns = capsule::schema("returns", &schema)?.field(0).data_type().clone();
-    let call = udf.unbind();
+    let (call, of_none) = (udf.unbind(), returns.clone());
     let call = move |lists: RecordBatch| {
         check_call()?;
         Python::attach(|py| {
@@ -112,10 +112,12 @@ fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
                 // The function's own exception, where that is told.
                 Error::data(text).caused_by(error.cause(py).unwrap_or(error))
             })?;
-            let [batch] = &batches[..] else {
-                return Err(Error::bug("results come as one batch"));
-            };
-            Ok(batch.column(0).clone())
+            // A batch without rows is none.
+            match &batches[..] {
+                [] => Ok(new_empty_array(&of_none)),
+                [batch] => Ok(batch.column(0).clone()),
+                _ => Err(Error::bug("results come as one batch")),
+            }
         })
     };
     Ok(Function::Udf(Udf { returns, call: Arc::new(call) }))

@@ -463,10 +463,11 @@ pub(crate) fn count(
     match ob.extract::<i64>() {
         Ok(given) if (least..=most).contains(&given) => Ok(Some(given)),
         _ => {
-            let range = if most == i64::MAX {
-                format!("at least {least}")
-            } else {
-                format!("from {least} to {most}")
+            let is_large = ob.ge(least).unwrap_or(false);
+            let range = match most {
+                i64::MAX if is_large => "less than 2^63".to_owned(),
+                i64::MAX => format!("at least {least}"),
+                _ => format!("from {least} to {most}"),
             };
             let given = ob.to_string();
             Err(raise(Error::argument(format!(
