@@ -431,3 +431,10 @@ def test_one_reader_twice_is_refused():
     reader = TRADES.to_reader()
     with pytest.raises(tidegate.ClosedError, match="same stream, which can be read once only"):
         aggregate([reader, reader], on="ts", size=10, aggs=COUNT)
+
+
+def test_keys_may_go_up_to_the_largest_number():
+    keys = pa.array([2**63 - 1, 2**63 - 2, 2**63 - 1], pa.int64())
+    rows = pa.table({"ts": [0, 0, 0], "k": keys})
+    found = tidegate.aggregate(rows, on="ts", size=1, by="k", aggs={"n": agg.count()})
+    assert found.select(["k", "n"]).to_pydict() == {"k": [2**63 - 2, 2**63 - 1], "n": [1, 2]}

@@ -658,3 +658,12 @@ def test_merges_of_tables_are_explained(function, tmp_path):
         explain(function, [], on="ts")
     with pytest.raises(SchemaError, match="no column `time`"):
         explain(function, [table], on="time")
+
+
+def test_a_merge_may_have_as_many_sources_as_there_are_numbers():
+    rows = pa.table({"ts": [1, 2, 3]})
+    merge = Merge(rows.schema, sources=65_536)
+    merge.sources[65_535].push(rows)
+    for source in merge.sources:
+        source.close()
+    assert pa.Table.from_batches(merge).equals(rows)

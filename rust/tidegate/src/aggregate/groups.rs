@@ -104,8 +104,10 @@ fn values_from(
     ) {
         return Ok(None);
     }
-    let values =
-        (smallest..).take(distinct).map(Some).chain(std::iter::repeat_n(None, count - distinct));
+    let values = (smallest..=i64::MAX)
+        .take(distinct)
+        .map(Some)
+        .chain(std::iter::repeat_n(None, count - distinct));
     let values: ArrayRef = Arc::new(Int64Array::from_iter(values));
     Ok(Some(Column::of_chunks(data_type.clone(), vec![times_as(values, data_type)?])))
 }

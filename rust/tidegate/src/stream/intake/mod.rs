@@ -129,8 +129,9 @@ impl Intake {
         let first = streams.len();
         let sides = left.map(|left| SourceSides::new(left, first));
         let side_of = |number: u16| sides.as_ref().map(|sides| sides.of(number));
-        let kinds = kinds((0..).zip(&streams).map(|(at, (_, stream))| (side_of(at), stream)));
         let numbers = (0..=u16::MAX).take(first);
+        let kinds =
+            kinds(numbers.clone().zip(&streams).map(|(at, (_, stream))| (side_of(at), stream)));
         let shared = Shared {
             row_bytes,
             late: LateRows::new(streams.iter().any(|(_, stream)| stream.width.is_some())),

@@ -86,7 +86,7 @@ fn batch(
     merger: &mut Merger,
 ) -> Result<RecordBatch> {
     let mut batches = Vec::new();
-    for ((table, range), source) in tables.iter().zip(stretch.ranges()).zip(0..) {
+    for ((table, range), source) in tables.iter().zip(stretch.ranges()).zip(0..=u16::MAX) {
         let mut first = 0;
         for batch in table.batches() {
             let start = range.start.clamp(first, first + batch.num_rows());
