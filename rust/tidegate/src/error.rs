@@ -216,6 +216,10 @@ impl From<arrow_schema::ArrowError> for Error {
             arrow_schema::ArrowError::MemoryError(text) => {
                 Error::memory(format!("there is no memory: {text}"))
             }
+            arrow_schema::ArrowError::DictionaryKeyOverflowError => Error::schema(
+                "the rows of one batch have more values of a dictionary than its indices can tell \
+                 apart; cast the column to a dictionary with int32 indices, or to its values, first",
+            ),
             error => Error::data(error.to_string()),
         }
     }

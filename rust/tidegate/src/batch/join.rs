@@ -464,7 +464,7 @@ impl Join {
     }
 
     /// One batch of result rows, or several where a column's strings are too long for one array's
-    /// offsets.
+    /// offsets, or a dictionary would have more values than its indices can tell apart.
     fn batches(&self, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
         self.assemble(left, right, &[])
     }
@@ -480,7 +480,9 @@ impl Join {
                 let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
                 Ok(vec![RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?])
             }
-            Err(ArrowError::OffsetOverflowError(_)) if left.len() > 1 => {
+            Err(ArrowError::OffsetOverflowError(_) | ArrowError::DictionaryKeyOverflowError)
+                if left.len() > 1 =>
+            {
                 let half = left.len() / 2;
                 let (first, second) = right.split_at(half.min(right.len()));
                 let part = |from: usize, rows: usize| -> Vec<ArrayRef> {

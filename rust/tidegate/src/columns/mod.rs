@@ -5,6 +5,7 @@
 //! | `table.rs` | inputs, validated |
 //! | `time.rs`, `duration.rs` | units, zones and bounds; durations as text |
 //! | `fit.rs` | rows as a schema asks for them |
+//! | `dictionary.rs` | arrays as one, whose dictionaries may have few indices |
 //! | `names.rs`, `type_name.rs` | names and types for messages |
 //! | `row_ends.rs` | ends of intervals, computed from columns |
 //! | `keys/` | keys as dense numbers |
@@ -12,6 +13,7 @@
 //! | `expression/` | the `where` |
 
 pub(crate) mod codes;
+pub(crate) mod dictionary;
 pub(crate) mod distance;
 pub(crate) mod duration;
 pub mod expression;

@@ -7,10 +7,10 @@ use arrow_array::{Array, ArrayRef, make_array, new_null_array};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
 use arrow_schema::{ArrowError, DataType};
-use arrow_select::interleave::interleave as interleave_any;
 use bytemuck::AnyBitPattern;
 
 use super::gather::{demand_texts, fixed_width, raw_values};
+use crate::columns::dictionary::interleave as interleave_any;
 
 /// Where a row is: its batch's number among those gathered from, and its row number there.
 pub(crate) type Place = (u32, u32);

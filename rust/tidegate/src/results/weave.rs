@@ -15,14 +15,14 @@ use std::slice::Iter;
 use arrow_array::{Array, ArrayRef, RecordBatch, make_array};
 use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
-use arrow_schema::{ArrowError, DataType, SchemaRef};
-use arrow_select::interleave::interleave as interleave_any;
+use arrow_schema::{ArrowError, DataType, Field, SchemaRef};
 use bytemuck::AnyBitPattern;
 use tidegate_structures::memory;
 use tidegate_structures::memory::gather::prefetch;
 
 use super::gather::{demand_texts, fixed_width, raw_values};
 use crate::Result;
+use crate::columns::dictionary::{interleave as interleave_any, of_column};
 use crate::columns::time::{self, Unit};
 
 /// Bytes of a cache line.
@@ -30,8 +30,9 @@ const LINE: usize = 64;
 
 /// A column of the sources.
 #[derive(Debug)]
-struct Strand {
-    data_type: DataType,
+struct Strand<'a> {
+    name: &'a str,
+    data_type: &'a DataType,
     /// Sorted by source. The parts of one source are in its order.
     parts: Vec<Part>,
 }
@@ -44,9 +45,10 @@ struct Part {
     values: Option<Buffer>,
 }
 
-impl Strand {
+impl<'a> Strand<'a> {
     /// The parts are sorted by source. The parts of one source are in its order.
-    fn new(data_type: &DataType, parts: impl IntoIterator<Item = (u16, ArrayRef)>) -> Self {
+    fn new(field: &'a Field, parts: impl IntoIterator<Item = (u16, ArrayRef)>) -> Self {
+        let data_type = field.data_type();
         let width = fixed_width(data_type);
         let part = |(source, rows): (u16, ArrayRef)| {
             let values = width.map(|width| raw_values(&rows, width));
@@ -54,11 +56,11 @@ impl Strand {
         };
         let parts: Vec<Part> = parts.into_iter().map(part).collect();
         debug_assert!(parts.is_sorted_by_key(|part| part.source), "parts are sorted by source");
-        Strand { data_type: data_type.clone(), parts }
+        Strand { name: field.name(), data_type, parts }
     }
 
     fn fixed(&self, rows: usize) -> Option<Box<dyn Values + '_>> {
-        Some(match fixed_width(&self.data_type)? {
+        Some(match fixed_width(self.data_type)? {
             1 => self.values::<u8>(rows),
             2 => self.values::<u16>(rows),
             4 => self.values::<u32>(rows),
@@ -98,9 +100,9 @@ pub(crate) fn weave(
     let others = (0..schema.fields().len()).filter(|&at| at != on || !stored);
     let strand = |at: usize| {
         let parts = batches.iter().map(|(source, batch)| (*source, batch.column(at).clone()));
-        Strand::new(schema.field(at).data_type(), parts)
+        Strand::new(schema.field(at), parts)
     };
-    let strands: Vec<Strand> = others.map(strand).collect();
+    let strands: Vec<Strand<'_>> = others.map(strand).collect();
     let mut weave = Weave::new(&strands, rows);
     let ts = merge(&mut weave);
     let mut columns = weave.finish()?;
@@ -112,14 +114,14 @@ pub(crate) fn weave(
 
 /// Columns that are woven a piece at a time.
 pub(crate) struct Weave<'a> {
-    columns: Vec<(&'a Strand, Option<Box<dyn Values + 'a>>)>,
+    columns: Vec<(&'a Strand<'a>, Option<Box<dyn Values + 'a>>)>,
     /// The place of each row among the parts, where a column's values differ in length.
     places: Option<(Cursors<Places>, Vec<Place>)>,
 }
 
 impl<'a> Weave<'a> {
     /// Room for a number of rows. The parts of all columns have equal lengths.
-    fn new(strands: &'a [Strand], rows: usize) -> Self {
+    fn new(strands: &'a [Strand<'a>], rows: usize) -> Self {
         let columns: Vec<_> = strands.iter().map(|strand| (strand, strand.fixed(rows))).collect();
         let other = columns.iter().find(|(_, values)| values.is_none());
         let places = other.map(|(strand, _)| {
@@ -141,17 +143,18 @@ impl<'a> Weave<'a> {
     }
 
     /// The columns.
-    fn finish(self) -> std::result::Result<Vec<ArrayRef>, ArrowError> {
+    fn finish(self) -> Result<Vec<ArrayRef>> {
         let places = self.places.map_or_else(Vec::new, |(_, places)| places);
-        let column = |(strand, values): (&Strand, Option<Box<dyn Values + 'a>>)| {
+        let column = |(strand, values): (&Strand<'_>, Option<Box<dyn Values + 'a>>)| {
             let Some(values) = values else {
                 let chunks: Vec<ArrayRef> =
                     strand.parts.iter().map(|part| part.rows.clone()).collect();
                 demand_texts(&chunks, places.iter().copied());
                 let chunks: Vec<&dyn Array> = chunks.iter().map(|chunk| &**chunk).collect();
-                return interleave_any(&chunks, &places);
+                let named = |error| of_column(strand.name, error);
+                return interleave_any(&chunks, &places).map_err(named);
             };
-            values.finish(&strand.data_type)
+            Ok(values.finish(strand.data_type)?)
         };
         self.columns.into_iter().map(column).collect()
     }
@@ -329,7 +332,11 @@ mod tests {
 
     const SOURCES: [u16; 6] = [3, 0, 3, 3, 0, 3];
 
-    fn woven(strand: Strand) -> ArrayRef {
+    fn field(data_type: DataType) -> Field {
+        Field::new("values", data_type, true)
+    }
+
+    fn woven(strand: Strand<'_>) -> ArrayRef {
         let strands = [strand];
         let mut weave = Weave::new(&strands, SOURCES.len());
         SOURCES.chunks(4).for_each(|sources| weave.extend(sources));
@@ -345,7 +352,7 @@ mod tests {
             (3, Arc::new(Int32Array::from(vec![Some(7), None]))),
         ];
         let expected = vec![Some(5), Some(1), Some(6), Some(7), Some(2), None];
-        let found = woven(Strand::new(&DataType::Int32, parts));
+        let found = woven(Strand::new(&field(DataType::Int32), parts));
         assert_eq!(*found, Int32Array::from(expected));
     }
 
@@ -356,7 +363,7 @@ mod tests {
             (3, Arc::new(StringArray::from(vec![Some("c"), None, Some("d"), Some("e")]))),
         ];
         let expected = vec![Some("c"), Some("a"), None, Some("d"), Some("b"), Some("e")];
-        let found = woven(Strand::new(&DataType::Utf8, texts));
+        let found = woven(Strand::new(&field(DataType::Utf8), texts));
         assert_eq!(*found, StringArray::from(expected));
 
         let flags: [(u16, ArrayRef); 2] = [
@@ -364,7 +371,7 @@ mod tests {
             (3, Arc::new(BooleanArray::from(vec![false, true, true, false]))),
         ];
         let expected = BooleanArray::from(vec![false, true, true, true, false, false]);
-        assert_eq!(*woven(Strand::new(&DataType::Boolean, flags)), expected);
+        assert_eq!(*woven(Strand::new(&field(DataType::Boolean), flags)), expected);
     }
 
     #[test]

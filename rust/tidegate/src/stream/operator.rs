@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use arrow_select::concat::concat_batches;
 use parking_lot::Mutex;
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::rows::Side;
@@ -23,6 +22,7 @@ use super::readers::{Made, Readers, ResultReader};
 use super::state::snapshot::{DIGESTED, Reader, TABLE_BYTES, Writer, damaged};
 use super::tactic::{Common, Tactic};
 use super::times::ResultTimes;
+use crate::columns::dictionary::concat_batches;
 use crate::columns::time::Bound;
 use crate::digest::STATE_BYTES;
 use crate::{Digest, Error, Result};

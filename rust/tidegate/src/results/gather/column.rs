@@ -7,8 +7,6 @@ use arrow_array::{Array, ArrayRef, UInt32Array, make_array, new_null_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
 use arrow_schema::{ArrowError, DataType};
-use arrow_select::concat::concat;
-use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
@@ -19,6 +17,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use super::chunks::{ChunkFinder, Chunked, Chunks, gather_columns};
 use super::demand_texts;
 use crate::Result;
+use crate::columns::dictionary::{concat, interleave};
 use crate::columns::table::Table;
 
 /// Rows that are searched together for missing ones: their values are whole cache lines.

@@ -3,20 +3,17 @@
 use arrow_array::{Array, RecordBatch, RecordBatchOptions, make_array};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
-use arrow_schema::{ArrowError, SchemaRef};
-use arrow_select::concat::concat;
+use arrow_schema::SchemaRef;
 use bytes::Bytes;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::column::{fixed_width, raw_values};
 use crate::Result;
+use crate::columns::dictionary::{concat, of_column};
 
 /// Rows of several batches as one. Values of fixed width share one piece of memory, on huge pages
 /// if they are many.
-pub(crate) fn concat_rows(
-    schema: &SchemaRef,
-    batches: &[RecordBatch],
-) -> Result<RecordBatch, ArrowError> {
+pub(crate) fn concat_rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch> {
     if batches.is_empty() {
         return Ok(RecordBatch::new_empty(schema.clone()));
     }
@@ -43,17 +40,20 @@ pub(crate) fn concat_rows(
     let mut start = 0;
     let columns = columns.map(|column| {
         let chunks: Vec<&dyn Array> = batches.iter().map(|batch| &**batch.column(column)).collect();
-        let Some(width) = width(column) else { return concat(&chunks) };
+        let Some(width) = width(column) else {
+            let named = |error| of_column(schema.field(column).name(), error);
+            return concat(&chunks).map_err(named);
+        };
         let values = Buffer::from(memory.slice(start..start + width * rows));
         start += padded(width);
         let data = ArrayDataBuilder::new(schema.field(column).data_type().clone())
             .len(rows)
             .add_buffer(values);
-        data.nulls(concat_nulls(&chunks)).build().map(make_array)
+        Ok(data.nulls(concat_nulls(&chunks)).build().map(make_array)?)
     });
-    let columns = columns.collect::<Result<_, _>>()?;
+    let columns = columns.collect::<Result<_>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 
 /// Which values of the chunks are valid, if one is not.

@@ -26,7 +26,6 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType};
-use arrow_select::interleave::interleave;
 use bytes::Bytes;
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::rows::NO_ROW;
@@ -39,6 +38,8 @@ pub(crate) use column::{Column, fixed_width, raw_values};
 pub(crate) use concat::concat_rows;
 pub(crate) use records::{Records, Rows};
 pub(crate) use text::demand_texts;
+
+use crate::columns::dictionary::interleave;
 
 /// Rows of a result that are worth a thread: waking it takes as long as gathering some hundred of
 /// them.

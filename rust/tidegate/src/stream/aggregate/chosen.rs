@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use arrow_select::interleave::interleave_record_batch;
 
 use crate::Result;
+use crate::columns::dictionary::interleave_batches;
 use crate::results::gather::Column;
 use crate::stream::memory::Charge;
 
@@ -79,7 +79,7 @@ impl ChosenRows {
             (batch, number as usize - starts[batch])
         };
         let batches: Vec<&RecordBatch> = self.batches.iter().collect();
-        Ok(interleave_record_batch(&batches, &numbers.iter().map(place).collect::<Vec<_>>())?)
+        interleave_batches(&batches, &numbers.iter().map(place).collect::<Vec<_>>())
     }
 
     /// Keeps only these rows, which get their numbers from 0 on.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use arrow_select::concat::concat_batches;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::NO_ROW;
 use tidegate_structures::gate::Planned;
@@ -14,6 +13,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use super::AggregateTactic;
 use crate::Result;
 use crate::aggregate::streams::Streams;
+use crate::columns::dictionary::concat_batches;
 use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::stream::intake::source::SourceRun;

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_schema::SchemaRef;
-use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take_record_batch;
 use tidegate_operators::driver::Driver;
@@ -35,6 +34,7 @@ use super::{AggregateOptions, EPOCH_ROWS, MANY_ROWS, streams};
 use crate::aggregate::streams::mask;
 use crate::background::lasting;
 use crate::batch::aggregate::Ends;
+use crate::columns::dictionary::concat_batches;
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::table::Table;
 use crate::columns::time::{self, Unit};

@@ -8,7 +8,6 @@ use std::time::Instant;
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::{Field, Schema, SchemaRef};
-use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::rows::{LateRow, Released, Reorder, Timed};
@@ -20,6 +19,7 @@ use super::arrivals::Arrivals;
 use super::late::{Late, LateRows, TOO_WIDE};
 use super::news::News;
 use super::watermarks::Watermarks;
+use crate::columns::dictionary::{concat_batches, of_column};
 use crate::columns::fit::{Extra, fit};
 use crate::columns::row_ends::Width;
 use crate::columns::table::Table;
@@ -844,10 +844,12 @@ fn gather(
         None => {
             let chunks: Vec<ArrayRef> =
                 batches.iter().map(|batch| batch.column(at).clone()).collect();
-            interleave(schema.field(at).data_type(), &chunks, places)
+            let field = schema.field(at);
+            interleave(field.data_type(), &chunks, places)
+                .map_err(|error| of_column(field.name(), error))
         }
     };
-    let columns = (0..schema.fields().len()).map(column).collect::<Result<Vec<_>, _>>()?;
+    let columns = (0..schema.fields().len()).map(column).collect::<Result<Vec<_>>>()?;
     let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(places.len()));
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }

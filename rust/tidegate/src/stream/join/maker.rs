@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{How, Results, Side};
 
@@ -53,17 +53,33 @@ impl Maker {
         driver: &Driver,
     ) -> Result<Vec<RecordBatch>> {
         let batches = driver.map(cuts(results), |rows| self.batch(results, rows, driver))?;
-        batches.into_iter().collect()
+        let batches: Vec<Vec<RecordBatch>> = batches.into_iter().collect::<Result<_>>()?;
+        Ok(batches.into_iter().flatten().collect())
     }
 
-    fn batch(&self, results: &Results, rows: Range<usize>, driver: &Driver) -> Result<RecordBatch> {
+    /// One batch of result rows, or several where a dictionary would have more values than its
+    /// indices can tell apart.
+    fn batch(
+        &self,
+        results: &Results,
+        rows: Range<usize>,
+        driver: &Driver,
+    ) -> Result<Vec<RecordBatch>> {
         let left = &results.left[rows.clone()];
         // Results of semi and anti joins have no right rows.
-        let right = results.right.get(rows).unwrap_or_default();
+        let right = results.right.get(rows.clone()).unwrap_or_default();
         let values = self.gather.values(left, right, true, driver)?;
-        let columns = self.gather.columns(left, right, values)?;
+        let columns = match self.gather.columns(left, right, values) {
+            Err(ArrowError::DictionaryKeyOverflowError) if rows.len() > 1 => {
+                let half = rows.start + rows.len() / 2;
+                let mut batches = self.batch(results, rows.start..half, driver)?;
+                batches.extend(self.batch(results, half..rows.end, driver)?);
+                return Ok(batches);
+            }
+            columns => columns?,
+        };
         let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
-        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+        Ok(vec![RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?])
     }
 }
 

@@ -535,7 +535,7 @@ pub(super) fn side_rows(
         return Ok(rows.clone());
     }
     if first.source == last.source {
-        return Ok(concat_rows(schema, &batches)?);
+        return concat_rows(schema, &batches);
     }
     // Where the next row of each source lies.
     let mut next: Vec<Place> = vec![NO_PLACE; usize::from(last.source - first.source) + 1];

@@ -10,21 +10,18 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::RunEndIndexType;
-use arrow_array::types::{
-    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type,
-};
 use arrow_array::{
-    Array, ArrayRef, BinaryViewArray, DictionaryArray, GenericListViewArray, OffsetSizeTrait,
-    PrimitiveArray, RunArray, StringViewArray, UInt64Array, downcast_run_array, make_array,
+    Array, ArrayRef, BinaryViewArray, GenericListViewArray, OffsetSizeTrait, PrimitiveArray,
+    RunArray, StringViewArray, UInt64Array, downcast_run_array, make_array,
 };
-use arrow_buffer::ArrowNativeType;
 use arrow_cast::cast;
 use arrow_data::ArrayData;
 use arrow_ord::ord::make_comparator;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, SortOptions, UnionFields};
 use arrow_select::take::take;
 use tidegate_structures::memory;
+
+use crate::columns::dictionary;
 
 /// The type with each dictionary replaced by its values.
 pub(crate) fn plain_type(data_type: &DataType) -> DataType {
@@ -164,8 +161,8 @@ pub(crate) fn from_plain(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef
     match wanted {
         DataType::Dictionary(keys, values) => {
             let values = from_plain(array, values)?;
-            // Values of some types cannot be told apart there; each row then has one of its own.
-            cast(&values, wanted).or_else(|_| each_its_own(keys, values))
+            // Values of some types cannot be told apart there.
+            cast(&values, wanted).or_else(|_| dictionary::encoded(keys, &values))
         }
         _ => with_children(array, wanted, from_plain),
     }
@@ -190,31 +187,12 @@ fn with_children(
     data.into_builder().data_type(wanted.clone()).child_data(made).build().map(make_array)
 }
 
-fn each_its_own(keys: &DataType, values: ArrayRef) -> Result<ArrayRef, ArrowError> {
-    match keys {
-        DataType::Int8 => numbered::<Int8Type>(values),
-        DataType::Int16 => numbered::<Int16Type>(values),
-        DataType::Int32 => numbered::<Int32Type>(values),
-        DataType::Int64 => numbered::<Int64Type>(values),
-        DataType::UInt8 => numbered::<UInt8Type>(values),
-        DataType::UInt16 => numbered::<UInt16Type>(values),
-        DataType::UInt32 => numbered::<UInt32Type>(values),
-        _ => numbered::<UInt64Type>(values),
-    }
-}
-
-fn numbered<K: ArrowDictionaryKeyType>(values: ArrayRef) -> Result<ArrayRef, ArrowError> {
-    let key = |row: usize| K::Native::from_usize(row).ok_or(ArrowError::DictionaryKeyOverflowError);
-    let keys = (0..values.len()).map(key).collect::<Result<Vec<_>, _>>()?;
-    let keys = PrimitiveArray::<K>::new(keys.into(), values.logical_nulls());
-    Ok(Arc::new(DictionaryArray::try_new(keys, values)?))
-}
-
 #[cfg(test)]
 mod tests {
     use arrow_array::builder::{Int64Builder, ListViewBuilder};
     use arrow_array::{
-        Int32Array, LargeStringArray, ListArray, RecordBatch, StringArray, StructArray,
+        DictionaryArray, Int8Array, Int32Array, LargeStringArray, ListArray, RecordBatch,
+        StringArray, StructArray,
     };
     use arrow_buffer::OffsetBuffer;
     use arrow_select::concat::concat;
@@ -260,6 +238,19 @@ mod tests {
         let values = list_of_structs(words(&["a"], &[Some(0); 4]));
         let array: ArrayRef =
             Arc::new(DictionaryArray::new(Int32Array::from(vec![Some(2), None, Some(0)]), values));
+        let back = from_plain(&to_plain(&array).unwrap(), array.data_type()).unwrap();
+        assert_eq!((back.data_type(), back.null_count()), (array.data_type(), 1));
+        assert_eq!(to_plain(&back).unwrap().to_data(), to_plain(&array).unwrap().to_data());
+    }
+
+    #[test]
+    fn a_dictionary_of_structs_has_each_value_once() {
+        let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(0..100));
+        let field = Arc::new(Field::new("n", DataType::Int32, true));
+        let values = StructArray::new(vec![field].into(), vec![numbers], None);
+        let codes = (0..300).map(|row| (row > 0).then_some((row % 100) as i8));
+        let array: ArrayRef =
+            Arc::new(DictionaryArray::new(codes.collect::<Int8Array>(), Arc::new(values)));
         let back = from_plain(&to_plain(&array).unwrap(), array.data_type()).unwrap();
         assert_eq!((back.data_type(), back.null_count()), (array.data_type(), 1));
         assert_eq!(to_plain(&back).unwrap().to_data(), to_plain(&array).unwrap().to_data());

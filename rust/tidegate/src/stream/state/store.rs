@@ -151,9 +151,7 @@ impl Store {
             add(records, columns, &rows);
         }
         self.segments.push_back(Segment { first, rows, held });
-        while self.is_cut_up() {
-            self.put_together()?;
-        }
+        while self.is_cut_up() && self.put_together()? {}
         Ok(())
     }
 
@@ -167,15 +165,19 @@ impl Store {
         are_small && 2 * rows(&self.segments[from]) <= all
     }
 
-    /// Makes one segment of the last ones.
-    fn put_together(&mut self) -> Result<()> {
+    /// Makes one segment of the last ones, unless a dictionary would have more values than its
+    /// indices can tell apart.
+    fn put_together(&mut self) -> Result<bool> {
         let from = self.segments.len() - TOGETHER;
         let first = self.segments[from].first + self.gone(&self.segments[from]) as u64;
-        let rows = concat_rows(&self.schema, &self.kept().skip(from).collect::<Vec<_>>())?;
+        let rows = match concat_rows(&self.schema, &self.kept().skip(from).collect::<Vec<_>>()) {
+            Err(error) if error.is_schema() => return Ok(false),
+            rows => rows?,
+        };
         let held = self.segments.drain(from..).flat_map(|segment| segment.held);
         let held = held.filter_map(|held| held.from(self.first)).collect();
         self.segments.push_back(Segment { first, rows, held });
-        Ok(())
+        Ok(true)
     }
 
     /// How many rows of a segment are not needed.
@@ -268,7 +270,7 @@ impl Store {
 
     /// The rows that are needed.
     pub(crate) fn rows(&self) -> Result<RecordBatch> {
-        Ok(concat_rows(&self.schema, &self.kept().collect::<Vec<_>>())?)
+        concat_rows(&self.schema, &self.kept().collect::<Vec<_>>())
     }
 
     /// Rows of a piece that is not put together with others, at most.

@@ -1,0 +1,384 @@
+//! Arrays one behind the other, or rows of them, where some have dictionaries.
+//!
+//! `arrow-select` merges dictionaries by a table that forgets some values, or puts them one behind
+//! the other. With indices of 8 or 16 bits, values that would fit then do not: three times the
+//! dictionary of a hundred texts is an error, and of a hundred text views a panic. Here such arrays
+//! get one dictionary first, which has each value once, as far as rows use it. Dictionaries that
+//! have room one behind the other are left to `arrow-select`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
+};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, PrimitiveArray, RecordBatch, RecordBatchOptions, UInt32Array,
+    make_array,
+};
+use arrow_buffer::ArrowNativeType;
+use arrow_data::ArrayData;
+use arrow_row::{RowConverter, SortField};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_select::take::take;
+
+use crate::{Error, Result};
+
+type Made<T> = std::result::Result<T, ArrowError>;
+
+/// The arrays, which are of one type, one behind the other.
+pub(crate) fn concat(arrays: &[&dyn Array]) -> Made<ArrayRef> {
+    match unified(arrays)? {
+        Some(arrays) => arrow_select::concat::concat(&borrowed(&arrays)),
+        None => arrow_select::concat::concat(arrays),
+    }
+}
+
+/// The values at `places`: the number of an array, and of a row there.
+pub(crate) fn interleave(arrays: &[&dyn Array], places: &[(usize, usize)]) -> Made<ArrayRef> {
+    let is_tight = |array: &&dyn Array| has_dictionary(array.data_type());
+    if !arrays.first().is_some_and(is_tight) || !is_beyond(&all_data(arrays)) {
+        return arrow_select::interleave::interleave(arrays, places);
+    }
+    // Only values of these rows need room.
+    let mut rows: Vec<Vec<u32>> = vec![Vec::new(); arrays.len()];
+    let place = |&(array, row): &(usize, usize)| {
+        rows[array].push(row as u32);
+        (array, rows[array].len() - 1)
+    };
+    let places: Vec<(usize, usize)> = places.iter().map(place).collect();
+    let taken =
+        |(array, rows): (&&dyn Array, Vec<u32>)| take(*array, &UInt32Array::from(rows), None);
+    let taken = arrays.iter().zip(rows).map(taken).collect::<Made<Vec<ArrayRef>>>()?;
+    let taken = unified(&borrowed(&taken))?.unwrap_or(taken);
+    arrow_select::interleave::interleave(&borrowed(&taken), &places)
+}
+
+/// The batches of a schema as one.
+pub(crate) fn concat_batches<'a>(
+    schema: &SchemaRef,
+    batches: impl IntoIterator<Item = &'a RecordBatch>,
+) -> Result<RecordBatch> {
+    let batches: Vec<&RecordBatch> = batches.into_iter().collect();
+    if batches.is_empty() {
+        return Ok(RecordBatch::new_empty(schema.clone()));
+    }
+    let rows = batches.iter().map(|batch| batch.num_rows()).sum();
+    by_column(schema, &batches, rows, concat)
+}
+
+/// Rows of batches of one schema: the number of a batch, and of a row there.
+pub(crate) fn interleave_batches(
+    batches: &[&RecordBatch],
+    places: &[(usize, usize)],
+) -> Result<RecordBatch> {
+    let schema = batches[0].schema();
+    by_column(&schema, batches, places.len(), |arrays| interleave(arrays, places))
+}
+
+fn by_column(
+    schema: &SchemaRef,
+    batches: &[&RecordBatch],
+    rows: usize,
+    make: impl Fn(&[&dyn Array]) -> Made<ArrayRef>,
+) -> Result<RecordBatch> {
+    let column = |at: usize| {
+        let arrays: Vec<&dyn Array> = batches.iter().map(|batch| &**batch.column(at)).collect();
+        make(&arrays).map_err(|error| of_column(schema.field(at).name(), error))
+    };
+    let columns = (0..schema.fields().len()).map(column).collect::<Result<_>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+}
+
+/// The error of a column, which it names if its dictionaries are to blame.
+pub(crate) fn of_column(name: &str, error: ArrowError) -> Error {
+    match error {
+        ArrowError::DictionaryKeyOverflowError => {
+            Error::from(error).within(&format!("column `{name}`"))
+        }
+        error => error.into(),
+    }
+}
+
+/// The values as a dictionary with indices of a type; each value is there once.
+pub(crate) fn encoded(indices: &DataType, values: &ArrayRef) -> Made<ArrayRef> {
+    fn each_its_own<K: ArrowDictionaryKeyType>(values: &ArrayRef) -> Made<ArrayRef> {
+        let nulls = values.logical_nulls();
+        let is_there = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        let rows = (0..values.len()).filter(|&row| is_there(row));
+        let rows = UInt32Array::from_iter_values(rows.map(|row| row as u32));
+        let present = take(values, &rows, None)?;
+        let mut numbers = Numbers::<K>::new(values.data_type())?;
+        let mut numbered = numbers.of(&present, 0)?.into_iter();
+        let keys = (0..values.len()).map(|row| if is_there(row) { numbered.next() } else { None });
+        let keys = keys.collect::<PrimitiveArray<K>>();
+        Ok(Arc::new(DictionaryArray::try_new(keys, numbers.values(&[&present])?)?))
+    }
+    match indices {
+        DataType::Int8 => each_its_own::<Int8Type>(values),
+        DataType::Int16 => each_its_own::<Int16Type>(values),
+        DataType::Int32 => each_its_own::<Int32Type>(values),
+        DataType::Int64 => each_its_own::<Int64Type>(values),
+        DataType::UInt8 => each_its_own::<UInt8Type>(values),
+        DataType::UInt16 => each_its_own::<UInt16Type>(values),
+        DataType::UInt32 => each_its_own::<UInt32Type>(values),
+        _ => each_its_own::<UInt64Type>(values),
+    }
+}
+
+/// The same values, with one dictionary where the dictionaries have no room one behind the other;
+/// none if all have.
+fn unified(arrays: &[&dyn Array]) -> Made<Option<Vec<ArrayRef>>> {
+    let is_tight = |array: &&dyn Array| has_dictionary(array.data_type());
+    if arrays.len() < 2 || !is_tight(&arrays[0]) {
+        return Ok(None);
+    }
+    let arrays = all_data(arrays);
+    if !is_beyond(&arrays) {
+        return Ok(None);
+    }
+    Ok(Some(with_one(arrays)?.into_iter().map(make_array).collect()))
+}
+
+fn borrowed(arrays: &[ArrayRef]) -> Vec<&dyn Array> {
+    arrays.iter().map(|array| &**array).collect()
+}
+
+fn all_data(arrays: &[&dyn Array]) -> Vec<ArrayData> {
+    arrays.iter().map(|array| array.to_data()).collect()
+}
+
+fn has_dictionary(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(..) => true,
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _)
+        | DataType::RunEndEncoded(_, item) => has_dictionary(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_dictionary(field.data_type())),
+        DataType::Union(fields, _) => {
+            fields.iter().any(|(_, field)| has_dictionary(field.data_type()))
+        }
+        _ => false,
+    }
+}
+
+/// Whether dictionaries of the arrays, or of their children, have too many values together.
+fn is_beyond(arrays: &[ArrayData]) -> bool {
+    let all = || arrays.iter().map(|array| array.child_data()[0].len()).sum::<usize>();
+    let beyond = match arrays[0].data_type() {
+        DataType::Dictionary(indices, _) => all() > most(indices),
+        _ => false,
+    };
+    beyond || (0..arrays[0].child_data().len()).any(|at| is_beyond(&children(arrays, at)))
+}
+
+/// The largest index of a type.
+fn most(indices: &DataType) -> usize {
+    match indices {
+        DataType::Int8 => i8::MAX as usize,
+        DataType::UInt8 => u8::MAX.into(),
+        DataType::Int16 => i16::MAX as usize,
+        DataType::UInt16 => u16::MAX.into(),
+        DataType::Int32 => i32::MAX as usize,
+        DataType::UInt32 => u32::MAX as usize,
+        _ => usize::MAX,
+    }
+}
+
+fn children(arrays: &[ArrayData], at: usize) -> Vec<ArrayData> {
+    arrays.iter().map(|array| array.child_data()[at].clone()).collect()
+}
+
+/// The arrays, with one dictionary wherever a type of them has one.
+fn with_one(arrays: Vec<ArrayData>) -> Made<Vec<ArrayData>> {
+    let mut made: Vec<Vec<ArrayData>> = vec![Vec::new(); arrays.len()];
+    for at in 0..arrays[0].child_data().len() {
+        let of_child = with_one(children(&arrays, at))?;
+        made.iter_mut().zip(of_child).for_each(|(made, child)| made.push(child));
+    }
+    let rebuilt = arrays.into_iter().zip(made).map(|(array, children)| match children.is_empty() {
+        true => Ok(array),
+        false => array.into_builder().child_data(children).build(),
+    });
+    let arrays = rebuilt.collect::<Made<Vec<ArrayData>>>()?;
+    match arrays[0].data_type() {
+        DataType::Dictionary(indices, _) => match **indices {
+            DataType::Int8 => one_dictionary::<Int8Type>(arrays),
+            DataType::Int16 => one_dictionary::<Int16Type>(arrays),
+            DataType::Int32 => one_dictionary::<Int32Type>(arrays),
+            DataType::Int64 => one_dictionary::<Int64Type>(arrays),
+            DataType::UInt8 => one_dictionary::<UInt8Type>(arrays),
+            DataType::UInt16 => one_dictionary::<UInt16Type>(arrays),
+            DataType::UInt32 => one_dictionary::<UInt32Type>(arrays),
+            _ => one_dictionary::<UInt64Type>(arrays),
+        },
+        _ => Ok(arrays),
+    }
+}
+
+/// The dictionary arrays with one dictionary, of the values that their rows use.
+fn one_dictionary<K: ArrowDictionaryKeyType>(arrays: Vec<ArrayData>) -> Made<Vec<ArrayData>> {
+    let arrays: Vec<ArrayRef> = arrays.into_iter().map(make_array).collect();
+    let arrays: Vec<&DictionaryArray<K>> =
+        arrays.iter().map(|array| array.as_dictionary::<K>()).collect();
+    let mut numbers = Numbers::<K>::new(arrays[0].values().data_type())?;
+    let mut of_values = Vec::with_capacity(arrays.len());
+    let mut used_values = Vec::with_capacity(arrays.len());
+    for (at, array) in arrays.iter().enumerate() {
+        let mut is_used = vec![false; array.values().len()];
+        array.keys().iter().flatten().for_each(|key| is_used[key.as_usize()] = true);
+        let used = UInt32Array::from_iter_values(
+            (0..).zip(&is_used).filter_map(|(value, &is_used)| is_used.then_some(value)),
+        );
+        let values = take(array.values(), &used, None)?;
+        let numbered = numbers.of(&values, at)?;
+        let mut number_of = vec![K::default_value(); is_used.len()];
+        used.values().iter().zip(numbered).for_each(|(&value, number)| {
+            number_of[value as usize] = number;
+        });
+        of_values.push(number_of);
+        used_values.push(values);
+    }
+    let values = numbers.values(&used_values.iter().collect::<Vec<_>>())?;
+    let array = |(array, number_of): (&&DictionaryArray<K>, Vec<K::Native>)| {
+        let keys = array.keys().iter().map(|key| key.map(|key| number_of[key.as_usize()]));
+        let keys = keys.collect::<PrimitiveArray<K>>();
+        Ok(DictionaryArray::try_new(keys, values.clone())?.into_data())
+    };
+    arrays.iter().zip(of_values).map(array).collect()
+}
+
+/// The number of each value that was seen, from 0 on.
+struct Numbers<K: ArrowDictionaryKeyType> {
+    /// None if values of the type cannot be compared.
+    converter: Option<RowConverter>,
+    numbers: HashMap<Box<[u8]>, K::Native>,
+    /// Where each is first: its array, and the row there.
+    places: Vec<(usize, usize)>,
+}
+
+impl<K: ArrowDictionaryKeyType> Numbers<K> {
+    fn new(data_type: &DataType) -> Made<Self> {
+        let fields = vec![SortField::new(data_type.clone())];
+        let converter = match RowConverter::supports_fields(&fields) {
+            true => Some(RowConverter::new(fields)?),
+            false => None,
+        };
+        Ok(Numbers { converter, numbers: HashMap::new(), places: Vec::new() })
+    }
+
+    /// The numbers of the values of the array at `at`.
+    fn of(&mut self, values: &ArrayRef, at: usize) -> Made<Vec<K::Native>> {
+        let places = &mut self.places;
+        let mut next = |row: usize| {
+            let number = K::Native::from_usize(places.len());
+            places.push((at, row));
+            number.ok_or(ArrowError::DictionaryKeyOverflowError)
+        };
+        let Some(converter) = &self.converter else {
+            return (0..values.len()).map(next).collect();
+        };
+        let encoded = converter.convert_columns(std::slice::from_ref(values))?;
+        let mut number = |(row, bytes): (usize, &[u8])| {
+            if let Some(&number) = self.numbers.get(bytes) {
+                return Ok(number);
+            }
+            let number = next(row)?;
+            self.numbers.insert(bytes.into(), number);
+            Ok(number)
+        };
+        encoded.iter().map(|row| row.data()).enumerate().map(&mut number).collect()
+    }
+
+    /// The values by their numbers; `arrays` are the ones that were numbered.
+    fn values(&self, arrays: &[&ArrayRef]) -> Made<ArrayRef> {
+        let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &***array).collect();
+        arrow_select::interleave::interleave(&arrays, &self.places)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{Decimal128Array, StringArray, StructArray};
+    use arrow_cast::cast;
+    use arrow_schema::Field;
+
+    use super::*;
+
+    /// A dictionary of values with 8-bit indices, each value once.
+    fn bytes(values: ArrayRef) -> ArrayRef {
+        let keys = PrimitiveArray::<Int8Type>::from_iter_values(0..values.len() as i8);
+        Arc::new(DictionaryArray::try_new(keys, values).unwrap())
+    }
+
+    fn texts(from: usize) -> ArrayRef {
+        Arc::new((from..from + 100).map(|at| Some(format!("v{at}"))).collect::<StringArray>())
+    }
+
+    #[test]
+    fn dictionaries_that_repeat_values_have_room() {
+        let decimals: ArrayRef = Arc::new(Decimal128Array::from_iter_values(0..100));
+        for values in [texts(0), cast(&texts(0), &DataType::Utf8View).unwrap(), decimals] {
+            let parts = [bytes(values.clone()), bytes(values.clone()), bytes(values.clone())];
+            let three = borrowed(&parts);
+            let plain = arrow_select::concat::concat(&[&*values, &*values, &*values]).unwrap();
+            let found = concat(&three).unwrap();
+            assert_eq!(*cast(&found, values.data_type()).unwrap(), *plain);
+            let places: Vec<_> = (0..300).map(|at| (at % 3, at / 3)).collect();
+            let found = interleave(&three, &places).unwrap();
+            let expected = arrow_select::interleave::interleave(&[&*values; 3], &places).unwrap();
+            assert_eq!(*cast(&found, values.data_type()).unwrap(), *expected);
+        }
+    }
+
+    #[test]
+    fn only_values_of_the_rows_need_room() {
+        let parts = [bytes(texts(0)), bytes(texts(100)), bytes(texts(200))];
+        let all = borrowed(&parts);
+        assert!(matches!(concat(&all), Err(ArrowError::DictionaryKeyOverflowError)));
+        let found = interleave(&all, &[(2, 99), (0, 0), (1, 5)]).unwrap();
+        let expected = StringArray::from(vec!["v299", "v0", "v105"]);
+        assert_eq!(*cast(&found, &DataType::Utf8).unwrap(), expected);
+    }
+
+    #[test]
+    fn dictionaries_in_structs_have_room() {
+        let part = |from: usize| -> ArrayRef {
+            let field = Field::new("a", bytes(texts(0)).data_type().clone(), true);
+            let array = bytes(texts(from));
+            Arc::new(StructArray::new(vec![field].into(), vec![array], None))
+        };
+        let parts = [part(0), part(0), part(0)];
+        let found = concat(&borrowed(&parts)).unwrap();
+        let found = found.as_struct().column(0).clone();
+        let expected = arrow_select::concat::concat(&[&*texts(0); 3]).unwrap();
+        assert_eq!(*cast(&found, &DataType::Utf8).unwrap(), *expected);
+        let different = [part(0), part(100), part(200)];
+        let found = concat(&borrowed(&different));
+        assert!(matches!(found, Err(ArrowError::DictionaryKeyOverflowError)));
+    }
+
+    #[test]
+    fn nulls_stay_nulls() {
+        let with_null = |from: usize| -> ArrayRef {
+            let keys = PrimitiveArray::<Int8Type>::from_iter(
+                (0..100).map(|at| (at % 7 != 0).then_some(at)),
+            );
+            Arc::new(DictionaryArray::try_new(keys, texts(from)).unwrap())
+        };
+        let parts = [with_null(0), with_null(0), with_null(0)];
+        let found = concat(&borrowed(&parts)).unwrap();
+        let plain = cast(&with_null(0), &DataType::Utf8).unwrap();
+        let expected = arrow_select::concat::concat(&[&*plain; 3]).unwrap();
+        assert_eq!(*cast(&found, &DataType::Utf8).unwrap(), *expected);
+    }
+}
