@@ -28,6 +28,7 @@ from command_line import (
     write,
 )
 from tidegate import TidegateError
+from tidegate.cli.feeding import Feeder
 from tidegate.io.files import Format, in_arrow_memory
 from tidegate.io.followers import follow
 from tidegate.io.growing import Stopped
@@ -279,3 +280,23 @@ def test_what_is_no_table_is_named(folder):
         follow("rows.arrows", Format.ARROW, threading.Event())
     with pytest.raises(TidegateError, match=r"^none.csv: cannot be read as csv: No such file"):
         follow("none.csv", Format.CSV, threading.Event())
+
+
+def test_a_refused_thread_leaves_no_feeder_behind(folder, monkeypatch: pytest.MonkeyPatch):
+    for name, table in (("trades", TRADES), ("quotes", QUOTES)):
+        pyarrow.csv.write_csv(table, folder / f"{name}.csv")
+    begin = Feeder.start
+
+    def start(feeder: Feeder) -> None:
+        if feeder._number == 1:
+            message = "can't start new thread"
+            raise RuntimeError(message)
+        begin(feeder)
+
+    monkeypatch.setattr(Feeder, "start", start)
+    result = run("join", "trades.csv", "quotes.csv", *JOIN, "--follow", "-o", "out.csv")
+    assert "error: can't start new thread" in result.output
+    left = [thread for thread in threading.enumerate() if isinstance(thread, Feeder)]
+    for feeder in left:
+        feeder._reading.stop.set()
+    assert not left

@@ -146,6 +146,17 @@ def test_a_pipe_ends_where_it_is_closed(folder):
     file.close()
 
 
+@pytest.mark.timeout(60)
+def test_a_pipe_that_nobody_writes_is_left_when_the_reading_is_stopped(folder):
+    os.mkfifo("pipe")
+    stop = threading.Event()
+    threading.Timer(0.1, stop.set).start()
+    with pytest.raises(Stopped):
+        GrowingFile("pipe", stop)
+    # The thread that waits for a writer ends, too.
+    os.close(os.open("pipe", os.O_RDWR))
+
+
 def test_a_silent_pipe_is_left_when_the_reading_is_stopped(folder):
     os.mkfifo("pipe")
     descriptor = os.open("pipe", os.O_RDWR)

@@ -227,10 +227,10 @@ def _feed_and_write(
     stop: threading.Event,
 ) -> None:
     """Write what is final until all sources have ended, or until the stop."""
-    for feeder, source in zip(feeders, operator.stats()["sources"], strict=True):
-        if not source["closed"]:
-            feeder.start()
     try:
+        for feeder, source in zip(feeders, operator.stats()["sources"], strict=True):
+            if not source["closed"]:
+                feeder.start()
         is_over = False
         while not is_over:
             news.clear()

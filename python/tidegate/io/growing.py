@@ -13,6 +13,7 @@ import select
 import stat
 import sys
 import threading
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,8 +95,10 @@ class GrowingFile:
             self._descriptor = _marked(name, mark)
         elif name == STANDARD_STREAM:
             self._descriptor = sys.stdin.fileno()
-        else:
+        elif self.may_grow:
             self._descriptor = _open(name)
+        else:
+            self._descriptor = _open_pipe(name, stop)
         self._unread = b""
         self.edges = Edges()
         """Of what was read."""
@@ -252,6 +255,29 @@ class GrowingFile:
 
 def _open(name: str) -> int:
     return os.open(name, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+
+
+def _open_pipe(name: str, stop: threading.Event) -> int:
+    """Open what may have to wait, as a named pipe does for its writer.
+
+    A thread waits: the system goes on with the wait after a signal whose handler does not raise.
+
+    Raises:
+        Stopped: The reading was stopped.
+    """
+    opened: Future[int] = Future()
+
+    def run() -> None:
+        try:
+            opened.set_result(_open(name))
+        except BaseException as error:  # noqa: BLE001 - it is raised by who waits
+            opened.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    while not stop.is_set():
+        if wait([opened], PATIENCE_S).done:
+            return opened.result()
+    raise Stopped
 
 
 def _read_at(descriptor: int, first: int, size: int) -> bytes:
