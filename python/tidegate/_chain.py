@@ -143,6 +143,8 @@ class Chain:
             TidegateError: An operator of the chain has failed, or a source of it was abandoned.
         """
         with self._turns.alone():
+            for operator in self._operators:
+                operator._go_on()  # noqa: SLF001 - of Rust
             while True:
                 went = [link.go_on() for link in self._links]
                 batch: pa.RecordBatch | None = self._operators[-1].poll()
@@ -204,8 +206,9 @@ class Chain:
 
         Raises:
             StateError: The sink takes a snapshot while another thread takes one, and each would
-                wait for the other.
-            TidegateError: An operator has failed, or is closed.
+                wait for the other; or a signal handler takes one within a call to the chain.
+            ClosedError: The chain is closed, or of a parent process.
+            TidegateError: An operator has failed.
         """
         with self._turns.alone():
             states = [operator.snapshot() for operator in self._operators]
@@ -300,12 +303,16 @@ class RunningChain:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        is_whole = False
         try:
             if kind is None:
                 for source in self._outer:
                     source.close()
                 self.wait()
+                is_whole = True
         finally:
+            if not is_whole:
+                self._give_up()
             self.stop()
         if (error := self.error) is not None:
             # What the block has raised may follow from it.
@@ -379,8 +386,12 @@ class RunningChain:
     def _look(self) -> None:
         """End all threads where one has failed."""
         if self.error is not None:
-            for running in self._all:
-                running._stopped.set()  # noqa: SLF001 - a thread cannot wait for itself
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """End all threads, without a wait: one of them may be this one."""
+        for running in self._all:
+            running._give_up()  # noqa: SLF001 - as at the end of one
 
 
 class _ChainFeed(Feed):

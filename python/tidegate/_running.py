@@ -50,8 +50,9 @@ class Running:
     If the block raises, the thread stops, and the sources stay as they are.
 
     If the sink or the operator raises, the thread ends; the block's end and `wait` raise the error.
-    The batch that the sink has not taken is the operator's again, so that nothing is lost: mend the
-    sink and run the operator again.
+    Pushes that wait then raise `MemoryLimitError`, as they do where the block raises. The batch
+    that the sink has not taken is the operator's again, so that nothing is lost: mend the sink and
+    run the operator again.
 
     Example:
         >>> import pyarrow as pa
@@ -83,13 +84,25 @@ class Running:
         self._turns = Turns() if turns is None else turns
         self._ended = ended
         self._error: BaseException | None = None
+        # Whether pushes that wait are to end with the thread.
+        self._has_failed = False
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._drive, name="tidegate-run", daemon=True)
 
     def __enter__(self) -> Self:
+        if self._thread.ident is not None:
+            message = "this block has run already; make another one with operator.running(sink)"
+            raise TidegateError(message)
         self._begin()
         _RUNNING.add(self)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            # The system has refused the thread, or Ctrl-C came before anybody had the block.
+            self._give_up()
+            if self._thread.ident is None:
+                self._end()
+            raise
         return self
 
     def __exit__(
@@ -98,12 +111,16 @@ class Running:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        is_whole = False
         try:
             if kind is None:
                 for source in self._operator.sources:
                     source.close()
                 self.wait()
+                is_whole = True
         finally:
+            if not is_whole:
+                self._give_up()
             self.stop()
         if self._error is not None:
             # What the block has raised may follow from it.
@@ -170,6 +187,11 @@ class Running:
         if is_here and self._thread.ident is not None:
             self._thread.join()
 
+    def _give_up(self) -> None:
+        """End the thread, and with it pushes that wait: nobody polls any more."""
+        self._has_failed = True
+        self._stopped.set()
+
     def _begin(self) -> None:
         fetches_late = self._late is not None
         if self._operator._set_driven(is_driven=True, fetches_late=fetches_late):  # noqa: SLF001 - of Rust
@@ -181,10 +203,14 @@ class Running:
             self._give_all()
         except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits
             self._error = error
+            self._has_failed = True
         finally:
-            self._operator._set_driven(is_driven=False, fetches_late=False)  # noqa: SLF001 - of Rust
+            self._end()
             if self._ended is not None:
                 self._ended()
+
+    def _end(self) -> None:
+        self._operator._set_driven(is_driven=False, has_failed=self._has_failed)  # noqa: SLF001 - of Rust
 
     def _give_all(self) -> None:
         operator = self._operator
@@ -192,7 +218,9 @@ class Running:
             is_ready = operator._is_ready_within(_PATIENCE)  # noqa: SLF001 - of Rust
             if self._late is not None and (late := operator.late()).num_rows:
                 self._late(late)
-            with self._turns.step():
+            with self._turns.step(self._stopped) as goes_on:
+                if not goes_on:
+                    return
                 step = hand_on(operator, self._sink, is_ready=is_ready)
             if step is Step.END:
                 return

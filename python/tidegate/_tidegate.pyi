@@ -403,7 +403,8 @@ class Source:
                 may come. If not, it raises. None waits while the operator runs by itself
                 (`Operator.running`). Late rows that nobody fetches leave no room. Where all others
                 wait for this source, it raises once polls have nothing to do and there is still no
-                room.
+                room. It raises, too, once the thread that ran the operator has ended with an error,
+                and always on that thread, as from a sink, since it would wait for itself.
 
         Raises:
             SchemaError: A column is missing, or of another kind, or there is one more.

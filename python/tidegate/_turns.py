@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tidegate._tidegate import StateError
+from tidegate._tidegate import ClosedError, StateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# Seconds after which a thread that waits looks whether it is to stop.
+_PATIENCE = 0.1
 
 
 class Turns:
@@ -19,16 +23,23 @@ class Turns:
         self._changed = threading.Condition()
         self._stepping: set[int] = set()
         self._alone: int | None = None
+        self._process = os.getpid()
 
     @contextmanager
-    def step(self) -> Iterator[None]:
-        """A step of this thread, which begins once nobody is alone."""
+    def step(self, stopped: threading.Event) -> Iterator[bool]:
+        """A step of this thread, which begins once nobody is alone; false if it is to stop before.
+
+        A caller who is alone may wait for a thread that waits for the end of this one.
+        """
         thread = threading.get_ident()
-        with self._changed:
-            self._changed.wait_for(lambda: self._alone is None)
-            self._stepping.add(thread)
         try:
-            yield
+            with self._changed:
+                while self._alone is not None and not stopped.is_set():
+                    self._changed.wait(_PATIENCE)
+                goes_on = self._alone is None
+                if goes_on:
+                    self._stepping.add(thread)
+            yield goes_on
         finally:
             with self._changed:
                 self._stepping.discard(thread)
@@ -40,22 +51,37 @@ class Turns:
 
         A thread may be in a step of its own: a sink that asks for a snapshot is.
         """
+        if self._process != os.getpid():
+            # The threads of the steps are not in this process, so that none of them would end.
+            message = "this chain was made before the process forked; make one in the child"
+            raise ClosedError(message)
         thread = threading.get_ident()
-        with self._changed:
-            if thread in self._stepping and self._alone is not None:
-                # Each would wait for the other one.
-                message = (
-                    "another thread takes a snapshot, and waits for this sink; take snapshots on "
-                    "one thread"
-                )
-                raise StateError(message)
-            self._changed.wait_for(lambda: self._alone is None)
-            self._alone = thread
+        is_within = False
         try:
             with self._changed:
+                is_within = self._alone == thread
+                self._check(thread)
+                self._changed.wait_for(lambda: self._alone is None)
+                self._alone = thread
                 self._changed.wait_for(lambda: self._stepping <= {thread})
             yield
         finally:
             with self._changed:
-                self._alone = None
-                self._changed.notify_all()
+                if self._alone == thread and not is_within:
+                    self._alone = None
+                    self._changed.notify_all()
+
+    def _check(self, thread: int) -> None:
+        """Refuse a wait that would not end."""
+        if self._alone == thread:
+            message = (
+                "a signal handler calls the chain within a call to it; let the handler set a flag, "
+                "and look at the flag between calls"
+            )
+            raise StateError(message)
+        if thread in self._stepping and self._alone is not None:
+            message = (
+                "another thread takes a snapshot, and waits for this sink; take snapshots on one "
+                "thread"
+            )
+            raise StateError(message)

@@ -1,8 +1,11 @@
 """Operators behind each other: the rows of the calls on tables, watermarks, and one snapshot."""
 
 import itertools
+import os
 import random
+import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -496,6 +499,103 @@ def test_snapshots_of_a_sink_and_of_another_thread_do_not_wait_for_each_other():
             other.join(0.001)
         goes_on.set()
         other.join()
+
+
+@pytest.mark.timeout(60)
+def test_a_sink_stops_the_chain_while_a_snapshot_waits_for_it():
+    net = later(1)
+    inside = threading.Event()
+
+    def take(_: pa.RecordBatch) -> None:
+        inside.set()
+        while net.chain._turns._alone is None:
+            time.sleep(0.001)
+        # The thread of the other operator may have begun to wait for the snapshot.
+        time.sleep(0.2)
+        running.stop()
+
+    for source, schema in zip(net.sources, net.schemas, strict=True):
+        source.push(pa.table([range(40), [0] * 40, range(40)], schema=schema))
+    with net.chain.running(take) as running:
+        assert inside.wait(30)
+        assert net.chain.snapshot()
+
+
+@pytest.mark.timeout(60)
+def test_a_feeder_that_asked_to_wait_learns_of_the_error_of_the_chain():
+    merge = tg.Merge(pa.schema({"ts": pa.int64()}), memory_limit=2_000)
+    behind = tg.Merge(merge.schema, memory_limit=2_000)
+    chain = tg.Chain(behind, {behind.sources[0]: merge})
+
+    def refuse(_: pa.RecordBatch) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as caught, chain.running(refuse):  # noqa: PT012 - until it is told
+        for ts in range(1_000):
+            merge.sources[0].push([(ts,)], block=True)
+    assert "has ended with an error" in str(caught.value.__cause__)
+    # Who polls makes room again.
+    merge.sources[0].close()
+    rows = sum(batch.num_rows for batch in iter(chain.poll, None))
+    assert rows == merge.stats()["rows_in"]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.skipif(os.name != "posix", reason="signals within the process are POSIX")
+def test_a_signal_handler_within_a_call_does_not_wait_for_the_call(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    net = later(1)
+    found: list[str] = []
+
+    def handle(_number: int, _frame: object) -> None:
+        with pytest.raises(tg.StateError, match="a signal handler calls the chain") as caught:
+            net.chain.snapshot()
+        found.append(str(caught.value))
+
+    promise = _chain._ChainFeed.promise
+
+    def interrupted(feed: Any, operator: Any) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        promise(feed, operator)
+
+    before = signal.signal(signal.SIGTERM, handle)
+    monkeypatch.setattr(_chain._ChainFeed, "promise", interrupted)
+    try:
+        net.chain.poll()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert found
+    assert net.chain.snapshot()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_child_does_not_wait_for_its_parents_threads():
+    net = later(1)
+    inside, goes_on = threading.Event(), threading.Event()
+
+    def take(_: pa.RecordBatch) -> None:
+        inside.set()
+        goes_on.wait(30)
+
+    for source, schema in zip(net.sources, net.schemas, strict=True):
+        source.push(pa.table([range(40), [0] * 40, range(40)], schema=schema))
+    with net.chain.running(take):
+        assert inside.wait(30)
+        child = os.fork()
+        if child == 0:
+            # A wait that does not end ends with the process.
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(20)
+            try:
+                net.chain.snapshot()
+            except tg.ClosedError as error:
+                os._exit(7 if "before the process forked" in str(error) else 1)
+            os._exit(2)
+        goes_on.set()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def saved_of(net: Net) -> bytes:

@@ -201,3 +201,21 @@ def test_readers_in_asyncio():
         return await asyncio.gather(read(merge.reader()), read(merge.reader()), feed(merge))
 
     assert asyncio.run(both()) == [list(range(20)), list(range(20)), None]
+
+
+@pytest.mark.timeout(60)
+def test_a_reader_in_asyncio_lets_go_of_what_it_has_read():
+    merge = Merge(SCHEMA, memory_limit=2_000)
+
+    async def read(reader: MergeReader) -> int:
+        return sum([batch.num_rows async for batch in reader])
+
+    async def feed() -> None:
+        with merge.sources[0] as source:
+            for first in range(0, 900, 30):
+                await source.push_async(rows([*range(first, first + 30)]))
+
+    async def both() -> list[Any]:
+        return await asyncio.gather(read(merge.reader()), feed())
+
+    assert asyncio.run(both()) == [900, None]

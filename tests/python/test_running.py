@@ -212,13 +212,121 @@ def test_an_error_of_the_sink_ends_it_and_loses_nothing():
 def test_a_feeder_that_waits_learns_of_the_error():
     merge = Merge(SCHEMA, memory_limit=3 * 100 * 60)
 
-    def refuse(_: pa.RecordBatch) -> None:
-        raise Full
-
     with pytest.raises(Full) as caught, merge.running(refuse):  # noqa: PT012 - until it is told
         for first in range(0, 100_000, 100):
             merge.sources[0].push(rows(first, 100))
     assert isinstance(caught.value.__cause__, MemoryLimitError)
+
+
+def refuse(_: pa.RecordBatch) -> None:
+    raise Full
+
+
+def test_an_operator_learns_of_the_error_of_the_one_that_it_feeds():
+    before = Merge(SCHEMA, memory_limit=3 * 100 * 60)
+    # There is room for each batch from before.
+    behind = Merge(SCHEMA, memory_limit=6 * 100 * 60)
+    with (  # noqa: PT012 - until it is told
+        pytest.raises(Full) as caught,
+        behind.running(refuse),
+        before.running(behind.sources[0]),
+    ):
+        for first in range(0, 10_000, 100):
+            before.sources[0].push(rows(first, 100))
+    assert "has ended with an error" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("ends", ["the sink", "the block"])
+def test_a_feeder_that_asked_to_wait_learns_of_the_end(ends: str):
+    merge = Merge(SCHEMA, memory_limit=3 * 100 * 60)
+    waits = threading.Event()
+    errors: list[MemoryLimitError] = []
+    taken: list[pa.RecordBatch] = []
+
+    def feed() -> None:
+        try:
+            for first in range(0, 100_000, 100):
+                merge.sources[0].push(rows(first, 100), block=True)
+        except MemoryLimitError as error:
+            errors.append(error)
+
+    def take(batch: pa.RecordBatch) -> None:
+        while not merge.sources[0]._is_full():
+            time.sleep(0.001)
+        waits.set()
+        if ends == "the sink":
+            raise Full
+        taken.append(batch)
+
+    feeder = threading.Thread(target=feed)
+    with pytest.raises(Full), merge.running(take):  # noqa: PT012 - in turn
+        feeder.start()
+        assert waits.wait(30)
+        if ends == "the block":
+            raise Full
+        feeder.join()
+    feeder.join()
+    assert "the thread that ran the operator has ended with an error" in str(errors[0])
+    with merge.running(taken.append):
+        pass
+    assert pa.Table.from_batches(taken).equals(rows(0, merge.stats()["rows_in"]))
+
+
+def test_late_rows_that_a_function_fetches_are_waited_for():
+    merge = Merge(SCHEMA, memory_limit=3 * 100 * 60)
+    late: list[pa.Table] = []
+    with merge.running(lambda _: None, late=late.append):
+        merge.sources[0].push(rows(10_000, 1))
+        for first in range(0, 2_000, 100):
+            merge.sources[0].push(rows(first, 100))
+    assert sum(table.num_rows for table in late) + merge.late().num_rows == 2_000
+
+
+def test_a_sink_does_not_wait_for_itself():
+    merge = Merge(SCHEMA, sources=2, memory_limit=3 * 100 * 60)
+    pushed = 0
+
+    def take(_: pa.RecordBatch) -> None:
+        nonlocal pushed
+        while True:
+            merge.sources[1].push(rows(10_000 + pushed, 1), block=True)
+            pushed += 1
+
+    with pytest.raises(MemoryLimitError), merge.running(take) as running:  # noqa: PT012 - in turn
+        merge.sources[0].push(rows(0, 1))
+        merge.sources[1].push(rows(5, 1))
+        merge.sources[0].advance(10)
+        assert running.wait(30)
+    assert pushed > 0
+
+
+def test_a_block_runs_once():
+    merge = Merge(SCHEMA, memory_limit=3 * 100 * 60)
+    found: list[pa.RecordBatch] = []
+    running = merge.running(found.append)
+    with pytest.raises(Full), running:
+        raise Full
+    with pytest.raises(TidegateError, match="this block has run already; make another"), running:
+        pass
+    with merge.running(found.append):
+        for first in range(0, 1_000, 100):
+            merge.sources[0].push(rows(first, 100))
+    assert total(found) == 1_000
+
+
+def test_a_refused_thread_drives_nothing(monkeypatch: pytest.MonkeyPatch):
+    merge = Merge(SCHEMA)
+    with monkeypatch.context() as patched:
+
+        def start(_: threading.Thread) -> None:
+            message = "can't start new thread"
+            raise RuntimeError(message)
+
+        patched.setattr(threading.Thread, "start", start)
+        with pytest.raises(RuntimeError, match="can't start"), merge.running(print):
+            pass
+    merge.sources[0].close()
+    merge.run(print)
 
 
 def test_a_block_that_raises_closes_no_source():

@@ -237,6 +237,16 @@ impl Handle {
         self.news.set_driven(driven).is_some()
     }
 
+    /// Somebody is about to poll, and pushes may wait for that.
+    pub(crate) fn go_on(&self) {
+        self.news.go_on();
+    }
+
+    /// The thread that drove the operator has ended with an error.
+    pub(crate) fn leave(&self) {
+        self.news.leave();
+    }
+
     /// Takes a batch back that was handed out last.
     pub(crate) fn take_back(&self, py: Python<'_>, batch: RecordBatch) -> PyResult<()> {
         self.briefly(py, move |operator| {
@@ -275,6 +285,7 @@ impl Handle {
         patience: Duration,
     ) -> PyResult<Option<bool>> {
         let until = Instant::now() + patience;
+        self.news.drive_here();
         loop {
             let seen = self.news.count();
             let by = self.reader.as_deref();

@@ -128,13 +128,15 @@ impl Source {
                 }
                 Err(error) => error,
             };
-            let (is_full, is_driven) = briefly(py, &self.source, |source| {
-                Ok((source.is_full(), source.news().driven().is_some()))
-            })?;
+            let (is_full, news) =
+                briefly(py, &self.source, |source| Ok((source.is_full(), source.news())))?;
             if is_full && !std::mem::replace(&mut waits, true) {
                 notice::tell(py, &self.source, "full", &error.value(py).to_string());
             }
-            if !is_full || !block.unwrap_or(is_driven) {
+            // A thread that drives the operator would wait for itself.
+            let waits_for_polls =
+                block.unwrap_or(news.driven().is_some()) && !news.is_driven_here();
+            if !is_full || !waits_for_polls {
                 return Err(error);
             }
             // Nothing tells of room: it comes with the next results, a millisecond's work.
@@ -548,10 +550,20 @@ impl Operator {
         self.handle.take_back(py, capsule::batch("batch", batch)?)
     }
 
-    /// From now on a thread drives the operator, or none does any more; whether one did before.
-    fn _set_driven(&self, is_driven: bool, fetches_late: bool) -> PyResult<bool> {
+    /// From now on a thread drives the operator, or none does any more; whether one did before. One
+    /// that has failed makes no more room for pushes that wait.
+    #[pyo3(signature = (*, is_driven, fetches_late = false, has_failed = false))]
+    fn _set_driven(&self, is_driven: bool, fetches_late: bool, has_failed: bool) -> PyResult<bool> {
         self.handle.check()?;
+        if has_failed {
+            self.handle.leave();
+        }
         Ok(self.handle.set_driven(is_driven.then_some(Driven { fetches_late })))
+    }
+
+    /// Somebody is about to poll, as a chain does that hands rows on before.
+    fn _go_on(&self) {
+        self.handle.go_on();
     }
 
     /// Does what is to be done before the next batch: true once it is there, `None` if it is not

@@ -289,6 +289,16 @@ impl Refused {
         )
     }
 
+    /// Says that nobody polls, since the thread that did has ended with an error.
+    pub(super) fn say_left(&self, rows: &str) -> String {
+        let Refused { asked, held, limit, .. } = self;
+        format!(
+            "{rows} need {asked} bytes, but {held} of memory_limit = {limit} are held, and nobody makes \
+             room: the thread that ran the operator has ended with an error; mend its cause, and run \
+             or poll the operator again"
+        )
+    }
+
     /// Says that it cannot go on as long as the limit is this one; `late` are the bytes of late rows
     /// that nobody fetches.
     pub(super) fn say_for_ever(&self, rows: &str, late: usize) -> String {

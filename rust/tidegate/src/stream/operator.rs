@@ -255,14 +255,17 @@ impl Operator {
         }
     }
 
-    /// Refuses to give one the results that go to readers.
-    fn check(&self, by: Option<&ResultReader>) -> Result<()> {
+    /// Begins a poll, unless it is one of results that go to readers.
+    fn begin_poll(&self, by: Option<&ResultReader>) -> Result<()> {
         if by.is_none() && self.failed.is_none() && !self.readers.is_empty() {
             return Err(Error::argument(format!(
                 "the rows of this {} go to its readers; poll them, or close all of them first",
                 self.name()
             )));
         }
+        self.common.intake.shared.news.go_on();
+        // Or what it was given last would hold back sources whose rows come next.
+        by.iter().for_each(|reader| reader.let_go());
         Ok(())
     }
 
@@ -339,7 +342,7 @@ impl Operator {
     /// As [`poll`](Self::poll), or by a reader, where that is a matter of milliseconds; `None` if
     /// there is [work](Self::work) to be done first.
     pub fn poll_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Polled>> {
-        self.check(by)?;
+        self.begin_poll(by)?;
         if let Some(polled) = self.take(by)? {
             return Ok(Some(polled));
         }
@@ -353,7 +356,7 @@ impl Operator {
     /// As [`work`](Self::work), but one step at most, and none that may take longer than some
     /// milliseconds.
     pub fn work_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Polled>> {
-        self.check(by)?;
+        self.begin_poll(by)?;
         if self.has_ready(by) {
             return Ok(None);
         }
@@ -374,7 +377,7 @@ impl Operator {
     /// Does what is to be done before the next batch, or rests when `pause` is requested. Returns
     /// what a poll would find, unless there is a batch, which a poll hands out, or more work.
     pub fn work(&mut self, pause: &Stop, by: Option<&ResultReader>) -> Result<Option<Polled>> {
-        self.check(by)?;
+        self.begin_poll(by)?;
         self.pause_by(pause);
         while !self.has_ready(by) && !pause.is_requested() {
             let step = self.step()?;

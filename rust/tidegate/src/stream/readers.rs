@@ -118,6 +118,11 @@ impl ResultReader {
         Ok(Some(batch))
     }
 
+    /// Lets go of what all have read. The batch that was handed out last has arrived.
+    pub(super) fn let_go(&self) {
+        self.log.lock().trim();
+    }
+
     /// Whether the next batch is there.
     pub(super) fn has_next(&self) -> bool {
         let log = self.log.lock();
@@ -189,5 +194,11 @@ mod tests {
         assert!(fast.take().unwrap_err().is_closed());
         drop(late);
         assert!(readers.is_empty());
+        let one = readers.add();
+        readers.give(batch(7).into());
+        assert_eq!(one.take().unwrap(), Some(batch(7)));
+        assert!(readers.are_apart(), "it may be taken back");
+        one.let_go();
+        assert!(!readers.are_apart());
     }
 }

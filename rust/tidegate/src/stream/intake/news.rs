@@ -1,6 +1,7 @@
 //! Wakes a thread that waits for a source to bring something.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 /// Counts the actions of sources, for threads that wait for more.
@@ -25,6 +26,10 @@ struct Told {
     settled: Option<u64>,
     /// Whether a thread drives the operator, and how.
     driven: Option<Driven>,
+    /// Which thread that is, once it has begun.
+    driver: Option<ThreadId>,
+    /// Whether the thread that drove it has ended with an error, and nobody has polled since.
+    is_left: bool,
 }
 
 impl News {
@@ -61,8 +66,40 @@ impl News {
         let before = told.driven;
         if driven.is_none() || before.is_none() {
             told.driven = driven;
+            told.driver = None;
+            told.is_left &= driven.is_none();
         }
         before
+    }
+
+    /// This thread is the one that drives the operator, if one does.
+    pub fn drive_here(&self) {
+        let mut told = self.lock();
+        if told.driven.is_some() && told.driver.is_none() {
+            told.driver = Some(thread::current().id());
+        }
+    }
+
+    /// Whether this thread drives the operator, so that nobody polls while it waits.
+    pub fn is_driven_here(&self) -> bool {
+        self.lock().driver == Some(thread::current().id())
+    }
+
+    /// The thread that drove the operator has ended with an error. Until somebody polls, nobody
+    /// makes room.
+    pub fn leave(&self) {
+        self.lock().is_left = true;
+    }
+
+    /// Somebody polls.
+    pub fn go_on(&self) {
+        self.lock().is_left = false;
+    }
+
+    /// Whether the thread that drove the operator has ended with an error, and nobody has polled
+    /// since.
+    pub(crate) fn is_left(&self) -> bool {
+        self.lock().is_left
     }
 
     /// How a thread drives the operator, so that rows leave it without the feeder's doing, if one

@@ -640,8 +640,10 @@ impl Source {
     fn charge(&mut self, rows: usize, bytes: usize) -> Result<Charge> {
         let Shared { news, memory, broken, late, watermarks, .. } = &self.shared;
         // 1. Asked before memory is: from then on the operator lets go of nothing before there is
-        //    news.
-        let is_settled = self.was_refused && news.is_settled();
+        //    news, unless there are late rows that its driver fetches.
+        let is_fetched = news.driven().is_some_and(|driven| driven.fetches_late);
+        let is_settled =
+            self.was_refused && news.is_settled() && (!is_fetched || late.bytes() == 0);
         let refused = match memory.charge(self.number, bytes) {
             Ok(charge) => {
                 self.was_refused = false;
@@ -652,10 +654,12 @@ impl Source {
         if let Some(error) = broken.get() {
             return Err(error.clone());
         }
-        // 2. Late rows stay until somebody fetches them.
-        let is_fetched = news.driven().is_some_and(|driven| driven.fetches_late);
-        let late = if is_fetched { 0 } else { late.bytes() };
         let rows = format!("{}: {rows} rows", self.name);
+        if news.is_left() {
+            return Err(Error::memory(refused.say_left(&rows)));
+        }
+        // 2. Late rows stay until somebody fetches them.
+        let late = if is_fetched { 0 } else { late.bytes() };
         if is_settled && news.is_settled() && watermarks.wait_for(self.number) {
             return Err(Error::memory(refused.say_for_ever(&rows, late)));
         }
