@@ -3,15 +3,17 @@
 use std::any::Any;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyType};
 use tidegate::{Error, Next};
 
-use crate::error::raise;
+use crate::error::{of_python, raise};
 use crate::export;
 use crate::interrupt::{PATIENCE, detached, end_calls};
 
@@ -327,11 +329,11 @@ impl BatchReader {
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         self.check_process()?;
-        let reader = self.batches.clone();
+        let (reader, signals) = (self.batches.clone(), Signals::new(py)?);
         let batches = std::iter::from_fn(move || {
             // The consumer is C code, which a panic must not reach.
-            let batch =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| next_for_c(&reader)));
+            let next = || next_for_c(&reader, &signals);
+            let batch = std::panic::catch_unwind(std::panic::AssertUnwindSafe(next));
             let batch =
                 batch.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).transpose()?;
             Some(batch.map_err(|error| ArrowError::ExternalError(Box::new(error))))
@@ -342,8 +344,9 @@ impl BatchReader {
 
 /// The next batch for C code, which may hold the GIL: it is let go where threads may need it to
 /// make the batch.
-fn next_for_c(batches: &Stream) -> tidegate::Result<Option<RecordBatch>> {
-    let go_on = || Ok(());
+fn next_for_c(batches: &Stream, signals: &Signals) -> tidegate::Result<Option<RecordBatch>> {
+    signals.look()?;
+    let go_on = || signals.look();
     if !batches.needs_gil() {
         return next(batches, 0, go_on);
     }
@@ -352,4 +355,41 @@ fn next_for_c(batches: &Stream) -> tidegate::Result<Option<RecordBatch>> {
         py.detach(|| next(batches, caller, go_on))
     });
     attached.unwrap_or_else(|| Err(Error::closed("the interpreter is about to end")))
+}
+
+/// Looks for signals while C code reads, which does not.
+struct Signals {
+    /// Python's main thread, if it has asked for the stream: no other may look.
+    main: Option<ThreadId>,
+    looked: Mutex<Instant>,
+}
+
+impl Signals {
+    fn new(py: Python<'_>) -> PyResult<Self> {
+        let main = py.import("threading")?.call_method0("main_thread")?.getattr("ident")?;
+        let is_main = main.extract::<Option<u64>>()? == Some(this_thread(py)?);
+        let main = is_main.then(|| std::thread::current().id());
+        Ok(Signals { main, looked: Mutex::new(Instant::now()) })
+    }
+
+    /// An error if a handler raises, on the main thread. C code makes an error of its own of it.
+    fn look(&self) -> tidegate::Result<()> {
+        if self.main != Some(std::thread::current().id()) {
+            return Ok(());
+        }
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked.elapsed() < PATIENCE {
+            return Ok(());
+        }
+        *looked = Instant::now();
+        drop(looked);
+        let looked = Python::try_attach(|py| {
+            let Err(raised) = py.check_signals() else { return Ok(()) };
+            if !raised.is_instance_of::<PyKeyboardInterrupt>(py) {
+                return Err(of_python(py, raised));
+            }
+            Err(Error::stopped("the read was interrupted"))
+        });
+        looked.unwrap_or(Ok(()))
+    }
 }
