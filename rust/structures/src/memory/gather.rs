@@ -53,19 +53,12 @@ pub fn gather<T: Value>(from: &[T], places: &[u32], out: &mut [Slot<T>], store: 
 /// such place.
 #[inline]
 pub fn prefetch<T>(values: &[T], place: usize) {
-    prefetch_address(values.as_ptr().wrapping_add(place).addr());
-}
-
-/// As [`prefetch`], of any address: nothing happens where there is no memory.
-#[inline]
-pub fn prefetch_address(address: usize) {
-    let address = std::ptr::without_provenance::<i8>(address);
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has the instruction, and an address that is not mapped does
     // nothing.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address);
+        _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(place).cast());
     }
     #[cfg(target_arch = "aarch64")]
     // SAFETY: every processor of the target has the instruction, which changes nothing but caches,
@@ -73,12 +66,12 @@ pub fn prefetch_address(address: usize) {
     unsafe {
         std::arch::asm!(
             "prfm pldl1keep, [{}]",
-            in(reg) address,
+            in(reg) values.as_ptr().wrapping_add(place),
             options(nostack, preserves_flags, readonly),
         );
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = address;
+    let _ = (values, place);
 }
 
 /// Implements [`Value`] for values of which `$count` fill a register of 128 bits.

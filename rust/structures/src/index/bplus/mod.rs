@@ -5,10 +5,7 @@ mod node;
 use node::{Arena, FANOUT, FEW, Inner, Leaf, MERGED, NONE};
 
 use super::{Probe, WindowIndex, take_run};
-use crate::memory::gather::prefetch_address;
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
+use crate::memory::gather::prefetch;
 
 /// Levels of inner nodes that a tree of 2^31 rows can have, were each node as empty as can be.
 const MAX_HEIGHT: usize = 16;
@@ -59,20 +56,14 @@ impl BPlusTree {
         }
     }
 
-    /// The address of the only leaf; 0 if there are more.
+    /// Asks for the root to be in a cache soon.
     #[inline]
-    pub(crate) fn leaf_address(&self) -> usize {
-        match self.height {
-            0 => std::ptr::from_ref(self.leaves.get(self.root)).addr(),
-            _ => 0,
-        }
-    }
-
-    /// Asks for a leaf at this address to be in a cache soon; nothing happens where there is none.
-    #[inline]
-    pub(crate) fn prefetch_leaf(address: usize) {
-        if address != 0 {
-            (0..size_of::<Leaf>()).step_by(LINE).for_each(|at| prefetch_address(address + at));
+    pub(crate) fn prefetch(&self) {
+        if self.height == 0 {
+            let leaf = self.leaves.get(self.root);
+            (0..FANOUT).step_by(8).for_each(|at| prefetch(&leaf.keys, at));
+            (0..FANOUT).step_by(16).for_each(|at| prefetch(&leaf.rows, at));
+            prefetch(std::slice::from_ref(&leaf.len), 0);
         }
     }
 

@@ -143,8 +143,7 @@ impl WindowIndex for PimTree {
                     self.depth,
                 );
                 nodes[..rest.len()].iter().for_each(|&node| prefetch(&self.subindexes, node));
-                let leaf = |&node: &usize| self.subindexes[node].leaf_address();
-                nodes[..rest.len()].iter().map(leaf).for_each(BPlusTree::prefetch_leaf);
+                nodes[..rest.len()].iter().for_each(|&node| self.subindexes[node].prefetch());
                 let mut done = 0;
                 while done < rest.len() && (done == 0 || !self.is_full()) {
                     self.insert_at(nodes[done], rest[done]);
@@ -181,8 +180,7 @@ impl WindowIndex for PimTree {
             leaves.copy_from_slice(nodes);
             nodes.iter().for_each(|&node| prefetch(&self.subindexes, node));
             self.immutable.descend_all(keys, self.depth, leaves, self.immutable.height());
-            let leaf = |&node: &usize| self.subindexes[node].leaf_address();
-            nodes.iter().map(leaf).for_each(BPlusTree::prefetch_leaf);
+            nodes.iter().for_each(|&node| self.subindexes[node].prefetch());
             for ((probe, &node), &leaf) in probes.iter().zip(nodes.iter()).zip(leaves.iter()) {
                 self.immutable.find_from(leaf, probe, found);
                 self.find_mutable(node, probe, found);

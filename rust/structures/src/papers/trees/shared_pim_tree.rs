@@ -17,30 +17,10 @@ use crate::memory::gather::prefetch;
 pub struct SharedPimTree {
     immutable: CssTree,
     /// One a node of the immutable tree at `depth`.
-    subindexes: Vec<CachePadded<Subindex>>,
+    subindexes: Vec<CachePadded<Lock<BPlusTree>>>,
     depth: usize,
     /// Rows in subindexes.
     mutable: Counter,
-}
-
-/// The new rows of a node.
-#[derive(Debug, Default)]
-struct Subindex {
-    tree: Lock<BPlusTree>,
-    /// Where its only leaf was when somebody looked last: for caches, so that they need no lock.
-    leaf: Counter,
-}
-
-impl Subindex {
-    fn insert(&self, row: &Entry) {
-        let leaf = self.tree.with(|tree| {
-            tree.insert(row.key, row.row);
-            tree.leaf_address()
-        });
-        if self.leaf.get() != leaf {
-            self.leaf.set(leaf);
-        }
-    }
 }
 
 /// Where the least key of a probe belongs in a tree.
@@ -59,7 +39,9 @@ impl Default for SharedPimTree {
 
 impl SharedPimTree {
     fn over(immutable: CssTree, depth: usize) -> Self {
-        let subindexes = (0..immutable.nodes(depth)).map(|_| CachePadded::default()).collect();
+        let subindexes = (0..immutable.nodes(depth))
+            .map(|_| CachePadded::new(Lock::new(BPlusTree::new())))
+            .collect();
         SharedPimTree { immutable, subindexes, depth, mutable: Counter::new(0) }
     }
 
@@ -69,7 +51,7 @@ impl SharedPimTree {
     pub fn merged(&self, first: u32, merge_ratio: f64, depth: Option<usize>) -> SharedPimTree {
         let mut delta = Vec::with_capacity(self.mutable_rows());
         for subindex in &self.subindexes {
-            subindex.tree.with(|tree| {
+            subindex.with(|tree| {
                 tree.for_each(|key, row| {
                     if is_live(row, first) {
                         delta.push(Entry { key, row });
@@ -98,7 +80,7 @@ impl SharedPimTree {
             self.immutable.descend_all(keys, 0, nodes, self.depth);
             self.prefetch(nodes);
             for (row, &node) in rows.iter().zip(&*nodes) {
-                self.subindexes[node].insert(row);
+                self.subindexes[node].with(|tree| tree.insert(row.key, row.row));
             }
             // Threads wait for each other here, so not a row at a time.
             self.mutable.add(rows.len());
@@ -136,11 +118,15 @@ impl SharedPimTree {
         }
     }
 
-    /// Asks for subindexes to be in a cache soon.
+    /// Asks for subindexes to be in a cache soon. Their locks are taken for that, except in a model,
+    /// which has no caches.
     fn prefetch(&self, subindexes: &[usize]) {
+        if cfg!(loom) {
+            return;
+        }
         subindexes.iter().for_each(|&subindex| prefetch(&self.subindexes, subindex));
         for &subindex in subindexes {
-            BPlusTree::prefetch_leaf(self.subindexes[subindex].leaf.get());
+            self.subindexes[subindex].with(|tree| tree.prefetch());
         }
     }
 
@@ -151,7 +137,7 @@ impl SharedPimTree {
         // A row is in the subindex of its key only, so none is missed or seen twice between two
         // locks.
         loop {
-            self.subindexes[node].tree.with(|tree| tree.find(probe, found));
+            self.subindexes[node].with(|tree| tree.find(probe, found));
             if probe.high <= self.immutable.limit(self.depth, node) {
                 return;
             }
@@ -177,8 +163,8 @@ impl SharedPimTree {
     /// Bytes held.
     pub fn memory(&self) -> usize {
         let of_subindex =
-            |subindex: &CachePadded<Subindex>| subindex.tree.with(|tree| tree.memory());
-        let own = self.subindexes.len() * size_of::<CachePadded<Subindex>>();
+            |subindex: &CachePadded<Lock<BPlusTree>>| subindex.with(|tree| tree.memory());
+        let own = self.subindexes.len() * size_of::<CachePadded<Lock<BPlusTree>>>();
         self.immutable.memory() + own + self.subindexes.iter().map(of_subindex).sum::<usize>()
     }
 }
