@@ -282,20 +282,35 @@ def test_rows_that_footers_tell_are_not_counted(numbers, monkeypatch):
     query = {**NEAR, "how": "left"}
     with monkeypatch.context() as patched:
         patched.setattr(whole, "_counted_bytes", lambda *_: pytest.fail("counted"))
-        patched.setattr(whole, "LIMIT", 2 * 250 * 16)
+        patched.setattr(whole, "LIMIT", 250 * 16)
         text = explained(numbers, **query)
         assert "right is sent whole to every task" in text
         assert "jobs       before the result is used: collect the right side\n" in text
+        patched.setattr(whole, "LIMIT", 250 * 16 - 1)
+        text = explained(numbers, **query)
+        assert "because    right has 4,000 bytes, more than 3,999 bytes" in text
+        assert "measure" not in text
+    # The rows that a filter leaves are counted.
+    monkeypatch.setattr(whole, "LIMIT", 250 * 16 - 1)
+    filtered = numbers[0], numbers[1].where("key = 5")
+    assert "measure the right side" in explained(filtered, **query)
+
+
+def test_rows_of_which_a_few_footers_tell_are_counted_near_the_limit(numbers, monkeypatch):
+    monkeypatch.setattr(whole, "_SURE", -1)
+    monkeypatch.setattr(whole, "_estimated_bytes", lambda _: 0)
+    some = whole.rows_of(numbers[1])._replace(exact=False)
+    monkeypatch.setattr(whole, "rows_of", lambda *_, **__: some)
+    query = {**NEAR, "how": "left"}
+    with monkeypatch.context() as patched:
+        patched.setattr(whole, "_counted_bytes", lambda *_: pytest.fail("counted"))
+        patched.setattr(whole, "LIMIT", 2 * 250 * 16)
+        assert "right is sent whole to every task" in explained(numbers, **query)
         patched.setattr(whole, "LIMIT", 250 * 16 // 2 - 1)
         text = explained(numbers, **query)
         assert "because    right has about 4,000 bytes, more than 1,999 bytes" in text
-        assert "measure" not in text
-    # What is near the limit is counted, and what a filter has left.
     monkeypatch.setattr(whole, "LIMIT", 250 * 16)
     assert "measure the right side, then collect the right side" in explained(numbers, **query)
-    monkeypatch.setattr(whole, "LIMIT", 250 * 16 // 2 - 1)
-    filtered = numbers[0], numbers[1].where("key = 5")
-    assert "measure the right side" in explained(filtered, **query)
 
 
 @pytest.mark.parametrize("function", ["interval_join", "overlap_join"])

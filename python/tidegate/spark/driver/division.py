@@ -84,9 +84,9 @@ def _few(frames: Sequence[DataFrame]) -> float | None:
     rows = 0.0
     for frame in frames:
         found = rows_of(frame)
-        if found is None or rows + found > _FEW:
+        if found is None or rows + found.count > _FEW:
             return None
-        rows += found
+        rows += found.count
     return rows
 
 

@@ -6,7 +6,7 @@ rows than these two tell.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -25,8 +25,18 @@ _SAME = ("Project", "SubqueryAlias", "View")
 _NARROW = (*_SAME, "Filter")
 
 
-def rows_of(frame: DataFrame, *, filtered: bool = True) -> float | None:
-    """About how many rows the files have, before any filter; None if some are not Parquet.
+class Rows(NamedTuple):
+    """How many rows files have, and whether the footers of all of them say so.
+
+    If not, it is about so many.
+    """
+
+    count: float
+    exact: bool
+
+
+def rows_of(frame: DataFrame, *, filtered: bool = True) -> Rows | None:
+    """How many rows the files have, before any filter; None if some are not Parquet.
 
     It is None, too, where a file cannot be read: Spark says why, if it cannot read it either. And
     it is None of rows that are `filtered`, if that is not allowed.
@@ -41,15 +51,16 @@ def rows_of(frame: DataFrame, *, filtered: bool = True) -> float | None:
         return None
 
 
-def _rows_read(frame: DataFrame, relation: Any) -> float | None:  # noqa: ANN401 - an object of Java
+def _rows_read(frame: DataFrame, relation: Any) -> Rows | None:  # noqa: ANN401 - an object of Java
     """The rows of the files of a relation."""
     counted = relation.stats().rowCount()
     if counted.isDefined():
-        return float(str(counted.get()))
+        # As of when somebody counted them.
+        return Rows(float(str(counted.get())), exact=False)
     files = frame._jdf.inputFiles()  # noqa: SLF001 - a list in Python would fetch every name
     count = len(files)
     if count == 0:
-        return 0.0
+        return Rows(0.0, exact=True)
     last = max(1, min(count, _LOOKED_AT) - 1)
     chosen = [files[at] for at in sorted({at * (count - 1) // last for at in range(last + 1)})]
     # Not the bytes of `stats`, which a setting may multiply, or take from counted rows.
@@ -57,7 +68,7 @@ def _rows_read(frame: DataFrame, relation: Any) -> float | None:  # noqa: ANN401
     if total >= _UNKNOWN or not all(name.endswith(".parquet") for name in chosen):
         return None
     rows, size = map(sum, zip(*(_footer(frame, relation, name) for name in chosen), strict=True))
-    return rows * total / max(1, size)
+    return Rows(rows * total / max(1, size), exact=len(chosen) == count and size == total)
 
 
 def _read(plan: Any, nodes: tuple[str, ...]) -> Any:  # noqa: ANN401 - objects of Java

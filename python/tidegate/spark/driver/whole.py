@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate
 from tidegate.spark.driver.division import cores
-from tidegate.spark.driver.files import rows_of
+from tidegate.spark.driver.files import Rows, rows_of
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.costs import Small
 from tidegate.spark.query.query import joined as native_joined
@@ -111,29 +111,32 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
         return Choice(_collected(plan, side), "parallelism is 'broadcast'")
     width = _width(plan.columns.of(side))
     likely = None if estimated == _UNKNOWN else _of_files(plan, side, width)
-    # The rows of a few files are known. Twice as many, or half of them, are not left to chance.
-    sure = estimated <= _SURE or (likely is not None and 2 * likely <= LIMIT)
+    # Of many files, the footers of a few tell about how many rows there are: twice as many, or half
+    # of them, are not left to chance.
+    chance = 1 if likely is not None and likely.exact else 2
+    sure = estimated <= _SURE or (likely is not None and chance * likely.count <= LIMIT)
     if sure and width is not None:
         whole = _collected(plan, side, LIMIT // max(1, width) + 1)
         size = _bytes(whole.rows, width)
         if size <= LIMIT:
             return Choice(whole, f"{NAMES[side]} has {_text(size)}, at most {_text(LIMIT)}")
-    if likely is not None and likely > 2 * LIMIT:
-        about = f"{NAMES[side]} has about {_text(round(likely))}"
-        return Choice(None, f"{about}, more than {_text(LIMIT)}")
+    if likely is not None and likely.count > chance * LIMIT:
+        about = "" if likely.exact else "about "
+        size = f"{about}{_text(round(likely.count))}"
+        return Choice(None, f"{NAMES[side]} has {size}, more than {_text(LIMIT)}")
     is_small, reason = _measured(plan, side, estimated)
     return Choice(_collected(plan, side) if is_small else None, f"{NAMES[side]} {reason}")
 
 
-def _of_files(plan: Plan, side: int, width: int | None) -> float | None:
-    """About how many bytes a side of Parquet files has as Arrow data; None if that is not known.
+def _of_files(plan: Plan, side: int, width: int | None) -> Rows | None:
+    """How many bytes a side of Parquet files has as Arrow data; None if that is not known.
 
     Footers tell the rows, but neither how long texts are nor how many rows a filter leaves.
     """
     if width is None or _texts(plan.columns.of(side)):
         return None
     rows = rows_of(plan.inputs[side].frame, filtered=False)
-    return None if rows is None else rows * width
+    return None if rows is None else rows._replace(count=rows.count * width)
 
 
 def _measured(plan: Plan, side: int, estimated: int) -> tuple[bool, str]:
@@ -180,8 +183,9 @@ def rows_beside(plan: Plan, whole: Whole) -> Small | None:
     rows[whole.side] = float(whole.rows.num_rows)
     in_files = rows_of(other)
     if in_files is None:
-        in_files = size / (other._jdf.schema().defaultSize() + _HEADER)  # noqa: SLF001 - as above
-    rows[1 - whole.side] = in_files
+        width = other._jdf.schema().defaultSize() + _HEADER  # noqa: SLF001 - as above
+        in_files = Rows(size / width, exact=False)
+    rows[1 - whole.side] = in_files.count
     session = plan.left.sparkSession
     at_most = _tasks(plan)
     tasks = min(at_most, max(cores(session), -(-size // _SPLIT)))
