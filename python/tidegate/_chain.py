@@ -143,6 +143,7 @@ class Chain:
             TidegateError: An operator of the chain has failed, or a source of it was abandoned.
         """
         with self._turns.alone():
+            operator: Any
             for operator in self._operators:
                 operator._go_on()  # noqa: SLF001 - of Rust
             while True:

@@ -166,7 +166,7 @@ def folder(tmp_path_factory):
 def test_rows_of_files_are_told_by_their_footers(spark, folder):
     read = spark.read.parquet(str(folder))
     for frame in (read, read.select("s"), read.where("key = 8").selectExpr("s + 1 as t")):
-        assert rows_of(frame).count == pytest.approx(250_000, rel=0.05)
+        assert rows_of(frame).number == pytest.approx(250_000, rel=0.05)
         assert not rows_of(frame).exact
     some = [str(folder / f"part-{part}.parquet") for part in range(3)]
     assert rows_of(spark.read.parquet(*some)) == (150_000, True)
@@ -197,7 +197,7 @@ def test_the_rows_beside_a_small_side_are_those_of_files(spark, folder):
 def test_a_file_that_is_gone_is_taken_by_its_bytes(spark, tmp_path):
     spark.range(10).write.parquet(str(tmp_path / "rows"))
     read = spark.read.parquet(str(tmp_path / "rows"))
-    assert rows_of(read).count == pytest.approx(10, rel=0.05)
+    assert rows_of(read).number == pytest.approx(10, rel=0.05)
     for path in (tmp_path / "rows").glob("*.parquet"):
         path.unlink()
     assert rows_of(read) is None

@@ -84,9 +84,9 @@ def _few(frames: Sequence[DataFrame]) -> float | None:
     rows = 0.0
     for frame in frames:
         found = rows_of(frame)
-        if found is None or rows + found.count > _FEW:
+        if found is None or rows + found.number > _FEW:
             return None
-        rows += found.count
+        rows += found.number
     return rows
 
 

@@ -26,12 +26,9 @@ _NARROW = (*_SAME, "Filter")
 
 
 class Rows(NamedTuple):
-    """How many rows files have, and whether the footers of all of them say so.
+    """The number of rows of files. It is exact where all footers tell it, else an estimate."""
 
-    If not, it is about so many.
-    """
-
-    count: float
+    number: float
     exact: bool
 
 

@@ -114,16 +114,16 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
     # Of many files, the footers of a few tell about how many rows there are: twice as many, or half
     # of them, are not left to chance.
     chance = 1 if likely is not None and likely.exact else 2
-    sure = estimated <= _SURE or (likely is not None and chance * likely.count <= LIMIT)
+    sure = estimated <= _SURE or (likely is not None and chance * likely.number <= LIMIT)
     if sure and width is not None:
         whole = _collected(plan, side, LIMIT // max(1, width) + 1)
         size = _bytes(whole.rows, width)
         if size <= LIMIT:
             return Choice(whole, f"{NAMES[side]} has {_text(size)}, at most {_text(LIMIT)}")
-    if likely is not None and likely.count > chance * LIMIT:
+    if likely is not None and likely.number > chance * LIMIT:
         about = "" if likely.exact else "about "
-        size = f"{about}{_text(round(likely.count))}"
-        return Choice(None, f"{NAMES[side]} has {size}, more than {_text(LIMIT)}")
+        has = f"{NAMES[side]} has {about}{_text(round(likely.number))}"
+        return Choice(None, f"{has}, more than {_text(LIMIT)}")
     is_small, reason = _measured(plan, side, estimated)
     return Choice(_collected(plan, side) if is_small else None, f"{NAMES[side]} {reason}")
 
@@ -136,7 +136,7 @@ def _of_files(plan: Plan, side: int, width: int | None) -> Rows | None:
     if width is None or _texts(plan.columns.of(side)):
         return None
     rows = rows_of(plan.inputs[side].frame, filtered=False)
-    return None if rows is None else rows._replace(count=rows.count * width)
+    return None if rows is None else rows._replace(number=rows.number * width)
 
 
 def _measured(plan: Plan, side: int, estimated: int) -> tuple[bool, str]:
@@ -185,7 +185,7 @@ def rows_beside(plan: Plan, whole: Whole) -> Small | None:
     if in_files is None:
         width = other._jdf.schema().defaultSize() + _HEADER  # noqa: SLF001 - as above
         in_files = Rows(size / width, exact=False)
-    rows[1 - whole.side] = in_files.count
+    rows[1 - whole.side] = in_files.number
     session = plan.left.sparkSession
     at_most = _tasks(plan)
     tasks = min(at_most, max(cores(session), -(-size // _SPLIT)))
