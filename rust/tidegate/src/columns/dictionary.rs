@@ -28,6 +28,22 @@ use crate::{Error, Result};
 
 type Made<T> = std::result::Result<T, ArrowError>;
 
+/// Calls a function for the type of a dictionary's indices.
+macro_rules! by_indices {
+    ($indices:expr, $make:ident($values:expr)) => {
+        match $indices {
+            DataType::Int8 => $make::<Int8Type>($values),
+            DataType::Int16 => $make::<Int16Type>($values),
+            DataType::Int32 => $make::<Int32Type>($values),
+            DataType::Int64 => $make::<Int64Type>($values),
+            DataType::UInt8 => $make::<UInt8Type>($values),
+            DataType::UInt16 => $make::<UInt16Type>($values),
+            DataType::UInt32 => $make::<UInt32Type>($values),
+            _ => $make::<UInt64Type>($values),
+        }
+    };
+}
+
 /// The arrays, which are of one type, one behind the other.
 pub(crate) fn concat(arrays: &[&dyn Array]) -> Made<ArrayRef> {
     match unified(arrays)? {
@@ -117,16 +133,7 @@ pub(crate) fn encoded(indices: &DataType, values: &ArrayRef) -> Made<ArrayRef> {
         let keys = keys.collect::<PrimitiveArray<K>>();
         Ok(Arc::new(DictionaryArray::try_new(keys, numbers.values(&[&present])?)?))
     }
-    match indices {
-        DataType::Int8 => each_its_own::<Int8Type>(values),
-        DataType::Int16 => each_its_own::<Int16Type>(values),
-        DataType::Int32 => each_its_own::<Int32Type>(values),
-        DataType::Int64 => each_its_own::<Int64Type>(values),
-        DataType::UInt8 => each_its_own::<UInt8Type>(values),
-        DataType::UInt16 => each_its_own::<UInt16Type>(values),
-        DataType::UInt32 => each_its_own::<UInt32Type>(values),
-        _ => each_its_own::<UInt64Type>(values),
-    }
+    by_indices!(indices, each_its_own(values))
 }
 
 /// The same values, with one dictionary where the dictionaries have no room one behind the other;
@@ -209,16 +216,7 @@ fn with_one(arrays: Vec<ArrayData>) -> Made<Vec<ArrayData>> {
     });
     let arrays = rebuilt.collect::<Made<Vec<ArrayData>>>()?;
     match arrays[0].data_type() {
-        DataType::Dictionary(indices, _) => match **indices {
-            DataType::Int8 => one_dictionary::<Int8Type>(arrays),
-            DataType::Int16 => one_dictionary::<Int16Type>(arrays),
-            DataType::Int32 => one_dictionary::<Int32Type>(arrays),
-            DataType::Int64 => one_dictionary::<Int64Type>(arrays),
-            DataType::UInt8 => one_dictionary::<UInt8Type>(arrays),
-            DataType::UInt16 => one_dictionary::<UInt16Type>(arrays),
-            DataType::UInt32 => one_dictionary::<UInt32Type>(arrays),
-            _ => one_dictionary::<UInt64Type>(arrays),
-        },
+        DataType::Dictionary(indices, _) => by_indices!(&**indices, one_dictionary(arrays)),
         _ => Ok(arrays),
     }
 }
