@@ -23,8 +23,9 @@ from cases import grid, keys_of_all_types, more
 from tidegate import agg
 from tidegate.spark.driver import bins as driver_bins
 from tidegate.spark.driver import division, whole
+from tidegate.spark.layout import costs as layout_costs
 from tidegate.spark.layout.balance import Sample
-from tidegate.spark.layout.bins import Bins, Ends, fitting
+from tidegate.spark.layout.bins import Bins, Ends, are_cheaper_anyway, fitting, unseen
 from tidegate.spark.layout.costs import Asked, Costs, Width, costs
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.query import JoinQuery
@@ -583,3 +584,61 @@ def test_the_smaller_side_of_an_inner_join_is_copied(spark):
         plan = Plan.of(*frames, query, parallelism="bins")
         bins, _ = driver_bins.weighed(plan, division.sample_of_join(plan))
         assert bins.copied == copied
+
+
+@pytest.fixture
+def files(spark, sides, tmp_path):
+    """Wide rows of Parquet files, whose footers tell how many there are."""
+    frames = []
+    for name, frame in zip(("left", "right"), sides, strict=True):
+        wide = frame.selectExpr("*", f"bin + 1 {name}1", f"bin + 2 {name}2")
+        wide.write.parquet(f"{tmp_path}/{name}")
+        frames.append(spark.read.parquet(f"{tmp_path}/{name}"))
+    return frames
+
+
+def unsampled(frames, **query) -> bool:
+    text = explained(frames, **{**NEAR, **query})
+    found = "however many pairs there are, bins do not cost clearly more" in text
+    assert found == ("jobs       none before the result is used" in text)
+    assert not (found and ("costs  " in text or "compared  " in text))
+    return found
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("how", ["inner", "left", "right"])
+def test_auto_takes_bins_without_a_sample_where_files_tell_the_rows(files, monkeypatch, how):
+    monkeypatch.setattr(layout_costs, "_GENERATED", 0)
+    assert unsampled(files, how=how)
+    found = tidegate.spark.interval_join(*files, **NEAR, how=how)
+    assert "InArrow" not in found._jdf.queryExecution().toString()
+    same(found, *(frame.toArrow() for frame in files), **NEAR, how=how)
+    assert found.count() > 0
+
+
+@pytest.mark.usefixtures("large")
+def test_rows_are_sampled_where_bins_may_be_a_mistake(files, sides, monkeypatch):
+    monkeypatch.setattr(layout_costs, "_GENERATED", 0)
+    monkeypatch.setattr(layout_costs, "_JOB", 0)
+    left, right = files
+    assert unsampled(files)
+    assert not unsampled(sides), "nobody knows how many rows there are"
+    assert not unsampled((left.where("bin > 3"), right)), "nor how many a filter leaves"
+    assert not unsampled(files, how="semi"), "a row that comes once may have many partners"
+    narrow = [frame.select("key", "ts") for frame in files]
+    assert not unsampled(narrow), "to hand over little costs little"
+    monkeypatch.setattr(driver_bins, "_UNSEEN", 10)
+    assert not unsampled(files), "a task may have no room for most of the rows"
+
+
+def test_bins_of_unseen_rows():
+    bins = unseen((100.0, 300.0), "right", Ends(-5, 4))
+    assert (bins.width, bins.rows, bins.of_copied) == (15, 400.0, 300.0)
+    assert bins.copies == 300 * 9 / 15
+    wide, narrow = (
+        Asked(Width(columns, columns, 2 * columns), measured=False, once=False)
+        for columns in (4, 2)
+    )
+    assert are_cheaper_anyway(unseen((2e6, 2e6), "right", Ends(-5, 4)), wide)
+    assert not are_cheaper_anyway(unseen((2e6, 2e6), "right", Ends(-5, 4)), narrow)
+    assert not are_cheaper_anyway(unseen((2e4, 2e4), "right", Ends(-5, 4)), wide), "few rows"

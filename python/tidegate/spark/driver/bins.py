@@ -18,7 +18,8 @@ from pyspark.sql.types import (
 )
 
 from tidegate.spark.driver.division import copied_sides
-from tidegate.spark.layout.bins import fitting
+from tidegate.spark.driver.files import rows_of
+from tidegate.spark.layout.bins import are_cheaper_anyway, fitting, unseen
 from tidegate.spark.layout.costs import Asked, Width, costs
 from tidegate.spark.plan.session import MEASURE, NO_LIMIT, shuffle_partitions
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
@@ -40,6 +41,10 @@ _HASHED = 1 << 26
 
 # Bytes of a table of all copied rows that every task may have, so that nothing is shuffled.
 _WHOLE = 1 << 26
+
+# Bytes of a hash table of all copied rows where nothing else is known of them: if most of them have
+# one key and one time, one task gets these.
+_UNSEEN = 1 << 29
 
 # Seconds from which on no tenths are told.
 _ROUND = 10
@@ -74,15 +79,38 @@ def weighed(
     plan: Plan, sample: Sample, small: Small | None = None, there: There | None = None
 ) -> tuple[Bins, Costs]:
     """The bins that suit a sample, and what the join costs in each of its forms."""
-    # Neither side of a full join is copied alone, and it has no bins.
-    sides: list[Literal["left", "right"]] = [
-        side for side in copied_sides(plan, sample) if side != "both"
-    ]
-    asked = asked_of(plan)
-    bins = fitting(sample, sides[0], plan.ends, asked.columns)
     rows = len(sample.left_time) * sample.weight, len(sample.right_time) * sample.weight
+    asked = asked_of(plan)
+    bins = fitting(sample, _copied(plan, rows), plan.ends, asked.columns)
     stay = bins.rows - bins.of_copied if hashed(plan, bins) == "broadcast" else 0.0
     return bins, costs(bins, asked, small and small._replace(rows=rows), there, stay=stay)
+
+
+def without_sample(plan: Plan) -> Bins | None:
+    """Bins that no sample can make a mistake of, if there are such.
+
+    Files tell the rows of both sides. Bins cost about as much as native calls or less, however many
+    pairs there are. And one task could hold all copied rows, whatever keys and times they have. A
+    left row that comes once is not joined so: it may have many partners, which are looked through.
+    """
+    asked = asked_of(plan)
+    found = [rows_of(one.frame, filtered=False) for one in plan.inputs]
+    left, right = (None if rows is None else rows.number for rows in found)
+    if left is None or right is None or asked.once:
+        return None
+    bins = unseen((left, right), _copied(plan, (left, right)), plan.ends)
+    size = (bins.of_copied + bins.copies) * table_row(plan, NAMES.index(bins.copied))
+    fits = size <= _UNSEEN and hashed(plan, bins) is not None
+    return bins if fits and are_cheaper_anyway(bins, asked) else None
+
+
+def _copied(plan: Plan, rows: tuple[float, float]) -> Literal["left", "right"]:
+    """The side that is copied, of so many rows of both."""
+    # Neither side of a full join is copied alone, and it has no bins.
+    sides: list[Literal["left", "right"]] = [
+        side for side in copied_sides(plan, rows) if side != "both"
+    ]
+    return sides[0]
 
 
 def asked_of(plan: Plan) -> Asked:

@@ -50,7 +50,7 @@ def of_join(plan: Plan, sample: Sample | None = None) -> Layout:
     session = plan.left.sparkSession
     if plan.parallelism == "key":
         partitions = plan.partitions or shuffle_partitions(session)
-        [copied] = copied_sides(plan, None)
+        [copied] = copied_sides(plan)
         return by_key(partitions, copied, plan.reach)
     sample = sample or sample_of_join(plan)
     partitions = tasks_of(plan, sample.rows)
@@ -61,14 +61,14 @@ def of_join(plan: Plan, sample: Sample | None = None) -> Layout:
         division = "hybrid"
     layouts = (
         chosen(sample, partitions, copied, plan.reach, division)
-        for copied in copied_sides(plan, sample)
+        for copied in copied_sides(plan, (len(sample.left_hash), len(sample.right_hash)))
     )
     return min(layouts, key=lambda layout: layout.cost)
 
 
 def of_few(plan: Plan, rows: float) -> Layout:
     """The layout of a join of few rows, by key alone."""
-    [copied] = copied_sides(plan, None)
+    [copied] = copied_sides(plan)
     return by_key(tasks_of(plan, rows), copied, plan.reach)
 
 
@@ -119,19 +119,19 @@ def of_aggregation(plan: AggregatePlan) -> Layout:
     return chosen(sample, partitions, "right", plan.reach, division)
 
 
-def copied_sides(plan: Plan, sample: Sample | None) -> tuple[Copied, ...]:
+def copied_sides(plan: Plan, rows: tuple[float, float] | None = None) -> tuple[Copied, ...]:
     """The side whose rows go to more than one slice: one whose rows need not be kept.
 
-    Of an inner join it is either, the smaller one first.
+    Of an inner join whose `rows` are known it is either, the one with fewer rows first.
     """
     if plan.query.how == "full":
         return ("both",)
     if plan.query.how == "right":
         return ("left",)
-    if plan.query.how != "inner" or sample is None or plan.reach.upper is None:
+    if plan.query.how != "inner" or rows is None or plan.reach.upper is None:
         return ("right",)
-    fewer_left = len(sample.left_hash) < len(sample.right_hash)
-    return ("left", "right") if fewer_left else ("right", "left")
+    left, right = rows
+    return ("left", "right") if left < right else ("right", "left")
 
 
 def sample_of_join(plan: Plan) -> Sample:

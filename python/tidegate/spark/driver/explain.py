@@ -234,9 +234,9 @@ def _binned(plan: Plan, way: Binned) -> list[str]:
     return [
         f"  divided    by {keys}bins of time, {bins.width:,}{unit} wide, by Spark's own join",
         f"  rows       about {bins.rows:,.0f}, and {bins.copies:,.0f} copies of {bins.copied} rows",
-        _compared(bins.candidates, bins.pairs),
+        *([] if way.costs is None else [_compared(bins.candidates, bins.pairs)]),
         f"  placed     {_METHODS[hashed(plan, bins)].format('copied')}",
-        f"  costs      {way.costs}",
+        *([] if way.costs is None else [f"  costs      {way.costs}"]),
     ]
 
 

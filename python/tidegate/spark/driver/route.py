@@ -9,7 +9,7 @@ import numpy as np
 import tidegate
 from tidegate.spark.driver import division, in_place, levels, overlap
 from tidegate.spark.driver.alike import guessed
-from tidegate.spark.driver.bins import asked_of, hashed, told, weighed
+from tidegate.spark.driver.bins import asked_of, hashed, told, weighed, without_sample
 from tidegate.spark.driver.whole import Whole, chosen, rows_beside
 from tidegate.spark.layout.costs import of_rows
 from tidegate.spark.stream import aggregate as stream_aggregate
@@ -64,7 +64,8 @@ class Binned(NamedTuple):
     """Spark joins equal keys and bins of time by itself, for a reason."""
 
     bins: Bins
-    costs: str
+    # What all forms cost, if rows were sampled.
+    costs: str | None
     reason: str
 
 
@@ -115,6 +116,7 @@ class _Near(NamedTuple):
 # The functions whose forms are weighed. Others are native calls: a small side is sent whole.
 _WEIGHED = ("interval_join", "window_join", "overlap_join")
 
+_UNSEEN = "however many pairs there are, bins do not cost clearly more: no row is sampled"
 _BINS, _NATIVE = "bins are clearly cheaper", "native calls with both sides shuffled are cheaper"
 _FEW = "files tell that rows are few, so that none is sampled"
 _IN_PLACE = "rows that stay in their partitions are cheaper"
@@ -216,7 +218,10 @@ def _there(plan: Plan, hashes: tuple[Integers, Integers], weight: float) -> InPl
 
 
 def _of_both(plan: Plan, near: _Near) -> Broadcast | Shuffled | Binned | Stayed:
-    """The way of a join of tables whose rows have one time, by a sample of both sides."""
+    """The way of a join of tables whose rows have one time. If need be, rows are sampled."""
+    unseen = without_sample(plan) if plan.parallelism == "auto" and near.whole is None else None
+    if unseen is not None and in_place.found(plan) is None:
+        return Binned(unseen, None, f"{near.rather} {_UNSEEN}")
     sample = division.sample_of_join(plan)
     sides = _there(plan, (sample.left_hash, sample.right_hash), sample.weight)
     bins, costs = weighed(plan, sample, near.small, None if sides is None else sides.there)

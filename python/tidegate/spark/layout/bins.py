@@ -20,20 +20,31 @@ Everything here is arithmetic on the driver: neither Spark nor Arrow is known.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from tidegate.spark.layout.costs import comparing, copying
+from tidegate.spark.layout.costs import comparing, copying, costs, looking
 
 if TYPE_CHECKING:
     from tidegate.spark.layout.balance import Sample
-    from tidegate.spark.layout.costs import Width
+    from tidegate.spark.layout.costs import Asked, Width
     from tidegate.spark.layout.layout import Integers
 
 # How many times as wide as the interval is long bins are at most: wider ones save few copies.
 _WIDEST = 16
+
+# The same where no sample tells which width costs least. With four columns and 1 to 16 pairs
+# a row it costs up to 6 % more than the best.
+_UNSEEN = 1.5
+
+# Pairs a row of the copied side with which costs are compared where nobody knows the pairs. Costs
+# grow with them in a straight line, so that two numbers do.
+_FEWEST, _MOST = 0.0, 1_000.0
+
+# How much more bins may then cost. The constants of the costs are not exact.
+_ABOUT = 1.05
 
 # Pairs of the sample that are enough to count: the mean error is then a few percent.
 _COUNTED = 1_000
@@ -63,9 +74,18 @@ class Bins:
     ends: Ends
     rows: float
     of_copied: float
-    copies: float
-    candidates: float
     pairs: float
+
+    @property
+    def copies(self) -> float:
+        """Copies beside the rows."""
+        return self.of_copied * self.ends.reach / self.width
+
+    @property
+    def candidates(self) -> float:
+        """Pairs of rows of one key and bin, if matches are spread evenly."""
+        length = self.ends.reach + 1
+        return self.pairs * (self.width + length) / length
 
 
 def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, columns: Width) -> Bins:
@@ -86,10 +106,23 @@ def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, column
         ends=ends,
         rows=sample.rows,
         of_copied=copied_rows,
-        copies=copied_rows * ends.reach / width,
-        candidates=pairs * (width + length) / length,
         pairs=pairs,
     )
+
+
+def unseen(rows: tuple[float, float], copied: Literal["left", "right"], ends: Ends) -> Bins:
+    """The bins if only the rows of the left and the right side are known, and no pairs."""
+    width = math.ceil(_UNSEEN * (ends.reach + 1))
+    return Bins(width, copied, ends, sum(rows), rows[0 if copied == "left" else 1], 0.0)
+
+
+def are_cheaper_anyway(bins: Bins, asked: Asked) -> bool:
+    """Whether bins do not cost clearly more than a sample and native calls, with any pairs."""
+    for pairs in (_FEWEST, _MOST):
+        of_bins, native, *_ = costs(replace(bins, pairs=pairs * bins.of_copied), asked)
+        if of_bins is None or of_bins > _ABOUT * (native + looking(bins.rows)):
+            return False
+    return True
 
 
 def counted(sample: Sample, ends: Ends) -> float:
