@@ -624,7 +624,7 @@ def test_rows_are_sampled_where_bins_may_be_a_mistake(files, sides, monkeypatch)
     assert unsampled(files)
     assert not unsampled(sides), "nobody knows how many rows there are"
     assert not unsampled((left.where("bin > 3"), right)), "nor how many a filter leaves"
-    assert not unsampled(files, how="semi"), "a row that comes once may have many partners"
+    assert not unsampled(files, how="semi"), "a row that comes once may be compared with many"
     narrow = [frame.select("key", "ts") for frame in files]
     assert not unsampled(narrow), "to hand over little costs little"
     monkeypatch.setattr(driver_bins, "_UNSEEN", 10)

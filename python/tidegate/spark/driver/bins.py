@@ -90,13 +90,12 @@ def without_sample(plan: Plan) -> Bins | None:
     """Bins that no sample can make a mistake of, if there are such.
 
     Files tell the rows of both sides. Bins cost about as much as native calls or less, however many
-    pairs there are. And one task could hold all copied rows, whatever keys and times they have. A
-    left row that comes once is not joined so: it may have many partners, which are looked through.
+    pairs there are. And one task could hold all copied rows, whatever keys and times they have.
     """
     asked = asked_of(plan)
     found = [rows_of(one.frame, filtered=False) for one in plan.inputs]
     left, right = (None if rows is None else rows.number for rows in found)
-    if left is None or right is None or asked.once:
+    if left is None or right is None:
         return None
     bins = unseen((left, right), _copied(plan, (left, right)), plan.ends)
     size = (bins.of_copied + bins.copies) * table_row(plan, NAMES.index(bins.copied))
