@@ -127,9 +127,9 @@ def test_adaptive_plans_that_are_compiled_give_the_same_rows(spark, sides, how):
 
 
 @grid(
-    bounds=[("5s", "5m"), ("-30m", "-20m"), *more(("0s", "0s"), ("-1us", "1us"), ("-2h", "2h"))],
-    how=["inner", "anti", *more("left", "right", "semi")],
-    closed=["left", "right", *more("both", "neither")],
+    bounds=[("-30m", "-20m"), *more(("5s", "5m"), ("0s", "0s"), ("-1us", "1us"), ("-2h", "2h"))],
+    how=["anti", *more("inner", "left", "right", "semi")],
+    closed=["right", *more("left", "both", "neither")],
 )
 def test_any_bounds(sides, bounds, how, closed):
     query = {**NEAR, "lower": bounds[0], "upper": bounds[1], "how": how, "closed": closed}
@@ -162,10 +162,9 @@ ENDS = [-(2**63), 1 - 2**63, -1, 0, 1, 2**63 - 2, 2**63 - 1]
     bounds=[
         (-1, 1),
         (2**53, 2**53),
-        (-(2**53), 0),
-        *more((1, 1), (-1, -1), (0, 0), (2, 5), (-5, -2)),
+        *more((-(2**53), 0), (1, 1), (-1, -1), (0, 0), (2, 5), (-5, -2)),
     ],
-    how=["inner", "right", "anti", *more("left", "semi")],
+    how=["inner", "right", *more("anti", "left", "semi")],
     ansi=[True, False],
 )
 def test_no_sum_overflows(spark, bounds, how, ansi):
@@ -225,8 +224,8 @@ def test_clocks_and_zones(spark, clock, zone, how):
 
 
 @grid(
-    bounds=[("1h", "23h"), ("1d", "2d"), *more(("1h", "25h"))],
-    closed=["both", "neither"],
+    bounds=[("1d", "2d"), *more(("1h", "23h"), ("1h", "25h"))],
+    closed=["neither", *more("both")],
 )
 def test_no_whole_day_may_be_between_the_ends(spark, bounds, closed):
     days = pa.array([dt.date(2026, 1, day) for day in range(1, 29)])
@@ -296,7 +295,7 @@ def test_keys_with_one_hash_are_compared(sides, monkeypatch, how):
     same(binned(*sides, **query), **query)
 
 
-@grid(how=["right", "semi", *more("inner", "left", "anti")], suffix=["_of_it", *more("_right")])
+@grid(how=["right", *more("semi", "inner", "left", "anti")], suffix=["_of_it", *more("_right")])
 def test_names_are_those_of_the_native_join(sides, how, suffix):
     query = {**NEAR, "how": how, "suffix": suffix}
     names = tidegate.interval_join(LEFT, RIGHT, **query).column_names
@@ -306,7 +305,7 @@ def test_names_are_those_of_the_native_join(sides, how, suffix):
     same(binned(*sides, **query, columns=columns), **query, columns=columns)
 
 
-@pytest.mark.parametrize("how", ["inner", "left", "right", *more("semi", "anti")])
+@pytest.mark.parametrize("how", ["left", "right", *more("inner", "semi", "anti")])
 def test_the_schema_is_that_of_other_divisions(spark, how):
     left = spark.sql("select 1 as k, 5L as ts").withMetadata("k", {"unit": "none"})
     right = spark.sql("select nullif(1, 2) as k, 5L as ts, 'a' as x")
@@ -322,7 +321,7 @@ def test_the_schema_is_that_of_other_divisions(spark, how):
         assert theirs.nullable or not mine.nullable
 
 
-@grid(empty=["left", "right", *more("both")], how=["right", "anti", *more("inner", "left", "semi")])
+@grid(empty=["left", *more("right", "both")], how=["right", *more("anti", "inner", "left", "semi")])
 def test_empty_sides(sides, empty, how):
     tables = [
         table.slice(0, 0) if empty in (name, "both") else table

@@ -23,7 +23,6 @@ from tidegate import _tidegate
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 
 # Without Spark.
 
@@ -145,7 +144,7 @@ def columns(how: str) -> list[str]:
 
 @grid(
     ends=ENDS,
-    how=HOWS,
+    how=["inner", "left", "right", "semi", "anti", *more("full")],
     parallelism=["time", "hybrid", "auto", "key", "broadcast"],
     by=[["case", "k"], ["case"]],
 )
@@ -166,17 +165,18 @@ def test_rows_are_those_of_tables(frames, ends, how, parallelism, by):
 )
 def test_rows_are_those_of_sparks_own_loop(frames, ends, how):
     (lower, upper), condition = ENDS[ends]
+    few = [frame.where("case < 8") for frame in frames]
     # Spark sees no equal keys in this, so that it compares each two rows.
     condition = (
         f"l.case <= r.case and r.case <= l.case and l.k <= r.k and r.k <= l.k and {condition}"
     )
     kind = {"semi": "left_semi", "anti": "left_anti"}.get(how, how)
-    left, right = (frame.alias(name) for frame, name in zip(frames, "lr", strict=True))
+    left, right = (frame.alias(name) for frame, name in zip(few, "lr", strict=True))
     loop = left.join(right, F.expr(condition), kind).select(*columns(how))
     assert "NestedLoop" in loop._jdf.queryExecution().toString()
     query = {"on": "ts", "by": ["case", "k"], "how": how, "columns": columns(how)}
     found = tidegate.spark.interval_join(
-        *frames, **query, lower=lower, upper=upper, parallelism="hybrid", partitions=3
+        *few, **query, lower=lower, upper=upper, parallelism="hybrid", partitions=3
     )
     assert counted(found.toArrow()) == counted(loop.toArrow())
 
@@ -189,7 +189,7 @@ def test_without_a_key_and_aggregates_of_partners(frames):
     assert counted(found.toArrow()) == counted(tidegate.interval_join(*small, **query))
 
 
-@grid(end=["left.near", "right.near"], how=["inner", "left"])
+@grid(end=["right.near", *more("left.near")], how=["left", *more("inner")])
 def test_slices_of_time_copy_the_rows_near_their_ends(spark, end, how):
     """Not all rows of a side: each row has an interval of its own."""
     draw = random.Random(5)  # noqa: S311 - for tests
