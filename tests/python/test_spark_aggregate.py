@@ -12,7 +12,7 @@ import campaign
 import spark_session
 import tidegate
 import tidegate.spark
-from cases import grid, more
+from cases import grid, more, of_campaigns
 from tidegate import agg
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -92,12 +92,15 @@ def same(spark, tables: list[pa.Table], *, parts: int = 3, **arguments) -> None:
     assert expected.num_rows > 0
 
 
-@grid(aggs=[COMBINED, ORDERED], parallelism=["auto", "key", "time", "hybrid"])
+@grid(aggs=[COMBINED, ORDERED], parallelism=["key", "hybrid", *more("auto", "time")])
 def test_rows_are_those_of_the_native_call(spark, aggs, parallelism):
-    same(spark, [rows(1)], by="key", aggs=aggs, **WINDOWS, parallelism=parallelism)
+    division = {"partitions": 4, "parallelism": parallelism}
+    same(spark, [rows(1)], by="key", aggs=aggs, **WINDOWS, **division)
 
 
-@grid(aggs=[ORDERED, *more(COMBINED)], partitions=[1, *more(2, 9, 50)])
+# `test_random_windows` draws numbers of partitions, too.
+@of_campaigns
+@grid(aggs=[COMBINED, ORDERED], partitions=[1, 2, 9, 50])
 def test_numbers_of_partitions_change_no_row(spark, aggs, partitions):
     division = {"partitions": partitions, "parallelism": "hybrid"}
     same(spark, [rows(2)], by="key", aggs=aggs, **WINDOWS, **division)
@@ -110,17 +113,16 @@ def test_without_a_key_time_alone_divides(spark, aggs, parallelism):
 
 @pytest.mark.parametrize("aggs", [ORDERED, *more(COMBINED)])
 def test_streams_are_told_apart(spark, aggs):
-    tables = [rows(4), rows(6, 0), rows(7)]
+    tables = [rows(4, 300), rows(6, 0), rows(7, 300)]
     division = {"partitions": 4, "parallelism": "hybrid"}
     same(spark, tables, parts=2, by="key", aggs=aggs, **WINDOWS, **division)
 
 
 @grid(
-    aggs=[COMBINED, ORDERED],
+    aggs=[ORDERED, *more(COMBINED)],
     arguments=[
         {"by": ["key", "name"], "partitions": 4, "parallelism": "key"},
-        {"partitions": 5},
-        *more({"by": "key"}, {"by": "key", "partitions": 1}, {}),
+        *more({"partitions": 5}, {"by": "key"}, {"by": "key", "partitions": 1}, {}),
     ],
 )
 def test_sessions(spark, aggs, arguments):
@@ -252,6 +254,7 @@ def test_unfit_streams(spark):
 
 def test_a_null_time_is_refused_by_the_task(spark):
     frame = spark.createDataFrame(rows(1)).selectExpr("nullif(ts, ts) as ts", "number")
-    found = tidegate.spark.aggregate(frame, on="ts", size="1s", aggs={"n": agg.count()})
+    aggs = {"n": agg.count()}
+    found = tidegate.spark.aggregate(frame, on="ts", size="1s", aggs=aggs, partitions=2)
     with pytest.raises(PySparkException, match="null"):
         found.toArrow()
