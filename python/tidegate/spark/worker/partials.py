@@ -278,7 +278,10 @@ class PartialsTask(Task):
         packs.clear()
         of_partials = pa.concat_tables(partials)
         kept = [name for name in of_partials.column_names if name not in self.parts.parts]
-        every = pa.concat_tables([self.parts.of_rows(right, kept), of_partials]).combine_chunks()
+        of_rows = self.parts.of_rows(right, kept)
+        # Times of rows that came are in the zone of the session, those of no rows are not.
+        of_partials = of_partials.cast(of_rows.schema)
+        every = pa.concat_tables([of_rows, of_partials]).combine_chunks()
         function = getattr(tidegate, self.call.function)
         arguments = {**self.call.arguments, "threads": threads()}
         schema = function(left.slice(0, 0), right.slice(0, 0), **arguments).schema
