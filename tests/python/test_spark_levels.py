@@ -21,7 +21,7 @@ import campaign
 import spark_session
 import tidegate
 import tidegate.spark
-from cases import grid, more
+from cases import grid, more, of_campaigns
 from tidegate import agg
 from tidegate.spark.driver import bins as driver_bins
 from tidegate.spark.driver import levels as driver
@@ -33,7 +33,6 @@ from tidegate.spark.layout.overlap import LEFT, RIGHT
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-HOWS = ["inner", "left", "right", "semi", "anti"]
 ON = (("start", "end"), ("from", "to"))
 ENDS = np.iinfo(np.int64)
 COLUMNS = Width(4, 4, 8)
@@ -170,7 +169,9 @@ def random_cases(side: int, payload: str) -> pa.Table:
         ]
         keys = [None if gone else int(rng.integers(0, 2)) for gone in lacking[2]]
         every += zip([case] * rows, keys, begins, ends, strict=True)
-    extremes = [ENDS.min, ENDS.min + 1, -1, 0, 1, ENDS.max - 1, ENDS.max]
+    # A row from one end to the other is in thousands of bins.
+    nearly = more(ENDS.min + 1, 1, ENDS.max - 1)
+    extremes = sorted([ENDS.min, -1, 0, ENDS.max, *nearly])
     every += [
         (-1, 0, int(start), int(end))
         for start, end in itertools.combinations_with_replacement(extremes, 2)
@@ -225,12 +226,12 @@ WAYS = {
 
 
 @grid(
-    way=WAYS,
-    single=[None, LEFT, RIGHT],
+    way=["one level", "three levels", *more("two levels")],
+    single=[None, LEFT, *more(RIGHT)],
     closed=["both", "left"],
-    least=[None, 0, 4, *more(1, 10**6)],
+    least=[None, 4, *more(0, 1, 10**6)],
     by=[["case", "key"], ["case"]],
-    method=["broadcast", "shuffle_hash", None],
+    method=["shuffle_hash", None, *more("broadcast")],
 )
 def test_pairs_are_those_of_the_native_join(
     sides, monkeypatch, way, single, closed, least, by, method
@@ -243,11 +244,11 @@ def test_pairs_are_those_of_the_native_join(
 
 
 @grid(
-    how=[how for how in HOWS if how != "inner"],
-    way=WAYS,
+    how=["right", "semi", *more("anti", "left")],
+    way=["two levels", "three levels", *more("one level")],
     closed=["both", "left"],
     least=[None, 4],
-    method=["broadcast", "shuffle_hash", None],
+    method=["broadcast", "shuffle_hash", *more(None)],
 )
 def test_rows_without_a_partner_come_once(sides, monkeypatch, how, way, closed, least, method):
     given_levels(monkeypatch, RIGHT if how == "right" else LEFT, *WAYS[way])
@@ -283,11 +284,13 @@ def own_loop(frames, how: str, closed: str, least: int):
     return found
 
 
+# The native join is compared with nested loops elsewhere.
+@of_campaigns
 @grid(
-    how=["left", *more("inner", "right", "full", "semi", "anti")],
-    form=["bins", *more("hybrid", "time", "key")],
-    closed=["left", *more("both")],
-    least=[4, *more(0)],
+    how=["left", "inner", "right", "full", "semi", "anti"],
+    form=["bins", "hybrid", "time", "key"],
+    closed=["left", "both"],
+    least=[4, 0],
 )
 def test_rows_are_those_of_sparks_own_loop(sides, how, form, closed, least):
     frames, _ = without_extremes(sides)
@@ -299,7 +302,7 @@ def test_rows_are_those_of_sparks_own_loop(sides, how, form, closed, least):
     assert counted(found.toArrow()) == counted(expected.toArrow())
 
 
-@pytest.mark.parametrize("how", ["left", *more("inner", "right", "semi", "anti")])
+@pytest.mark.parametrize("how", ["anti", *more("inner", "left", "right", "semi")])
 def test_without_a_key(sides, how):
     same(*without_extremes(sides, 6), on=ON, how=how)
 
@@ -318,7 +321,7 @@ TIMES = {
 }
 
 
-@pytest.mark.parametrize("kind", ["timestamp_ntz", "date", *more("timestamp")])
+@pytest.mark.parametrize("kind", ["timestamp_ntz", *more("date", "timestamp")])
 def test_types_of_times(spark, kind):
     step, arrow, least = TIMES[kind]
     tables = []
@@ -337,8 +340,7 @@ def test_types_of_times(spark, kind):
         same(frames, tables, on=ON, by=["case", "key"], min_overlap=least, how="left")
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("key", ["null", *more("1")])
+@grid(side=["left", *more("right")], key=["null", *more("1")])
 def test_a_start_after_its_end_is_refused(spark, side, key):
     """In any row, be its key null."""
     wrong = spark.sql(f"select int({key}) k, 5L s, 4L e union all select 1, 1L, 2L")
@@ -378,26 +380,43 @@ def explained(frames, **query) -> str:
     return tidegate.spark.explain(tidegate.spark.overlap_join, *frames, on=ON, by="case", **query)
 
 
-def test_auto_takes_bins_if_they_are_clearly_cheaper(sides, monkeypatch):
+@pytest.fixture
+def measured(monkeypatch):
+    """No side is small, and each job that measures rows is counted."""
     monkeypatch.setattr(whole, "LIMIT", 10)
     monkeypatch.setattr(whole, "_SURE", -1)
     monkeypatch.setattr(driver, "measuring", lambda _: 0.0)
-    measured = []
+    found = []
     lengths_of = overlap.lengths_of
-    monkeypatch.setattr(driver, "lengths_of", lambda plan: measured.append(1) or lengths_of(plan))
+    monkeypatch.setattr(driver, "lengths_of", lambda plan: found.append(1) or lengths_of(plan))
+    return found
+
+
+@pytest.mark.parametrize("how", ["anti", *more("inner")])
+def test_auto_takes_bins_if_they_are_clearly_cheaper(sides, monkeypatch, measured, how):
     monkeypatch.setattr(driver, "costs", lambda *_, **__: Costs(1.0, 3.0))
-    text = explained(sides)
+    text = explained(sides, how=how)
     assert "divided    by key and bins of time, by Spark's own join" in text
     assert "  level      rows up to 9,223,372,036,854,775,807 long, bins " in text
     assert "costs      about 1 s of processor time by bins, 3 s natively" in text
     assert text.endswith("more than 10 bytes, and bins are clearly cheaper")
     assert measured == [1]
-    assert "a left row has the bin of its start, a right row all" in explained(sides, how="anti")
+    told = "a left row has the bin of its start, a right row all"
+    assert (told in text) == (how == "anti")
+
+
+def test_auto_takes_no_bins_otherwise(sides, monkeypatch, measured):
     monkeypatch.setattr(driver, "costs", lambda *_, **__: Costs(2.9, 3.0))
     text = explained(sides)
     assert "no bins    about 2.9 s of processor time by bins, 3 s natively" in text
     assert "no bins    a full join keeps" in explained(sides, how="full")
-    assert len(measured) == 2
+    assert not measured
+
+
+# `test_spark_bins` has the same of joins by an interval.
+@of_campaigns
+@pytest.mark.usefixtures("measured")
+def test_bins_that_fill_a_task_are_sorted_if_they_are_asked_for(sides, monkeypatch):
     monkeypatch.setattr(driver, "costs", lambda *_, **__: Costs(1.0, 3.0))
     monkeypatch.setattr(driver_bins, "_HASHED", 0)
     monkeypatch.setattr(driver_bins, "_WHOLE", 0)

@@ -98,13 +98,21 @@ JOINS = {
 }
 
 
-@grid(join=JOINS, kind=KINDS)
+@grid(
+    join=[
+        "interval join",
+        "band join",
+        "band join heavy in key and value",
+        *more("interval join without a key", "window join", "band join with a key"),
+    ],
+    kind=KINDS,
+)
 def test_tasks_of_joins_are_even(sides, join, kind):
     plan = Plan.of(*sides(kind), JOINS[join], partitions=PARTITIONS)
     assert share(packs(plan)) <= MOST
 
 
-@grid(by=["k", None], kind=KINDS)
+@grid(by=["k", *more(None)], kind=["half on one key", *more("self-similar")])
 def test_tasks_of_aggregations_are_even(sides, by, kind):
     windows = {"size": "1s", "advance": "500ms", "aggs": {"mean": agg.mean("x")}}
     plan = AggregatePlan.of(sides(kind), on="ts", by=by, **windows, partitions=PARTITIONS)
