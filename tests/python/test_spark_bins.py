@@ -19,7 +19,7 @@ import oracle
 import spark_session
 import tidegate
 import tidegate.spark
-from cases import grid, keys_of_all_types, more
+from cases import grid, keys_of_all_types, more, of_campaigns
 from tidegate import agg
 from tidegate.spark.driver import bins as driver_bins
 from tidegate.spark.driver import division, whole
@@ -95,7 +95,7 @@ def joined(spark, left: pa.Table, right: pa.Table, kinds: str | None = None, **q
 
 
 @grid(
-    how=HOWS,
+    how=["right", "semi", "anti", *more("inner", "left")],
     method=["broadcast", "shuffle_hash", None],
     width=[None, 1, 3_000_000_000],
     partitions=[None, 3],
@@ -136,7 +136,9 @@ def test_any_bounds(sides, bounds, how, closed):
     same(binned(*sides, **query), **query)
 
 
-@pytest.mark.parametrize("how", ["inner", *more(*HOWS[1:])])
+# Times of `test_clocks_and_zones` have no keys either.
+@of_campaigns
+@pytest.mark.parametrize("how", HOWS)
 def test_without_a_key(sides, how):
     query = {"on": "ts", "lower": "-1s", "upper": "2s", "how": how}
     same(binned(*sides, **query), **query)
@@ -175,7 +177,7 @@ def test_no_sum_overflows(spark, bounds, how, ansi):
         joined(spark, table, table, **query)
 
 
-@pytest.mark.parametrize("seed", range(campaign.tries(5)))
+@pytest.mark.parametrize("seed", range(campaign.tries(5) if campaign.ALL else 1))
 def test_random_integers_pair_as_in_nested_loops(spark, seed):
     rng = np.random.default_rng([campaign.SEED, seed])
     tables = [
@@ -212,8 +214,8 @@ CLOCKS = {
 
 @grid(
     zone=["America/New_York", "Etc/UTC"],
-    clock=CLOCKS,
-    how=["inner", "left", "right", "anti", *more("semi")],
+    clock=["timestamp_ntz", "int", *more("timestamp", "date")],
+    how=["left", "right", *more("inner", "anti", "semi")],
 )
 def test_clocks_and_zones(spark, clock, zone, how):
     times, (lower, upper) = CLOCKS[clock]
@@ -305,7 +307,7 @@ def test_names_are_those_of_the_native_join(sides, how, suffix):
     same(binned(*sides, **query, columns=columns), **query, columns=columns)
 
 
-@pytest.mark.parametrize("how", ["left", "right", *more("inner", "semi", "anti")])
+@pytest.mark.parametrize("how", ["left", *more("right", "inner", "semi", "anti")])
 def test_the_schema_is_that_of_other_divisions(spark, how):
     left = spark.sql("select 1 as k, 5L as ts").withMetadata("k", {"unit": "none"})
     right = spark.sql("select nullif(1, 2) as k, 5L as ts, 'a' as x")
@@ -428,7 +430,8 @@ def test_auto_takes_bins_if_they_are_clearly_cheaper(sides, monkeypatch):
     fixed(monkeypatch, 1.0, 3.0)
     found = tidegate.spark.interval_join(*sides, **NEAR)
     assert "InArrow" not in found._jdf.queryExecution().toString()
-    same(found, **NEAR)
+    if campaign.ALL:
+        same(found, **NEAR)
     text = explained(sides, **NEAR)
     assert "divided    by key and bins of time, " in text
     assert " microseconds wide, by Spark's own join" in text
@@ -449,13 +452,14 @@ def test_auto_keeps_native_calls_otherwise(sides, monkeypatch):
 @pytest.mark.usefixtures("large")
 def test_auto_keeps_native_calls_where_bins_cannot_be(sides, monkeypatch):
     fixed(monkeypatch, 1.0, 3.0)
-    assert "no bins    a full join keeps" in explained(sides, **NEAR, how="full")
-    where = {**NEAR, "where": "left.bin < right.bin"}
-    assert "no bins    `where` is a condition" in explained(sides, **where)
+    others = {"full": "a full join keeps", "inner": "`where` is a condition"}
+    for how, reason in [*others.items()] if campaign.ALL else []:
+        where = None if how == "full" else "left.bin < right.bin"
+        assert f"no bins    {reason}" in explained(sides, **NEAR, how=how, where=where)
     then = {"then": lambda batch: batch, "then_schema": "a int"}
     assert "no bins    `then` takes rows in Python" in explained(sides, **NEAR, **then)
-    band = tidegate.spark.explain(tidegate.spark.band_join, *sides, on="bin", within=1)
-    assert "bins" not in band
+    for join in more(tidegate.spark.band_join):
+        assert "bins" not in tidegate.spark.explain(join, *sides, on="bin", within=1)
     monkeypatch.setattr(driver_bins, "_HASHED", 0)
     monkeypatch.setattr(driver_bins, "_WHOLE", 0)
     assert "placed     by " in explained(sides, **NEAR)
@@ -467,7 +471,7 @@ def test_one_sample_is_taken(sides, monkeypatch):
     sampled = division.sampled
     monkeypatch.setattr(division, "sampled", lambda *a: taken.append(a) or sampled(*a))
     fixed(monkeypatch, 3.0, 3.0)
-    for query in ({}, {"parallelism": "bins"}, {"how": "full"}):
+    for query in ({}, *more({"parallelism": "bins"}, {"how": "full"})):
         taken.clear()
         tidegate.spark.interval_join(*sides, **NEAR, **query)
         assert len(taken) == 1

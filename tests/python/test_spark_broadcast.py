@@ -10,6 +10,7 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkAttributeError, PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+import campaign
 import spark_session
 import tidegate
 import tidegate.spark
@@ -55,8 +56,8 @@ def files(spark, tmp_path_factory):
     frames = []
     for name, table in zip(("left", "right"), TABLES, strict=True):
         folder = tmp_path_factory.mktemp(name)
-        for part in range(3):
-            pq.write_table(table.slice(part * 100, 100), folder / f"{part}.parquet")
+        for part in range(2):
+            pq.write_table(table.slice(part * 150, 150), folder / f"{part}.parquet")
         frames.append(spark.read.parquet(str(folder)))
     return tuple(frames)
 
@@ -83,7 +84,7 @@ def is_shuffled(frame) -> bool:
     return "Exchange" in plan
 
 
-@pytest.mark.parametrize("how", ["inner", "full", "semi", "anti", *more("left", "right")])
+@pytest.mark.parametrize("how", ["inner", "semi", "anti", *more("full", "left", "right")])
 def test_rows_are_those_of_the_native_join(files, how):
     query = {**NEAR, "how": how}
     found = tidegate.spark.interval_join(*files, **query)
@@ -92,8 +93,8 @@ def test_rows_are_those_of_the_native_join(files, how):
 
 
 @grid(
-    how=["inner", "left", *more("full", "right", "semi", "anti")],
-    empty=["left", "right", *more("both")],
+    how=["left", *more("inner", "full", "right", "semi", "anti")],
+    empty=["right", *more("left", "both")],
 )
 def test_empty_sides(spark, files, how, empty):
     tables = [
@@ -135,7 +136,7 @@ def test_without_a_key(files):
     same(tidegate.spark.interval_join(*files, **query), **query)
 
 
-@grid(clock=["date", "int", *more("timestamp_ntz")], how=["inner", "right", *more("left")])
+@grid(clock=["int", *more("date", "timestamp_ntz")], how=["right", *more("inner", "left")])
 def test_clocks(spark, clock, how):
     numbers = pa.array([5, 1, 9, 3, 3, 30, -4], pa.int32())
     kinds = {"date": pa.date32(), "int": pa.int32(), "timestamp_ntz": pa.timestamp("us")}
@@ -222,9 +223,9 @@ def test_the_smaller_side_is_sent_if_either_may_be(spark):
     query = {"on": "ts", "lower": 0, "upper": 0}
     assert "left is sent whole to every task, 10 rows" in explained((few, many), **query)
     assert "right is sent whole to every task, 10 rows" in explained((many, few), **query)
-    assert "right is sent whole" in explained((few, many), **query, how="semi")
-    assert "left is sent whole" in explained((many, few), **query, how="right")
     assert "of both sides" in explained((few, many), **query, how="full")
+    for how, frames, side in more(("semi", (few, many), "right"), ("right", (many, few), "left")):
+        assert f"{side} is sent whole" in explained(frames, **query, how=how)
 
 
 def test_the_limit_is_of_counted_bytes(files, monkeypatch):
@@ -314,7 +315,7 @@ def test_rows_of_which_a_few_footers_tell_are_counted_near_the_limit(numbers, mo
     assert "measure the right side, then collect the right side" in explained(numbers, **query)
 
 
-@pytest.mark.parametrize("function", ["interval_join", "overlap_join"])
+@pytest.mark.parametrize("function", ["overlap_join", *more("interval_join")])
 def test_few_rows_of_files_are_not_sampled_to_be_divided_by_key(numbers, function):
     query = {**NEAR, "how": "full"}
     if function == "overlap_join":
@@ -337,12 +338,14 @@ def test_more_rows_of_files_are_sampled_to_be_divided(numbers, monkeypatch, func
         query = {"on": ("ts", "ts"), "by": "key", "how": "full"}
     join = getattr(tidegate.spark, function)
     drawn = "jobs       before the result is used: sample keys"
-    for division in ("time", *more("hybrid")):
+    for division in more("time", "hybrid"):
         assert drawn in tidegate.spark.explain(join, *numbers, **query, parallelism=division)
     others = [numbers[0], numbers[1].dropDuplicates()]
     assert drawn in tidegate.spark.explain(join, *others, **query)
     monkeypatch.setattr("tidegate.spark.driver.division._FEW", 549)
     assert drawn in tidegate.spark.explain(join, *numbers, **query)
+    if not campaign.ALL:
+        return
     del query["by"]
     monkeypatch.setattr("tidegate.spark.driver.division._FEW", 550)
     assert drawn in tidegate.spark.explain(join, *numbers, **query)
