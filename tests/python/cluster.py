@@ -32,7 +32,7 @@ import tidegate.spark
 from spark_session import settings
 
 ROOT = Path(__file__).parents[2]
-ROWS = 20_000
+ROWS = 8_000
 
 # Executors of a stream that are killed. Of two workers one has to be left.
 KILLS = 2 if campaign.ALL else 1
@@ -52,14 +52,12 @@ def ran(
     example = manual("python")
     assert '.master("local[*]")' in example
     (folder / "example.py").write_text(example.replace("local[*]", master))
-    # What an administrator sets for all programs, so that short jobs do not wait for Java.
-    (folder / "spark-defaults.conf").write_text(
-        f"spark.driver.extraJavaOptions {spark_session.JVM}\n"
-        f"spark.executor.extraJavaOptions {spark_session.JVM}\n"
-        "spark.python.daemon.module spark_daemon\n"
-        "spark.sql.shuffle.partitions 4\n"
-        "spark.ui.enabled false\n"
-    )
+    # What an administrator sets for all programs. A folder of settings in front of the class path
+    # would keep Java from using its archive of classes.
+    defaults = folder / "spark-defaults.conf"
+    java = (f"spark.{side}.extraJavaOptions" for side in ("driver", "executor"))
+    options = spark_session.SHORT | dict.fromkeys(java, spark_session.JVM)
+    defaults.write_text("".join(f"{name} {value}\n" for name, value in options.items()))
     for query in queries:
         streaming.write(folder / query, 2, seed=5)
     run = subprocess.run(
@@ -68,7 +66,7 @@ def ran(
         env={
             **os.environ,
             "PYSPARK_PYTHON": spark_session.python(),
-            "SPARK_CONF_DIR": str(folder),
+            "PYSPARK_SUBMIT_ARGS": f"--properties-file {defaults} pyspark-shell",
             "SPARK_LOCAL_IP": "127.0.0.1",
         },
         capture_output=True,

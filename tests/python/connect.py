@@ -40,12 +40,8 @@ def main(name: str) -> None:
     os.environ["PYSPARK_PYTHON"] = spark_session.python()
     session = (
         SparkSession.builder.remote("local[2]")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-        .config("spark.python.daemon.module", "spark_daemon")
-        .config("spark.ui.enabled", "false")
         .config("spark.driver.extraJavaOptions", spark_session.JVM)
+        .config(map=spark_session.SHORT)
         .getOrCreate()
     )
     left, right = (

@@ -48,31 +48,37 @@ def _manager() -> str:
     return f"org.apache.spark.sql.execution.streaming.{room}FileSystemBasedCheckpointFileManager"
 
 
-def start(master: str = "local[2,4]") -> SparkSession:
-    """Start the session, or return the one that runs. A task may fail three times.
+SHORT = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.streaming.checkpointFileManagerClass": _manager(),
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.python.daemon.module": "spark_daemon",
+}
+"""What short queries want of Spark.
 
-    Spark interprets its plans: to compile one takes longer than to run it on a few rows. It does
-    not write them in full for a page that nobody reads, and PySpark does not tell Java the line of
-    each call. Files of checkpoints have no second file with a checksum, and are renamed without a
-    process, `readlink`, for each. The session of `cluster.py` has Spark's defaults.
-    """
+Spark interprets its plans: to compile one takes longer than to run it on a few rows. It does not
+write them in full for a page that nobody reads, and PySpark does not tell Java the line of each
+call. Files of checkpoints have no second file with a checksum, and are renamed without a process,
+`readlink`, for each.
+"""
+
+
+def start(master: str = "local[2,4]") -> SparkSession:
+    """Start the session, or return the one that runs. A task may fail three times."""
     os.environ["PYSPARK_PYTHON"] = python()
     session = (
         SparkSession.builder.master(master)
-        .config("spark.ui.enabled", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "2g")
         .config("spark.driver.extraJavaOptions", JVM)
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.sql.ui.explainMode", "simple")
-        .config("spark.sql.streaming.checkpointFileManagerClass", _manager())
-        .config("spark.sql.streaming.checkpoint.fileChecksum.enabled", "false")
-        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
-        .config("spark.python.daemon.module", "spark_daemon")
+        .config(map=SHORT)
         .config("spark.sql.session.timeZone", "America/New_York")
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
