@@ -170,7 +170,7 @@ def test_a_silent_side_holds_nothing_back_if_spark_is_told_so(spark, tmp_path):
     assert found_rows == Counter(tuple(row.values()) for row in expected.to_pylist())
 
 
-# `test_spark_stream_killed.py` kills a worker and the driver of the same join.
+# `test_spark_stream_killed.py` kills a worker of the same join.
 @of_campaigns
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 def test_workers_that_are_killed_cost_no_row(spark, tmp_path):

@@ -25,6 +25,7 @@ import campaign
 import standalone
 import streaming
 import streaming_query
+from cases import of_campaigns
 from spark_session import start
 
 # Kills of a query in a campaign of 20.
@@ -129,6 +130,8 @@ def check(folder: Path, name: str) -> None:
     streaming_query.check(name, folder, found, restarted=True)
 
 
+# A driver of its own takes long to start. By default queries are stopped and go on in the session.
+@of_campaigns
 @pytest.mark.parametrize("name", streaming_query.tried("interval_join"))
 def test_nothing_is_lost_and_nothing_doubled_where_drivers_are_killed(
     tmp_path, record_property, name

@@ -128,6 +128,8 @@ def test_late_rows_are_partners_of_none(spark, tmp_path, join, arguments):
     check(tmp_path, found.filter(pc.is_null(found["late"])), join, late, **arguments)
 
 
+# Buckets go on from a store in `test_spark_state_left_rows.py`.
+@of_campaigns
 @pytest.mark.parametrize(
     ("join", "arguments", "spread"),
     [

@@ -58,6 +58,8 @@ def test_rows_are_those_of_the_aggregation_of_tables(spark, tmp_path, aggs, chan
     streaming.check_windows(tmp_path, found, aggs=aggs, **native)
 
 
+# `test_spark_cluster.py` kills the executor of an aggregation, with its workers.
+@of_campaigns
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 @pytest.mark.parametrize(
     ("aggs", "changed"),
@@ -86,13 +88,19 @@ def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
 def test_a_query_goes_on_unless_it_is_another(spark, tmp_path):
     streaming.write(tmp_path, 2, seed=4)
     sink = streaming.Sink(tmp_path)
-    with streaming.held_back(tmp_path):
-        # The first batch leaves state in every bucket, for no watermark has passed its rows.
-        sink.drain(streaming.aggregated(spark, tmp_path, aggs=IN_SLICES))
-    query = sink.begin(streaming.aggregated(spark, tmp_path, aggs=IN_SLICES, size="9s"))
-    with pytest.raises(StreamingQueryException, match="state of another query"):
-        query.processAllAvailable()
-    found = sink.drain(streaming.aggregated(spark, tmp_path, aggs=IN_SLICES))
+
+    def aggregated(**changed):
+        query = {"aggs": IN_SLICES, "partitions": 1, **changed}
+        return streaming.aggregated(spark, tmp_path, **query)
+
+    # One task: a query that fails has tried each of its tasks four times.
+    with settings(spark, spark__sql__shuffle__partitions=1):
+        with streaming.held_back(tmp_path):
+            # The first batch leaves state, for no watermark has passed its rows.
+            sink.drain(aggregated())
+        with pytest.raises(StreamingQueryException, match="state of another query"):
+            sink.begin(aggregated(size="9s")).processAllAvailable()
+        found = sink.drain(aggregated())
     streaming.check_windows(tmp_path, found, restarted=True, aggs=IN_SLICES)
 
 
