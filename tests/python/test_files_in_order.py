@@ -204,7 +204,7 @@ import tidegate as tg
 from tidegate.bounded import choosing, joins
 large = int(sys.argv[1])
 choosing.LARGE = large
-joins.LARGE = 200_000_000
+joins.LARGE = 128_000_000
 with tg.interval_join_batches("left.parquet", "right.parquet", on="ts", lower=-2, upper=0) as pairs:
     rows = sum(batch.num_rows for batch in pairs)
 peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]
@@ -216,7 +216,7 @@ print(rows, int(peak) // 1024)
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak")
 def test_memory_is_that_of_slices(tmp_path):
     """The same call takes far less memory where it streams by itself."""
-    rows = 3_000_000
+    rows = 2_000_000
     for name in ("left", "right"):
         columns = {f"{name}_{at}": np.random.default_rng(at).random(rows) for at in range(6)}
         table = pa.table({"ts": np.arange(rows), **columns})
@@ -235,6 +235,6 @@ def test_memory_is_that_of_slices(tmp_path):
     ]
     (sliced, of_slices), (whole, of_whole) = found
     assert sliced == whole
-    # Both sides take 336 MB.
-    assert int(of_slices) < 400
-    assert int(of_whole) > 550
+    # Both sides take 224 MB.
+    assert int(of_slices) < 260
+    assert int(of_whole) > 340

@@ -21,7 +21,7 @@ import campaign
 from states import KINDS, Kind, table
 from tidegate import IntervalJoin, StateError, TidegateError
 
-DAMAGES = campaign.tries(100 if campaign.ALL else 40)
+DAMAGES = campaign.tries(100 if campaign.ALL else 24)
 FAMILIES = ("merge", "interval", "window-", "band", "windows", "sessions")
 GIGABYTE = 1 << 30
 EXTREMES = (0, 1, 2, 7, 255, 2**31 - 1, 2**31, 2**32, 2**40, 2**62, 2**63 - 1, 2**63, 2**64 - 1)

@@ -165,7 +165,7 @@ def test_a_window_comes_as_soon_as_it_is_complete(given, windows, rng):
             assert results == [row for row in whole if row["window_end"] <= upto]
 
 
-@settings(max_examples=campaign.tries(60))
+@settings(max_examples=campaign.tries(60 if campaign.ALL else 40))
 @given(feeds(), shapes(), aggregates(), st.integers(1, 4), st.randoms(use_true_random=False))
 def test_every_cut_of_a_history_goes_on_alike(given, windows, functions, threads, rng):
     lateness, found = given

@@ -59,7 +59,7 @@ def rest(join: IntervalJoin) -> list[dict[str, object]]:
     return [row for batch in iter(join.poll, None) for row in batch.to_pylist()]
 
 
-@settings(max_examples=campaign.tries(60))
+@settings(max_examples=campaign.tries(60 if campaign.ALL else 40))
 @given(
     streams(),
     st.randoms(),

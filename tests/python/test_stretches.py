@@ -275,7 +275,7 @@ WORK = """
 import sys
 from pathlib import Path
 import tidegate as tg
-query = dict(on="ts", by="k", lower=-5, upper=0, memory_limit="256MB")
+query = dict(on="ts", by="k", lower=-5, upper=0, memory_limit="128MB")
 rows = 0
 with tg.interval_join_batches("x.parquet", "y.parquet", **query) as reader:
     for batch in reader:
@@ -309,8 +309,8 @@ def most_memory(folder, count: int, rows: int) -> int:
 def test_memory_stays_within_the_limit(rows, tmp_path):
     """A small row group is sorted in memory, a large one in temporary files."""
     alone = most_memory(tmp_path, 1000, 1000)
-    # The rows of both sides take 302 MB.
-    assert most_memory(tmp_path, 6 << 20, rows) - alone < 256_000_000
+    # The rows of both sides take 151 MB.
+    assert most_memory(tmp_path, 3 << 20, rows) - alone < 128_000_000
 
 
 def test_texts_reach_the_native_join_as_numbers_of_a_dictionary(tmp_path, monkeypatch):
