@@ -25,7 +25,7 @@ from tidegate.spark.driver import bins as driver_bins
 from tidegate.spark.driver import division, whole
 from tidegate.spark.layout import costs as layout_costs
 from tidegate.spark.layout.balance import Sample
-from tidegate.spark.layout.bins import Bins, Ends, are_cheaper_anyway, fitting, unseen
+from tidegate.spark.layout.bins import Bins, Ends, are_safe, fitting, unseen
 from tidegate.spark.layout.costs import Asked, Costs, Width, costs
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.query import JoinQuery
@@ -433,8 +433,7 @@ def test_auto_takes_bins_if_they_are_clearly_cheaper(sides, monkeypatch):
     fixed(monkeypatch, 1.0, 3.0)
     found = tidegate.spark.interval_join(*sides, **NEAR)
     assert "InArrow" not in found._jdf.queryExecution().toString()
-    if campaign.ALL:
-        same(found, **NEAR)
+    same(found, **NEAR)
     text = explained(sides, **NEAR)
     assert "divided    by key and bins of time, " in text
     assert " microseconds wide, by Spark's own join" in text
@@ -455,14 +454,13 @@ def test_auto_keeps_native_calls_otherwise(sides, monkeypatch):
 @pytest.mark.usefixtures("large")
 def test_auto_keeps_native_calls_where_bins_cannot_be(sides, monkeypatch):
     fixed(monkeypatch, 1.0, 3.0)
-    others = {"full": "a full join keeps", "inner": "`where` is a condition"}
-    for how, reason in [*others.items()] if campaign.ALL else []:
-        where = None if how == "full" else "left.bin < right.bin"
-        assert f"no bins    {reason}" in explained(sides, **NEAR, how=how, where=where)
+    assert "no bins    a full join keeps" in explained(sides, **NEAR, how="full")
+    where = {**NEAR, "where": "left.bin < right.bin"}
+    assert "no bins    `where` is a condition" in explained(sides, **where)
     then = {"then": lambda batch: batch, "then_schema": "a int"}
     assert "no bins    `then` takes rows in Python" in explained(sides, **NEAR, **then)
-    for join in more(tidegate.spark.band_join):
-        assert "bins" not in tidegate.spark.explain(join, *sides, on="bin", within=1)
+    band = tidegate.spark.explain(tidegate.spark.band_join, *sides, on="bin", within=1)
+    assert "bins" not in band
     monkeypatch.setattr(driver_bins, "_HASHED", 0)
     monkeypatch.setattr(driver_bins, "_WHOLE", 0)
     assert "placed     by " in explained(sides, **NEAR)
@@ -633,7 +631,7 @@ def test_rows_are_sampled_where_bins_may_be_a_mistake(files, sides, monkeypatch)
     assert not unsampled(files, how="semi"), "a row that comes once may be compared with many"
     narrow = [frame.select("key", "ts") for frame in files]
     assert not unsampled(narrow), "to hand over little costs little"
-    monkeypatch.setattr(driver_bins, "_UNSEEN", 10)
+    monkeypatch.setattr(driver_bins, "_ONE_TASK", 10)
     assert not unsampled(files), "a task may have no room for most of the rows"
 
 
@@ -645,6 +643,6 @@ def test_bins_of_unseen_rows():
         Asked(Width(columns, columns, 2 * columns), measured=False, once=False)
         for columns in (4, 2)
     )
-    assert are_cheaper_anyway(unseen((2e6, 2e6), "right", Ends(-5, 4)), wide)
-    assert not are_cheaper_anyway(unseen((2e6, 2e6), "right", Ends(-5, 4)), narrow)
-    assert not are_cheaper_anyway(unseen((2e4, 2e4), "right", Ends(-5, 4)), wide), "few rows"
+    assert are_safe(unseen((2e6, 2e6), "right", Ends(-5, 4)), wide)
+    assert not are_safe(unseen((2e6, 2e6), "right", Ends(-5, 4)), narrow)
+    assert not are_safe(unseen((2e4, 2e4), "right", Ends(-5, 4)), wide), "few rows"

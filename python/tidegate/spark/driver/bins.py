@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 
 from tidegate.spark.driver.division import copied_sides
 from tidegate.spark.driver.files import rows_of
-from tidegate.spark.layout.bins import are_cheaper_anyway, fitting, unseen
+from tidegate.spark.layout.bins import are_safe, fitting, unseen
 from tidegate.spark.layout.costs import Asked, Width, costs
 from tidegate.spark.plan.session import MEASURE, NO_LIMIT, shuffle_partitions
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
@@ -44,7 +44,7 @@ _WHOLE = 1 << 26
 
 # Bytes of a hash table of all copied rows where nothing else is known of them: if most of them have
 # one key and one time, one task gets these.
-_UNSEEN = 1 << 29
+_ONE_TASK = 1 << 29
 
 # Seconds from which on no tenths are told.
 _ROUND = 10
@@ -99,12 +99,12 @@ def without_sample(plan: Plan) -> Bins | None:
         return None
     bins = unseen((left, right), _copied(plan, (left, right)), plan.ends)
     size = (bins.of_copied + bins.copies) * table_row(plan, NAMES.index(bins.copied))
-    fits = size <= _UNSEEN and hashed(plan, bins) is not None
-    return bins if fits and are_cheaper_anyway(bins, asked) else None
+    fits = size <= _ONE_TASK and hashed(plan, bins) is not None
+    return bins if fits and are_safe(bins, asked) else None
 
 
 def _copied(plan: Plan, rows: tuple[float, float]) -> Literal["left", "right"]:
-    """The side that is copied, of so many rows of both."""
+    """The side that bins copy, given the number of rows of each side."""
     # Neither side of a full join is copied alone, and it has no bins.
     sides: list[Literal["left", "right"]] = [
         side for side in copied_sides(plan, rows) if side != "both"

@@ -37,7 +37,7 @@ _WIDEST = 16
 
 # The same where no sample tells which width costs least. With four columns and 1 to 16 pairs
 # a row it costs up to 6 % more than the best.
-_UNSEEN = 1.5
+_WIDE_ENOUGH = 1.5
 
 # Pairs a row of the copied side with which costs are compared where nobody knows the pairs. Costs
 # grow with them in a straight line, so that two numbers do.
@@ -112,11 +112,11 @@ def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, column
 
 def unseen(rows: tuple[float, float], copied: Literal["left", "right"], ends: Ends) -> Bins:
     """The bins if only the rows of the left and the right side are known, and no pairs."""
-    width = math.ceil(_UNSEEN * (ends.reach + 1))
+    width = math.ceil(_WIDE_ENOUGH * (ends.reach + 1))
     return Bins(width, copied, ends, sum(rows), rows[0 if copied == "left" else 1], 0.0)
 
 
-def are_cheaper_anyway(bins: Bins, asked: Asked) -> bool:
+def are_safe(bins: Bins, asked: Asked) -> bool:
     """Whether bins do not cost clearly more than a sample and native calls, with any pairs."""
     for pairs in (_FEWEST, _MOST):
         of_bins, native, *_ = costs(replace(bins, pairs=pairs * bins.of_copied), asked)
