@@ -198,6 +198,15 @@ def test_signals_write_a_last_checkpoint(folder, started, number):
     assert names(folder) == {"out.csv", "state"}
 
 
+def test_a_signal_stops_the_run_while_the_main_thread_holds_the_lock_of_an_event():
+    event = threading.Event()
+    with following._stopped_by_signals(event):
+        # As at the end of a wait, for some steps.
+        with event._cond:
+            signal.raise_signal(signal.SIGINT)
+        assert event.wait(PATIENCE)
+
+
 def test_a_hang_up_that_is_ignored_stops_nothing(monkeypatch):
     # As under nohup.
     assert signal.SIGHUP in following._stopping()

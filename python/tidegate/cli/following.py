@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
@@ -270,19 +271,33 @@ def _stopping() -> list[signal.Signals]:
 
 @contextmanager
 def _stopped_by_signals(*events: threading.Event) -> Iterator[None]:
-    """Set the events at the first signal to stop; the second does what it always does."""
+    """Set the events at the first signal to stop; the second does what it always does.
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        for event in events:
-            event.set()
+    A handler runs between two steps of the main thread, which may hold the lock of an event, for
+    example at the end of a wait. A handler that set the event would wait for that lock for ever.
+    So a thread sets the events, and the handler tells it by a queue that takes no lock.
+    """
+    told: SimpleQueue[int | None] = SimpleQueue()
+
+    def set_events() -> None:
+        if told.get() is not None:
+            for event in events:
+                event.set()
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        told.put(number)
         for known, handler in before.items():
             signal.signal(known, handler)
 
     before = {number: signal.getsignal(number) for number in _stopping()}
-    for number in before:
-        signal.signal(number, stop)
+    setter = threading.Thread(target=set_events, daemon=True)
+    setter.start()
+    for known in before:
+        signal.signal(known, stop)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for known, handler in before.items():
+            signal.signal(known, handler)
+        told.put(None)
+        setter.join()
