@@ -10,7 +10,7 @@ printed=$(mktemp)
 lint_rust() {
     [[ ${RUSTC_WORKSPACE_WRAPPER-} == *rustc.sh ]] || "$scripts/lint_rust.sh"
 }
-(lint_rust && "$scripts/test_rust.sh") > "$printed" 2>&1 &
+(lint_rust && nice "$scripts/test_rust.sh") > "$printed" 2>&1 &
 rust=$!
 # The group of the background, with its compilers and tests, ends with this script.
 trap 'pkill -P "$rust" 2> /dev/null || true; kill "$rust" 2> /dev/null || true; rm -f "$printed"' EXIT

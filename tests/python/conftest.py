@@ -63,20 +63,16 @@ Single tests of other files that take seconds have the marker `slow`.
 APART = re.compile(r"test_spark_(cluster|connect)")
 """The files whose Spark is in processes of its own."""
 
-STREAMS = re.compile(r"test_spark_(stream|state|refused)")
-"""The files of Spark's streams, of their state, and of refusals, half of them of streams."""
-
-TABLES_FIRST = re.compile(r"test_spark_[a-e]")
-"""Of the other files of Spark, those that take half of the time."""
+SHARED = re.compile(r"test_spark(?!_(cluster|connect|layout|overlap_layout|state))")
+"""The files that share a session of Spark; layouts and states are tested without one."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """With `--dist loadfile`, files that share a session of Spark go to one process.
 
-    One process has the files of Spark's streams, two others those of tables. In one process alone,
-    the files of tables would be the last to end. The second of these two pays for Java's first run
-    of each plan once more.
+    A second session would pay for Java's first run of each plan once more. These files take longer
+    than all others together, so they come first.
     """
     if config.getvalue("dist") != "loadfile":
         return None
@@ -85,26 +81,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
-            if "test_spark" not in file or APART.search(file):
-                return file
-            if STREAMS.search(file):
-                return "streams of Spark"
-            return "first tables of Spark" if TABLES_FIRST.search(file) else "tables of Spark"
+            return "session of Spark" if SHARED.search(file) else file
 
     return Scheduling(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The files with Spark's sessions come first, then those apart: these take minutes.
+    """The files that share a session of Spark come first, then those apart: these take minutes.
 
     Other slow files come next, so that short ones fill the processes in the end. A campaign gives
     each test as much more time as it tries more.
     """
     items.sort(
         key=lambda item: (
-            "spark" not in item.path.name,
-            APART.search(item.path.name) is not None,
-            STREAMS.search(item.path.name) is None,
+            SHARED.match(item.path.name) is None,
+            APART.match(item.path.name) is None,
             SLOW.fullmatch(item.path.stem) is None and item.get_closest_marker("slow") is None,
         )
     )

@@ -510,12 +510,12 @@ fn shares_have_equal_work() {
 #[test]
 fn looking_rows_up_finds_what_comparing_does() {
     let side = |n: i64| if n % 5 < 2 { Side::Left } else { Side::Right };
-    let rows: Vec<Row> = (0..1500).map(|n| (n, side(n), n * 7919 % 997)).collect();
+    let rows: Vec<Row> = (0..750).map(|n| (n, side(n), n * 7919 % 997)).collect();
     // Of the last rows, or of all whose numbers no longer fit from a row on.
     for (windows, fails_at) in [
-        (Retention::Time { left: 600, right: 400 }, usize::MAX),
-        (Retention::Rows { left: 250, right: 350 }, usize::MAX),
-        (Retention::Rows { left: 250, right: 350 }, 900),
+        (Retention::Time { left: 300, right: 200 }, usize::MAX),
+        (Retention::Rows { left: 125, right: 175 }, usize::MAX),
+        (Retention::Rows { left: 125, right: 175 }, 450),
     ] {
         for how in [How::Inner, How::Full, How::Semi, How::Anti] {
             for (threads, moves) in [(1, false), (3, true)] {
@@ -530,7 +530,7 @@ fn looking_rows_up_finds_what_comparing_does() {
                         moves,
                         fails_at,
                     };
-                    case.run(&rows, &(1..40).map(|nth| nth * 37).collect::<Vec<_>>())
+                    case.run(&rows, &(1..40).map(|nth| nth * 19).collect::<Vec<_>>())
                 };
                 let (wanted, compared) = run(scale::ScaleAlgorithm::ScaleJoin);
                 let (found, looked_at) = run(scale::ScaleAlgorithm::Indexed);
@@ -539,7 +539,7 @@ fn looking_rows_up_finds_what_comparing_does() {
                 let (compared, looked_at) =
                     (compared.iter().sum::<u64>(), looked_at.iter().sum::<u64>());
                 assert!(
-                    moves || fails_at < 1500 || looked_at < compared * 3 / 4,
+                    moves || fails_at < 750 || looked_at < compared * 3 / 4,
                     "{looked_at} of {compared}"
                 );
             }

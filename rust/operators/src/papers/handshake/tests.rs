@@ -277,7 +277,7 @@ fn near() -> impl Strategy<Value = Near> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn oracle_both_algorithms_give_what_the_three_step_procedure_gives(
