@@ -52,8 +52,7 @@ def ran(
     example = manual("python")
     assert '.master("local[*]")' in example
     (folder / "example.py").write_text(example.replace("local[*]", master))
-    # What an administrator sets for all programs. A folder of settings in front of the class path
-    # would keep Java from using its archive of classes.
+    # What an administrator sets for all programs.
     defaults = folder / "spark-defaults.conf"
     java = (f"spark.{side}.extraJavaOptions" for side in ("driver", "executor"))
     options = spark_session.SHORT | dict.fromkeys(java, spark_session.JVM)

@@ -14,16 +14,14 @@ from pyspark.sql import SparkSession
 import tidegate
 from tidegate.spark.plan.session import wanted
 
-ARCHIVE = Path(sys.prefix, "spark.jsa")
-"""Spark's classes as Java keeps them in memory, if `spark_archive.py` has made that file."""
+JVM = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
+"""What short runs want of Java.
 
-_SHORT = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-
-JVM = " ".join([*_SHORT, *([f'"-XX:SharedArchiveFile={ARCHIVE}"'] if ARCHIVE.is_file() else [])])
-"""What short runs want of Java: code that is compiled at once, and one thread that clears up.
-
-Java's second compiler takes half of the processor time of tests that run each plan once. To unpack
-and verify classes takes half of what is left until a session has run its first query.
+Code is compiled at once, one thread clears up, and Spark's classes are not verified. Java's second
+compiler takes half of the processor time of tests that run each plan once.
 """
 
 FOLDER = TemporaryDirectory(prefix="spark-python-")
