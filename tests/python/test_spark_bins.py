@@ -7,6 +7,7 @@ import datetime as dt
 import itertools
 from collections import Counter
 from decimal import Decimal
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +26,10 @@ from tidegate.spark.driver import bins as driver_bins
 from tidegate.spark.driver import division, whole
 from tidegate.spark.layout import costs as layout_costs
 from tidegate.spark.layout.balance import Sample
-from tidegate.spark.layout.bins import Bins, Ends, are_safe, fitting, unseen
+from tidegate.spark.layout.bins import Bins, Ends, are_safe, fitting, seen, unseen
 from tidegate.spark.layout.costs import Asked, Costs, Width, costs
 from tidegate.spark.plan.join import Plan
+from tidegate.spark.plan.session import task_memory
 from tidegate.spark.query.query import JoinQuery
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -441,6 +443,12 @@ def test_auto_takes_bins_if_they_are_clearly_cheaper(sides, monkeypatch):
     assert "than 10 bytes, and bins are clearly cheaper" in text
 
 
+def no_room(monkeypatch) -> None:
+    """Let no task have room for a hash table."""
+    monkeypatch.setattr(driver_bins, "_HASHED", 0)
+    monkeypatch.setattr(driver_bins, "task_memory", lambda _: 0)
+
+
 @pytest.mark.usefixtures("large")
 def test_auto_keeps_native_calls_otherwise(sides, monkeypatch):
     fixed(monkeypatch, 2.9, 3.0)
@@ -461,7 +469,7 @@ def test_auto_keeps_native_calls_where_bins_cannot_be(sides, monkeypatch):
     assert "no bins    `then` takes rows in Python" in explained(sides, **NEAR, **then)
     band = tidegate.spark.explain(tidegate.spark.band_join, *sides, on="bin", within=1)
     assert "bins" not in band
-    monkeypatch.setattr(driver_bins, "_HASHED", 0)
+    no_room(monkeypatch)
     monkeypatch.setattr(driver_bins, "_WHOLE", 0)
     assert "placed     by " in explained(sides, **NEAR)
 
@@ -486,7 +494,7 @@ def test_explain_tells_both_costs_of_bins_that_were_asked_for(sides, monkeypatch
     monkeypatch.setattr(driver_bins, "_WHOLE", 0)
     text = explained(sides, **NEAR, parallelism="bins")
     assert "placed     each task of Spark hashes its copied rows (shuffle_hash)" in text
-    monkeypatch.setattr(driver_bins, "_HASHED", 0)
+    no_room(monkeypatch)
     assert "placed     Spark sorts the rows" in explained(sides, **NEAR, parallelism="bins")
 
 
@@ -601,10 +609,15 @@ def files(spark, sides, tmp_path):
     return frames
 
 
-def unsampled(frames, **query) -> bool:
+LOOKED = "used: look at the first 10,000 right rows"
+
+
+def unsampled(frames, *, looks: bool = False, **query) -> bool:
     text = explained(frames, **{**NEAR, **query})
     found = "however many pairs there are, bins do not cost clearly more" in text
-    assert found == ("jobs       none before the result is used" in text)
+    (jobs,) = (line for line in text.splitlines() if line.startswith("  jobs "))
+    assert found == jobs.endswith(LOOKED if looks else "none before the result is used")
+    assert looks == (LOOKED in jobs) == ("rows of one key and bin lie together" in text)
     assert not (found and ("costs  " in text or "compared  " in text))
     return found
 
@@ -631,8 +644,65 @@ def test_rows_are_sampled_where_bins_may_be_a_mistake(files, sides, monkeypatch)
     assert not unsampled(files, how="semi"), "a row that comes once may be compared with many"
     narrow = [frame.select("key", "ts") for frame in files]
     assert not unsampled(narrow), "to hand over little costs little"
-    monkeypatch.setattr(driver_bins, "_ONE_TASK", 10)
+    monkeypatch.setattr(driver_bins, "_WHOLE", 0)
+    for name, least in (("_ONE_TASK", 10), ("_HASHED", 0)):
+        monkeypatch.setattr(driver_bins, name, least)
+        assert unsampled(files, looks=True), "settings tell that a task has more room"
+    monkeypatch.setattr(driver_bins, "task_memory", lambda _: 0)
     assert not unsampled(files), "a task may have no room for most of the rows"
+
+
+@pytest.mark.usefixtures("large")
+def test_large_tables_of_many_keys_are_sampled(spark, files, tmp_path, monkeypatch):
+    monkeypatch.setattr(layout_costs, "_GENERATED", 0)
+    monkeypatch.setattr(driver_bins, "_ONE_TASK", 10)
+    left, right = files
+    assert unsampled(files, looks=True)
+    right.withColumn("key", right.bin).write.parquet(f"{tmp_path}/keys")
+    text = explained((left, spark.read.parquet(f"{tmp_path}/keys")), **NEAR)
+    assert f"{LOOKED}, then sample keys and times" in text
+    assert "no row is sampled" not in text
+
+
+GIGABYTE = 1 << 30
+
+# Spark keeps these for itself.
+RESERVED = 300 << 20
+
+
+@pytest.mark.parametrize(
+    ("settings", "bytes_"),
+    [
+        ({"master": "local[4]", "driver.memory": "8g"}, int((8 * GIGABYTE - RESERVED) * 0.6) // 4),
+        ({"master": "local[2,4]"}, int((GIGABYTE - RESERVED) * 0.6) // 2),
+        ({"master": "local", "driver.memory": "2048"}, int((2 * GIGABYTE - RESERVED) * 0.6)),
+        ({"master": "local[1]", "driver.memory": "100m"}, 0),
+        (
+            {
+                "master": "yarn",
+                "executor.memory": "4GB",
+                "executor.cores": "4",
+                "memory.fraction": "0.5",
+            },
+            int((4 * GIGABYTE - RESERVED) * 0.5) // 4,
+        ),
+        ({"master": "spark://host:7077", "executor.memory": "4g"}, 0),
+        ({"master": "k8s://host", "executor.cores": "2", "executor.memory": "much"}, 0),
+        ({}, 0),
+    ],
+)
+def test_settings_tell_the_memory_of_a_task(settings, bytes_):
+    conf = {f"spark.{name}": value for name, value in settings.items()}
+    assert task_memory(SimpleNamespace(conf=conf)) == bytes_
+
+
+@pytest.mark.parametrize(("keys", "together"), [(10, True), (1_000, True), (100_000, False)])
+def test_rows_of_few_keys_lie_together(keys, together):
+    # One row of each key and then the next, such that six have one bin.
+    numbers = np.arange(10_000)
+    bins = unseen((1e6, 1e6), "right", Ends(0, 4 * keys - 1))
+    found = seen(bins, numbers % keys * 2**40, numbers)
+    assert (bins.together, found.together) == (False, together)
 
 
 def test_bins_of_unseen_rows():

@@ -7,12 +7,13 @@ chosen.
   is read at once and sent whole to every task, as in Spark's own broadcast join. The other side
   stays in its partitions, however its keys are spread, and nothing is shuffled. Not for full joins.
 - *Bins are cheaper*: otherwise, keys and times of at most 20 000 rows are sampled. That is one job
-  over the key and time columns; `parallelism="key"` runs none, and none is run where files tell
-  that rows are few and only keys could divide them. From the sample follow the width of bins of
-  time, and what the join costs by bins and by native calls. If bins are clearly cheaper, Spark
-  joins equal keys and bins by itself, and no row goes to Python. They are where intervals are
-  short, keys are even, and nothing is asked for that only a native call does: `where`, `aggs`,
-  `then`, a full join.
+  over the key and time columns. `parallelism="key"` runs none, and none is run where files tell
+  that rows are few and only keys could divide them. Nor is one run where files tell the number of
+  rows, and bins do not cost clearly more whatever keys and times the rows have; of large files, a
+  job reads the first 10 000 rows. From the sample follow the width of bins of time, and what the
+  join costs by bins and by native calls. If bins are clearly cheaper, Spark joins equal keys and
+  bins by itself, and no row goes to Python. They are where intervals are short, keys are even, and
+  nothing is asked for that only a native call does: `where`, `aggs`, `then`, a full join.
 - *Both sides are partitioned by the keys already*, by Spark's hash and into as many partitions:
   tables with buckets, and DataFrames after a `repartition`, a window, an aggregation or a join by
   the keys, cached or not. Then each task joins the rows that it has, and nothing is packed or

@@ -161,7 +161,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             `explain` shows: `broadcast` if a side is small, `bins` if these are clearly cheaper,
             the partitions of both sides if these have all rows of a key and are even, or the
             division whose fullest partition is smallest. Rows are sampled unless a side is small
-            and the other forms would cost more without a sample, or files tell that rows are few.
+            and the other forms would cost more without a sample, or files tell that rows are few,
+            or that bins do not cost clearly more.
             Streams: `key` divides them by key alone. `time` deals slices of time to the buckets in
             turn, which spreads the rows of a heavy key, and copies the rows near a border. `auto`
             is `key` with `by`, else `time`. `hybrid` begins each key's turn at another bucket.
@@ -307,7 +308,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             `explain` shows: `broadcast` if a side is small, `bins` if these are clearly cheaper,
             the partitions of both sides if these have all rows of a key and are even, or the
             division whose fullest partition is smallest. Rows are sampled unless a side is small
-            and the other forms would cost more without a sample, or files tell that rows are few.
+            and the other forms would cost more without a sample, or files tell that rows are few,
+            or that bins do not cost clearly more.
             Streams: `key` divides them by key alone. `time` deals slices of time to the buckets in
             turn, which spreads the rows of a heavy key, and copies the rows near a border. `auto`
             is `key` with `by`, else `time`. `hybrid` begins each key's turn at another bucket.

@@ -19,9 +19,10 @@ from pyspark.sql.types import (
 
 from tidegate.spark.driver.division import copied_sides
 from tidegate.spark.driver.files import rows_of
-from tidegate.spark.layout.bins import are_safe, fitting, unseen
+from tidegate.spark.driver.jobs import described
+from tidegate.spark.layout.bins import are_safe, fitting, seen, unseen
 from tidegate.spark.layout.costs import Asked, Width, costs
-from tidegate.spark.plan.session import MEASURE, NO_LIMIT, shuffle_partitions
+from tidegate.spark.plan.session import MEASURE, NO_LIMIT, shuffle_partitions, task_memory
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:
@@ -39,12 +40,20 @@ _DAY, _HOUR, _MINUTE, _SECOND = 86_400_000_000, 3_600_000_000, 60_000_000, 1_000
 # Bytes that a hash table of Spark may have in each task. It never writes one to disk.
 _HASHED = 1 << 26
 
+# The share of the memory of a task that it may have where its rows come together.
+_SHARE = 1 / 4
+
 # Bytes of a table of all copied rows that every task may have, so that nothing is shuffled.
 _WHOLE = 1 << 26
 
 # Bytes of a hash table of all copied rows where nothing else is known of them: if most of them have
-# one key and one time, one task gets these.
+# one key and one time, one task gets these. It may get more where settings say that a task has more
+# memory, and first rows that they lie together.
 _ONE_TASK = 1 << 29
+
+# Rows that are looked at. It takes half a second, and a sample of tables as large takes several: it
+# reads all of their rows.
+_FIRST = 10_000
 
 # Seconds from which on no tenths are told.
 _ROUND = 10
@@ -91,6 +100,7 @@ def without_sample(plan: Plan) -> Bins | None:
 
     Files tell the rows of both sides. Bins cost about as much as native calls or less, however many
     pairs there are. And one task could hold all copied rows, whatever keys and times they have.
+    Large tables are looked at: by the first rows, those of one key and bin have to lie together.
     """
     asked = asked_of(plan)
     found = [rows_of(one.frame, filtered=False) for one in plan.inputs]
@@ -98,9 +108,28 @@ def without_sample(plan: Plan) -> Bins | None:
     if left is None or right is None:
         return None
     bins = unseen((left, right), _copied(plan, (left, right)), plan.ends)
+    if not are_safe(bins, asked):
+        return None
     size = (bins.of_copied + bins.copies) * table_row(plan, NAMES.index(bins.copied))
-    fits = size <= _ONE_TASK and hashed(plan, bins) is not None
-    return bins if fits and are_safe(bins, asked) else None
+    if size > _ONE_TASK or hashed(plan, bins) is None:
+        if size > task_memory(plan.left.sparkSession):
+            return None
+        bins = _looked_at(plan, bins)
+        if not bins.together or hashed(plan, bins) is None:
+            return None
+    return bins
+
+
+def _looked_at(plan: Plan, bins: Bins) -> Bins:
+    """The same, once the first rows of the copied side have been looked at."""
+    copied = NAMES.index(bins.copied)
+    mine, other = plan.inputs[copied], plan.inputs[1 - copied]
+    first = mine.without_unmatchable().select(
+        F.expr(mine.key_hash(other)).alias("hash"), mine.value.alias("time")
+    )
+    with described(plan.left.sparkSession, f"look at the first {_FIRST:,} {bins.copied} rows"):
+        rows = first.limit(_FIRST).toArrow()
+    return seen(bins, rows.column("hash").to_numpy(), plan.axis.integers(rows.column("time")))
 
 
 def _copied(plan: Plan, rows: tuple[float, float]) -> Literal["left", "right"]:
@@ -147,16 +176,19 @@ def hashed(plan: Plan, bins: Bins) -> str | None:
 
     Where that is much it is told nothing, and sorts them.
     """
-    return method_of(plan, NAMES.index(bins.copied), bins.of_copied + bins.copies)
+    most = float(_HASHED)
+    if bins.together:
+        most = max(most, _SHARE * task_memory(plan.left.sparkSession))
+    return method_of(plan, NAMES.index(bins.copied), bins.of_copied + bins.copies, most)
 
 
-def method_of(plan: Plan, built: int, rows: float) -> str | None:
-    """The same of so many rows of a side."""
+def method_of(plan: Plan, built: int, rows: float, most: float | None = None) -> str | None:
+    """The same of so many rows of a side, and of tables of at most so many bytes."""
     size = rows * table_row(plan, built)
     if size <= _WHOLE:
         return "broadcast"
     partitions = plan.partitions or shuffle_partitions(plan.left.sparkSession)
-    return "shuffle_hash" if size <= _HASHED * partitions else None
+    return "shuffle_hash" if size <= (_HASHED if most is None else most) * partitions else None
 
 
 def table_row(plan: Plan, side: int) -> int:

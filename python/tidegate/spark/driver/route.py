@@ -117,6 +117,7 @@ class _Near(NamedTuple):
 _WEIGHED = ("interval_join", "window_join", "overlap_join")
 
 _NO_SAMPLE = "however many pairs there are, bins do not cost clearly more: no row is sampled"
+_TOGETHER = "rows of one key and bin lie together, and"
 _BINS, _NATIVE = "bins are clearly cheaper", "native calls with both sides shuffled are cheaper"
 _FEW = "files tell that rows are few, so that none is sampled"
 _IN_PLACE = "rows that stay in their partitions are cheaper"
@@ -221,7 +222,8 @@ def _of_both(plan: Plan, near: _Near) -> Broadcast | Shuffled | Binned | Stayed:
     """The way of a join of tables whose rows have one time. If need be, rows are sampled."""
     unseen = without_sample(plan) if plan.parallelism == "auto" and near.whole is None else None
     if unseen is not None and in_place.found(plan) is None:
-        return Binned(unseen, None, f"{near.rather} {_NO_SAMPLE}")
+        reason = f"{_TOGETHER} {_NO_SAMPLE}" if unseen.together else _NO_SAMPLE
+        return Binned(unseen, None, f"{near.rather} {reason}")
     sample = division.sample_of_join(plan)
     sides = _there(plan, (sample.left_hash, sample.right_hash), sample.weight)
     bins, costs = weighed(plan, sample, near.small, None if sides is None else sides.there)

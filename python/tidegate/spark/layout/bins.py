@@ -43,6 +43,12 @@ _WIDE_ENOUGH = 1.5
 # grow with them in a straight line, so that two numbers do.
 _FEWEST, _MOST = 0.0, 1_000.0
 
+# Groups of rows of one key and bin, beside the rows, of which there are at most so many if rows lie
+# together. With six rows a group in order of time, the first rows have 0.17 with 10 keys, 0.20 with
+# 1,000 and 0.95 with 100,000. Bins then take 1.6 to 1.9 times as long. With half of the rows on one
+# key there are up to 0.54.
+_ALONE = 0.75
+
 # How much more bins may then cost. The constants of the costs are not exact.
 _ABOUT = 1.05
 
@@ -67,7 +73,10 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True)
 class Bins:
-    """A width of bins, the side that is copied, and what the sample says of both."""
+    """A width of bins, the side that is copied, and what is known of both.
+
+    `together` says whether rows of one key and bin were seen to follow each other closely.
+    """
 
     width: int
     copied: Literal["left", "right"]
@@ -75,6 +84,7 @@ class Bins:
     rows: float
     of_copied: float
     pairs: float
+    together: bool = False
 
     @property
     def copies(self) -> float:
@@ -114,6 +124,16 @@ def unseen(rows: tuple[float, float], copied: Literal["left", "right"], ends: En
     """The bins if only the rows of the left and the right side are known, and no pairs."""
     width = math.ceil(_WIDE_ENOUGH * (ends.reach + 1))
     return Bins(width, copied, ends, sum(rows), rows[0 if copied == "left" else 1], 0.0)
+
+
+def seen(bins: Bins, hashes: Integers, times: Integers) -> Bins:
+    """The same, with what the first rows of the copied side tell.
+
+    A hash table whose rows come together is in the processor's caches where it is needed. Else the
+    memory has to be waited for with every row.
+    """
+    groups = len(np.unique(hashes ^ (times // bins.width)))
+    return replace(bins, together=groups <= _ALONE * len(hashes))
 
 
 def are_safe(bins: Bins, asked: Asked) -> bool:

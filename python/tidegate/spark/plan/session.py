@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +16,9 @@ NO_LIMIT = str(2**31 - 1)
 STORE = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _SHUFFLE_PARTITIONS = 200  # Spark's default
+_FRACTION = "0.6"  # Spark's default, of the memory that it does not keep for itself
+_RESERVED = 300 << 20
+_UNITS = {"k": 10, "m": 20, "g": 30, "t": 40}
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
@@ -39,3 +44,26 @@ def shuffle_partitions(session: SparkSession) -> int:
     """
     value = session.conf.get("spark.sql.shuffle.partitions") or ""
     return int(value) if value.isdecimal() else _SHUFFLE_PARTITIONS
+
+
+def task_memory(session: SparkSession) -> int:
+    """Bytes that Spark lets a task take for its tables while all cores of a process have tasks.
+
+    0 where the settings do not tell: an executor may have any number of cores unless one is set.
+    See "Memory Management Overview" in Spark's guide to tuning.
+    """
+    local = re.fullmatch(
+        r"local(?:\[(\d+|\*)(?:,\d+)?\])?", session.conf.get("spark.master", "") or ""
+    )
+    if local:
+        cores = (os.cpu_count() or 0) if local[1] == "*" else int(local[1] or 1)
+    else:
+        cores = int(session.conf.get("spark.executor.cores", None) or 0)
+    owner = "driver" if local else "executor"
+    given = session.conf.get(f"spark.{owner}.memory", None) or "1g"
+    size = re.fullmatch(r"(\d+)([kmgt]?)b?", given.strip().lower())
+    if size is None or not cores:
+        return 0
+    whole = int(size[1]) << _UNITS[size[2] or "m"]
+    fraction = float(session.conf.get("spark.memory.fraction", None) or _FRACTION)
+    return int(max(0, whole - _RESERVED) * fraction) // cores
