@@ -15,8 +15,8 @@ rust=$!
 # The group of the background, with its compilers and tests, ends with this script.
 trap 'pkill -P "$rust" 2> /dev/null || true; kill "$rust" 2> /dev/null || true; rm -f "$printed"' EXIT
 
-# Random tests try a third of what a single file tries; campaigns are for more.
-export CAMPAIGN=${CAMPAIGN:-0.33}
+# Random tests try half of what a single file tries; campaigns are for more.
+export CAMPAIGN=${CAMPAIGN:-0.5}
 failed=0
 "$scripts/test_python.sh" || failed=1
 echo "Clippy and the Rust tests:"
