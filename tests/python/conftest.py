@@ -71,8 +71,8 @@ SHARED = re.compile(r"test_spark(?!_(cluster|connect|layout|overlap_layout|state
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """With `--dist loadfile`, files that share a session of Spark go to one process.
 
-    A second session would pay for Java's first run of each plan once more. These files take longer
-    than all others together, so they come first.
+    A second session would pay for Java's first run of each plan once more. No other file takes
+    nearly as long, so these files come first.
     """
     if config.getvalue("dist") != "loadfile":
         return None

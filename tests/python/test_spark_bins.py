@@ -443,12 +443,6 @@ def test_auto_takes_bins_if_they_are_clearly_cheaper(sides, monkeypatch):
     assert "than 10 bytes, and bins are clearly cheaper" in text
 
 
-def no_room(monkeypatch) -> None:
-    """Let no task have room for a hash table."""
-    monkeypatch.setattr(driver_bins, "_HASHED", 0)
-    monkeypatch.setattr(driver_bins, "task_memory", lambda _: 0)
-
-
 @pytest.mark.usefixtures("large")
 def test_auto_keeps_native_calls_otherwise(sides, monkeypatch):
     fixed(monkeypatch, 2.9, 3.0)
@@ -469,7 +463,7 @@ def test_auto_keeps_native_calls_where_bins_cannot_be(sides, monkeypatch):
     assert "no bins    `then` takes rows in Python" in explained(sides, **NEAR, **then)
     band = tidegate.spark.explain(tidegate.spark.band_join, *sides, on="bin", within=1)
     assert "bins" not in band
-    no_room(monkeypatch)
+    monkeypatch.setattr(driver_bins, "_HASHED", 0)
     monkeypatch.setattr(driver_bins, "_WHOLE", 0)
     assert "placed     by " in explained(sides, **NEAR)
 
@@ -494,7 +488,7 @@ def test_explain_tells_both_costs_of_bins_that_were_asked_for(sides, monkeypatch
     monkeypatch.setattr(driver_bins, "_WHOLE", 0)
     text = explained(sides, **NEAR, parallelism="bins")
     assert "placed     each task of Spark hashes its copied rows (shuffle_hash)" in text
-    no_room(monkeypatch)
+    monkeypatch.setattr(driver_bins, "_HASHED", 0)
     assert "placed     Spark sorts the rows" in explained(sides, **NEAR, parallelism="bins")
 
 
@@ -676,6 +670,7 @@ RESERVED = 300 << 20
         ({"master": "local[4]", "driver.memory": "8g"}, int((8 * GIGABYTE - RESERVED) * 0.6) // 4),
         ({"master": "local[2,4]"}, int((GIGABYTE - RESERVED) * 0.6) // 2),
         ({"master": "local", "driver.memory": "2048"}, int((2 * GIGABYTE - RESERVED) * 0.6)),
+        ({"master": "local", "driver.memory": "4294967296b"}, int((4 * GIGABYTE - RESERVED) * 0.6)),
         ({"master": "local[1]", "driver.memory": "100m"}, 0),
         (
             {

@@ -394,10 +394,10 @@ def test_bins_cost_less_where_spark_sends_their_table_to_all_tasks(frames, monke
         return levels.with_lengths(plan, sample, known(sample), None)[1].bins
 
     for module in (driver_bins, levels):
-        monkeypatch.setattr(module, "method_of", lambda *_: "shuffle_hash")
+        monkeypatch.setattr(module, "method_of", lambda *_, **__: "shuffle_hash")
     shuffled = bins()
     for module in (driver_bins, levels):
-        monkeypatch.setattr(module, "method_of", lambda *_: "broadcast")
+        monkeypatch.setattr(module, "method_of", lambda *_, **__: "broadcast")
     # At least the larger side, of some columns, is not shuffled.
     assert bins() < shuffled - 1e-9 * 100 * 100_000
 

@@ -420,6 +420,5 @@ def test_bins_that_fill_a_task_are_sorted_if_they_are_asked_for(sides, monkeypat
     monkeypatch.setattr(driver, "costs", lambda *_, **__: Costs(1.0, 3.0))
     monkeypatch.setattr(driver_bins, "_HASHED", 0)
     monkeypatch.setattr(driver_bins, "_WHOLE", 0)
-    monkeypatch.setattr(driver_bins, "task_memory", lambda _: 0)
     assert "placed     by partition number" in explained(sides)
     assert "placed     Spark sorts the rows" in explained(sides, parallelism="bins")

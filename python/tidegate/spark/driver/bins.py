@@ -17,6 +17,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from tidegate.spark.driver import in_place
 from tidegate.spark.driver.division import copied_sides
 from tidegate.spark.driver.files import rows_of
 from tidegate.spark.driver.jobs import described
@@ -47,12 +48,12 @@ _SHARE = 1 / 4
 _WHOLE = 1 << 26
 
 # Bytes of a hash table of all copied rows where nothing else is known of them: if most of them have
-# one key and one time, one task gets these. It may get more where settings say that a task has more
-# memory, and first rows that they lie together.
+# one key and one time, one task gets these. It may get more if settings say that a task has more
+# memory, and if rows of one key and bin lie together.
 _ONE_TASK = 1 << 29
 
-# Rows that are looked at. It takes half a second, and a sample of tables as large takes several: it
-# reads all of their rows.
+# The first rows that a job reads of a large table, in half a second. A sample takes several, since
+# it reads all rows.
 _FIRST = 10_000
 
 # Seconds from which on no tenths are told.
@@ -100,7 +101,7 @@ def without_sample(plan: Plan) -> Bins | None:
 
     Files tell the rows of both sides. Bins cost about as much as native calls or less, however many
     pairs there are. And one task could hold all copied rows, whatever keys and times they have.
-    Large tables are looked at: by the first rows, those of one key and bin have to lie together.
+    If the table is large, a job reads its first rows: rows of one key and bin have to lie together.
     """
     asked = asked_of(plan)
     found = [rows_of(one.frame, filtered=False) for one in plan.inputs]
@@ -108,7 +109,8 @@ def without_sample(plan: Plan) -> Bins | None:
     if left is None or right is None:
         return None
     bins = unseen((left, right), _copied(plan, (left, right)), plan.ends)
-    if not are_safe(bins, asked):
+    # Rows that are partitioned by their keys already may stay there, and a sample tells that.
+    if not are_safe(bins, asked) or in_place.found(plan) is not None:
         return None
     size = (bins.of_copied + bins.copies) * table_row(plan, NAMES.index(bins.copied))
     if size > _ONE_TASK or hashed(plan, bins) is None:
@@ -121,7 +123,7 @@ def without_sample(plan: Plan) -> Bins | None:
 
 
 def _looked_at(plan: Plan, bins: Bins) -> Bins:
-    """The same, once the first rows of the copied side have been looked at."""
+    """The same bins, and whether rows of one key and bin lie together, by a job of its own."""
     copied = NAMES.index(bins.copied)
     mine, other = plan.inputs[copied], plan.inputs[1 - copied]
     first = mine.without_unmatchable().select(
@@ -176,19 +178,19 @@ def hashed(plan: Plan, bins: Bins) -> str | None:
 
     Where that is much it is told nothing, and sorts them.
     """
-    most = float(_HASHED)
-    if bins.together:
-        most = max(most, _SHARE * task_memory(plan.left.sparkSession))
-    return method_of(plan, NAMES.index(bins.copied), bins.of_copied + bins.copies, most)
+    rows = bins.of_copied + bins.copies
+    return method_of(plan, NAMES.index(bins.copied), rows, together=bins.together)
 
 
-def method_of(plan: Plan, built: int, rows: float, most: float | None = None) -> str | None:
-    """The same of so many rows of a side, and of tables of at most so many bytes."""
+def method_of(plan: Plan, built: int, rows: float, *, together: bool = False) -> str | None:
+    """How Spark is told to keep this number of rows of a side, as above."""
     size = rows * table_row(plan, built)
     if size <= _WHOLE:
         return "broadcast"
-    partitions = plan.partitions or shuffle_partitions(plan.left.sparkSession)
-    return "shuffle_hash" if size <= (_HASHED if most is None else most) * partitions else None
+    session = plan.left.sparkSession
+    most = max(_HASHED, _SHARE * task_memory(session)) if together else _HASHED
+    partitions = plan.partitions or shuffle_partitions(session)
+    return "shuffle_hash" if size <= most * partitions else None
 
 
 def table_row(plan: Plan, side: int) -> int:

@@ -221,7 +221,7 @@ def _there(plan: Plan, hashes: tuple[Integers, Integers], weight: float) -> InPl
 def _of_both(plan: Plan, near: _Near) -> Broadcast | Shuffled | Binned | Stayed:
     """The way of a join of tables whose rows have one time. If need be, rows are sampled."""
     unseen = without_sample(plan) if plan.parallelism == "auto" and near.whole is None else None
-    if unseen is not None and in_place.found(plan) is None:
+    if unseen is not None:
         reason = f"{_TOGETHER} {_NO_SAMPLE}" if unseen.together else _NO_SAMPLE
         return Binned(unseen, None, f"{near.rather} {reason}")
     sample = division.sample_of_join(plan)

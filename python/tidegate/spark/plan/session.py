@@ -17,8 +17,8 @@ STORE = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _SHUFFLE_PARTITIONS = 200  # Spark's default
 _FRACTION = "0.6"  # Spark's default, of the memory that it does not keep for itself
-_RESERVED = 300 << 20
-_UNITS = {"k": 10, "m": 20, "g": 30, "t": 40}
+_RESERVED = 300 << 20  # bytes that it keeps for itself
+_UNITS = {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
@@ -61,9 +61,9 @@ def task_memory(session: SparkSession) -> int:
         cores = int(session.conf.get("spark.executor.cores", None) or 0)
     owner = "driver" if local else "executor"
     given = session.conf.get(f"spark.{owner}.memory", None) or "1g"
-    size = re.fullmatch(r"(\d+)([kmgt]?)b?", given.strip().lower())
+    size = re.fullmatch(r"(\d+)(?:(b)|([kmgt])b?)?", given.strip().lower())
     if size is None or not cores:
         return 0
-    whole = int(size[1]) << _UNITS[size[2] or "m"]
+    whole = int(size[1]) << _UNITS[size[2] or size[3] or "m"]
     fraction = float(session.conf.get("spark.memory.fraction", None) or _FRACTION)
     return int(max(0, whole - _RESERVED) * fraction) // cores
