@@ -125,7 +125,7 @@ def test_rows_are_compared_while_the_sink_has_a_batch(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", FREE)
-@pytest.mark.parametrize("seed", range(campaign.tries(8)))
+@pytest.mark.parametrize("seed", range(campaign.tries(4)))
 def test_rows_and_their_order_are_those_of_auto(seed, algorithm):
     rng, choose = np.random.default_rng(seed), random.Random(seed)  # noqa: S311 - of a test
     sources = (choose.randint(1, 3), choose.randint(1, 3))

@@ -53,8 +53,9 @@ def method(left: pa.Table, right: pa.Table, where: str) -> str:
         return reader.stats()["where"]
 
 
-@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
-@pytest.mark.parametrize("window", [LENGTH, rows(LENGTH)], ids=["time", "rows"])
+@grid(
+    how=["inner", "left", "right", "full", "semi", "anti"], window=[LENGTH, rows(LENGTH)]
+)
 def test_oracle_scalejoin(how: How, window: int | tidegate.rows) -> None:
     left, right = table("uniform"), table("uniform")
     wanted = window_join(

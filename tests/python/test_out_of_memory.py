@@ -24,6 +24,11 @@ TOO_LARGE = {"everything with everything", "more than any machine has", "long te
 
 PLENTY = 1200
 
+KINDS = [*out_of_memory.KINDS]
+
+TRIED = KINDS if campaign.ALL else KINDS[::2]
+"""A default run tries every other kind, so one of each two that are alike."""
+
 # Allocators that take addresses by the gigabyte would leave nothing to limit.
 SETTINGS = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -69,12 +74,12 @@ def tries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tries]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("kind", out_of_memory.KINDS)
+@pytest.mark.parametrize("kind", TRIED)
 def test_a_call_without_memory_fails_and_the_process_goes_on(tries, kind):
     rng = campaign.rng(f"memory for {kind}")
     few = [rng.randrange(4, 300) for _ in range(campaign.tries(2))]
     if not campaign.ALL:
-        few = [(8, 32)[[*out_of_memory.KINDS].index(kind) % 2]]
+        few = [(8, 32)[TRIED.index(kind) % 2]]
     found = tries(kind, *few, PLENTY)
     assert [one["allowance"] for one in found] == [*few, PLENTY]
     rows = {one["result"] for one in found if "result" in one}

@@ -1,6 +1,7 @@
 """Which folder of the Python package may use which, imports for types included."""
 
 import ast
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -37,6 +38,7 @@ def imported_by(path: Path) -> set[str]:
     return found
 
 
+@cache
 def uses() -> dict[str, set[str]]:
     """The modules of the package, each with those that it imports."""
     files = {module_of(path): path for path in PACKAGE.rglob("*.py") if path.stem != "__init__"}

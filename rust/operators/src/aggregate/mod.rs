@@ -71,6 +71,7 @@ mod windows;
 
 use tidegate_structures::memory::bits::BitSet;
 use tidegate_structures::memory::pages::Pages;
+use tidegate_sync::Stop;
 
 use crate::driver::{Driver, Stopped};
 pub use all_values::{
@@ -369,23 +370,34 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
         })
         .collect();
     let slices = Slices::new(&parts);
+    let failure = Stop::default();
     let made = driver.map_with(
         slices.tasks(windows, key_count),
         || Scratch::new(key_count),
         |scratch, task| {
+            // What failed tells why; nobody gets what the rest would make.
+            if failure.is_requested() {
+                return Ok(Vec::new());
+            }
             let mut writer = Writer::new(&task, &folded);
             let mut taken = Vec::new();
             let mut keep = |page| {
                 taken.push(take(page)?);
                 Ok(())
             };
-            for stretch in &task.stretches {
-                driver.check()?;
-                let block = Block::new(stretch, &slices, windows, scratch);
-                writer.write(stretch, &block, windows, &announce, &mut keep)?;
+            let mut write = || {
+                for stretch in &task.stretches {
+                    driver.check()?;
+                    let block = Block::new(stretch, &slices, windows, scratch);
+                    writer.write(stretch, &block, windows, &announce, &mut keep)?;
+                }
+                writer.flush(&mut keep)
+            };
+            let written = write();
+            if written.is_err() {
+                failure.request();
             }
-            writer.flush(&mut keep)?;
-            Ok::<_, E>(taken)
+            written.map(|()| taken)
         },
     )?;
     let mut all = Vec::new();

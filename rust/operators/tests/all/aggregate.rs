@@ -540,8 +540,8 @@ fn many(rows: i64, sources: u64) -> Vec<Vec<Row>> {
 
 #[test]
 fn differential_threads_of_many_parts() {
-    let sources = many(50_000, 3);
-    for (size, advance) in [(1000, 100), (1000, 300), (50_000, 7), (10, 70), (400_000, 20)] {
+    let sources = many(35_000, 3);
+    for (size, advance) in [(1000, 100), (1000, 300), (35_000, 7), (10, 70), (300_000, 20)] {
         let shape = Shape { size, advance, offset: 3 };
         let one = run(&sources, shape, 1);
         assert!(one.is_sorted_by(|a, b| a.0 < b.0), "{shape:?}");

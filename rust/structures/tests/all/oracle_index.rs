@@ -219,7 +219,7 @@ proptest! {
 /// Match rates from 1/16 to 1024 rows a probe, over a window with three levels of nodes.
 #[test]
 fn oracle_match_rates_from_a_sixteenth_to_a_thousand() {
-    for rate in (-4..=10_i32).step_by(2) {
+    for rate in [-4, 0, 4, 8, 10_i32] {
         let width = (1e9 * 2_f64.powi(rate) / 3000.0) as u64;
         slide(Keys::Uniform(1_000_000_000), &[3000], width, rate.unsigned_abs().into(), 6000);
     }

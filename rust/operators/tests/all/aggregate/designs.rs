@@ -63,7 +63,7 @@ proptest! {
 
 #[test]
 fn many_rows() {
-    let sources = many(40_000, 3);
+    let sources = many(25_000, 3);
     for (size, advance) in [(1000, 100), (1000, 300), (10, 70), (100_000, 500)] {
         let shape = Shape { size, advance, offset: 3 };
         let epochs = [(10_000, Between::Pages), (30_000, Between::Nothing)];
