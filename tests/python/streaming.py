@@ -157,19 +157,21 @@ class Sink:
 
 
 class Killer(Sink):
-    """The same, and Python's workers are killed after each batch.
+    """The same, and Python's workers are killed after each batch, before it is committed.
 
-    The daemon that forks them is killed with the first ones: a new one takes seconds to start.
+    With `daemon`, the process that forks them is killed with the first ones: a new one takes
+    seconds to start.
     """
 
-    def __init__(self, folder: Path, spark: SparkSession) -> None:
+    def __init__(self, folder: Path, spark: SparkSession, *, daemon: bool = True) -> None:
         super().__init__(folder)
         self.java = spark.sparkContext._gateway.proc.pid
+        self.daemon = daemon
         self.killed = 0
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         super().__call__(frame, batch)
-        self.killed += kill_workers(self.java, daemon=not self.killed)
+        self.killed += kill_workers(self.java, daemon=self.daemon and not self.killed)
 
 
 def check(

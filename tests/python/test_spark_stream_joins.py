@@ -46,28 +46,21 @@ CASES = [
 ]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 @pytest.mark.parametrize(("join", "how", "more", "shuffled"), CASES)
-def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, join, how, more, shuffled):
+def test_rows_are_those_of_the_join_of_tables_though_workers_are_killed(
+    spark, tmp_path, record_property, join, how, more, shuffled
+):
     streaming.write(tmp_path, 2, seed=2 + len(how))
+    killer = streaming.Killer(tmp_path, spark, daemon=campaign.ALL)
     with settings(spark, spark__sql__shuffle__partitions=shuffled):
-        found = streaming.Sink(tmp_path).drain(
-            streaming.joined(spark, tmp_path, join, how=how, **more)
-        )
+        found = killer.drain(streaming.joined(spark, tmp_path, join, how=how, **more))
+    assert killer.killed >= 4
+    record_property("kills", (join, "worker", killer.killed))
     native = {name: value for name, value in more.items() if name != "partitions"}
     if more.get("by", "k") is None:
         found = found.drop_columns(["k_right"])
     streaming.check(tmp_path, found, join, how=how, **native)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
-@of_campaigns
-@pytest.mark.parametrize("join", ["window_join", "band_join"])
-def test_workers_that_are_killed_cost_no_row(spark, tmp_path, join):
-    streaming.write(tmp_path, 2, seed=3)
-    killer = streaming.Killer(tmp_path, spark)
-    found = killer.drain(streaming.joined(spark, tmp_path, join, how="full"))
-    assert killer.killed >= 4
-    streaming.check(tmp_path, found, join, how="full")
 
 
 @of_campaigns
