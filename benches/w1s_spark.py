@@ -21,8 +21,9 @@ import os
 import statistics
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -59,12 +60,17 @@ class System(NamedTuple):
     format: str
 
 
-def tide(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
-    """`tidegate.spark.interval_join` with its defaults."""
+def tide(
+    left: DataFrame,
+    right: DataFrame,
+    case: Case,
+    parallelism: Literal["auto", "hybrid"] = "auto",
+) -> DataFrame:
+    """`tidegate.spark.interval_join` with its defaults, or with slices of time of each key."""
     half = np.timedelta64(case.half, "us")
-    return tidegate.spark.interval_join(
-        left, right, on=("ts", "rts"), by={"key": "rkey"}, lower=-half, upper=half
-    )
+    query: dict[str, Any] = {"on": ("ts", "rts"), "by": {"key": "rkey"}}
+    query |= {"lower": -half, "upper": half}
+    return tidegate.spark.interval_join(left, right, **query, parallelism=parallelism)
 
 
 def own(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
@@ -106,6 +112,7 @@ NOTHING = "nothing, in Python"
 
 SYSTEMS = {
     "tidegate": System(tide, ROCKSDB, "2"),
+    "tidegate, hybrid": System(partial(tide, parallelism="hybrid"), ROCKSDB, "2"),
     "Spark, RocksDB, format 4": System(own, ROCKSDB, "4"),
     "Spark, RocksDB, default format": System(own, ROCKSDB, "2"),
     "Spark, defaults": System(own, HDFS, "2"),
@@ -243,10 +250,11 @@ def measure(session: SparkSession, rows: int, keys: int, arguments: argparse.Nam
     batches = arguments.batches
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        case = make(rows * batches, keys, skewed=False, hot=False, folder=folder)
+        case = make(rows * batches, keys, skewed=False, hot=arguments.hot, folder=folder)
         end = cut(folder, batches)
         print(
-            f"\n{rows:,} rows a side in each of {batches} micro-batches, {keys:,} keys, interval "
+            f"\n{rows:,} rows a side in each of {batches} micro-batches, {keys:,} keys"
+            f"{', half of the rows on one' if arguments.hot else ''}, interval "
             f"{2 * case.half / SPAN * batches:.3f} of a batch's time\n\n"
             f"{HEADS[arguments.empty]}",
             flush=True,
@@ -278,6 +286,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[20_000, 200_000])
     parser.add_argument("--keys", type=int, default=1_000)
+    parser.add_argument("--hot", action="store_true", help="half of the rows have one key")
     parser.add_argument("--batches", type=int, default=10)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--memory", default="6g")

@@ -53,9 +53,7 @@ def method(left: pa.Table, right: pa.Table, where: str) -> str:
         return reader.stats()["where"]
 
 
-@grid(
-    how=["inner", "left", "right", "full", "semi", "anti"], window=[LENGTH, rows(LENGTH)]
-)
+@grid(how=["inner", "left", "right", "full", "semi", "anti"], window=[LENGTH, rows(LENGTH)])
 def test_oracle_scalejoin(how: How, window: int | tidegate.rows) -> None:
     left, right = table("uniform"), table("uniform")
     wanted = window_join(
