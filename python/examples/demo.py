@@ -16,7 +16,7 @@ import flights_weather
 import live_orders
 
 # Of the exchange, and between two files of three such seconds.
-SECONDS, PACE = 30, 0.3
+SECONDS, PACE = 15, 0.3
 
 
 def main() -> None:
