@@ -18,7 +18,7 @@ use tidegate_operators::aggregate::{
 };
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_structures::memory::bits::BitSet;
-use tidegate_sync::Stop;
+use tidegate_sync::{Counter, Stop};
 use user::{Rises, Spread};
 
 /// A row: time, key, value, whether it counts for the masked functions.
@@ -595,9 +595,17 @@ fn a_result_is_announced_before_it_is_made() {
     let windows = Windows::new(1 << 62, 1, 0);
     let streams = [Stream { ts: &[0], keys: None }];
     let driver = Driver::new(1, Stop::default());
-    let announce = |rows: usize| if rows > 1000 { Err(Stopped) } else { Ok(()) };
+    let failures = Counter::new(0);
+    let announce = |rows: usize| {
+        if rows > 1000 {
+            failures.add(1);
+            return Err(Stopped);
+        }
+        Ok(())
+    };
     let found = aggregate(&streams, 1, &windows, &[], &driver, announce, |_| Ok(()));
     assert_eq!(found, Err(Stopped));
+    assert_eq!(failures.get(), 1, "nothing is made after a failure");
 }
 
 /// States that no rows can have brought about are refused, whatever is wrong with them.
