@@ -9,6 +9,7 @@ use tidegate_operators::aggregate::{
 use tidegate_operators::driver::Driver;
 use tidegate_sync::{Counter, Stop};
 
+use super::join::room_for;
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::groups::Groups;
 use crate::aggregate::output::Output;
@@ -32,6 +33,9 @@ pub(crate) struct Ends {
 /// About how many rows of windows are listed at a time.
 const LISTED_ROWS: usize = 1 << 22;
 
+/// After so many rows, the memory that is left is looked at. Each page is too small for that.
+const LOOKED_ROWS: usize = 1 << 22;
+
 impl Ends {
     pub(crate) const ALL: Ends = Ends { after: None, upto: None };
 
@@ -43,10 +47,10 @@ impl Ends {
 
 /// Some rows of a result.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct Part<N> {
     pub(crate) batch: RecordBatch,
-    /// The end of each row's window, and the rank of its key.
-    pub(crate) order: Vec<(i64, u32)>,
+    /// What the caller noted of the page.
+    pub(crate) noted: N,
     /// The first start of windows that end later, if there are any.
     pub(crate) open_from: Option<i64>,
 }
@@ -55,17 +59,19 @@ impl Aggregation {
     /// Aggregates the rows of all tables.
     pub fn run(&self, tables: Vec<Table>, stop: Stop) -> Result<Vec<RecordBatch>> {
         let driver = Driver::new(self.threads, stop);
-        let parts = self.run_on(&driver, tables, Ends::ALL)?;
+        let parts = self.run_on(&driver, tables, Ends::ALL, |_| ())?;
         Ok(parts.into_iter().map(|part| part.batch).collect())
     }
 
-    /// As [`run`](Self::run), of the windows with some ends alone.
-    pub(crate) fn run_on(
+    /// As [`run`](Self::run), of the windows with some ends alone. `note` sees each page before it
+    /// becomes a batch.
+    pub(crate) fn run_on<N: Send>(
         &self,
         driver: &Driver,
         tables: Vec<Table>,
         ends: Ends,
-    ) -> Result<Vec<Part>> {
+        note: impl Fn(&Page) -> N + Sync,
+    ) -> Result<Vec<Part<N>>> {
         let schemas: Vec<(String, &Schema)> =
             tables.iter().map(|table| (table.name().to_owned(), &**table.schema())).collect();
         let plan = AggregatePlan::new(self, &schemas)?;
@@ -84,15 +90,22 @@ impl Aggregation {
         let values = FunctionValues::of_tables(&plan.functions, &streams, &columns);
         let output = Output::new(&plan, groups.as_ref(), values);
         let rows = Counter::new(0);
+        // With room for what threads have under way.
+        let row_bytes = (plan.schema.fields().len() + 3) * size_of::<i64>();
         let announce = |more: usize| {
             driver.check()?;
             let most = self.max_rows.unwrap_or(u64::MAX);
-            match (rows.add(more) + more) as u64 > most {
-                false => Ok(()),
-                true => Err(Error::memory(format!(
+            let before = rows.add(more);
+            let all = before + more;
+            if all as u64 > most {
+                return Err(Error::memory(format!(
                     "the result has more rows than max_rows = {most}; raise it, or choose a larger \
                      advance"
-                ))),
+                )));
+            }
+            match before / LOOKED_ROWS == all / LOOKED_ROWS {
+                true => Ok(()),
+                false => room_for(LOOKED_ROWS as u64, row_bytes),
             }
         };
         let all_values = columns.all_values();
@@ -111,17 +124,13 @@ impl Aggregation {
                 None => Vec::new(),
             };
             let part = |mut page: Page| {
-                let mut order = Vec::with_capacity(page.rows);
-                let keys = &mut page.keys[..page.rows].iter();
-                for window in &page.windows {
-                    order.extend(keys.take(window.rows).map(|&key| (window.end, key)));
-                }
+                let noted = note(&page);
                 let all_values = of_windows.iter().map(|function| function.of(&page, driver));
                 let all_values = all_values.collect::<Result<_, _>>()?;
                 page.columns = columns.put_together(page.columns, all_values);
-                Ok(Part { batch: output.batch(page)?, order, open_from })
+                Ok(Part { batch: output.batch(page)?, noted, open_from })
             };
-            page.cut(&borders).into_iter().map(part).collect::<Result<Vec<Part>>>()
+            page.cut(&borders).into_iter().map(part).collect::<Result<Vec<Part<N>>>>()
         };
         let aggregates = columns.aggregates();
         let parts = match (&plan.span, self.algorithm.and_then(multiway_design)) {

@@ -16,6 +16,7 @@ use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take_record_batch;
+use tidegate_operators::aggregate::Page;
 use tidegate_operators::driver::Driver;
 
 use super::super::explanation::Explanation;
@@ -384,9 +385,10 @@ impl WholeTactic {
         let tables = tables.collect::<Result<Vec<_>>>()?;
         let driver = common.driver.fit(self.rows()).resting();
         let ends = Ends { after: self.settled.flatten(), upto: now };
-        let parts = self.query.run_on(&driver, tables, ends)?;
-        let open_from = parts.iter().filter_map(|part| part.open_from).min();
         let is_session = matches!(self.span, Span::Sessions(_));
+        let order = |page: &Page| if is_session { order(page) } else { Vec::new() };
+        let parts = self.query.run_on(&driver, tables, ends, order)?;
+        let open_from = parts.iter().filter_map(|part| part.open_from).min();
         let batches = parts.iter().map(|part| &part.batch).filter(|batch| batch.num_rows() > 0);
         if !is_session {
             common.keep(batches.cloned().map(Ok).collect::<Vec<_>>())?;
@@ -396,7 +398,7 @@ impl WholeTactic {
         let all = concat_batches(&common.schema, batches)?;
         if all.num_rows() > 0 {
             let order: Vec<(i64, u32)> =
-                parts.iter().flat_map(|part| part.order.iter().copied()).collect();
+                parts.iter().flat_map(|part| part.noted.iter().copied()).collect();
             let mut rows: Vec<u32> = (0..all.num_rows() as u32).collect();
             rows.sort_by_key(|&row| order[row as usize]);
             common.keep([Ok(take_record_batch(&all, &UInt32Array::from(rows))?)])?;
@@ -410,4 +412,14 @@ impl WholeTactic {
             rows.drop_first(rows.before(ts));
         }
     }
+}
+
+/// The end of each row's window, and the rank of its key.
+fn order(page: &Page) -> Vec<(i64, u32)> {
+    let mut order = Vec::with_capacity(page.rows);
+    let keys = &mut page.keys[..page.rows].iter();
+    for window in &page.windows {
+        order.extend(keys.take(window.rows).map(|&key| (window.end, key)));
+    }
+    order
 }
