@@ -33,7 +33,8 @@ pub(crate) struct Ends {
 /// About how many rows of windows are listed at a time.
 const LISTED_ROWS: usize = 1 << 22;
 
-/// After so many rows, the memory that is left is looked at. Each page is too small for that.
+/// Rows of a result between two looks at the memory that is left. Pages alone are too small for a
+/// look.
 const LOOKED_ROWS: usize = 1 << 22;
 
 impl Ends {
@@ -90,7 +91,7 @@ impl Aggregation {
         let values = FunctionValues::of_tables(&plan.functions, &streams, &columns);
         let output = Output::new(&plan, groups.as_ref(), values);
         let rows = Counter::new(0);
-        // With room for what threads have under way.
+        // A row's columns, and memory that threads need while they make it.
         let row_bytes = (plan.schema.fields().len() + 3) * size_of::<i64>();
         let announce = |more: usize| {
             driver.check()?;
@@ -105,7 +106,7 @@ impl Aggregation {
             }
             match before / LOOKED_ROWS == all / LOOKED_ROWS {
                 true => Ok(()),
-                false => room_for(LOOKED_ROWS as u64, row_bytes),
+                false => room_for(more.max(LOOKED_ROWS) as u64, row_bytes),
             }
         };
         let all_values = columns.all_values();

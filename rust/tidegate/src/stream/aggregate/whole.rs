@@ -386,8 +386,8 @@ impl WholeTactic {
         let driver = common.driver.fit(self.rows()).resting();
         let ends = Ends { after: self.settled.flatten(), upto: now };
         let is_session = matches!(self.span, Span::Sessions(_));
-        let order = |page: &Page| if is_session { order(page) } else { Vec::new() };
-        let parts = self.query.run_on(&driver, tables, ends, order)?;
+        let note = |page: &Page| if is_session { ends_and_keys(page) } else { Vec::new() };
+        let parts = self.query.run_on(&driver, tables, ends, note)?;
         let open_from = parts.iter().filter_map(|part| part.open_from).min();
         let batches = parts.iter().map(|part| &part.batch).filter(|batch| batch.num_rows() > 0);
         if !is_session {
@@ -415,11 +415,11 @@ impl WholeTactic {
 }
 
 /// The end of each row's window, and the rank of its key.
-fn order(page: &Page) -> Vec<(i64, u32)> {
-    let mut order = Vec::with_capacity(page.rows);
+fn ends_and_keys(page: &Page) -> Vec<(i64, u32)> {
+    let mut found = Vec::with_capacity(page.rows);
     let keys = &mut page.keys[..page.rows].iter();
     for window in &page.windows {
-        order.extend(keys.take(window.rows).map(|&key| (window.end, key)));
+        found.extend(keys.take(window.rows).map(|&key| (window.end, key)));
     }
-    order
+    found
 }
