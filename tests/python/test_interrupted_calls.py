@@ -199,7 +199,7 @@ POLLED = """
 @pytest.mark.parametrize("kind", ["window", "interval", "band", "a"])
 def test_a_poll_is_interrupted_and_goes_on(kind):
     joins = {name: " ".join(join.split()) for name, join in JOINS.items() if name.startswith(kind)}
-    count = 1_000 if campaign.ALL else 300
+    count = 1_000 if campaign.ALL else 500
     lasted = times_of(run(POLLED.format(joins=joins, where=SUM, rows=count)))
     assert lasted.keys() == joins.keys()
     assert not {name: time for name, time in lasted.items() if time > ENDS_WITHIN}
