@@ -14,7 +14,7 @@ use arrow_schema::{ArrowError, DataType, SchemaRef, UnionMode};
 use crate::caught;
 use crate::error::{Error, Result, What};
 use crate::node::Node;
-use crate::schema::schema;
+use crate::schema::schema as schema_of;
 
 mod buffers;
 
@@ -25,35 +25,54 @@ const MAX_LENGTH: i64 = 1 << 40;
 /// The most rows of a batch, whose numbers have 32 bits.
 const MAX_ROWS: i64 = u32::MAX as i64;
 
-/// Takes over an array of structs as a record batch. What `array` points to is a released array
-/// then.
-///
-/// # Safety
-///
-/// `schema` is as for [`schema`](crate::schema). `array` points to an initialised structure that
-/// nobody else uses meanwhile; it was either released, or each of its pointers that is not null
-/// points to what Arrow's C data interface says, and stays until it is released.
-pub unsafe fn batch(
-    schema: NonNull<FFI_ArrowSchema>,
-    array: NonNull<FFI_ArrowArray>,
-) -> Result<RecordBatch> {
-    // SAFETY: as this function's.
-    let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr()) };
-    if array.release.is_none() {
-        return Err(Error::Released);
+/// A record batch that was taken over, and of which only the schema was read.
+#[derive(Debug)]
+pub struct UnreadBatch {
+    array: FFI_ArrowArray,
+    schema: SchemaRef,
+}
+
+impl UnreadBatch {
+    /// Takes over an array of structs. What `array` points to is a released array then.
+    ///
+    /// # Safety
+    ///
+    /// `schema` is as for [`schema`](crate::schema). `array` points to an initialised structure that
+    /// nobody else uses meanwhile. It was either released, or each of its pointers that is not null
+    /// points to what Arrow's C data interface says, and stays until the array is released, by
+    /// whichever thread.
+    pub unsafe fn take(
+        schema: NonNull<FFI_ArrowSchema>,
+        array: NonNull<FFI_ArrowArray>,
+    ) -> Result<Self> {
+        // SAFETY: as this function's.
+        let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr()) };
+        if array.release.is_none() {
+            return Err(Error::Released);
+        }
+        // SAFETY: as this function's.
+        let schema = unsafe { schema_of(schema)? };
+        Ok(UnreadBatch { array, schema })
     }
-    // SAFETY: as this function's.
-    let schema = unsafe { self::schema(schema)? };
-    let data_type = DataType::Struct(schema.fields().clone());
-    // SAFETY: as this function's.
-    unsafe { import(array, &schema, &data_type) }
+
+    /// The schema of the rows.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// Checks the structures and the values, and reads the rows.
+    pub fn read(self) -> Result<RecordBatch> {
+        let data_type = DataType::Struct(self.schema.fields().clone());
+        // SAFETY: as for `take`; the array was not released.
+        unsafe { import(self.array, &self.schema, &data_type) }
+    }
 }
 
 /// A record batch of an array of `data_type`, which is a struct of the fields of `schema`.
 ///
 /// # Safety
 ///
-/// As for the array of [`batch`], which was not released.
+/// As for the array of [`UnreadBatch::take`], which was not released.
 pub(crate) unsafe fn import(
     array: FFI_ArrowArray,
     schema: &SchemaRef,
@@ -159,7 +178,7 @@ impl Kept {
     ///
     /// # Safety
     ///
-    /// The pointer is null or points to an array as in [`batch`].
+    /// The pointer is null or points to an array as in [`UnreadBatch::take`].
     unsafe fn copy(
         &mut self,
         array: *const FFI_ArrowArray,

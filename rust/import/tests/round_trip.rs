@@ -18,7 +18,7 @@ use arrow_array::{
     RecordBatch, RecordBatchIterator, StringArray, StringViewArray, StructArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use tidegate_import::{Error, Result, Unopened, batch};
+use tidegate_import::{Error, Result, Unopened, UnreadBatch};
 
 fn columns() -> Vec<ArrayRef> {
     let words: DictionaryArray<Int32Type> = ["a", "b", "a", "c"].into_iter().collect();
@@ -67,7 +67,15 @@ fn exported(rows: &RecordBatch) -> (FFI_ArrowSchema, FFI_ArrowArray) {
 }
 
 fn imported(mut schema: FFI_ArrowSchema, mut array: FFI_ArrowArray) -> Result<RecordBatch> {
-    unsafe { batch(NonNull::from(&mut schema), NonNull::from(&mut array)) }
+    let taken =
+        unsafe { UnreadBatch::take(NonNull::from(&mut schema), NonNull::from(&mut array)) }?;
+    let again = unsafe { UnreadBatch::take(NonNull::from(&mut schema), NonNull::from(&mut array)) };
+    assert!(matches!(again, Err(Error::Released)));
+    let schema = taken.schema();
+    // On another thread than the one that took them.
+    let rows = std::thread::spawn(|| taken.read()).join().unwrap()?;
+    assert_eq!(rows.schema(), schema);
+    Ok(rows)
 }
 
 fn came_back(rows: &RecordBatch) {

@@ -8,13 +8,12 @@ use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use tidegate::Error;
-use tidegate_import::Unopened;
+use tidegate_import::{Unopened, UnreadBatch};
 
 use crate::error::{error, raise};
 
@@ -29,7 +28,7 @@ pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
 }
 
 /// The rows of an object with `__arrow_c_array__`.
-pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
+pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnreadBatch> {
     const METHOD: &str = "__arrow_c_array__";
     let capsules = call(name, ob, METHOD)?;
     let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
@@ -37,8 +36,8 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<RecordBatch> 
     let schema = pointer(name, METHOD, &schema, c"arrow_schema")?;
     let array = pointer(name, METHOD, &array, c"arrow_array")?;
     // SAFETY: capsules of these names hold a schema and an array, the latter ours to take; both
-    // stay until this returns.
-    imported(name, || unsafe { tidegate_import::batch(schema, array) })
+    // stay until this returns. Whichever thread may release the array.
+    imported(name, || unsafe { UnreadBatch::take(schema, array) })
 }
 
 /// The schema of an object with `__arrow_c_schema__`.

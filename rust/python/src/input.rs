@@ -12,16 +12,18 @@ use tidegate::stream::Lateness;
 use tidegate::{
     Bound as Duration, End, Error, MAX_THREADS, Stop, check_call, parse_duration, shown,
 };
-use tidegate_import::{Stream, Unopened};
+use tidegate_import::{Stream, Unopened, UnreadBatch};
 
 use crate::error::{error, raise};
 use crate::reader::{BatchReader, SharedStream, next, this_thread};
 use crate::{capsule, expression, interrupt};
 
+/// A type that gives its rows as a stream, too, which takes pyarrow several times as long.
+const RECORD_BATCH: &str = "pyarrow.lib.RecordBatch";
+
 /// Types whose rows are in memory, so that their streams never wait for anything.
-const IN_MEMORY: [&str; 5] = [
+const IN_MEMORY: [&str; 4] = [
     "pyarrow.lib.Table",
-    "pyarrow.lib.RecordBatch",
     "polars.dataframe.frame.DataFrame",
     "pandas.DataFrame",
     "pandas.core.frame.DataFrame",
@@ -37,7 +39,7 @@ pub(crate) struct Input {
 
 enum Rows {
     Stream(Unopened),
-    Batch(RecordBatch),
+    Batch(UnreadBatch),
     /// A reader of ours, and the thread that gave it.
     Reader(SharedStream, SchemaRef, u64),
 }
@@ -51,15 +53,15 @@ pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
         return input(Rows::Reader(batches, schema, this_thread(ob.py())?), true);
     }
     check_lengths(name, ob)?;
-    if ob.hasattr("__arrow_c_stream__")? {
-        let kind = ob.get_type().fully_qualified_name()?;
-        let waits = !IN_MEMORY.contains(&&*kind.to_string_lossy());
+    let kind = ob.get_type().fully_qualified_name()?;
+    let kind = kind.to_string_lossy();
+    if kind != RECORD_BATCH && ob.hasattr("__arrow_c_stream__")? {
+        let waits = !IN_MEMORY.contains(&&*kind);
         return input(Rows::Stream(capsule::stream(name, ob)?), waits);
     }
     if ob.hasattr("__arrow_c_array__")? {
         return input(Rows::Batch(capsule::batch(name, ob)?), false);
     }
-    let kind = ob.get_type().fully_qualified_name()?.to_string();
     Err(PyTypeError::new_err(format!(
         "{name}: expected Arrow data (an object with __arrow_c_stream__ or __arrow_c_array__, such \
          as a pyarrow Table, a polars or pandas DataFrame, or a DuckDB relation), got {kind}"
@@ -154,7 +156,7 @@ pub(crate) type UserThread = Arc<Mutex<Option<u64>>>;
 
 enum Open {
     Stream(Stream),
-    Batch(Option<RecordBatch>),
+    Batch(Option<UnreadBatch>),
     Reader(SharedStream, u64),
 }
 
@@ -178,7 +180,10 @@ impl Batches {
             Open::Stream(stream) => {
                 stream.next_batch().map_err(|failure| error(&self.name, failure))
             }
-            Open::Batch(batch) => Ok(batch.take()),
+            Open::Batch(batch) => {
+                let read = batch.take().map(UnreadBatch::read).transpose();
+                read.map_err(|failure| error(&self.name, failure))
+            }
             Open::Reader(batches, caller) => next(batches, *caller, || check(&self.stop)),
         }
     }

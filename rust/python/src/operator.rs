@@ -15,7 +15,7 @@ use tidegate::stream::{self, Driven, Figure, Memory, ResultTime, Side, SourceSta
 use tidegate::{Digest as Rows, Error, Extra, Stop, TypeName};
 
 use crate::digest::Digest;
-use crate::error::raise;
+use crate::error::{error, raise};
 use crate::handle::{Handle, briefly, check_process, hold};
 use crate::input::bytes;
 use crate::interrupt::detached;
@@ -547,7 +547,9 @@ impl Operator {
 
     /// Takes a batch back that was polled last, for a sink that has not taken it.
     fn _take_back(&self, py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.handle.take_back(py, capsule::batch("batch", batch)?)
+        let name = "batch";
+        let read = capsule::batch(name, batch)?.read();
+        self.handle.take_back(py, read.map_err(|failure| raise(error(name, failure)))?)
     }
 
     /// From now on a thread drives the operator, or none does any more; whether one did before. One
