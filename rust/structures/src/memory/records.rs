@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use bytemuck::Pod;
 
-use super::gather::Store;
+use super::gather::{Store, prefetch};
 use super::pages::{Pages, Slot};
 #[cfg(target_arch = "x86_64")]
 use crate::instructions::Instructions;
@@ -16,6 +16,11 @@ pub const COLUMNS: usize = 4;
 
 /// Rows that are written together, column by column: few enough for the first-level cache.
 const BLOCK: usize = 512;
+
+/// Records that are read together, and how many places ahead a record is asked for, where no kernel
+/// reads several at once.
+const GROUP: usize = 8;
+const AHEAD: usize = 32;
 
 /// Rows of the smallest log.
 const FEW: usize = 64;
@@ -43,6 +48,19 @@ impl Out<'_> {
         match self {
             Out::Longs(out) => out[at].set(value),
             Out::Words(out) => out[at].set(value as u32),
+        }
+    }
+
+    /// Writes values one after the other, the first at `at`.
+    #[inline]
+    fn set_some(&mut self, at: usize, values: impl Iterator<Item = u64>) {
+        match self {
+            Out::Longs(out) => {
+                out[at..].iter_mut().zip(values).for_each(|(slot, value)| slot.set(value));
+            }
+            Out::Words(out) => {
+                out[at..].iter_mut().zip(values).for_each(|(slot, value)| slot.set(value as u32));
+            }
         }
     }
 
@@ -104,9 +122,16 @@ pub fn gather<R: Record>(records: &[R], places: &[u32], out: &mut [Out<'_>], sto
     assert_a_value_a_place(out, places, size_of::<R>() / size_of::<u64>());
     let (done, in_range) = R::gather_wide(records, places, out, store);
     assert!(in_range, "a place is not below {}", records.len());
-    for (at, &place) in places.iter().enumerate().skip(done) {
-        let record = &records[place as usize];
-        out.iter_mut().zip(record.as_ref()).for_each(|(column, value)| column.set(at, *value));
+    let mut taken = [R::default(); GROUP];
+    for (group, at) in places[done..].chunks(GROUP).zip((done..).step_by(GROUP)) {
+        let later = places.iter().skip(at + AHEAD).take(GROUP);
+        later.for_each(|&place| prefetch(records, place as usize));
+        for (record, &place) in taken.iter_mut().zip(group) {
+            *record = records[place as usize];
+        }
+        for (slot, column) in out.iter_mut().enumerate() {
+            column.set_some(at, taken[..group.len()].iter().map(|record| record.as_ref()[slot]));
+        }
     }
 }
 
