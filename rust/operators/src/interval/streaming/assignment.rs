@@ -175,7 +175,8 @@ impl Assignment {
     pub(super) fn new(parallelism: Parallelism, replicas: usize) -> Self {
         assert!(replicas < usize::from(SPLIT), "a route names a replica in 15 bits");
         Assignment {
-            parallelism,
+            // A single replica has all keys, which DP does not look up for each row.
+            parallelism: if replicas == 1 { Parallelism::Data } else { parallelism },
             replicas,
             load_factor: LOAD_FACTOR,
             divisor: Divisor::new(replicas),
@@ -228,7 +229,6 @@ impl Assignment {
     pub(super) fn route(&self, turn: usize, key: u32) -> u16 {
         match key {
             NO_KEY => NOWHERE,
-            _ if self.replicas == 1 => 0,
             _ if self.stores_all() => self.divisor.divide(turn as u32).1,
             _ => match self.routes.get(key as usize) {
                 Some(&route) if route != HOME => route,
@@ -310,7 +310,7 @@ impl Assignment {
             Parallelism::Auto => are_filtered,
             Parallelism::Key | Parallelism::Data => false,
         };
-        if !may_split || self.replicas == 1 {
+        if !may_split {
             return;
         }
         if self.is_splitting {
