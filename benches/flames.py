@@ -1,0 +1,184 @@
+"""Where the processor time of the workloads goes: flame graphs, and the share of each stage.
+
+Each workload of `scaling.py` has a process of its own, which draws its rows and asks its question
+once. Then `perf` takes samples of the process while it asks again and again. The samples of
+tidegate's own functions are counted by the files that these functions are in, and by whether
+threads waited. `inferno` draws a flame graph: a frame is as wide as the samples with this function
+on the stack.
+
+It needs Linux's `perf`, `inferno` (`cargo install inferno`), and a module whose functions have
+frame pointers:
+
+    RUSTFLAGS="-C force-frame-pointers=yes" maturin develop --release
+    python benches/flames.py --threads 2 --out benches/plots/flames
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from machine import machine
+from scaling import SCALES, WORKLOADS
+
+FLAMES = {
+    "w1": "W1 interval_join, 5M rows a side",
+    "w1-batches": "W1 interval_join_batches",
+    "w1s": "W1 streams, IntervalJoin, key",
+    "w2": "W2 band_join, 3M rows a side",
+    "w2-streams": "W2 streams, BandJoin, buckets",
+    "w3": "W3 streams, WindowJoin, scalejoin",
+    "w4": "W4 aggregate, 243 keys",
+    "w4-streams": "W4 streams, Aggregate, 243 keys",
+    "w5": "W5 merge, 20 tables",
+    "w6": "W6 asof_join, sorted",
+    "w7": "W7 aggregates of 100 partners",
+    "w8": "W8 overlap_join, shuffled",
+}
+"""The workloads of `scaling.py` that have a flame graph, by the name of its file."""
+
+SAMPLES_S = 997
+"""Samples a second of each thread."""
+
+ATTACHED_S = 1.0
+"""After this time, perf has found all threads."""
+
+WAITING = re.compile("sched_yield|futex|nanosleep|snooze")
+NEW_MEMORY = re.compile("page_fault|clear_page|madvise|munmap|mmap|brk")
+CALLERS = ("operators::driver", "structures::simd::wide", "sync::loan")
+"""Rooms whose functions only call others, which the compiler often makes a part of them."""
+
+CRATES = ("structures", "operators", "tidegate", "import", "sync")
+
+SHOWN = 0.03
+"""The least share of a stage that is shown."""
+
+
+def sampled(workload: str, threads: int, seconds: float, data: Path) -> float:
+    """Ask again and again while `perf` writes samples to `data`; the amount a second."""
+    ask = WORKLOADS[workload][1]()
+    for _ in range(2):
+        ask(threads)
+    command = ["perf", "record", "-q", "-g", "-F", str(SAMPLES_S), "-o", str(data)]
+    command += ["-p", str(os.getpid()), "--", "sleep", str(seconds + ATTACHED_S)]
+    rates = []
+    with subprocess.Popen(command) as perf:  # noqa: S603 - this command
+        # Threads that come and go while perf looks for them are an error of its.
+        time.sleep(ATTACHED_S)
+        while perf.poll() is None:
+            asked = ask(threads)
+            rates.append(asked.amount / asked.seconds)
+    if perf.returncode:
+        sys.exit(f"perf ended with {perf.returncode}")
+    return sorted(rates)[len(rates) // 2]
+
+
+def folded(data: Path) -> Counter[str]:
+    """How many samples have each stack, outermost function first."""
+    script = subprocess.run(  # noqa: S603 - this command
+        ["perf", "script", "-i", str(data)],  # noqa: S607
+        stdout=subprocess.PIPE, check=True,
+    )  # fmt: skip
+    collapsed = subprocess.run(
+        ["inferno-collapse-perf"],  # noqa: S607
+        input=script.stdout, stdout=subprocess.PIPE, check=True,
+    )  # fmt: skip
+    stacks: Counter[str] = Counter()
+    for line in collapsed.stdout.decode().splitlines():
+        stack, _, count = line.rpartition(" ")
+        stacks[";".join(map(_plain, stack.split(";")))] += int(count)
+    return stacks
+
+
+def _plain(function: str) -> str:
+    """A function without its types, its hash and the crates that all have in common."""
+    while (shorter := re.sub(r"<[^<>]*>", "", function)) != function:
+        function = shorter
+    function = re.sub(r"::h[0-9a-f]{16}$", "", function)
+    function = re.sub(r"::\{\{closure\}\}|\{closure#\d+\}|::\{impl#\d+\}", "", function)
+    return function.replace("tidegate_", "").replace("::::", "::").strip(":") or "?"
+
+
+# What is said
+
+
+def stage(stack: str) -> str:
+    """What a sample counts as: its innermost function of tidegate by crate and room, or else."""
+    functions = stack.split(";")[1:]
+    if WAITING.search(";".join(functions[-6:])):
+        return "waiting for another thread"
+    if NEW_MEMORY.search(";".join(functions[-8:])):
+        return "memory from the system"
+    found = "Python and libraries"
+    for function in reversed(functions):
+        parts = re.split(r"::| as ", function)
+        if parts[0] in CRATES and len(parts) > 2:  # noqa: PLR2004 - a crate, a room and a function
+            found = "::".join(parts[: min(3, len(parts) - 1)])
+            if not found.startswith(CALLERS):
+                break
+    return found
+
+
+def shares(stacks: Counter[str]) -> str:
+    """The stages of a workload, the largest first."""
+    total = sum(stacks.values())
+    stages: Counter[str] = Counter()
+    for stack, count in stacks.items():
+        stages[stage(stack)] += count
+    shown = [(name, count) for name, count in stages.most_common() if count / total >= SHOWN]
+    return ", ".join(f"{name} {100 * count / total:.0f} %" for name, count in shown)
+
+
+def draw(stacks: Counter[str], title: str, out: Path) -> None:
+    """Write a flame graph."""
+    lines = "".join(f"{stack} {count}\n" for stack, count in sorted(stacks.items()))
+    command = ["inferno-flamegraph", "--title", title, "--minwidth", "0.4", "--deterministic"]
+    drawn = subprocess.run(  # noqa: S603 - this command
+        [*command, "--width", "1000"], input=lines.encode(), stdout=subprocess.PIPE, check=True
+    )
+    out.write_bytes(drawn.stdout)
+
+
+def main() -> None:
+    """Take samples of each workload in a process of its own, draw and print."""
+    options = _options()
+    if options.process:
+        unit = WORKLOADS[FLAMES[options.process]][0]
+        amount = sampled(FLAMES[options.process], options.threads, options.seconds, options.data)
+        print(f"{amount / SCALES[unit]:.1f} {unit}")
+        return
+    options.out.mkdir(parents=True, exist_ok=True)
+    print(f"{machine()}; {options.threads} threads\n")
+    print("| workload | a second | share of the samples |\n| --- | --: | --- |")
+    for name in options.only or FLAMES:
+        with tempfile.TemporaryDirectory() as folder:
+            data = Path(folder) / "samples"
+            command = [sys.executable, __file__, "--process", name, "--data", str(data)]
+            command += ["--threads", str(options.threads), "--seconds", str(options.seconds)]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - this script
+            stacks = folded(data)
+        draw(stacks, FLAMES[name], options.out / f"{name}.svg")
+        link = f"[{FLAMES[name]}]({options.out.name}/{name}.svg)"
+        print(f"| {link} | {done.stdout.strip()} | {shares(stacks)} |", flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Flame graphs of the workloads.")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=5, help="that samples are taken for")
+    parser.add_argument("--only", nargs="*", choices=FLAMES, help="workloads; all of them")
+    parser.add_argument("--out", type=Path, default=Path("flames"), help="folder of the pictures")
+    parser.add_argument("--process", choices=FLAMES, help=argparse.SUPPRESS)
+    parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
