@@ -11,6 +11,7 @@ use std::ptr::{NonNull, null, null_mut};
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_schema::ffi::Flags;
 use tidegate::{Driver, Stop, Table};
+use tidegate_import::UnreadBatch;
 
 use crate::draw::Draw;
 
@@ -78,9 +79,8 @@ pub(crate) fn import(bytes: &[u8]) {
     // SAFETY: arrow-rs made the schema. The array's pointers are null or point to `memory`, which
     // is as large as the interface says: lengths and offsets beyond it are such that nobody can
     // have them.
-    let batch =
-        unsafe { tidegate_import::batch(NonNull::from(&schema), NonNull::from(&mut array)) };
-    if let Ok(batch) = batch {
+    let taken = unsafe { UnreadBatch::take(NonNull::from(&schema), NonNull::from(&mut array)) };
+    if let Ok(batch) = taken.and_then(UnreadBatch::read) {
         let driver = Driver::new(1, Stop::default());
         if let Ok(table) = Table::new("left", batch.schema(), vec![batch], &driver) {
             // Whatever was accepted is read, each value of it.
