@@ -137,22 +137,6 @@ fn silent_keys_leave_nothing_behind() {
     assert!(join.memory() < 1 << 14, "{} bytes for a handful of rows", join.memory());
 }
 
-#[test]
-fn rows_of_silent_keys_make_room_for_others() {
-    const ROWS: u32 = 4000;
-    let driver = Driver::new(1, Stop::default());
-    let mut join = ScaleOij::new(&near(2 * i64::from(ROWS)), How::Inner, 2);
-    // Each row has a key of its own.
-    let burst: Vec<Row> = (0..ROWS).map(|n| (i64::from(n), Side::Left, n)).collect();
-    run(&mut join, &driver, &burst, 500, None);
-    let before = join.memory();
-    // They are too old from here on, where one key has as many rows.
-    let start = 10 * i64::from(ROWS);
-    let rows: Vec<Row> = (0..ROWS).map(|n| (start + i64::from(n), Side::Left, 0)).collect();
-    run(&mut join, &driver, &rows, 500, None);
-    assert!(join.memory() < before + before / 4, "{} bytes, {before} before", join.memory());
-}
-
 /// Rows of one key never end, so only cutting keeps its list short.
 #[test]
 fn old_rows_leave_the_list_of_a_key_that_goes_on() {
