@@ -1,10 +1,9 @@
 """Where the processor time of the workloads goes: flame graphs, and the share of each stage.
 
 Each workload of `scaling.py` has a process of its own, which draws its rows and asks its question
-once. Then `perf` takes samples of the process while it asks again and again. The samples of
-tidegate's own functions are counted by the files that these functions are in, and by whether
-threads waited. `inferno` draws a flame graph: a frame is as wide as the samples with this function
-on the stack.
+once. Then `perf` takes samples of the process while it asks again and again. Each sample counts for
+the room of tidegate's innermost function, for a wait, or for memory from the system. `inferno`
+draws a flame graph: a frame is as wide as the samples with this function on the stack.
 
 It needs Linux's `perf`, `inferno` (`cargo install inferno`), and a module whose functions have
 frame pointers:
@@ -18,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -70,14 +70,14 @@ def sampled(workload: str, threads: int, seconds: float, data: Path) -> float:
     command += ["-p", str(os.getpid()), "--", "sleep", str(seconds + ATTACHED_S)]
     rates = []
     with subprocess.Popen(command) as perf:  # noqa: S603 - this command
-        # Threads that come and go while perf looks for them are an error of its.
+        # Until then perf fails where a thread ends.
         time.sleep(ATTACHED_S)
         while perf.poll() is None:
             asked = ask(threads)
             rates.append(asked.amount / asked.seconds)
     if perf.returncode:
         sys.exit(f"perf ended with {perf.returncode}")
-    return sorted(rates)[len(rates) // 2]
+    return statistics.median(rates)
 
 
 def folded(data: Path) -> Counter[str]:
@@ -98,7 +98,7 @@ def folded(data: Path) -> Counter[str]:
 
 
 def _plain(function: str) -> str:
-    """A function without its types, its hash and the crates that all have in common."""
+    """A function without its types, its hash and the prefix that all crates have."""
     while (shorter := re.sub(r"<[^<>]*>", "", function)) != function:
         function = shorter
     function = re.sub(r"::h[0-9a-f]{16}$", "", function)

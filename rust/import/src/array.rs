@@ -25,7 +25,7 @@ const MAX_LENGTH: i64 = 1 << 40;
 /// The most rows of a batch, whose numbers have 32 bits.
 const MAX_ROWS: i64 = u32::MAX as i64;
 
-/// A record batch that was taken over, and of which only the schema was read.
+/// A record batch that was taken over. Its schema was read, and its rows were not.
 #[derive(Debug)]
 pub struct UnreadBatch {
     array: FFI_ArrowArray,
@@ -40,7 +40,7 @@ impl UnreadBatch {
     /// `schema` is as for [`schema`](crate::schema). `array` points to an initialised structure that
     /// nobody else uses meanwhile. It was either released, or each of its pointers that is not null
     /// points to what Arrow's C data interface says, and stays until the array is released, by
-    /// whichever thread.
+    /// any thread.
     pub unsafe fn take(
         schema: NonNull<FFI_ArrowSchema>,
         array: NonNull<FFI_ArrowArray>,

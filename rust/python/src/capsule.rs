@@ -36,7 +36,7 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnreadBatch> 
     let schema = pointer(name, METHOD, &schema, c"arrow_schema")?;
     let array = pointer(name, METHOD, &array, c"arrow_array")?;
     // SAFETY: capsules of these names hold a schema and an array, the latter ours to take; both
-    // stay until this returns. Whichever thread may release the array.
+    // stay until this returns. Any thread may release the array.
     imported(name, || unsafe { UnreadBatch::take(schema, array) })
 }
 

@@ -18,7 +18,7 @@ use crate::error::{error, raise};
 use crate::reader::{BatchReader, SharedStream, next, this_thread};
 use crate::{capsule, expression, interrupt};
 
-/// A type that gives its rows as a stream, too, which takes pyarrow several times as long.
+/// A type that gives its rows as a stream, too. That takes pyarrow twice as long.
 const RECORD_BATCH: &str = "pyarrow.lib.RecordBatch";
 
 /// Types whose rows are in memory, so that their streams never wait for anything.
