@@ -157,6 +157,7 @@ pub(super) fn operator<P: Prepare>(
         of_one_stream,
         engine,
         epoch: None,
+        has_new: false,
         releasing: false,
         settled: None,
         reached: None,
@@ -247,6 +248,8 @@ pub(super) struct JoinTactic<P: Prepare> {
     engine: Engine<P>,
     /// The last time of the epoch that is being joined, until its rows are let go of.
     epoch: Option<i64>,
+    /// Whether rows have come since the engine last gave what it held back.
+    has_new: bool,
     /// Whether the engine gives what it holds back, to be filled again then.
     releasing: bool,
     /// The watermark up to which rows have been settled without any that followed.
@@ -288,9 +291,14 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             self.engine.join.flush();
             return Ok(Step::Went);
         }
-        // 4. Rows that only results held back are kept for, where a source finds no room.
+        // 4. Rows that only results held back are kept for, where a source finds no room. Sources try
+        //    again meanwhile, so once for what has come: else this step might have no end.
         let memory = &common.intake.shared.memory;
-        if common.rest == Rest::NotYet && self.engine.join.holds_back() && memory.take_refused() {
+        if common.rest == Rest::NotYet
+            && self.engine.join.holds_back()
+            && memory.take_refused()
+            && self.has_new
+        {
             self.release();
             return Ok(Step::Went);
         }
@@ -356,6 +364,7 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
     fn release(&mut self) {
         if self.engine.join.holds_back() {
             self.engine.join.flush();
+            self.has_new = false;
             self.releasing = true;
         }
     }
@@ -409,6 +418,7 @@ impl<P: Prepare> JoinTactic<P> {
     fn begin(&mut self, common: &mut Common, ready: ReadyRuns) -> Result<()> {
         common.latency.begin(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
         self.epoch = ready.ts.last().copied();
+        self.has_new = true;
         let ReadyRuns { ts, sources, mut runs } = ready;
         let of_sources = common.intake.sides();
         let side_of = |source: u16| of_sources.of(source);

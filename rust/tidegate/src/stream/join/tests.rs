@@ -1,4 +1,4 @@
-//! What becomes of a join whose engine is broken.
+//! What becomes of a join whose engine is broken, and of one whose memory is full.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use tidegate_operators::rows::{Failed, Filter, How, Kept, Progress, Results, Row
 use tidegate_sync::Stop;
 
 use super::engine::{Engine, Prepare};
-use super::{Query, StreamOptions, operator};
-use crate::Result;
+use super::{Query, StreamOptions, operator, window_join};
 use crate::columns::time::Unit;
 use crate::query::identity::Identity;
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::Explanation;
 use crate::stream::operator::Operator;
+use crate::{Algorithm, Result, Window, WindowJoin};
 
 /// Panics at the first rows.
 #[derive(Debug)]
@@ -87,9 +87,16 @@ impl RowJoin<()> for Broken {
     }
 }
 
-fn join() -> Operator {
-    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("t", DataType::Int64, false)]));
-    let options = JoinOptions {
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("t", DataType::Int64, false)]))
+}
+
+fn rows(times: Vec<i64>) -> RecordBatch {
+    RecordBatch::try_new(schema(), vec![Arc::new(Int64Array::from(times))]).expect("rows")
+}
+
+fn options() -> JoinOptions {
+    JoinOptions {
         by: Vec::new(),
         predicate: None,
         how: How::Inner,
@@ -98,7 +105,11 @@ fn join() -> Operator {
         threads: 2,
         max_rows: None,
         batch_rows: None,
-    };
+    }
+}
+
+fn join() -> Operator {
+    let (schema, options) = (schema(), options());
     let plan = options.plan(&schema, &schema).expect("the schemas fit");
     let explanation = Explanation { lines: Vec::new(), output: String::new() };
     let query = Query {
@@ -127,11 +138,9 @@ fn join() -> Operator {
 fn a_panic_is_an_error_and_stays_one() {
     let mut join = join();
     let schema = join.sources()[0].lock().schema().clone();
-    let rows = RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(vec![1, 2]))])
-        .expect("rows");
     for source in join.sources() {
         let mut source = source.lock();
-        source.push(&schema, vec![rows.clone()], &Stop::default()).expect("rows in order");
+        source.push(&schema, vec![rows(vec![1, 2])], &Stop::default()).expect("rows in order");
         source.close();
     }
     let first = join.poll().expect_err("the engine is broken");
@@ -139,6 +148,32 @@ fn a_panic_is_an_error_and_stays_one() {
     assert!(first.message().contains("a broken engine"), "{first}");
     let second = join.poll().expect_err("rows would be missing");
     assert_eq!(first, second);
+}
+
+/// A push is tried again and again where it finds no room. However often that is, a poll ends.
+#[test]
+fn a_push_that_is_refused_after_each_step_does_not_keep_a_poll() {
+    let (algorithm, window) = (Some(Algorithm::Handshake), Window::Rows(100));
+    let on = ("t".to_owned(), "t".to_owned());
+    let query = WindowJoin { on, window: (window, window), algorithm, options: options() };
+    let streams = StreamOptions {
+        sources: (1, 1),
+        lateness: (None.into(), None.into()),
+        memory_limit: Some(2_000),
+        ordered: true,
+        pin: false,
+    };
+    let mut join = window_join(&query, schema(), schema(), &streams).expect("a join");
+    // All of these wait for the right source.
+    let push = |join: &Operator, ts: i64| {
+        join.sources()[0].lock().push(&schema(), vec![rows(vec![ts])], &Stop::default())
+    };
+    let refused = (0..).find(|&ts| push(&join, ts).is_err()).expect("a limit");
+    let step = (0..1_000).find(|_| {
+        push(&join, refused).expect_err("nothing is let go of");
+        join.work_shortly(None).expect("a step").is_some()
+    });
+    assert!(step.is_some(), "the chain is emptied again and again");
 }
 
 #[test]
