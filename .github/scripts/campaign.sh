@@ -14,6 +14,6 @@ seconds=$(awk -v hours="$hours" -v targets="$targets" 'BEGIN { printf "%d", hour
 
 factor=$(awk -v hours="$hours" 'BEGIN { printf "%d", hours * 10 + 1 }')
 mapfile -t files < <(grep -lE 'import campaign|from cases|from hypothesis|from campaign' tests/python/test_*.py)
-CAMPAIGN=$factor .github/scripts/test_python.sh "${files[@]}" 2>&1 | tee "$folder/tests.txt" || failed=1
+CAMPAIGN=$factor .github/scripts/test_python.sh -o faulthandler_timeout=$((900 * factor)) "${files[@]}" 2>&1 | tee "$folder/tests.txt" || failed=1
 
 exit "$failed"
