@@ -231,23 +231,6 @@ impl TimeTravel {
         self.own.spare.append(&mut self.own.cut);
     }
 
-    /// Forgets all rows of a key.
-    pub fn clear(&mut self, key: u32) {
-        let Some(top) = self.shared.top(key) else { return };
-        let mut level = Some(top);
-        while let Some(first) = level {
-            let is_lowest = self.shared.node(first).ts() == 0;
-            level = (!is_lowest).then(|| self.shared.node(first).below());
-            self.own.spare.push(first);
-            let mut at = self.shared.node(first).older();
-            while at != NONE {
-                self.own.spare.push(at);
-                at = self.shared.node(at).older();
-            }
-        }
-        self.shared.set_top(key, NONE);
-    }
-
     /// Bytes held.
     pub fn memory(&self) -> usize {
         let Own { spare, cut, .. } = &self.own;

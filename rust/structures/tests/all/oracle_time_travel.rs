@@ -1,8 +1,8 @@
 //! Time-travel lists against vectors of rows, newest first, by one thread and beside readers.
 //!
-//! Rows come in any order of time, at ends of 64 bits, too; lists are cut, cleared and their memory
-//! used again. What this cannot catch: orders of memory that this machine's processor does not
-//! need, for which see `loom_time_travel.rs`.
+//! Rows come in any order of time, at ends of 64 bits, too; lists are cut, and their memory is used
+//! again. What this cannot catch: orders of memory that this machine's processor does not need, for
+//! which see `loom_time_travel.rs`.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -15,7 +15,6 @@ use tidegate_sync::Stop;
 enum Step {
     Insert(u32, i64),
     Cut(u32, i64),
-    Clear(u32),
     Recycle,
     Look(u32, i64, i64),
 }
@@ -26,7 +25,6 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => (key.clone(), ts.clone()).prop_map(|(key, ts)| Step::Insert(key, ts)),
         2 => (key.clone(), ts.clone()).prop_map(|(key, ts)| Step::Cut(key, ts)),
-        1 => key.clone().prop_map(Step::Clear),
         1 => Just(Step::Recycle),
         6 => (key, ts.clone(), ts).prop_map(|(key, one, other)| Step::Look(key, one, other)),
     ]
@@ -58,10 +56,6 @@ proptest! {
                     rows.retain(|&(other, _)| other >= ts);
                     prop_assert_eq!(lists.split().0.cut(key, ts), !rows.is_empty());
                 }
-                Step::Clear(key) => {
-                    lists.clear(key);
-                    expected.remove(&key);
-                }
                 Step::Recycle => lists.recycle(),
                 Step::Look(key, newest, oldest) => {
                     let within = |&(ts, _): &(i64, u32)| (oldest..=newest).contains(&ts);
@@ -91,9 +85,6 @@ fn memory_of_rows_that_went_is_used_again() {
             writer.cut(key, 100 * round);
         });
         lists.recycle();
-        if round % 10 == 0 {
-            (0..3).for_each(|key| lists.clear(key));
-        }
         after_first = if round == 5 { lists.memory() } else { after_first };
     }
     assert!(lists.memory() <= 2 * after_first, "{} bytes", lists.memory());

@@ -320,12 +320,9 @@ impl Joiner {
         self.work.comparisons
     }
 
-    /// Forgets all rows of keys, and uses the memory of rows again that were cut off.
-    pub(super) fn forget(&mut self, keys: &[u32]) {
-        for lists in &mut self.lists {
-            keys.iter().for_each(|&key| lists.clear(key));
-            lists.recycle();
-        }
+    /// Gives the memory of rows that were cut off to later rows.
+    pub(super) fn recycle(&mut self) {
+        self.lists.iter_mut().for_each(TimeTravel::recycle);
     }
 
     /// Forgets all rows.

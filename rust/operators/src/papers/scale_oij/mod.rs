@@ -285,7 +285,8 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
         let_go(&mut self.logs, &mut self.key_rows, &self.reach, now);
         for joiner in &mut self.joiners {
             match now {
-                Some(_) => joiner.forget(self.key_rows.silent()),
+                // Rows of silent keys are cut off with all others of their age.
+                Some(_) => joiner.recycle(),
                 None => joiner.clear(),
             }
         }

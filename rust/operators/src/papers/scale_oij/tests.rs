@@ -137,6 +137,16 @@ fn silent_keys_leave_nothing_behind() {
     assert!(join.memory() < 1 << 14, "{} bytes for a handful of rows", join.memory());
 }
 
+#[test]
+fn the_end_leaves_no_rows_in_lists() {
+    let driver = Driver::new(1, Stop::default());
+    let mut join = ScaleOij::new(&near(1000), How::Inner, 2);
+    run(&mut join, &driver, &rows(500, 3, 1), 100, None);
+    let before = join.memory();
+    join.purge(None);
+    assert!(join.memory() < before / 4, "{} bytes of {before}", join.memory());
+}
+
 /// Rows of one key never end, so only cutting keeps its list short.
 #[test]
 fn old_rows_leave_the_list_of_a_key_that_goes_on() {
