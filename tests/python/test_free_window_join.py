@@ -351,8 +351,9 @@ def test_a_signal_ends_a_poll_and_nothing_is_lost(algorithm):
         # One processor compares 1600 million pairs, so that polls wait.
         where = "left.x <= right.x + 2000 and left.x + right.x <= 2"
         join = new(ALGORITHM, window=10**9, threads=1, where=where)
-        over, main = threading.Event(), threading.main_thread().ident
+        begun, over, main = threading.Event(), threading.Event(), threading.main_thread().ident
         def interrupt():
+            begun.wait()
             while not over.wait(0.01):
                 signal.pthread_kill(main, signal.SIGUSR1)
         thread = threading.Thread(target=interrupt)
@@ -360,6 +361,7 @@ def test_a_signal_ends_a_poll_and_nothing_is_lost(algorithm):
         batches, interrupted, ended = [], 0, False
         while not ended:
             try:
+                begun.set()  # not before: no signal may come while the thread starts
                 while (batch := join.poll()) is not None:
                     batches.append(batch)
                 ended = True
