@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
 # Every Rust test, doctests included; the benches, which have none, are left out. Arguments go to cargo: test_rust.sh -p tidegate-operators.
+# A test that takes longer than a minute is named. All of them have 40 minutes, where the system has `timeout`.
 set -euo pipefail
-cargo test --quiet --locked "$@"
+limit=$(command -v timeout || true)
+${limit:+"$limit" --foreground 2400} cargo test --quiet --locked "$@"
