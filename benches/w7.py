@@ -92,9 +92,53 @@ def _question(job: Job) -> dict[str, Any]:
 
 def tidegate_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
     """All pairs, grouped by Polars: the way without aggregates of partners."""
-    import polars as pl  # noqa: PLC0415 - as above
-
     import tidegate as tg  # noqa: PLC0415 - as above
+
+    question = _pairs(job)
+    return _grouped(lambda numbered: tg.interval_join(numbered, right, **question), left, job)
+
+
+def scale_oij(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """The pairs of Scale-OIJ while two sources push, grouped in the same way."""
+    import tidegate as tg  # noqa: PLC0415 - as above
+
+    question = _pairs(job) | {"parallelism": "scale-oij"}
+    return _grouped(
+        lambda numbered: push_by_turns(
+            tg.IntervalJoin(numbered.schema, right.schema, **question), numbered, right
+        ),
+        left,
+        job,
+    )
+
+
+def splitjoin(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """The pairs of SplitJoin, which compares each row with all of a window, grouped in that way."""
+    import tidegate as tg  # noqa: PLC0415 - as above
+
+    question = _pairs(job) | {"window": (0, job.distance), "algorithm": "splitjoin"}
+    del question["lower"], question["upper"]
+    return _grouped(
+        lambda numbered: push_by_turns(
+            tg.WindowJoin(numbered.schema, right.schema, **question), numbered, right
+        ),
+        left,
+        job,
+    )
+
+
+def _pairs(job: Job) -> dict[str, Any]:
+    """Return the arguments of the joins whose pairs are grouped."""
+    return {name: value for name, value in _question(job).items() if name != "aggs"} | {
+        "columns": ["l", "d"]
+    }
+
+
+def _grouped(
+    pairs_of: Callable[[pa.Table], pa.Table], left: pa.Table, job: Job
+) -> Callable[[], pa.Table]:
+    """Make the aggregates of each left row of its pairs, by Polars."""
+    import polars as pl  # noqa: PLC0415 - as above
 
     numbered = left.append_column("l", pa.array(range(left.num_rows), pa.int64()))
 
@@ -104,17 +148,7 @@ def tidegate_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa
         functions = {"median": d.median(), "p90": d.quantile(0.9, "linear")}
 
     def run() -> pa.Table:
-        pairs = tg.interval_join(
-            numbered,
-            right,
-            on=("t", "t2"),
-            by={"k": "k2"},
-            lower=-job.distance,
-            upper=0,
-            columns=["l", "d"],
-            threads=job.threads,
-        )
-        found = pl.DataFrame(pairs).group_by("l").agg(n=pl.len(), **functions)
+        found = pl.DataFrame(pairs_of(numbered)).group_by("l").agg(n=pl.len(), **functions)
         return pl.DataFrame(numbered).join(found, on="l", how="left").to_arrow()
 
     return run
@@ -224,6 +258,8 @@ FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = 
     "tidegate": tidegate,
     "tidegate stream": tidegate_stream,
     "tidegate pairs grouped": tidegate_pairs,
+    "scale-oij pairs grouped": scale_oij,
+    "splitjoin pairs grouped": splitjoin,
     "polars rolling": polars_rolling,
     "polars prefix sums": polars_prefixes,
     "duckdb range frame": duckdb_range,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tidegate import AsofJoin, IntervalJoin
+    from tidegate import Operator
 
 SEED = 42
 SPAN_US = 1_000_000_000  # rows of either side are spread over 1 000 s
@@ -80,7 +80,7 @@ def tables(case: Case) -> tuple[pa.Table, pa.Table]:
     return _table(rng, case, LEFT), _table(rng, case, RIGHT)
 
 
-def push_by_turns(join: IntervalJoin | AsofJoin, left: pa.Table, right: pa.Table) -> pa.Table:
+def push_by_turns(join: Operator, left: pa.Table, right: pa.Table) -> pa.Table:
     """Push both tables piece by piece, and read the results of each piece before the next one."""
     found = []
     for start in range(0, left.num_rows, PUSHED_ROWS):
