@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `pages.rs` | large arrays on reused huge pages |
 //! | `pool.rs` | those pages: extents of mappings, free or in use |
+//! | `supply.rs` | whether huge pages or small ones come faster |
 //! | `slots.rs` | their places until they are written, which cannot be read |
 //! | `partition.rs` | stable parallel partitioning by a dense key; `partition/merge.rs` also finds matches |
 //! | `gather.rs` | values by row number, with AVX-512 where the processor has it |
@@ -48,6 +49,8 @@ pub mod records;
 mod reserve;
 pub mod select;
 mod slots;
+#[cfg(target_os = "linux")]
+mod supply;
 
 use std::collections::TryReserveError;
 use std::fmt;

@@ -19,9 +19,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+#[cfg(target_os = "linux")]
+use std::time::{Duration, Instant};
 
 use memmap2::{MmapOptions, MmapRaw};
 
+#[cfg(target_os = "linux")]
+use super::supply::{Pages, Supply};
 use crate::memory::{self, OutOfMemory};
 
 /// The smallest page that a kernel has: what it takes, and what it leaves once it was written to.
@@ -57,6 +61,9 @@ const LENT_BYTES: usize = 4 << 30;
 const LENT_BYTES: usize = 0;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new());
+
+#[cfg(target_os = "linux")]
+static SUPPLY: Supply = Supply::new();
 
 /// The pool, unless it is in use for long: by a thread that was interrupted, or that existed before
 /// the process forked.
@@ -152,6 +159,7 @@ impl Extent {
         if let Some(rest) = extent.split_off(len) {
             insert(rest);
         }
+        extent.choose_pages();
         Ok(extent)
     }
 
@@ -172,10 +180,6 @@ impl Extent {
         let mut start = 0;
         if room >= HUGE_PAGE {
             start = memory.as_ptr().align_offset(HUGE_PAGE);
-            // Advice that the kernel does not take (no huge pages configured) costs speed, not
-            // correctness.
-            #[cfg(target_os = "linux")]
-            let _ = memory.advise(memmap2::Advice::HugePage);
         }
         Some(Extent { mapping: Arc::new(memory), start, len, state: State::Fresh })
     }
@@ -319,6 +323,50 @@ impl Extent {
         false
     }
 
+    /// Chooses the pages of an extent that has none yet, where there is room for huge ones.
+    #[cfg(target_os = "linux")]
+    fn choose_pages(&mut self) {
+        if self.len < HUGE_PAGE {
+            return;
+        }
+        let tried = self.address().next_multiple_of(HUGE_PAGE) - self.address();
+        let has_room = tried + 2 * HUGE_PAGE <= self.len;
+        let pages = match SUPPLY.known(self.len) {
+            Some(pages) => pages,
+            None if has_room => {
+                let huge = self.fetch(Pages::Huge, tried);
+                let small = self.fetch(Pages::Small, tried + HUGE_PAGE);
+                SUPPLY.note(huge, small)
+            }
+            None => SUPPLY.last(),
+        };
+        self.ask_for(pages, 0, self.len);
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn choose_pages(&mut self) {}
+
+    /// Asks for pages of a size. Advice that the kernel does not take costs speed, not correctness.
+    #[cfg(target_os = "linux")]
+    fn ask_for(&mut self, pages: Pages, at: usize, len: usize) {
+        let advice = match pages {
+            Pages::Huge => memmap2::Advice::HugePage,
+            Pages::Small => memmap2::Advice::NoHugePage,
+        };
+        let _ = self.mapping.advise_range(advice, self.start + at, len);
+    }
+
+    /// Lets the kernel supply the bytes of a huge page from `at` on, in pages of a size, and leaves
+    /// zeros there; how long it took.
+    #[cfg(target_os = "linux")]
+    fn fetch(&mut self, pages: Pages, at: usize) -> Duration {
+        self.ask_for(pages, at, HUGE_PAGE);
+        let begin = Instant::now();
+        let bytes = &mut self.bytes_mut()[at..at + HUGE_PAGE];
+        bytes.iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);
+        begin.elapsed()
+    }
+
     /// Ends the loan of an extent that the pool had lent, if there is memory for it: the kernel may
     /// have taken all of it. It leaves a page that was written to since, be it the old one or a new
     /// one of zeros. It takes a write for each page, so nobody should wait for it.
@@ -330,6 +378,9 @@ impl Extent {
             }
             self.state = State::Used;
             self.bytes_mut().iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);
+        }
+        if self.state == State::Fresh {
+            self.choose_pages();
         }
         Ok(self)
     }
@@ -537,6 +588,15 @@ mod tests {
             assert_eq!(mapping.strong_count() > 0, left > 0);
         }
         assert!(pool.free.is_empty());
+    }
+
+    #[test]
+    fn an_extent_whose_pages_were_tried_is_zeros() {
+        let mut extent = Extent::map(5 * HUGE_PAGE, HUGE_PAGE).unwrap();
+        for _ in 0..2 {
+            extent.choose_pages();
+            assert!(extent.is_zero() && extent.bytes().iter().all(|byte| *byte == 0));
+        }
     }
 
     #[test]
