@@ -34,6 +34,10 @@ const PAGE: usize = 4 << 10;
 /// A huge page of x86-64, and of aarch64 with 4 KiB base pages.
 const HUGE_PAGE: usize = 2 << 20;
 
+/// Both sizes of pages are tried in two places of extents from this length on.
+#[cfg(target_os = "linux")]
+const TRIED_TWICE: usize = 16 * HUGE_PAGE;
+
 /// Extents are cut at multiples of this: pages of the kernel, which have up to 64 KiB on aarch64,
 /// have one owner each.
 const CUT: usize = if cfg!(target_arch = "x86_64") { PAGE } else { 64 << 10 };
@@ -331,11 +335,17 @@ impl Extent {
         }
         let tried = self.address().next_multiple_of(HUGE_PAGE) - self.address();
         let has_room = tried + 2 * HUGE_PAGE <= self.len;
+        // In two places of a large extent: one may have a page at hand that others have not.
+        let middle = tried + (self.len / 2).next_multiple_of(HUGE_PAGE);
+        let second = Some(middle).filter(|_| self.len >= TRIED_TWICE);
         let pages = match SUPPLY.known(self.len) {
             Some(pages) => pages,
             None if has_room => {
-                let huge = self.fetch(Pages::Huge, tried);
-                let small = self.fetch(Pages::Small, tried + HUGE_PAGE);
+                let (mut huge, mut small) = (Duration::ZERO, Duration::ZERO);
+                for at in [Some(tried), second].into_iter().flatten() {
+                    huge += self.fetch(Pages::Huge, at);
+                    small += self.fetch(Pages::Small, at + HUGE_PAGE);
+                }
                 SUPPLY.note(huge, small)
             }
             None => SUPPLY.last(),
@@ -592,7 +602,7 @@ mod tests {
 
     #[test]
     fn an_extent_whose_pages_were_tried_is_zeros() {
-        let mut extent = Extent::map(5 * HUGE_PAGE, HUGE_PAGE).unwrap();
+        let mut extent = Extent::map(20 * HUGE_PAGE, HUGE_PAGE).unwrap();
         for _ in 0..2 {
             extent.choose_pages();
             assert!(extent.is_zero() && extent.bytes().iter().all(|byte| *byte == 0));

@@ -23,8 +23,10 @@ pub(super) enum Pages {
     Small,
 }
 
-/// Bytes without pages that are given out before both are tried again.
-const HOLDS: usize = 128 << 20;
+/// Bytes without pages that are given out before both are tried again, where huge pages were taken,
+/// and small ones: a few huge pages may be at hand where most are not.
+const HUGE_HOLDS: usize = 32 << 20;
+const SMALL_HOLDS: usize = 128 << 20;
 
 /// The last trial.
 pub(super) struct Supply {
@@ -58,8 +60,9 @@ impl Supply {
 
     /// Takes note of how long as many bytes took in huge pages and in small ones; the pages to take.
     pub(super) fn note(&self, huge: Duration, small: Duration) -> Pages {
-        self.is_small.set(usize::from(huge > 2 * small));
-        self.left.set(HOLDS);
+        let is_small = huge > 2 * small;
+        self.is_small.set(usize::from(is_small));
+        self.left.set(if is_small { SMALL_HOLDS } else { HUGE_HOLDS });
         self.last()
     }
 }
@@ -73,8 +76,8 @@ mod tests {
         let (supply, ms) = (Supply::new(), Duration::from_millis);
         assert_eq!((supply.known(1), supply.last()), (None, Pages::Huge));
         assert_eq!(supply.note(ms(21), ms(10)), Pages::Small);
-        assert_eq!(supply.known(HOLDS - 1), Some(Pages::Small));
+        assert_eq!(supply.known(SMALL_HOLDS - 1), Some(Pages::Small));
         assert_eq!(supply.note(ms(20), ms(10)), Pages::Huge);
-        assert_eq!((supply.known(HOLDS), supply.known(1)), (Some(Pages::Huge), None));
+        assert_eq!((supply.known(HUGE_HOLDS), supply.known(1)), (Some(Pages::Huge), None));
     }
 }
