@@ -2,9 +2,9 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `pages.rs` | large arrays on reused huge pages |
+//! | `pages.rs` | large arrays on reused pages |
 //! | `pool.rs` | those pages: extents of mappings, free or in use |
-//! | `supply.rs` | whether huge pages or small ones come faster |
+//! | `supply.rs` | which size of pages comes faster |
 //! | `slots.rs` | their places until they are written, which cannot be read |
 //! | `partition.rs` | stable parallel partitioning by a dense key; `partition/merge.rs` also finds matches |
 //! | `gather.rs` | values by row number, with AVX-512 where the processor has it |

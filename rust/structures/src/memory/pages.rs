@@ -1,4 +1,4 @@
-//! Large arrays of plain values on huge pages, reused.
+//! Large arrays of plain values on pages that are reused, huge ones where these come faster.
 //!
 //! A join writes its result into fresh memory. With 4 KiB pages, the kernel's work for the first
 //! touch of each page costs several times the join. So [`Pages`] asks for 2 MiB pages. When it is

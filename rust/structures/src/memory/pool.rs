@@ -1,5 +1,5 @@
-//! The memory behind large arrays: extents of mappings on huge pages, which are cut to size, joined
-//! again and used again.
+//! The memory behind large arrays: extents of mappings, which are cut to size, joined again and used
+//! again. Their pages are huge, or small where small ones come faster.
 //!
 //! An array takes the smallest free [`Extent`] that is large enough, and leaves the rest of it. A
 //! free extent joins its neighbours. So what one part of a call gives back is what the next part
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use memmap2::{MmapOptions, MmapRaw};
 
 #[cfg(target_os = "linux")]
-use super::supply::{Pages, Supply};
+use super::supply::{PageSize, Supply};
 use crate::memory::{self, OutOfMemory};
 
 /// The smallest page that a kernel has: what it takes, and what it leaves once it was written to.
@@ -34,7 +34,7 @@ const PAGE: usize = 4 << 10;
 /// A huge page of x86-64, and of aarch64 with 4 KiB base pages.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Both sizes of pages are tried in two places of extents from this length on.
+/// Extents from this length on have both sizes of pages tried in two places.
 #[cfg(target_os = "linux")]
 const TRIED_TWICE: usize = 16 * HUGE_PAGE;
 
@@ -335,7 +335,7 @@ impl Extent {
         }
         let tried = self.address().next_multiple_of(HUGE_PAGE) - self.address();
         let has_room = tried + 2 * HUGE_PAGE <= self.len;
-        // In two places of a large extent: one may have a page at hand that others have not.
+        // One place of a large extent may have a page at hand, where others have none.
         let middle = tried + (self.len / 2).next_multiple_of(HUGE_PAGE);
         let second = Some(middle).filter(|_| self.len >= TRIED_TWICE);
         let pages = match SUPPLY.known(self.len) {
@@ -343,8 +343,8 @@ impl Extent {
             None if has_room => {
                 let (mut huge, mut small) = (Duration::ZERO, Duration::ZERO);
                 for at in [Some(tried), second].into_iter().flatten() {
-                    huge += self.fetch(Pages::Huge, at);
-                    small += self.fetch(Pages::Small, at + HUGE_PAGE);
+                    huge += self.fetch(PageSize::Huge, at);
+                    small += self.fetch(PageSize::Small, at + HUGE_PAGE);
                 }
                 SUPPLY.note(huge, small)
             }
@@ -358,10 +358,10 @@ impl Extent {
 
     /// Asks for pages of a size. Advice that the kernel does not take costs speed, not correctness.
     #[cfg(target_os = "linux")]
-    fn ask_for(&mut self, pages: Pages, at: usize, len: usize) {
+    fn ask_for(&mut self, pages: PageSize, at: usize, len: usize) {
         let advice = match pages {
-            Pages::Huge => memmap2::Advice::HugePage,
-            Pages::Small => memmap2::Advice::NoHugePage,
+            PageSize::Huge => memmap2::Advice::HugePage,
+            PageSize::Small => memmap2::Advice::NoHugePage,
         };
         let _ = self.mapping.advise_range(advice, self.start + at, len);
     }
@@ -369,7 +369,7 @@ impl Extent {
     /// Lets the kernel supply the bytes of a huge page from `at` on, in pages of a size, and leaves
     /// zeros there; how long it took.
     #[cfg(target_os = "linux")]
-    fn fetch(&mut self, pages: Pages, at: usize) -> Duration {
+    fn fetch(&mut self, pages: PageSize, at: usize) -> Duration {
         self.ask_for(pages, at, HUGE_PAGE);
         let begin = Instant::now();
         let bytes = &mut self.bytes_mut()[at..at + HUGE_PAGE];

@@ -1,4 +1,4 @@
-//! Which pages come faster at the moment, huge ones or small ones.
+//! Which size of pages the system supplies faster at the moment.
 //!
 //! Where the memory of a machine is at hand, a huge page costs less than 512 small ones. Where the
 //! host of a virtual machine has to supply the memory anew, it may be the other way round: on one
@@ -18,32 +18,32 @@ use tidegate_sync::Counter;
 
 /// A size of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pages {
+pub(super) enum PageSize {
     Huge,
     Small,
 }
 
-/// Bytes without pages that are given out before both are tried again, where huge pages were taken,
-/// and small ones: a few huge pages may be at hand where most are not.
+/// A trial that chose huge pages, or small ones, holds for this number of bytes. It is shorter for
+/// huge pages, since a few of them may be at hand where most are not.
 const HUGE_HOLDS: usize = 32 << 20;
 const SMALL_HOLDS: usize = 128 << 20;
 
 /// The last trial.
 pub(super) struct Supply {
-    /// For how many bytes its outcome holds still.
+    /// The number of bytes for which it still holds.
     left: Counter,
-    /// Whether that was small pages: 0 or 1.
+    /// Whether it chose small pages: 0 or 1.
     is_small: Counter,
 }
 
 impl Supply {
-    /// Huge pages, before the first trial.
+    /// Chooses huge pages, until the first trial.
     pub(super) const fn new() -> Self {
         Supply { left: Counter::new(0), is_small: Counter::new(0) }
     }
 
-    /// The pages for so many bytes, by the last trial, unless it is time for another one.
-    pub(super) fn known(&self, bytes: usize) -> Option<Pages> {
+    /// The size that the last trial chose, for `bytes` more bytes; `None` where a trial is due.
+    pub(super) fn known(&self, bytes: usize) -> Option<PageSize> {
         let left = self.left.get();
         if left == 0 {
             return None;
@@ -53,13 +53,13 @@ impl Supply {
         Some(self.last())
     }
 
-    /// The outcome of the last trial.
-    pub(super) fn last(&self) -> Pages {
-        if self.is_small.get() == 0 { Pages::Huge } else { Pages::Small }
+    /// The size that the last trial chose.
+    pub(super) fn last(&self) -> PageSize {
+        if self.is_small.get() == 0 { PageSize::Huge } else { PageSize::Small }
     }
 
-    /// Takes note of how long as many bytes took in huge pages and in small ones; the pages to take.
-    pub(super) fn note(&self, huge: Duration, small: Duration) -> Pages {
+    /// Chooses a size, by the times that as many bytes took in huge pages and in small ones.
+    pub(super) fn note(&self, huge: Duration, small: Duration) -> PageSize {
         let is_small = huge > 2 * small;
         self.is_small.set(usize::from(is_small));
         self.left.set(if is_small { SMALL_HOLDS } else { HUGE_HOLDS });
@@ -74,10 +74,10 @@ mod tests {
     #[test]
     fn a_trial_holds_for_a_while_and_huge_pages_go_where_they_are_far_slower() {
         let (supply, ms) = (Supply::new(), Duration::from_millis);
-        assert_eq!((supply.known(1), supply.last()), (None, Pages::Huge));
-        assert_eq!(supply.note(ms(21), ms(10)), Pages::Small);
-        assert_eq!(supply.known(SMALL_HOLDS - 1), Some(Pages::Small));
-        assert_eq!(supply.note(ms(20), ms(10)), Pages::Huge);
-        assert_eq!((supply.known(HUGE_HOLDS), supply.known(1)), (Some(Pages::Huge), None));
+        assert_eq!((supply.known(1), supply.last()), (None, PageSize::Huge));
+        assert_eq!(supply.note(ms(21), ms(10)), PageSize::Small);
+        assert_eq!(supply.known(SMALL_HOLDS - 1), Some(PageSize::Small));
+        assert_eq!(supply.note(ms(20), ms(10)), PageSize::Huge);
+        assert_eq!((supply.known(HUGE_HOLDS), supply.known(1)), (Some(PageSize::Huge), None));
     }
 }

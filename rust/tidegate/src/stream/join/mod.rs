@@ -291,8 +291,9 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             self.engine.join.flush();
             return Ok(Step::Went);
         }
-        // 4. Rows that only results held back are kept for, where a source finds no room. Sources try
-        //    again meanwhile, so once for what has come: else this step might have no end.
+        // 4. Rows that only results held back are kept for, where a source finds no room. This is done
+        //    once for the rows that have come: sources try again meanwhile, and each refusal would
+        //    have it done anew.
         let memory = &common.intake.shared.memory;
         if common.rest == Rest::NotYet
             && self.engine.join.holds_back()

@@ -164,7 +164,7 @@ fn a_push_that_is_refused_after_each_step_does_not_keep_a_poll() {
         pin: false,
     };
     let mut join = window_join(&query, schema(), schema(), &streams).expect("a join");
-    // All of these wait for the right source.
+    // The rows wait for the right source.
     let push = |join: &Operator, ts: i64| {
         join.sources()[0].lock().push(&schema(), vec![rows(vec![ts])], &Stop::default())
     };
