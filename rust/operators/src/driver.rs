@@ -1,5 +1,6 @@
 //! Threads: tidegate starts them here only.
 
+mod awake;
 mod crew;
 mod start;
 mod workers;
@@ -12,10 +13,11 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use core_affinity::CoreId;
-use rayon_core::{ThreadBuilder, ThreadPool, ThreadPoolBuilder, Yield};
+use rayon_core::{ThreadBuilder, ThreadPool, ThreadPoolBuilder};
 use tidegate_structures::memory;
 use tidegate_sync::{Backoff, Stop, Tickets, lend};
 
+use awake::{AFTER_A_CALL, Awake};
 pub use crew::{Crew, Patience};
 pub use start::prepare_thread;
 use start::{Begun, begin};
@@ -63,12 +65,20 @@ pub struct Driver {
 struct Lasting {
     /// There until the threads are ended.
     pool: Option<ThreadPool>,
+    awake: Arc<Awake>,
     process: u32,
 }
 
-impl From<ThreadPool> for Lasting {
-    fn from(pool: ThreadPool) -> Self {
-        Lasting { pool: Some(pool), process: std::process::id() }
+impl Lasting {
+    /// Threads that stay awake for so long after a call.
+    fn new(pool: ThreadPool, after_a_call: Duration) -> Self {
+        let (awake, process) = (Awake::new(after_a_call), std::process::id());
+        Lasting { pool: Some(pool), awake, process }
+    }
+
+    /// Calls `work`, and keeps the threads awake meanwhile, but for the one that this is.
+    fn while_awake<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.awake.during(self, work)
     }
 }
 
@@ -140,15 +150,15 @@ impl Driver {
             pin_to(processors.get((nth + 1) % processors.len().max(1)).copied());
         };
         let helpers = lasting_threads(driver.threads - 1, Box::new(start))?;
-        let helpers = Some(Arc::new(Lasting::from(helpers)));
+        let helpers = Some(Arc::new(Lasting::new(helpers, AFTER_A_CALL)));
         Ok(Driver { helpers, home, processors: available_processors(), ..driver })
     }
 
-    /// Calls `work`. Meanwhile the threads that last stay awake for what it shares out, if each has
-    /// a processor: waking one takes longer than many a part of the work.
+    /// Calls `work`. Meanwhile, and for a moment after, the threads that last stay awake for what is
+    /// shared out, if each has a processor: waking one takes longer than many a part of the work.
     pub fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.helpers {
-            Some(helpers) if self.threads <= self.processors => while_awake(helpers, work),
+            Some(helpers) if self.threads <= self.processors => helpers.while_awake(work),
             _ => work(),
         }
     }
@@ -226,7 +236,7 @@ impl Driver {
             let home = self.home;
             let made = lasting_threads(1, Box::new(move |_| pin_to(home)))?;
             // Where two came at once, the other's thread is taken, and this one ends.
-            self.background.get_or_init(|| made.into()).spawn(run);
+            self.background.get_or_init(|| Lasting::new(made, Duration::ZERO)).spawn(run);
         }
         Ok(receiver)
     }
@@ -439,31 +449,14 @@ pub fn with_threads<R: Send>(threads: usize, rows: usize, work: impl FnOnce() ->
 fn with_threads_at_hand(threads: usize, rows: usize, work: &mut (dyn FnMut() + Send)) {
     let is_worth_it = threads > 1 && rows >= 2 * PART_ROWS && memory::addresses_left().is_none();
     let threads = threads.min(MAX_THREADS);
-    match is_worth_it.then(|| lasting_threads(threads, Box::new(|_| ())).map(Lasting::from)) {
+    let pool = is_worth_it.then(|| lasting_threads(threads, Box::new(|_| ())));
+    match pool.map(|pool| pool.map(|pool| Lasting::new(pool, Duration::ZERO))) {
         Some(Ok(pool)) if threads <= available_processors() => {
-            pool.install(|| while_awake(&pool, work))
+            pool.install(|| pool.while_awake(work))
         }
         Some(Ok(pool)) => pool.install(work),
         _ => work(),
     }
-}
-
-/// Calls `work`, and keeps threads awake meanwhile, but for the one that this is.
-fn while_awake<R>(pool: &ThreadPool, work: impl FnOnce() -> R) -> R {
-    let over = Stop::default();
-    let _end = EndOfScope(&over);
-    let (me, over) = (pool.current_thread_index(), over.clone());
-    // Nobody waits for these threads: one that lost its processor would hold up the caller.
-    pool.spawn_broadcast(move |context| {
-        let backoff = Backoff::new();
-        while Some(context.index()) != me && !over.is_requested() {
-            match rayon_core::yield_now() {
-                Some(Yield::Executed) => backoff.reset(),
-                _ => backoff.snooze(),
-            }
-        }
-    });
-    work()
 }
 
 /// The beginning of a thread of this number.
@@ -599,10 +592,24 @@ mod tests {
                 .exit_handler(move |_| ended.send(()).unwrap())
                 .build()
                 .unwrap();
-            drop(Lasting { pool: Some(pool), process });
+            let mut threads = Lasting::new(pool, Duration::ZERO);
+            threads.process = process;
+            drop(threads);
             let patience = Duration::from_millis(if process == here { 10_000 } else { 50 });
             assert_eq!(end.recv_timeout(patience).is_ok(), process == here);
         }
+    }
+
+    #[test]
+    fn calls_one_after_the_other_find_threads_awake() {
+        // A thread that stays awake takes the word of the next call within the word of this one.
+        let driver = Driver::lasting(2, Stop::default(), false).unwrap();
+        for call in 0..20_000 {
+            let both = driver.within(|| driver.both(|| call, || call + 1));
+            assert_eq!(both, (call, call + 1));
+        }
+        std::thread::sleep(4 * AFTER_A_CALL);
+        assert_eq!(driver.within(|| driver.both(|| 1, || 2)), (1, 2));
     }
 
     #[test]

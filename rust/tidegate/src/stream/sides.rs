@@ -28,6 +28,17 @@ impl SourceSides {
         }
     }
 
+    /// The side of each of these sources.
+    pub(super) fn of_each(&self, sources: &[u16]) -> Vec<Side> {
+        if !self.added.is_empty() {
+            return sources.iter().map(|&source| self.of(source)).collect();
+        }
+        // A comparison a source, which the processor makes for many of them at once.
+        let left = self.left;
+        let of = |&source: &u16| if usize::from(source) < left { Side::Left } else { Side::Right };
+        sources.iter().map(of).collect()
+    }
+
     /// The number of a source, among those of its side.
     pub(super) fn within(&self, source: u16) -> u16 {
         let side = self.of(source);
@@ -59,5 +70,7 @@ mod tests {
         use Side::{Left, Right};
         assert_eq!(told, [(Left, 0), (Right, 0), (Right, 1), (Left, 1), (Right, 2)]);
         assert_eq!((sides.count(Left), sides.count(Right)), (2, 3));
+        assert_eq!(sides.of_each(&[4, 0, 3]), [Right, Left, Left]);
+        assert_eq!(SourceSides::new(1, 3).of_each(&[2, 0, 1]), [Right, Left, Right]);
     }
 }

@@ -161,7 +161,6 @@ pub(super) struct Assignment {
     split_keys: Vec<u32>,
     /// Whether `Auto` has found a reason to split.
     is_splitting: bool,
-    /// Rows of keys by side, as far as they were counted, older ones fading.
     frequencies: Frequencies,
     /// Rows since the last look.
     rows: u64,
@@ -169,7 +168,70 @@ pub(super) struct Assignment {
     comparisons: Vec<u64>,
 }
 
-type Frequencies = HashMap<u32, [f32; 2], foldhash::fast::FixedState>;
+/// Rows of keys, as far as they were counted, older ones fading.
+#[derive(Debug, Default)]
+struct Frequencies {
+    /// By the key's number.
+    of_keys: Vec<Frequency>,
+    /// The keys that have some, each once, and keys that were forgotten since the last fading.
+    listed: Vec<u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Frequency {
+    /// By side.
+    rows: [f32; 2],
+    is_listed: bool,
+}
+
+impl Frequencies {
+    /// Counts a row.
+    fn add(&mut self, key: u32, side: Side) {
+        let place = key as usize;
+        if self.of_keys.len() <= place {
+            self.of_keys.resize(place + 1, Frequency::default());
+        }
+        let Frequency { rows, is_listed } = &mut self.of_keys[place];
+        if !std::mem::replace(is_listed, true) {
+            self.listed.push(key);
+        }
+        rows[side as usize] += 1.0;
+    }
+
+    /// The load of each key.
+    fn loads(&self) -> Vec<(u32, f32)> {
+        let load = |&key: &u32| {
+            let [left, right] = self.of_keys[key as usize].rows;
+            (key, left * right)
+        };
+        self.listed.iter().map(load).collect()
+    }
+
+    /// Lets all fade by half, and forgets keys of which few rows are left.
+    fn fade(&mut self) {
+        let of_keys = &mut self.of_keys;
+        self.listed.retain(|&key| {
+            let Frequency { rows, is_listed } = &mut of_keys[key as usize];
+            *rows = rows.map(|rows| rows / 2.0);
+            *is_listed = rows[0] + rows[1] >= LEAST_FREQUENCY;
+            if !*is_listed {
+                *rows = [0.0; 2];
+            }
+            *is_listed
+        });
+    }
+
+    /// Forgets the rows of a key, whose number may be given to another one.
+    fn forget(&mut self, key: u32) {
+        if let Some(of_key) = self.of_keys.get_mut(key as usize) {
+            of_key.rows = [0.0; 2];
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.of_keys.capacity() * size_of::<Frequency>() + self.listed.capacity() * size_of::<u32>()
+    }
+}
 
 impl Assignment {
     pub(super) fn new(parallelism: Parallelism, replicas: usize) -> Self {
@@ -335,10 +397,7 @@ impl Assignment {
         }
         if self.is_splitting {
             self.assign(holds);
-            self.frequencies.retain(|_, [left, right]| {
-                (*left, *right) = (*left / 2.0, *right / 2.0);
-                *left + *right >= LEAST_FREQUENCY
-            });
+            self.frequencies.fade();
         }
     }
 
@@ -353,15 +412,14 @@ impl Assignment {
             let Some(row) = row.filter(|&row| row < keys.len() && keys[row] != NO_KEY) else {
                 continue;
             };
-            self.frequencies.entry(keys[row]).or_default()[sides[row] as usize] += 1.0;
+            self.frequencies.add(keys[row], sides[row]);
         }
     }
 
     /// Algorithm 1 from line 11 on, for mappings that are in use already: a key's home stays among
     /// its replicas, so lines 4 to 10 are given.
     fn assign(&mut self, holds: impl Fn(u16, usize) -> bool) {
-        let of_keys = self.frequencies.iter().map(|(&key, [left, right])| (key, left * right));
-        let of_keys: Vec<(u32, f32)> = of_keys.collect();
+        let of_keys = self.frequencies.loads();
         let total: f32 = of_keys.iter().map(|(_, load)| load).sum();
         if total <= 0.0 {
             return;
@@ -464,8 +522,13 @@ impl Assignment {
                 self.unite(key);
                 self.split_keys.retain(|&split| split != key);
             }
-            self.frequencies.remove(&key);
+            self.frequencies.forget(key);
         }
+    }
+
+    /// Bytes of what is known of keys.
+    pub(super) fn memory(&self) -> usize {
+        self.frequencies.memory() + self.routes.capacity() * size_of::<u16>()
     }
 
     /// Keys on more than one replica.
@@ -537,6 +600,24 @@ mod tests {
     fn a_larger_theta_splits_fewer_keys() {
         // With the largest, no key is split.
         assert!(load_factor(0.4, 8.0, false) > 2.0, "{}", load_factor(0.4, 8.0, false));
+    }
+
+    #[test]
+    fn frequencies_fade_and_are_forgotten() {
+        let mut frequencies = Frequencies::default();
+        for side in [Side::Left, Side::Left, Side::Right, Side::Right] {
+            frequencies.add(7, side);
+        }
+        frequencies.add(3, Side::Left);
+        assert_eq!(frequencies.loads(), [(7, 4.0), (3, 0.0)]);
+        frequencies.fade();
+        frequencies.fade();
+        assert_eq!(frequencies.loads(), [(7, 0.25)]);
+        // Another key has the number from here on.
+        frequencies.forget(7);
+        frequencies.add(7, Side::Right);
+        frequencies.add(7, Side::Left);
+        assert_eq!(frequencies.loads(), [(7, 1.0)]);
     }
 
     #[test]

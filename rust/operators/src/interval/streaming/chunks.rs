@@ -98,6 +98,18 @@ impl Chunks {
         self.chunks.iter().flat_map(move |chunk| &chunk.keys[std::mem::take(&mut gone)..]).copied()
     }
 
+    /// The keys of the first `rows` rows, in pieces.
+    pub(crate) fn first_keys(&self, rows: usize) -> impl Iterator<Item = &[u32]> {
+        let (mut gone, mut left) = (self.gone, rows.min(self.len));
+        let pieces = self.chunks.iter().map(move |chunk| {
+            let keys = &chunk.keys[std::mem::take(&mut gone)..];
+            let keys = &keys[..keys.len().min(left)];
+            left -= keys.len();
+            keys
+        });
+        pieces.take_while(|keys| !keys.is_empty())
+    }
+
     fn times(&self, chunk: usize) -> &[i64] {
         self.chunks.get(chunk).map_or(&[], |chunk| &chunk.ts)
     }

@@ -27,8 +27,8 @@ impl KeyRows {
     }
 
     /// Counts rows of these keys that are let go of.
-    pub(crate) fn remove(&mut self, keys: impl Iterator<Item = u32>) {
-        for key in keys.filter(|&key| key != NO_KEY) {
+    pub(crate) fn remove(&mut self, keys: &[u32]) {
+        for &key in keys.iter().filter(|&&key| key != NO_KEY) {
             let rows = &mut self.rows[key as usize];
             *rows -= 1;
             if *rows == 0 {

@@ -354,7 +354,8 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
 
     fn memory(&self) -> usize {
         let of_replicas: usize = self.replicas.iter().map(Replica::memory).sum();
-        of_replicas + self.logs.iter().map(RowLog::memory).sum::<usize>() + self.key_rows.memory()
+        let of_keys = self.key_rows.memory() + self.assignment.memory();
+        of_replicas + self.logs.iter().map(RowLog::memory).sum::<usize>() + of_keys
     }
 
     fn restore(&mut self, kept: &[Kept; 2], keys: [&[u32]; 2]) {
@@ -393,7 +394,7 @@ pub(crate) fn let_go(
         let is_needed = log.is_outer() || reach.is_stored(log.side());
         let over = if is_needed { log.over(&Extent::Time(*reach), now) } else { log.len() };
         let rows = log.droppable(over);
-        key_rows.remove(log.columns().keys().take(rows));
+        log.columns().first_keys(rows).for_each(|keys| key_rows.remove(keys));
         log.drop_first(rows);
     }
 }

@@ -1,5 +1,7 @@
 //! Rows of columns of several chunks: where they are, and their values.
 
+use std::hint::select_unpredictable;
+
 use bytemuck::{AnyBitPattern, NoUninit};
 use tidegate_operators::rows::NO_ROW;
 use tidegate_structures::memory::gather::{Store, Value, gather, prefetch};
@@ -14,6 +16,10 @@ const GROUP: usize = 8;
 /// Rows that are copied together if all of them lie in one chunk. In a side in time order most rows
 /// do. Their values fill whole cache lines of each column, and stay in the nearest cache.
 const BLOCK: usize = 1 << 9;
+
+/// Rows of two chunks are copied likewise, where they are not farther apart than this: their values
+/// are in a cache, or come there in order.
+const NEAR: u32 = if cfg!(test) { 64 } else { 1 << 14 };
 
 /// Groups under way: while the values of the first are asked for, the values of the last are
 /// copied.
@@ -35,6 +41,19 @@ pub(super) trait Chunked {
 
     /// Writes values of one chunk, given by their places there, behind those written before.
     fn copy_of_chunk(&mut self, chunk: usize, places: &[u32], store: Store);
+
+    /// Likewise of a chunk and the next one, given by their places in both together.
+    fn copy_of_two(&mut self, chunk: usize, places: &[u32]);
+}
+
+/// How far rows are spread over chunks.
+enum Spread {
+    /// All are in this chunk.
+    One(usize),
+    /// They are in this chunk and the next one, and near each other.
+    Two(usize),
+    /// They are in more, or far apart, or one of them is not there.
+    Wide,
 }
 
 pub(super) struct Chunks<'a, T> {
@@ -65,6 +84,19 @@ impl<T: Value + AnyBitPattern + NoUninit + Default> Chunked for Chunks<'_, T> {
         gather(self.chunks[chunk], places, out, store);
         self.out = rest;
     }
+
+    fn copy_of_two(&mut self, chunk: usize, places: &[u32]) {
+        let (out, rest) = std::mem::take(&mut self.out).split_at_mut(places.len());
+        let (one, other) = (self.chunks[chunk], self.chunks[chunk + 1]);
+        for (out, &place) in out.iter_mut().zip(places) {
+            // Without a branch on the chunk, which nothing could predict.
+            let place = place as usize;
+            let is_other = place >= one.len();
+            let values = select_unpredictable(is_other, other, one);
+            out.set(values[place - select_unpredictable(is_other, one.len(), 0)]);
+        }
+        self.out = rest;
+    }
 }
 
 /// Writes the values of the same rows of columns of one table; of rows that are [`NO_ROW`], zeros.
@@ -89,14 +121,20 @@ pub(super) fn gather_columns(
         columns.into_iter().map(|(column, out)| column.chunked(out)).collect();
     let mut places = [0; BLOCK];
     for rows in rows.chunks(BLOCK) {
-        match finder.chunk_of_all(rows) {
-            Some(chunk) => {
-                let places = &mut places[..rows.len()];
-                let start = starts[chunk];
-                places.iter_mut().zip(rows).for_each(|(place, row)| *place = row - start);
+        let places = &mut places[..rows.len()];
+        let mut count_from = |start: u32| {
+            places.iter_mut().zip(rows).for_each(|(place, row)| *place = row - start);
+        };
+        match finder.spread(rows) {
+            Spread::One(chunk) => {
+                count_from(starts[chunk]);
                 columns.iter_mut().for_each(|column| column.copy_of_chunk(chunk, places, store));
             }
-            None => gather_scattered(&finder, &mut columns, rows),
+            Spread::Two(chunk) => {
+                count_from(starts[chunk]);
+                columns.iter_mut().for_each(|column| column.copy_of_two(chunk, places));
+            }
+            Spread::Wide => gather_scattered(&finder, &mut columns, rows),
         }
     }
 }
@@ -153,16 +191,20 @@ impl<'a> ChunkFinder<'a> {
         ChunkFinder { starts, chunk_of, shift }
     }
 
-    /// The chunk of all of these rows, if they have one in common and each is there.
-    fn chunk_of_all(&self, rows: &[u32]) -> Option<usize> {
+    /// How far these rows are spread.
+    fn spread(&self, rows: &[u32]) -> Spread {
         let last = self.starts[self.starts.len() - 1];
         let (low, high) =
             rows.iter().fold((u32::MAX, 0), |(low, high), &row| (low.min(row), high.max(row)));
         if high >= last {
-            return None;
+            return Spread::Wide;
         }
         let (chunk, _) = self.find(low);
-        (high < self.starts[chunk + 1]).then_some(chunk)
+        match high {
+            _ if high < self.starts[chunk + 1] => Spread::One(chunk),
+            _ if high < self.starts[chunk + 2] && high - low < NEAR => Spread::Two(chunk),
+            _ => Spread::Wide,
+        }
     }
 
     #[inline]

@@ -439,7 +439,7 @@ impl<P: Prepare> JoinTactic<P> {
             driver.both(left_rows, right_rows)
         };
         let batches = [left_rows?, right_rows?];
-        let sides = sources.iter().map(|&source| side_of(source)).collect();
+        let sides = of_sources.of_each(&sources);
         let (engine, stores) = (&mut self.engine, &mut self.stores);
         let store = || {
             for ((store, rows), runs) in
