@@ -134,7 +134,7 @@ impl Divisor {
     }
 
     /// Quotient and rest.
-    #[inline]
+    #[inline(always)]
     fn divide(self, key: u32) -> (u32, u16) {
         if self.by == 1 {
             return (key, 0);
@@ -299,8 +299,9 @@ impl Assignment {
         }
     }
 
-    /// The part that replica `me` has of a row of `key` that goes by `route`.
-    #[inline]
+    /// The part that replica `me` has of a row of `key` that goes by `route`. Part of the loop over
+    /// rows, which is compiled for wider instructions: a call would not be inlined there by itself.
+    #[inline(always)]
     pub(super) fn share(&self, route: u16, key: u32, me: u16) -> Share {
         if self.stores_all() {
             if route == NOWHERE { Share::None } else { Share::All(key) }
@@ -330,7 +331,7 @@ impl Assignment {
         (SPLIT..NOWHERE).contains(&route)
     }
 
-    #[inline]
+    #[inline(never)]
     fn part(&self, route: u16, key: u32, me: u16) -> Option<Part> {
         let split = &self.splits[usize::from(route - SPLIT)];
         let place =

@@ -298,7 +298,7 @@ impl Replica {
 
 /// The buffers of a key that a replica has a share in, made if there are none, and whether it
 /// stores the row of that number.
-#[inline]
+#[inline(always)]
 fn buffers<'a>(
     home: &'a mut Vec<KeyState>,
     shared: &'a mut Vec<KeyState>,
@@ -319,17 +319,22 @@ fn buffers<'a>(
 }
 
 /// The buffers of the key at a place, made if there are none.
-#[inline]
+#[inline(always)]
 fn state_at(states: &mut Vec<KeyState>, place: u32) -> &mut KeyState {
     let place = place as usize;
     if states.len() <= place {
-        // By less than a vector would, since this is most of the state where keys have few rows.
-        if states.capacity() <= place {
-            states.reserve_exact(place + 1 + place / 8 - states.len());
-        }
-        states.resize_with(place + 1, KeyState::default);
+        make_states(states, place + 1);
     }
     &mut states[place]
+}
+
+#[cold]
+fn make_states(states: &mut Vec<KeyState>, len: usize) {
+    // By less than a vector would, since this is most of the state where keys have few rows.
+    if states.capacity() < len {
+        states.reserve_exact(len + (len - 1) / 8 - states.len());
+    }
+    states.resize_with(len, KeyState::default);
 }
 
 /// Reads what a replica has found, row by row.
