@@ -17,8 +17,8 @@ pub const NUMBER_BYTES: usize = 2 * size_of::<u32>();
 /// Free cells that a full block leaves behind it, at least.
 const LEAST_ROOM: usize = 4;
 
-/// Cells that may be in no block before it is worth moving all others.
-const WORTH_PACKING: usize = 1 << 10;
+/// Cells that may be in no block before it is worth moving all others: 64 KiB.
+const WORTH_PACKING: usize = if cfg!(test) { 1 << 10 } else { 1 << 14 };
 
 /// Where the rows of one key and side lie among the cells.
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,7 +80,7 @@ fn size_of_class(class: usize) -> usize {
 
 /// The class of a block for `rows` rows and some to come.
 fn class_with_room(rows: usize) -> usize {
-    class_of(rows + rows / 4 + LEAST_ROOM)
+    class_of(rows + rows / 4 + rows.min(LEAST_ROOM) + LEAST_ROOM)
 }
 
 impl Cells {
