@@ -219,11 +219,13 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Lookup<NumberRows<T>, NumberRows<T>>
     }
 
     fn retain(&self, left: &NumberRows<T>, right: &NumberRows<T>, pairs: &mut Vec<Pair>) {
+        // The index has found them by the first column: the others come first, most fail there.
         pairs.retain(|pair| {
             let (l, r) = (pair.left as usize, pair.right as usize);
             left.columns
                 .iter()
                 .zip(&right.columns)
+                .rev()
                 .all(|(left, right)| right.values[r].within(left.takes[l]))
         });
     }

@@ -7,10 +7,10 @@
 //! core waits for some twenty lines of memory at a time. With more, the core would wait for the
 //! memory, and then the memory for the core.
 
-#[cfg(target_arch = "x86_64")]
-use super::block::Avx512;
 #[cfg(target_arch = "aarch64")]
 use super::block::Neon;
+#[cfg(target_arch = "x86_64")]
+use super::block::{Avx2, Avx512};
 use super::block::{Block, Portable};
 use super::directory::{Address, Directory, Pair};
 use crate::index::{Entry, Probe};
@@ -61,6 +61,20 @@ impl Lookup for Avx512 {
         debug_assert!(super::has_avx512());
         // SAFETY: as above.
         unsafe { directory.pairs_avx512(probes, pairs) }
+    }
+}
+
+/// As the portable form: the blocks are found one by one.
+#[cfg(target_arch = "x86_64")]
+impl Lookup for Avx2 {
+    #[inline(always)]
+    fn addresses(directory: &Directory, rows: &[Entry], addresses: &mut [Address]) {
+        Portable::addresses(directory, rows, addresses);
+    }
+
+    #[inline(always)]
+    fn pairs(directory: &Directory, probes: &[Probe], pairs: &mut [Pair]) {
+        Portable::pairs(directory, probes, pairs);
     }
 }
 

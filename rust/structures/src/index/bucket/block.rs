@@ -220,6 +220,148 @@ impl Kernel for Avx512 {
     }
 }
 
+/// Compares eight rows at once, and then two. Where the processor has not the instructions nothing
+/// may be called.
+#[cfg(target_arch = "x86_64")]
+pub(super) struct Avx2;
+
+/// For each set of eight lanes, the lanes with a bit, and then some others.
+#[cfg(target_arch = "x86_64")]
+static TO_FRONT: [[u8; 8]; 256] = {
+    let mut all = [[0; 8]; 256];
+    let mut set = 0;
+    while set < 256 {
+        let (mut lane, mut at) = (0, 0);
+        while lane < 8 {
+            if set >> lane & 1 == 1 {
+                all[set][at] = lane as u8;
+                at += 1;
+            }
+            lane += 1;
+        }
+        set += 1;
+    }
+    all
+};
+
+#[cfg(target_arch = "x86_64")]
+impl Avx2 {
+    /// The numbers of eight rows, and of the last two.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn rows(block: &Block) -> (__m256i, __m128i) {
+        let from = std::ptr::from_ref(block).cast::<u32>();
+        // SAFETY: 40 of the block's 64 bytes, all of them plain numbers.
+        unsafe { (_mm256_loadu_si256(from.cast()), _mm_loadl_epi64(from.add(8).cast())) }
+    }
+
+    /// A bit for each row, of whose lane the highest bit counts.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn bits(eight: __m256i, two: __m128i) -> Bits {
+        let (eight, two) = (_mm256_castsi256_ps(eight), _mm_castsi128_ps(two));
+        (_mm256_movemask_ps(eight) | (_mm_movemask_ps(two) & 3) << 8) as Bits
+    }
+
+    /// As [`Avx512::inside`].
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn inside(block: &Block, codes: Codes) -> (Bits, Bits) {
+        /// Lanes before the codes in the second half of a block.
+        const BEFORE: usize = 4;
+        const { assert!(std::mem::offset_of!(Block, codes) == 32 + BEFORE * size_of::<u16>()) };
+        // SAFETY: the second half of the block's 64 bytes, all of them plain numbers.
+        let there =
+            unsafe { _mm256_loadu_si256(std::ptr::from_ref(block).cast::<__m256i>().add(1)) };
+        let (low, high) = (
+            _mm256_set1_epi16(codes.low.cast_signed()),
+            _mm256_set1_epi16(codes.high.cast_signed()),
+        );
+        let inside = _mm256_and_si256(
+            _mm256_cmpeq_epi16(_mm256_max_epu16(there, low), there),
+            _mm256_cmpeq_epi16(_mm256_min_epu16(there, high), there),
+        );
+        let ends = _mm256_or_si256(_mm256_cmpeq_epi16(there, low), _mm256_cmpeq_epi16(there, high));
+        // Eight lanes of the one, eight of the other, and so again.
+        let bits = _mm256_movemask_epi8(_mm256_packs_epi16(inside, ends)).cast_unsigned();
+        let inside = bits & 0xff | bits >> 8 & 0xff00;
+        let ends = bits >> 8 & 0xff | bits >> 16 & 0xff00;
+        let places = (1 << ROWS) - 1;
+        ((inside >> BEFORE) as Bits & places, (ends >> BEFORE) as Bits & places)
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn live(block: &Block, first: u32) -> Bits {
+        let (eight, two) = Self::rows(block);
+        let eight = _mm256_sub_epi32(eight, _mm256_set1_epi32(first.cast_signed()));
+        let two = _mm_sub_epi32(two, _mm_set1_epi32(first.cast_signed()));
+        // The highest bit is that of a number below zero.
+        !Self::bits(eight, two) & ((1 << ROWS) - 1)
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
+        let (inside, ends) = Self::inside(block, codes);
+        let (eight, two) = Self::rows(block);
+        // Signed comparisons are of unsigned numbers if both are less by half of the range.
+        let from = probe.from.wrapping_add(1 << 31).cast_signed();
+        let width = (probe.to.wrapping_sub(probe.from) ^ 1 << 31).cast_signed();
+        let eight = _mm256_sub_epi32(eight, _mm256_set1_epi32(from));
+        let two = _mm_sub_epi32(two, _mm_set1_epi32(from));
+        let taken = inside
+            & Self::bits(
+                _mm256_cmpgt_epi32(_mm256_set1_epi32(width), eight),
+                _mm_cmpgt_epi32(_mm_set1_epi32(width), two),
+            );
+        (taken, taken & ends)
+    }
+
+    #[target_feature(enable = "avx2,popcnt")]
+    #[inline]
+    fn append(block: &Block, bits: Bits, out: &mut [u32; LANES]) -> usize {
+        let (eight, _) = Self::rows(block);
+        let set = bits & 0xff;
+        // SAFETY: the lanes of a set are eight bytes, and `out` has sixteen numbers.
+        unsafe {
+            let lanes = _mm_loadl_epi64(TO_FRONT[usize::from(set)].as_ptr().cast());
+            let front = _mm256_permutevar8x32_epi32(eight, _mm256_cvtepu8_epi32(lanes));
+            _mm256_storeu_si256(out.as_mut_ptr().cast(), front);
+        }
+        let mut len = set.count_ones() as usize;
+        for at in 8..ROWS {
+            out[len] = block.rows[at];
+            len += usize::from(bits >> at & 1);
+        }
+        len
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Kernel for Avx2 {
+    #[inline(always)]
+    fn live(block: &Block, first: u32) -> Bits {
+        debug_assert!(super::has_avx2());
+        // SAFETY: nothing is called where the processor has not the instructions.
+        unsafe { Self::live(block, first) }
+    }
+
+    #[inline(always)]
+    fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
+        debug_assert!(super::has_avx2());
+        // SAFETY: as above.
+        unsafe { Self::matching(block, codes, probe) }
+    }
+
+    #[inline(always)]
+    fn append(block: &Block, bits: Bits, out: &mut [u32; LANES]) -> usize {
+        debug_assert!(super::has_avx2());
+        // SAFETY: as above.
+        unsafe { Self::append(block, bits, out) }
+    }
+}
+
 /// Compares eight rows at once, and then two. Where the processor has not NEON nothing may be
 /// called.
 #[cfg(target_arch = "aarch64")]
@@ -338,7 +480,11 @@ mod tests {
     }
 
     #[test]
-    fn oracle_both_kernels_find_alike() {
+    fn oracle_all_kernels_find_alike() {
+        #[cfg(target_arch = "x86_64")]
+        if super::super::has_avx2() {
+            finds_as_the_portable_one::<Avx2>();
+        }
         #[cfg(target_arch = "x86_64")]
         if super::super::has_avx512() {
             finds_as_the_portable_one::<Avx512>();

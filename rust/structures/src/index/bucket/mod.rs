@@ -10,10 +10,10 @@ mod store;
 use std::fmt;
 
 use ask::{GROUP, Groups, Lookup, UNDER_WAY, ask, group};
-#[cfg(target_arch = "x86_64")]
-use block::Avx512;
 #[cfg(target_arch = "aarch64")]
 use block::Neon;
+#[cfg(target_arch = "x86_64")]
+use block::{Avx2, Avx512};
 use block::{Block, Kernel, Portable};
 use directory::{Address, Directory, Margins};
 use store::{NOBODYS, Store};
@@ -128,6 +128,11 @@ impl BucketIndex {
             // SAFETY: the processor has the instructions.
             return rows.chunks(TOGETHER).for_each(|rows| unsafe { self.put_avx512(rows) });
         }
+        #[cfg(target_arch = "x86_64")]
+        if has_avx2() {
+            // SAFETY: the processor has the instructions.
+            return rows.chunks(TOGETHER).for_each(|rows| unsafe { self.put_avx2(rows) });
+        }
         #[cfg(target_arch = "aarch64")]
         if has_neon() {
             return rows.chunks(TOGETHER).for_each(|rows| self.put_each::<Neon>(rows));
@@ -155,6 +160,28 @@ impl BucketIndex {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
     fn put_avx512(&mut self, rows: &[Entry]) {
         self.put_each::<Avx512>(rows);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,popcnt")]
+    fn find_all_avx2(&self, probes: &[Probe], found: &mut Vec<u32>, ends: &mut Vec<u32>) {
+        self.find_each::<Avx2>(probes, found, ends, |probe, found| {
+            self.find_run_avx2(probe, found)
+        });
+    }
+
+    /// Apart, as with AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,popcnt")]
+    #[inline(never)]
+    fn find_run_avx2(&self, probe: &Probe, found: &mut Vec<u32>) {
+        self.find_run::<Avx2>(probe, found);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,popcnt")]
+    fn put_avx2(&mut self, rows: &[Entry]) {
+        self.put_each::<Avx2>(rows);
     }
 
     /// Puts each row into its block, while the blocks of the next groups are on their way.
@@ -276,6 +303,13 @@ fn has_avx512() -> bool {
     crate::instructions::Instructions::Avx512.are_used()
 }
 
+/// Whether the instructions of the next kernel are there, and to be used.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn has_avx2() -> bool {
+    crate::instructions::Instructions::Avx2.are_used()
+}
+
 /// Whether the instructions of the kernel for ARM are there, and to be used.
 #[cfg(target_arch = "aarch64")]
 #[inline]
@@ -353,6 +387,11 @@ impl WindowIndex for BucketIndex {
         if has_avx512() {
             // SAFETY: the processor has the instructions.
             return unsafe { self.find_all_avx512(probes, found, ends) };
+        }
+        #[cfg(target_arch = "x86_64")]
+        if has_avx2() {
+            // SAFETY: the processor has the instructions.
+            return unsafe { self.find_all_avx2(probes, found, ends) };
         }
         #[cfg(target_arch = "aarch64")]
         if has_neon() {
