@@ -1,8 +1,8 @@
 """How fast W1 to W5 are with narrower instructions than the processor has.
 
-A process of `scaling.py` asks a question with the instructions that `TIDEGATE_SIMD` names. Processes
-of a workload take turns. A cell has the median of the processes' medians with their range, and the
-share of the rate with the first set of instructions. Prints Markdown.
+A process of `scaling.py` asks a question with the instructions that `TIDEGATE_SIMD` names. The
+processes of a workload take turns. A cell has the median of the processes' medians with their
+range, and the share of the rate with the first set of instructions. Prints Markdown.
 
     python benches/instructions.py --instructions avx512,avx2 --threads 2 --rounds 5
 """
@@ -37,7 +37,7 @@ def line(name: str, rates: dict[str, list[float]]) -> str:
     cells = []
     for one, found in rates.items():
         share = "" if not cells else f", {medians[one] / first:.0%}"
-        cells.append(f"{medians[one]:.1f} ({min(found):.1f} to {max(found):.1f}){share}")
+        cells.append(f"{medians[one]:.3g} ({min(found):.3g} to {max(found):.3g}){share}")
     return f"| {name} | {scaling.WORKLOADS[name][0]} | {' | '.join(cells)} |"
 
 
