@@ -34,7 +34,7 @@ def line(name: str, rates: dict[str, list[float]]) -> str:
     """A line of the table."""
     medians = {one: statistics.median(found) for one, found in rates.items()}
     first = next(iter(medians.values()))
-    cells = []
+    cells: list[str] = []
     for one, found in rates.items():
         share = "" if not cells else f", {medians[one] / first:.0%}"
         cells.append(f"{medians[one]:.3g} ({min(found):.3g} to {max(found):.3g}){share}")
