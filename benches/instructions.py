@@ -37,8 +37,13 @@ def line(name: str, rates: dict[str, list[float]]) -> str:
     cells: list[str] = []
     for one, found in rates.items():
         share = "" if not cells else f", {medians[one] / first:.0%}"
-        cells.append(f"{medians[one]:.3g} ({min(found):.3g} to {max(found):.3g}){share}")
+        median, least, most = map(_rate, (medians[one], min(found), max(found)))
+        cells.append(f"{median} ({least} to {most}){share}")
     return f"| {name} | {scaling.WORKLOADS[name][0]} | {' | '.join(cells)} |"
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:.1f}" if rate >= 1.0 else f"{rate:.3f}"
 
 
 def main() -> None:

@@ -76,7 +76,8 @@ impl Lasting {
         Lasting { pool: Some(pool), awake, process }
     }
 
-    /// Calls `work`, and keeps the threads awake meanwhile, but for the one that this is.
+    /// Calls `work`. Meanwhile, and for some time after, the threads stay awake, but for the one that
+    /// this is.
     fn while_awake<R>(&self, work: impl FnOnce() -> R) -> R {
         self.awake.during(self, work)
     }
@@ -601,8 +602,8 @@ mod tests {
     }
 
     #[test]
-    fn calls_one_after_the_other_find_threads_awake() {
-        // A thread that stays awake takes the word of the next call within the word of this one.
+    fn a_thread_that_stays_awake_meets_the_next_calls() {
+        // They are broadcast to it while it still stays for the first: not one within the other.
         let driver = Driver::lasting(2, Stop::default(), false).unwrap();
         for call in 0..20_000 {
             let both = driver.within(|| driver.both(|| call, || call + 1));

@@ -29,7 +29,8 @@ impl Awake {
         Arc::new(Awake { calls: Counter::new(0), after })
     }
 
-    /// Calls `work`, and keeps the threads of the pool awake meanwhile, but for the one that this is.
+    /// Calls `work`. Meanwhile, and for some time after, the threads of the pool stay awake, but for
+    /// the one that this is.
     pub(super) fn during<R>(self: &Arc<Self>, pool: &ThreadPool, work: impl FnOnce() -> R) -> R {
         self.calls.add(1);
         let _call = Call(self);
@@ -43,7 +44,8 @@ impl Awake {
         work()
     }
 
-    /// Stays awake, and does whatever comes, until no call is at work any more.
+    /// Stays awake and does the work that comes, until there has been no call and no work for some
+    /// time.
     fn stay(&self) {
         // A thread that stays for an earlier call comes here from within.
         if STAYS.replace(true) {

@@ -189,6 +189,10 @@ impl Frequencies {
     fn add(&mut self, key: u32, side: Side) {
         let place = key as usize;
         if self.of_keys.len() <= place {
+            // By less than a vector would: there may be many keys.
+            if self.of_keys.capacity() <= place {
+                self.of_keys.reserve_exact(place + 1 + place / 8 - self.of_keys.len());
+            }
             self.of_keys.resize(place + 1, Frequency::default());
         }
         let Frequency { rows, is_listed } = &mut self.of_keys[place];

@@ -225,7 +225,7 @@ impl Kernel for Avx512 {
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Avx2;
 
-/// For each set of eight lanes, the lanes with a bit, and then some others.
+/// For each set of eight lanes, the lanes with a bit, and then zeros.
 #[cfg(target_arch = "x86_64")]
 static TO_FRONT: [[u8; 8]; 256] = {
     let mut all = [[0; 8]; 256];
@@ -255,7 +255,7 @@ impl Avx2 {
         unsafe { (_mm256_loadu_si256(from.cast()), _mm_loadl_epi64(from.add(8).cast())) }
     }
 
-    /// A bit for each row, of whose lane the highest bit counts.
+    /// A bit for each row: the highest of its lane.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn bits(eight: __m256i, two: __m128i) -> Bits {
@@ -305,7 +305,7 @@ impl Avx2 {
     fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
         let (inside, ends) = Self::inside(block, codes);
         let (eight, two) = Self::rows(block);
-        // Signed comparisons are of unsigned numbers if both are less by half of the range.
+        // Less half of the range, unsigned numbers compare as signed ones.
         let from = probe.from.wrapping_add(1 << 31).cast_signed();
         let width = (probe.to.wrapping_sub(probe.from) ^ 1 << 31).cast_signed();
         let eight = _mm256_sub_epi32(eight, _mm256_set1_epi32(from));
@@ -498,6 +498,12 @@ mod tests {
 
     fn finds_as_the_portable_one<K: Kernel>() {
         let codes = [5, 0, 7, u16::MAX, 1 << 15, 7, 6, 3, 9, 5];
+        for bits in 0..1 << ROWS {
+            let (block, mut one, mut other) = (block(&codes), [1; LANES], [1; LANES]);
+            let len = Portable::append(&block, bits, &mut one);
+            assert_eq!(K::append(&block, bits, &mut other), len);
+            assert_eq!(one[..len], other[..len]);
+        }
         for block in (0..=ROWS).map(|len| block(&codes[..len])) {
             for (low, high) in [(5, 7), (0, u16::MAX), (7, 6), (u16::MAX, u16::MAX), (7, 1 << 15)] {
                 let ends = (0..12).flat_map(|from| (0..12).map(move |to| (from, to)));
