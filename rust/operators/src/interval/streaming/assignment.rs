@@ -211,7 +211,7 @@ impl Frequencies {
         self.listed.iter().map(load).collect()
     }
 
-    /// Lets all fade by half, and forgets keys of which few rows are left.
+    /// Lets all fade by half, and forgets keys that have few rows left.
     fn fade(&mut self) {
         let of_keys = &mut self.of_keys;
         self.listed.retain(|&key| {
