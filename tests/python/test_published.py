@@ -155,6 +155,41 @@ def test_the_first_chart_has_the_claims():
         assert abs(len(sure + more) - float(high)) <= 0.5
 
 
+FIGURE = re.compile(r"(?<![\w.^])\d+(?:,\d{3})*(?:\.\d+)?")
+RECORD = ROOT / "benches" / "results.md"
+PAPERS = [page for page in sorted((ROOT / "docs" / "papers").glob("*.md")) if page.stem != "index"]
+
+
+def recorded(anchor: str) -> set[str]:
+    """The figures in a section of the record, its subsections included."""
+    parts = re.split(r"^(#+) (.*)$", without_code(RECORD), flags=re.MULTILINE)[1:]
+    headings = list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
+    names = [re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-") for _, name, _ in headings]
+    first = names.index(anchor)
+    depth = len(headings[first][0])
+    end = first + 1
+    while end < len(headings) and len(headings[end][0]) > depth:
+        end += 1
+    return {figure for *_, text in headings[first:end] for figure in FIGURE.findall(text)}
+
+
+def measured(page: Path) -> list[str]:
+    """The column of a page's table of figures that says what we measured."""
+    rows = re.findall(
+        r"^\| [^|]+ \| [^|]+ \| ([^|]+) \| [^|]*\|$", without_code(page), re.MULTILINE
+    )
+    return [re.sub(r"\]\([^)]*\)|`[^`]*`", "", cell) for cell in rows[2:]]
+
+
+@pytest.mark.parametrize("page", PAPERS, ids=lambda page: page.stem)
+def test_a_page_on_a_paper_quotes_the_record(page):
+    linked = re.findall(r"results\.md#([\w-]+)", page.read_text("utf-8"))
+    known = {figure for anchor in linked for figure in recorded(anchor)}
+    cells = measured(page)
+    assert len([cell for cell in cells if FIGURE.search(cell)]) > 2
+    assert [cell for cell in cells if set(FIGURE.findall(cell)) - known] == []
+
+
 def test_five_papers_are_cited():
     cited = (ROOT / "CITATION.cff").read_text("utf-8")
     references = cited.partition("references:\n")[2].split("  - type: ")[1:]
