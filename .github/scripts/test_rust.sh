@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every Rust test, doctests included; the benches, which have none, are left out. Arguments go to cargo: test_rust.sh -p tidegate-operators.
+# Every Rust test, doctests included. The benches have none, so they are not compiled. Arguments go to cargo: test_rust.sh -p tidegate-operators.
 # A test that takes longer than a minute is named. All of them have 40 minutes, where the system has `timeout`.
 set -euo pipefail
 limit=$(command -v timeout || true)

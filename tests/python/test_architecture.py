@@ -130,11 +130,18 @@ def test_the_rooms_are_these():
     assert {path.parent.name for path in RUST.glob("*/Cargo.toml")} == {*CRATES, BENCHES}
 
 
-def test_the_tests_leave_the_benches_out():
-    """Otherwise Criterion and all that shares features with it is compiled for them once more."""
+def test_cargo_bench_runs_the_benches_and_nothing_else():
+    """Without options, that is; the tests' crates would only print that they measure nothing."""
     workspace = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]
-    rooms = {f"rust/{crate}" for crate in CRATES}
-    assert {*workspace["default-members"]} == rooms | {"tests/fuzz"}
+    assert "default-members" not in workspace
+    for crate in CRATES:
+        assert manifest(crate)["lib"]["bench"] is False
+    for bench in manifest(BENCHES)["bench"]:
+        assert bench["harness"] is False
+
+
+def test_criterion_is_for_the_benches():
+    """Otherwise the tests would compile it, too."""
     for crate in CRATES:
         assert "criterion" not in manifest(crate).get("dev-dependencies", {})
     assert "criterion" in manifest(BENCHES)["dev-dependencies"]

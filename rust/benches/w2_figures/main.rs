@@ -5,6 +5,7 @@
 //! the series, `x`, and the measured value.
 //!
 //! ```sh
+//! cargo bench -p tidegate-benches --bench w2_figures > points.json              # all of them
 //! cargo bench -p tidegate-benches --bench w2_figures -- chain depth > points.json
 //! ```
 //!
@@ -15,6 +16,8 @@ mod indexes;
 mod tasks;
 #[path = "../w2_index/workload.rs"]
 mod workload;
+
+use std::process::ExitCode;
 
 /// A point of a figure.
 pub(crate) struct Point<'a> {
@@ -36,24 +39,35 @@ impl Point<'_> {
     }
 }
 
-fn main() {
-    let figures: [(&str, fn()); 10] = [
-        ("round-robin", indexes::round_robin),
-        ("chain", indexes::chain),
-        ("depth", indexes::depth),
-        ("merge-ratio", indexes::merge_ratio),
-        ("steps", indexes::steps),
-        ("matches", indexes::matches),
-        ("drift", indexes::drift),
-        ("window", indexes::window),
-        ("large", indexes::large),
-        ("tasks", tasks::tasks),
-    ];
+const FIGURES: [(&str, fn()); 10] = [
+    ("round-robin", indexes::round_robin),
+    ("chain", indexes::chain),
+    ("depth", indexes::depth),
+    ("merge-ratio", indexes::merge_ratio),
+    ("steps", indexes::steps),
+    ("matches", indexes::matches),
+    ("drift", indexes::drift),
+    ("window", indexes::window),
+    ("large", indexes::large),
+    ("tasks", tasks::tasks),
+];
+
+fn main() -> ExitCode {
+    // `cargo test --benches` runs this without `--bench`, only to see that it starts.
+    if std::env::args().all(|argument| argument != "--bench") {
+        return ExitCode::SUCCESS;
+    }
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
-    for (name, draw) in figures {
-        if wanted.iter().any(|wanted| wanted == name) {
+    let known = FIGURES.map(|(name, _)| name);
+    if let Some(unknown) = wanted.iter().find(|wanted| !known.contains(&wanted.as_str())) {
+        eprintln!("there is no figure {unknown:?}; name any of: {}", known.join(" "));
+        return ExitCode::from(2);
+    }
+    for (name, draw) in FIGURES {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
             draw();
         }
     }
+    ExitCode::SUCCESS
 }
