@@ -377,7 +377,7 @@ main()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
-@pytest.mark.parametrize(("moved", "rows"), [("out", 1), (".tmp.d", 3)])
+@pytest.mark.parametrize(("moved", "rows"), [("out", 1), (".d", 3)])
 def test_a_kill_while_a_folder_is_replaced_loses_neither(folder: Path, moved: str, rows) -> None:
     """Either the old folder has its name still, or the next run gives it to the new one."""
     assert run(*PARTITIONED, "--where", "left.symbol = 'B'", "-o", "out").exit_code == 0

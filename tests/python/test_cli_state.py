@@ -35,7 +35,8 @@ from tidegate.cli import feeding, following
 from tidegate.cli.checkpoints import Checkpoints, Keeping, Kept
 from tidegate.cli.saved import Saved
 from tidegate.cli.tables import Output
-from tidegate.io.files import LEFTOVER_AGE_S, Format, batch_writer, format_of
+from tidegate.io.files import Format, batch_writer, format_of
+from tidegate.io.leftovers import LEFTOVER_AGE_S
 from tidegate.io.followers import Piece, Place
 from tidegate.io.growing import Mark
 
@@ -509,7 +510,7 @@ def test_a_full_disk_ends_the_run_and_the_next_goes_on(folder, out):
 
 
 def test_temporary_files_that_a_kill_left_are_removed(folder):
-    old, new, locked = (folder / f".tidegate-{name}.tmp" for name in ("old", "new", "locked"))
+    old, new, locked = (folder / f".tidegate-{digit * 16}.tmp" for digit in "0af")
     for path in (old, new, locked):
         path.write_bytes(b"half")
     for path in (old, locked):

@@ -3,10 +3,9 @@
 import gzip
 import io
 import os
-import secrets
 import shutil
+import stat
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import StrEnum
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 
 from tidegate import TidegateError
 from tidegate.io.json_lines import JsonLines
+from tidegate.io.leftovers import FILE_SUFFIX, remove_leftovers, temporary_stem
 from tidegate.io.locks import try_lock
 
 STANDARD_STREAM = "-"
@@ -333,23 +333,30 @@ def _sink(name: str) -> Iterator[IO[bytes]]:
 def replaced_whole(path: Path, temporary_name: str | None = None) -> Iterator[IO[bytes]]:
     """Open a new file that takes the place of `path` when the block ends without an error.
 
+    It gets the permissions of the file that it replaces.
+
     Args:
         path: The file.
         temporary_name: Its name until then, in the same folder, if nobody else uses that.
     """
     target = path.resolve()
-    name = temporary_name or f".tidegate-{secrets.token_hex(8)}.tmp"
+    name = temporary_name or temporary_stem() + FILE_SUFFIX
     # In the same folder, as a file cannot be renamed into another file system.
     temporary = target.with_name(name)
     if temporary_name is None:
         remove_leftovers(target.parent)
+    else:
+        temporary.unlink(missing_ok=True)
+    replaced = target.stat() if target.exists() else None
     try:
-        with temporary.open("wb" if temporary_name else "xb") as file:
+        with open(temporary, "xb", opener=_private if replaced else None) as file:
             # For others to know that it is no leftover.
             try_lock(file.fileno())
             yield file
             # What is still held back is written now, so that a full disk is an error here.
             file.flush()
+            if replaced is not None:
+                take_permissions(file.fileno(), replaced)
             os.fsync(file.fileno())
         temporary.replace(target)
     except BaseException:
@@ -358,36 +365,30 @@ def replaced_whole(path: Path, temporary_name: str | None = None) -> Iterator[IO
     sync_folder(target.parent)
 
 
-# A file that was just created may not be locked yet.
-LEFTOVER_AGE_S = 60
-
-FOLDER_SUFFIX = ".d"
-"""Added to the name of a temporary file by a folder that goes with it."""
-
-OLD_SUFFIX = ".old"
-"""Added to that by the folder that it replaces, while it does."""
+def _private(path: str, flags: int) -> int:
+    """Open a file that only its owner can read until its permissions are known."""
+    return os.open(path, flags, 0o600)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of runs that were killed: nobody has locked them."""
-    for path in folder.glob(".tidegate-*.tmp"):
+def take_permissions(made: int | Path, replaced: os.stat_result) -> None:
+    """Give a file or a folder the owner, as far as that is allowed, and mode of another.
+
+    Where the group cannot be taken over, the new group gets no rights.
+    """
+    if os.name != "posix":
+        return
+    mode = stat.S_IMODE(replaced.st_mode) & (stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO)
+    own = os.stat(made)  # noqa: PTH116 - of an open file, too
+    if own.st_uid != replaced.st_uid:
         with suppress(OSError):
-            if time.time() - path.stat().st_mtime > LEFTOVER_AGE_S:
-                with path.open("rb+") as file:
-                    if try_lock(file.fileno()):
-                        made = path.with_name(path.name + FOLDER_SUFFIX)
-                        _end_replacing(made, file.read().decode())
-                        shutil.rmtree(made, ignore_errors=True)
-                        path.unlink()
-
-
-def _end_replacing(made: Path, name: str) -> None:
-    """Give a folder its name if its run was killed after it had moved the old folder away."""
-    old = made.with_name(made.name + OLD_SUFFIX)
-    if old.exists():
-        if not made.with_name(name).exists():
-            made.rename(made.with_name(name))
-        shutil.rmtree(old, ignore_errors=True)
+            os.chown(made, replaced.st_uid, -1)
+    if own.st_gid != replaced.st_gid:
+        try:
+            os.chown(made, -1, replaced.st_gid)
+        except OSError:
+            mode &= ~stat.S_IRWXG
+    if stat.S_IMODE(own.st_mode) != mode:
+        os.chmod(made, mode)  # noqa: PTH101 - of an open file, too
 
 
 def sync_folder(folder: Path) -> None:

@@ -5,7 +5,6 @@ columns back.
 """
 
 import os
-import secrets
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
@@ -18,16 +17,15 @@ import pyarrow.dataset as ds
 
 from tidegate import SchemaError
 from tidegate.io.files import (
-    FOLDER_SUFFIX,
-    OLD_SUFFIX,
     BatchWriter,
     Format,
     converted,
     naming,
-    remove_leftovers,
     sync_folder,
+    take_permissions,
     without_views,
 )
+from tidegate.io.leftovers import MARK_SUFFIX, folders_of, remove_leftovers, temporary_stem
 from tidegate.io.locks import try_lock
 
 WRITTEN = {
@@ -61,16 +59,19 @@ def partitioned_writer(
     """
     _check(schema, by)
     target = Path(name).resolve()
-    mark = target.with_name(f".tidegate-{secrets.token_hex(8)}.tmp")
-    folder = mark.with_name(mark.name + FOLDER_SUFFIX)
+    stem = target.with_name(temporary_stem())
+    mark = stem.with_name(stem.name + MARK_SUFFIX)
+    folder, old = folders_of(stem)
     with naming(name, f"cannot be written as {layout}"):
         remove_leftovers(target.parent)
         with mark.open("xb") as locked:
             # For others to know that the folder is no leftover, and what it would be called.
             try_lock(locked.fileno())
-            locked.write(target.name.encode())
+            locked.write(os.fsencode(target.name))
             locked.flush()
+            os.fsync(locked.fileno())
             try:
+                _make(folder, target)
                 writer = _Writer(folder, layout, without_views(schema), by)
                 try:
                     yield writer
@@ -78,10 +79,12 @@ def partitioned_writer(
                 finally:
                     writer.stop()
                 _sync(folder)
-                _replace(folder, target, folder.with_name(folder.name + OLD_SUFFIX))
+                _replace(folder, target, old)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
-                mark.unlink(missing_ok=True)
+                # With the mark, a later run removes what could not be removed here.
+                if not (folder.exists() or old.exists()):
+                    mark.unlink(missing_ok=True)
         sync_folder(target.parent)
 
 
@@ -96,16 +99,28 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
         raise SchemaError(message)
 
 
+def _make(folder: Path, target: Path) -> None:
+    """Create the new folder; only its owner has rights until it replaces another one."""
+    folder.mkdir(0o700 if target.exists() else 0o777)
+
+
 def _replace(folder: Path, target: Path, old: Path) -> None:
+    """Give the new folder its name; after an error, the old folder has it."""
     if target.exists():
-        target.rename(old)
-    folder.rename(target)
+        take_permissions(folder, target.stat())
+    try:
+        if target.exists():
+            target.rename(old)
+        folder.rename(target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        raise
     shutil.rmtree(old, ignore_errors=True)
 
 
 def _sync(folder: Path) -> None:
     """Have all files on the disk, so that a full disk is an error here."""
-    folder.mkdir(exist_ok=True)
     for path in [folder, *folder.rglob("*")]:
         if path.is_dir():
             sync_folder(path)

@@ -1,0 +1,117 @@
+"""Temporary files and folders, and the removal of those that killed runs have left.
+
+A file that is being written is `.tidegate-<16 hex digits>.tmp`. A folder that is being written has
+the suffix `.d`. Beside it lies a mark with the suffix `.mark`, which holds the name that the folder
+will get. While the folder replaces another one, the other one has the suffix `.old`.
+
+The run that writes a file or a mark holds a lock on it. A kill releases the lock. A later run in
+the same parent folder then removes what is left. The parent folder may be shared, and then others
+can create such names, too. So only regular files and folders of the current user are touched, no
+link is followed, and a mark is read only as far as a name can be long.
+"""
+
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tidegate.io.locks import try_lock
+
+FILE_SUFFIX, MARK_SUFFIX, FOLDER_SUFFIX, OLD_SUFFIX = ".tmp", ".mark", ".d", ".old"
+
+LEFTOVER = re.compile(r"(\.tidegate-[0-9a-f]{16})(\.tmp|\.mark)")
+
+# A file that was just created may not be locked yet.
+LEFTOVER_AGE_S = 60
+
+# No file system has longer names.
+NAME_BYTES = 1024
+
+
+def temporary_stem() -> str:
+    """A name for temporary files that nobody else has; a suffix completes it."""
+    return f".tidegate-{secrets.token_hex(8)}"
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed runs have left in a folder. What cannot be removed stays there."""
+    for name in _names(folder):
+        found = LEFTOVER.fullmatch(name)
+        if found is None:
+            continue
+        with suppress(OSError), _abandoned(folder / name) as descriptor:
+            if descriptor is not None:
+                if found[2] == MARK_SUFFIX:
+                    _remove_folders(folder / found[1], os.read(descriptor, NAME_BYTES + 1))
+                (folder / name).unlink()
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - a name may be one that no path can hold
+    except OSError:
+        # A folder may be written to by those who cannot list it.
+        return []
+
+
+@contextmanager
+def _abandoned(path: Path) -> Iterator[int | None]:
+    """Open and lock a file that a killed run has left; None if it is anything else."""
+    if not _is_own(path.lstat(), stat.S_ISREG):
+        yield None
+        return
+    # Between the two looks, the path may have become a link or a pipe.
+    careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, os.O_RDWR | careful)
+    try:
+        found = os.fstat(descriptor)
+        is_old = time.time() - found.st_mtime > LEFTOVER_AGE_S
+        is_left = is_old and _is_own(found, stat.S_ISREG) and try_lock(descriptor)
+        yield descriptor if is_left and os.path.samestat(found, path.lstat()) else None
+    finally:
+        os.close(descriptor)
+
+
+def _is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
+    """Whether something is of this kind and belongs to the current user."""
+    return is_kind(found.st_mode) and (os.name != "posix" or found.st_uid == os.geteuid())
+
+
+def _remove_folders(stem: Path, content: bytes) -> None:
+    """Finish or undo the work of a run that was killed while it wrote or replaced a folder."""
+    made, old = folders_of(stem)
+    if _is_own_folder(old):
+        target = _target(stem.parent, content)
+        if target is None:
+            # The mark is not one that a run has written, so the folder may be precious.
+            return
+        if _is_own_folder(made) and not os.path.lexists(target):
+            made.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+    if _is_own_folder(made):
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def folders_of(stem: Path) -> tuple[Path, Path]:
+    """The folder that is being written, and the place of the one that it replaces."""
+    made = stem.with_name(stem.name + FOLDER_SUFFIX)
+    return made, made.with_name(made.name + OLD_SUFFIX)
+
+
+def _target(parent: Path, content: bytes) -> Path | None:
+    """The path that a mark names, which is in the same folder as the mark."""
+    name = os.fsdecode(content)
+    is_name = 0 < len(content) <= NAME_BYTES and name not in {".", ".."}
+    return parent / name if is_name and not set(name) & {"/", os.sep, "\0"} else None
+
+
+def _is_own_folder(path: Path) -> bool:
+    try:
+        return _is_own(path.lstat(), stat.S_ISDIR)
+    except OSError:
+        return False
