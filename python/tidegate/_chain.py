@@ -411,10 +411,25 @@ class _ChainFeed(Feed):
         import pyarrow.compute as pc  # noqa: PLC0415 - only where it is asked for
 
         made = pc.min_element_wise if self.time == "earlier" else pc.max_element_wise
-        return batch.append_column(self.name, made(*(batch[name] for name in self.columns)))
+        times = [batch[name] for name in self.columns]
+        chosen = made(*map(_without_zone, times))
+        zone = getattr(times[0].type, "tz", None)
+        if zone is not None:
+            import pyarrow as pa  # noqa: PLC0415 - as above
+
+            chosen = chosen.view(pa.timestamp(chosen.type.unit, zone))
+        return batch.append_column(self.name, chosen)
 
     def promise(self, operator: Any) -> None:  # noqa: ANN401 - of Rust
         self.source._promise(operator)  # noqa: SLF001 - of Rust
+
+
+def _without_zone(times: Any) -> Any:  # noqa: ANN401 - an array
+    """The same instants; pyarrow compares no times that have a zone."""
+    import pyarrow as pa  # noqa: PLC0415 - only where it is asked for
+
+    has_zone = getattr(times.type, "tz", None) is not None
+    return times.view(pa.timestamp(times.type.unit)) if has_zone else times
 
 
 class _Link:

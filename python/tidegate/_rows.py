@@ -17,7 +17,9 @@ def table(rows: Sequence[Any], schema: pa.Schema, name: str, ignores_extra: bool
 
     Errors begin with `name` and say which row of the list is meant.
     """
-    values = [_values(row, number, schema, name, ignores_extra) for number, row in enumerate(rows)]
+    # A lookup in a schema makes its names anew.
+    names = dict.fromkeys(schema.names)
+    values = [_values(row, number, names, name, ignores_extra) for number, row in enumerate(rows)]
     columns = list(zip(*values, strict=True)) or [()] * len(schema)
     arrays = [_array(column, field, name) for column, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
@@ -26,27 +28,27 @@ def table(rows: Sequence[Any], schema: pa.Schema, name: str, ignores_extra: bool
 def _values(
     row: object,
     number: int,
-    schema: pa.Schema,
+    names: Mapping[str, None],
     name: str,
     ignores_extra: bool,  # noqa: FBT001 - as above
 ) -> Sequence[Any]:
     """The values of a row, in the order of the schema."""
     place = f"{name}: row {number} of the list"
     if isinstance(row, Mapping):
-        missing = [column for column in schema.names if column not in row]
+        missing = [column for column in names if column not in row]
         if missing:
             message = f"{place} has no value for column `{missing[0]}`; give None for a null"
             raise SchemaError(message)
-        extra = [] if ignores_extra else [key for key in row if key not in schema.names]
+        extra = [] if ignores_extra else [key for key in row if key not in names]
         if extra:
             message = f"{place} has a value for `{extra[0]}`, which is no column; leave it out, or "
             message += 'push with extra="ignore"'
             raise SchemaError(message)
-        return [row[column] for column in schema.names]
+        return [row[column] for column in names]
     if isinstance(row, tuple):
-        if len(row) != len(schema):
-            names = ", ".join(schema.names)
-            message = f"{place} has a length of {len(row)}, expected {len(schema)}: {names}"
+        if len(row) != len(names):
+            message = f"{place} has a length of {len(row)}, expected {len(names)}: "
+            message += ", ".join(names)
             raise SchemaError(message)
         return row
     message = f"{name}: expected rows as dicts or tuples, or Arrow data, got a list whose row "

@@ -1,5 +1,6 @@
 """Operators behind each other: the rows of the calls on tables, watermarks, and one snapshot."""
 
+import datetime as dt
 import itertools
 import os
 import random
@@ -649,6 +650,52 @@ def sorted_out(operator: tg.Operator, on: str = "ts", **more: Any) -> tg.Merge:
     if on not in schema.names:
         schema = schema.append(pa.field(on, pa.int64()))
     return tg.Merge(schema, on=on, **more)
+
+
+TIMES = [
+    *(pa.int32(), pa.int64(), pa.uint32(), pa.uint64(), pa.date32(), pa.date64()),
+    *(pa.timestamp(unit) for unit in ("s", "ms", "us", "ns")),
+    *(pa.timestamp(unit, "Europe/Berlin") for unit in ("s", "ms", "us", "ns")),
+    pa.timestamp("us", "+05:45"),
+]
+
+
+def days(numbers: Sequence[int], kind: pa.DataType) -> pa.Array:
+    """Some days after the epoch; of integers, the numbers."""
+    if pa.types.is_integer(kind):
+        return pa.array(numbers, kind)
+    found = pa.array([dt.date(1970, 1, 1) + dt.timedelta(number) for number in numbers])
+    zone = getattr(kind, "tz", None)
+    instants = found.cast(pa.timestamp(getattr(kind, "unit", "ms")))
+    return instants.view(kind) if zone else instants.cast(kind)
+
+
+@pytest.mark.parametrize("of", ["later", "earlier"])
+@pytest.mark.parametrize("kind", TIMES, ids=str)
+def test_the_later_and_the_earlier_time_are_of_any_type(kind: pa.DataType, of: Any):
+    step = 1 if pa.types.is_integer(kind) else "1d"
+    schema = pa.schema([("ts", kind)])
+    pairs = tg.IntervalJoin(schema, schema, on="ts", lower=0, upper=step, how="full")
+    merged = tg.Merge(pairs.schema.append(pa.field("seen", kind)), on="seen")
+    chain = tg.Chain(merged, {merged.sources[0]: (pairs, of)})
+    for source, numbers in zip(pairs.sources, [[3, 5, 9], [4, 20]], strict=True):
+        source.push(pa.table({"ts": days(numbers, kind)}))
+        source.close()
+    found = pa.Table.from_batches(iter(chain.poll, None))["seen"].combine_chunks()
+    assert found.equals(days([4 if of == "later" else 3, 5, 9, 20], kind))
+
+
+def test_the_later_time_of_two_units_has_the_finer_one():
+    kinds = [pa.timestamp(unit, "UTC") for unit in ("s", "ns")]
+    schemas = [pa.schema([("ts", kind)]) for kind in kinds]
+    pairs = tg.IntervalJoin(*schemas, on="ts", lower="0s", upper="1d")
+    merged = tg.Merge(pairs.schema.append(pa.field("seen", kinds[1])), on="seen")
+    chain = tg.Chain(merged, {merged.sources[0]: (pairs, "later")})
+    for source, kind in zip(pairs.sources, kinds, strict=True):
+        source.push(pa.table({"ts": days([3], kind)}))
+        source.close()
+    [batch] = iter(chain.poll, None)
+    assert batch["seen"].equals(days([3], kinds[1]))
 
 
 def refused(before: Any, on: str = "ts", of: str | None = None, **more: Any) -> str:

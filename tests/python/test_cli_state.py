@@ -36,9 +36,9 @@ from tidegate.cli.checkpoints import Checkpoints, Keeping, Kept
 from tidegate.cli.saved import Saved
 from tidegate.cli.tables import Output
 from tidegate.io.files import Format, batch_writer, format_of
-from tidegate.io.leftovers import LEFTOVER_AGE_S
 from tidegate.io.followers import Piece, Place
 from tidegate.io.growing import Mark
+from tidegate.io.leftovers import LEFTOVER_AGE_S
 
 pytestmark = [
     pytest.mark.timeout(180),

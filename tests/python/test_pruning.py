@@ -2,6 +2,7 @@
 
 import datetime as dt
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,9 @@ import pytest
 import campaign
 import tidegate as tg
 from tidegate import _tidegate
+from tidegate.io import pruning
 from tidegate.io.given import open_table
-from tidegate.io.pruning import coded_columns, pruned, row_groups
+from tidegate.io.pruning import bytes_of, coded_columns, pruned, row_groups, spans
 
 SEEDS = range(campaign.tries(5))
 GROUP_ROWS = 4
@@ -255,3 +257,49 @@ def test_texts_of_a_large_dictionary_are_read_as_they_are(tmp_path):
         assert stored.total_uncompressed_size < 4 * table.num_rows
         found[kinds] = coded_columns(groups, table.schema)
     assert found == {300: {"k"}, 3_000: set()}
+
+
+# The cost of a plan
+
+
+class Counted:
+    """The metadata of a row group, with the number of columns that were looked at."""
+
+    def __init__(self, metadata) -> None:
+        self._metadata = metadata
+        self.looks = 0
+
+    def __getattr__(self, name: str):
+        return getattr(self._metadata, name)
+
+    def column(self, place: int):
+        self.looks += 1
+        return self._metadata.column(place)
+
+
+@pytest.mark.parametrize("columns", [3, 60])
+def test_of_each_row_group_a_plan_looks_at_each_column_once(tmp_path, columns):
+    names = [f"c{number}" for number in range(columns)]
+    table = pa.table({"ts": range(20)} | {name: ["a", "b"] * 10 for name in names})
+    pq.write_table(table, tmp_path / "wide.parquet", row_group_size=4)
+    opened = open_table(tmp_path / "wide.parquet")
+    counted = [Counted(group.metadata) for group in row_groups(opened)]
+    groups = [
+        replace(group, metadata=metadata)
+        for group, metadata in zip(row_groups(opened), counted, strict=True)
+    ]
+
+    assert bytes_of(groups, table.schema.names) > 0
+    assert [metadata.looks for metadata in counted] == [columns + 1] * 5
+    assert spans(groups, "ts", pa.int64()) == [(at, at + 3) for at in range(0, 20, 4)]
+    assert [metadata.looks for metadata in counted] == [columns + 2] * 5
+    coded_columns(groups, table.schema)
+    assert [metadata.looks for metadata in counted] == [2 * columns + 2] * 5
+
+
+def test_the_schema_of_a_file_is_looked_at_once(tmp_path, monkeypatch):
+    pq.write_table(pa.table({"ts": range(20)}), tmp_path / "f.parquet", row_group_size=2)
+    looked, places = [], pruning._places
+    monkeypatch.setattr(pruning, "_places", lambda footer: looked.append(1) or places(footer))
+    assert len(row_groups(open_table(tmp_path / "f.parquet"))) == 10
+    assert len(looked) == 1

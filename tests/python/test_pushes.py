@@ -177,6 +177,27 @@ def test_extra_columns_are_ignored_where_that_is_said():
         merged(more, extra="drop")
 
 
+class Counted(str):
+    """A name that counts with how many others it is compared."""
+
+    __slots__ = ()
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.comparisons += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_each_name_of_a_row_is_looked_up_and_not_searched_for():
+    schema = pa.schema([(f"c{number}", pa.int64()) for number in range(200)])
+    op = tg.Merge(schema, on="c0")
+    Counted.comparisons = 0
+    op.sources[0].push([{Counted(name): 1 for name in schema.names}] * 5)
+    assert Counted.comparisons <= 5 * 4 * len(schema)
+
+
 def test_a_row_is_named_by_its_place_among_all_of_the_source():
     merge = tg.Merge(pa.schema({"ts": pa.int64(), "x": pa.int8()}))
     (source,) = merge.sources

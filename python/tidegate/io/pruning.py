@@ -6,7 +6,8 @@ for its rows. Rows that the result has without a partner are always read.
 
 import json
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -44,6 +45,8 @@ class Group:
     fragment: ds.ParquetFileFragment
     number: int
     metadata: Any
+    places: Mapping[str, int]
+    """The places of the columns of the file, by their paths; none of a path that is not unique."""
 
 
 def row_groups(table: OpenTable) -> list[Group] | None:
@@ -58,11 +61,19 @@ def row_groups(table: OpenTable) -> list[Group] | None:
     with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
         footers = threads.map(lambda one: one[1].metadata, found)
     return [
-        Group(file, fragment, info.id, footer.row_group(info.id))
+        Group(file, fragment, info.id, footer.row_group(info.id), places)
         for (file, fragment), footer in zip(found, footers, strict=True)
+        for places in [_places(footer)]
         for info in fragment.row_groups
         if info.num_rows > 0
     ]
+
+
+def _places(footer: Any) -> Mapping[str, int]:  # noqa: ANN401 - pyarrow has no types
+    """The places of the columns, which are the same in all row groups of a file."""
+    paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
+    seen = Counter(paths)
+    return {path: at for at, path in enumerate(paths) if seen[path] == 1}
 
 
 def few_of(
@@ -156,9 +167,8 @@ def _is_coded(groups: Sequence[Group], column: str) -> bool:
 
 
 def _stored(group: Group, column: str) -> Any:  # noqa: ANN401 - pyarrow has no types
-    parts = (group.metadata.column(at) for at in range(group.metadata.num_columns))
-    found = [part for part in parts if part.path_in_schema == column]
-    return found[0] if len(found) == 1 else None
+    place = group.places.get(column)
+    return None if place is None else group.metadata.column(place)
 
 
 def _step_stored(told: Any, kind: pa.DataType) -> int | None:  # noqa: ANN401 - pyarrow has no types
