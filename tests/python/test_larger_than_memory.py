@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import pytest
 import campaign
 import tidegate as tg
 from cases import grid
-from tidegate.bounded import shares
+from tidegate.bounded import shares, sorting
 
 SEEDS = range(campaign.tries(6))
 TOO_LITTLE = re.compile("one left row may pair with|the last right rows of all keys")
@@ -239,6 +240,28 @@ def test_an_aggregation_is_that_of_the_sorted_streams(seed, tmp_path):
         found = pa.Table.from_batches([*reader], reader.schema)
     assert found.schema == expected.schema
     assert found.to_pylist() == expected.to_pylist()
+
+
+# Sorted runs
+
+
+@pytest.mark.parametrize("count", range(1, 41))
+def test_runs_of_several_levels_are_merged_in_the_order_of_their_rows(monkeypatch, count):
+    """Rows of one time stay in the order in which they came, however many runs hold them."""
+    monkeypatch.setattr(sorting, "RUNS", 3)
+    schema = pa.schema([("ts", pa.int64()), ("n", pa.int64())])
+    batches = [
+        pa.record_batch({"ts": [n % 2 * 5, 5], "n": [2 * n, 2 * n + 1]}, schema)
+        for n in range(count)
+    ]
+    with ExitStack() as files:
+        runs = sorting.Runs(schema, "ts", shares.Shares(shares.LARGE), files)
+        for batch in batches:
+            assert not [*filter(None, runs.sort([batch]))]
+        found = pa.Table.from_batches(filter(None, runs.rows()), schema).to_pylist()
+
+    rows = pa.Table.from_batches(batches, schema).to_pylist()
+    assert found == sorted(rows, key=lambda row: row["ts"])
 
 
 # In processes of their own: the most memory that one has held, and what it leaves behind.
