@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,8 @@ def _plain(value: Any, type_: pa.DataType) -> Any:  # noqa: ANN401 - any value
     """The value in a form that pyarrow takes: no pandas NaT, and numpy's times in the unit."""
     if type(value).__name__ == "NaTType":
         return None
+    if isinstance(value, timedelta):
+        value = _whole(value)
     if isinstance(value, np.datetime64 | np.timedelta64) and pa.types.is_temporal(type_):
         unit = getattr(type_, "unit", "D")
         kind = "timedelta64" if isinstance(value, np.timedelta64) else "datetime64"
@@ -96,6 +99,15 @@ def _plain(value: Any, type_: pa.DataType) -> Any:  # noqa: ANN401 - any value
             return value
         return found if is_same else value
     return value
+
+
+def _whole(value: timedelta) -> timedelta | np.timedelta64:
+    """The length by its attributes: of a subclass, Arrow reads C fields that may be 0."""
+    if type(value) is timedelta:
+        return value
+    whole = timedelta(value.days, value.seconds, value.microseconds)
+    rest = getattr(value, "nanoseconds", 0)
+    return np.timedelta64(whole, "ns") + np.timedelta64(rest, "ns") if rest else whole
 
 
 def _unfit(name: str, field: pa.Field, number: int, value: object, why: str) -> TidegateError:

@@ -518,7 +518,7 @@ def _timestamp(value: datetime) -> Expr:
 
 
 def _interval(value: timedelta) -> Expr:
-    microseconds = value // timedelta(microseconds=1)
+    microseconds = (value.days * 86_400 + value.seconds) * 10**6 + value.microseconds
     # Of a pandas.Timedelta; Python's has none.
     return _nanoseconds(microseconds * 1000 + int(getattr(value, "nanoseconds", 0)))
 

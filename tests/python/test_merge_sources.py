@@ -216,6 +216,10 @@ def test_batches_that_differ_from_their_stream_are_refused() -> None:
         (pa.timestamp("ns", "Asia/Tokyo"), pd.Timestamp(1_234_567_891, tz="UTC"), 1_234_567_891),
         (pa.timestamp("s", "UTC"), dt.datetime(1970, 1, 1, 9, tzinfo=ZoneInfo("Asia/Tokyo")), 0),
         (pa.timestamp("ms", "Asia/Tokyo"), dt.datetime(1970, 1, 1, 1, tzinfo=dt.UTC), 3_600_000),
+        (pa.timestamp("us"), pd.Timestamp(7, unit="s").as_unit("s"), 7_000_000),
+        (pa.timestamp("s", "UTC"), pd.Timestamp(7, unit="s", tz="Asia/Tokyo"), 7),
+        # pandas puts such a year into no field of Python's.
+        (pa.timestamp("ms"), pd.Timestamp(np.datetime64("20000-01-01", "s")), 568_971_820_800_000),
         (pa.date32(), dt.date(1970, 1, 3), 2),
         (pa.date64(), dt.date(1970, 1, 3), 2 * 86_400_000),
         (pa.date32(), np.datetime64("1970-01-03"), 2),
@@ -254,7 +258,8 @@ ZONED = pa.timestamp("us", "UTC")
         (pa.timestamp("s"), clock("2024-01-01T00:00:00.000005"), TidegateError, "would lose data"),
         (pa.timestamp("us"), pd.Timestamp(1), TidegateError, "would lose data"),
         (pa.timestamp("ns"), clock("0001-01-01"), TidegateError, "out of bounds"),
-        (pa.timestamp("us"), np.datetime64("NaT", "us"), TidegateError, "got .*NaT"),
+        (pa.timestamp("us"), np.datetime64("NaT", "us"), TidegateError, "NaT.*which is not a time"),
+        (pa.timestamp("us"), pd.NaT, TidegateError, "got NaT, which is not a time"),
     ],
 )
 def test_advance_refuses_other_times(

@@ -7,7 +7,7 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDelta, PyDeltaAccess, PyDict, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyDelta, PyDict, PyInt, PyList, PyString, PyTuple};
 use tidegate::stream::Lateness;
 use tidegate::{
     Bound as Duration, End, Error, MAX_THREADS, Stop, check_call, parse_duration, shown,
@@ -349,12 +349,8 @@ pub(crate) fn bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Du
     if ob.hasattr("dtype")? && ob.hasattr("astype")? {
         return numpy_bound(argument, ob).map(Some);
     }
-    if let Ok(delta) = ob.cast::<PyDelta>() {
-        let seconds = i128::from(delta.get_days()) * 86_400 + i128::from(delta.get_seconds());
-        let whole = seconds * 1_000_000_000 + i128::from(delta.get_microseconds()) * 1_000;
-        // pandas.Timedelta is a timedelta with the last three digits in an attribute.
-        let rest: i128 = ob.getattr_opt("nanoseconds")?.map_or(Ok(0), |rest| rest.extract())?;
-        return Ok(Some(Duration::Nanoseconds(whole + rest)));
+    if let Some(nanoseconds) = timedelta(ob)? {
+        return Ok(Some(Duration::Nanoseconds(nanoseconds)));
     }
     if let Some(nanoseconds) = offset(argument, ob)? {
         return Ok(Some(Duration::Nanoseconds(nanoseconds)));
@@ -369,6 +365,22 @@ pub(crate) fn bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Du
         return Ok(Some(Duration::Steps(steps)));
     }
     Err(wrong_bound(argument, ob))
+}
+
+/// The length of a timedelta, if it is one.
+///
+/// The object is asked for its attributes. A subclass may leave the C fields of its base class 0, as
+/// `pandas.Timedelta` does for units other than nanoseconds before pandas 3.
+fn timedelta(ob: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
+    if !ob.is_instance_of::<PyDelta>() {
+        return Ok(None);
+    }
+    let part = |name: &str| ob.getattr(name)?.extract::<i128>();
+    let seconds = part("days")? * 86_400 + part("seconds")?;
+    let whole = seconds * 1_000_000_000 + part("microseconds")? * 1_000;
+    // pandas.Timedelta has the last three digits in an attribute of its own.
+    let rest = if ob.hasattr("nanoseconds")? { part("nanoseconds")? } else { 0 };
+    Ok(Some(whole + rest))
 }
 
 /// The length of an offset of pandas, if it is one.
@@ -389,23 +401,31 @@ fn offset(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
 
 fn wrong_bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyErr {
     let kind = ob.get_type();
+    if kind.name().is_ok_and(|name| name == "NaTType") {
+        return not_a_duration(argument);
+    }
     PyTypeError::new_err(format!(
         "{argument}: expected a timedelta, a string such as \"-5s\", an integer where times are \
          integers, or None for no bound; got {kind}"
     ))
 }
 
+fn not_a_duration(argument: &str) -> PyErr {
+    raise(Error::argument(format!("{argument}: NaT is not a duration; give None for no bound")))
+}
+
 /// A numpy scalar: timedelta64 of a fixed unit, or an integer.
 fn numpy_bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    if ob.getattr_opt("ndim")?.is_none_or(|ndim| !ndim.eq(0).unwrap_or(false)) {
+        return Err(wrong_bound(argument, ob));
+    }
     let kind: String = ob.getattr("dtype")?.getattr("kind")?.extract()?;
     match kind.as_str() {
         "i" | "u" => Ok(Duration::Steps(ob.call_method0("item")?.extract()?)),
         "m" => {
             let numpy = ob.py().import("numpy")?;
             if numpy.call_method1("isnat", (ob,))?.is_truthy()? {
-                return Err(raise(Error::argument(format!(
-                    "{argument}: NaT is not a duration; give None for no bound"
-                ))));
+                return Err(not_a_duration(argument));
             }
             let (unit, count): (String, i128) =
                 numpy.call_method1("datetime_data", (ob.getattr("dtype")?,))?.extract()?;

@@ -265,6 +265,9 @@ fn time(argument: &str, ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let Some(kind) = Kind::of(ob)? else {
         return Err(PyTypeError::new_err(wrong("").message().to_owned()));
     };
+    if ob.ne(ob)? {
+        return Err(raise(wrong(", which is not a time")));
+    }
     match (kind, field.data_type()) {
         (Kind::Time { zoned: true }, DataType::Timestamp(_, None)) => {
             Err(raise(wrong(", which has a zone")))
@@ -308,18 +311,20 @@ impl Kind {
 fn steps(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let pyarrow = ob.py().import("pyarrow")?;
     let data_type = export::field(ob.py(), field)?.getattr("type")?;
-    let scalar = match (ob.hasattr("dtype")?, ob.getattr_opt("nanosecond")?) {
-        (true, _) => {
-            pyarrow.call_method1("array", (ob.call_method1("reshape", (1,))?,))?.get_item(0)?
+    // A pandas.Timestamp has the instant in UTC, with all of its digits and years, in NumPy's form
+    // only: its C fields have microseconds, and another year beyond 9999.
+    let numpy = if ob.hasattr("to_datetime64")? {
+        Some(ob.call_method0("to_datetime64")?)
+    } else if ob.hasattr("dtype")? {
+        Some(ob.clone())
+    } else {
+        None
+    };
+    let scalar = match numpy {
+        Some(value) => {
+            pyarrow.call_method1("array", (value.call_method1("reshape", (1,))?,))?.get_item(0)?
         }
-        // pandas' times are those of Python with three more digits, which pyarrow sees if it is
-        // told to.
-        (_, Some(digits)) if digits.is_truthy()? => {
-            let nanoseconds =
-                pyarrow.call_method1("timestamp", ("ns", data_type.getattr("tz")?))?;
-            pyarrow.call_method1("scalar", (ob, nanoseconds))?
-        }
-        _ => pyarrow.call_method1("scalar", (ob,))?,
+        None => pyarrow.call_method1("scalar", (ob,))?,
     };
     scalar.call_method1("cast", (data_type,))?.getattr("value")?.extract()
 }
