@@ -17,6 +17,8 @@ import tidegate
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import pyarrow as pa
+
     Frame: TypeAlias = pl.LazyFrame | pl.DataFrame
 
 __all__ = ["Joins"]
@@ -82,7 +84,7 @@ class Joins:
         # Names, types and arguments are checked here, on frames without rows.
         sides = (left, right.lazy())
         empty = [pl.DataFrame(schema=side.collect_schema()) for side in sides]
-        found = batches(*empty, **query).schema
+        schema = pl.DataFrame(batches(*empty, **query)).schema
 
         def rows(
             wanted: list[str] | None,
@@ -90,19 +92,24 @@ class Joins:
             most: int | None,
             _batch_rows: int | None,
         ) -> Iterator[pl.DataFrame]:
-            columns = found.names if wanted is None else wanted
+            columns = schema.names() if wanted is None else wanted
             # Functions of partners come behind the columns, all of them.
             read = [one for one in columns if one not in (query.get("aggs") or ())]
             for batch in batches(*sides, **query, columns=read):
-                frame = pl.DataFrame(pl.from_arrow(batch)).select(columns)
-                if predicate is not None:
-                    frame = frame.filter(predicate)
+                frame = _frame(batch, columns)
+                # polars counts `most` before it filters.
                 if most is not None:
                     frame = frame.head(most)
                     most -= frame.height
-                yield frame
+                yield frame if predicate is None else frame.filter(predicate)
                 if most == 0:
                     return
 
-        schema = pl.DataFrame(pl.from_arrow(found.empty_table())).schema
         return register_io_source(rows, schema=schema, explain_name=f"TIDEGATE {name}")
+
+
+def _frame(batch: pa.RecordBatch, columns: list[str]) -> pl.DataFrame:
+    """The columns of a batch; without any, its number of rows, which polars counts."""
+    if not columns:
+        return pl.DataFrame(height=batch.num_rows)
+    return pl.DataFrame(batch).select(columns)
