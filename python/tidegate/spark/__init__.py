@@ -158,8 +158,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     Spark keeps no order of rows. Of rows of one DataFrame and one time, those with smaller values
     come first here, compared by the columns that the aggregation reads, in the DataFrame's order
     of columns and nulls last. So what `first` and `last` choose, and the last bits of sums of
-    floats, follow from the rows alone; but among equal times of columns that do not compare
-    (arrays, maps, structs), whichever row arrives first is the first.
+    floats, follow from the rows alone. Structs compare field by field, and arrays and maps element
+    by element.
 
     Example:
         >>> meters = spark.createDataFrame(

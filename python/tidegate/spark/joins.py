@@ -126,8 +126,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             would pair with. A function sees partners by time, if times are compared. Spark keeps no
             order of rows, so that right rows of equal time come in the order of their values: by
             the first column of `on`, then by the other columns that the join reads, in the order of
-            the DataFrame, and nulls last. Columns that do not compare (arrays, maps, structs) take
-            no part: of rows that differ in these alone, the row that arrives first is the first.
+            the DataFrame, and nulls last. Structs compare by field, arrays and maps by element.
             The same holds for streams, whatever the micro-batches: a left row comes once the
             watermark has passed all partners that it could have. So an interval of streams needs an
             upper end.
@@ -282,8 +281,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             would pair with. A function sees partners by time, if times are compared. Spark keeps no
             order of rows, so that right rows of equal time come in the order of their values: by
             the first column of `on`, then by the other columns that the join reads, in the order of
-            the DataFrame, and nulls last. Columns that do not compare (arrays, maps, structs) take
-            no part: of rows that differ in these alone, the row that arrives first is the first.
+            the DataFrame, and nulls last. Structs compare by field, arrays and maps by element.
             The same holds for streams, whatever the micro-batches: a left row comes once the
             watermark has passed all partners that it could have. So an interval of streams needs an
             upper end.
@@ -435,8 +433,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             would pair with. A function sees partners by time, if times are compared. Spark keeps no
             order of rows, so that right rows of equal time come in the order of their values: by
             the first column of `on`, then by the other columns that the join reads, in the order of
-            the DataFrame, and nulls last. Columns that do not compare (arrays, maps, structs) take
-            no part: of rows that differ in these alone, the row that arrives first is the first.
+            the DataFrame, and nulls last. Structs compare by field, arrays and maps by element.
             The same holds for streams, whatever the micro-batches: a left row comes once the
             watermark has passed all partners that it could have. So an interval of streams needs an
             upper end.
@@ -544,8 +541,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     by the columns that the join reads, in the order of the DataFrame, and nulls last. Of candidates
     of one time before `l`, the partner is the last in this order, and of candidates of one time
     after `l`, it is the first. A time before includes an equal one unless `strategy` is `forward`.
-    Columns that do not compare (arrays, maps, structs) take no part: of rows that differ in these
-    alone, the row that arrives first or last is taken, and either may come.
+    Structs compare field by field, and arrays and maps element by element.
 
     If `where` reads right columns alone, right rows are tested before they travel, so that it may
     be evaluated on any right row. If it reads both sides, the nearest row may not meet it. A slice
@@ -749,9 +745,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             comes once, with the values of these functions of its partners, the right rows that it
             would pair with. A function sees partners by their starts. Spark keeps no order of rows,
             so that right rows of equal start come in the order of their values: by the columns that
-            the join reads, in the order of the DataFrame, and nulls last. Columns that do not
-            compare (arrays, maps, structs) take no part: of rows that differ in these alone, the
-            row that arrives first is the first.
+            the join reads, in the order of the DataFrame, and nulls last. Structs compare by field,
+            arrays and maps by element.
         closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
             ends do not belong to them; an empty interval then overlaps nothing.
         min_overlap: The least length of the part that the two have in common: a duration, or an

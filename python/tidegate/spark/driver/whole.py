@@ -24,7 +24,7 @@ from tidegate.spark.driver.files import Rows, rows_of
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.costs import Small
 from tidegate.spark.query.query import joined as native_joined
-from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
+from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT, as_streams, typed
 from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
@@ -245,8 +245,8 @@ def _collected(plan: Plan, side: int, most: int | None = None) -> Whole:
     mine = plan.inputs[side]
     wanted = mine.without_unmatchable()
     with described(plan.left.sparkSession, f"collect the {NAMES[side]} side"):
-        rows = (wanted if most is None else wanted.limit(most)).toArrow()
-    table = rows.rename_columns(plan.columns.of(side).names).combine_chunks()
+        rows = _arrow(wanted if most is None else wanted.limit(most), plan.columns.of(side))
+    table = rows.combine_chunks()
     _check(plan, side, table)
     if side == RIGHT and plan.order is not None:
         table = plan.order.put(table)
@@ -254,6 +254,30 @@ def _collected(plan: Plan, side: int, most: int | None = None) -> Whole:
     if np.any(times[1:] < times[:-1]):
         table = table.take(pa.array(np.argsort(times, kind="stable")))
     return Whole(side, table)
+
+
+def _arrow(rows: DataFrame, schema: pa.Schema) -> pa.Table:
+    """The rows with the names of a schema.
+
+    PySpark's `toArrow` fails on a null struct whose fields are declared not null, as those of a
+    variant are. Such rows pass through Python.
+    """
+    if not any(map(_has_required_fields, schema.types)):
+        return rows.toArrow().rename_columns(schema.names)
+    work = on_worker(as_streams, "tidegate_collect")
+    streams = rows.mapInArrow(work, "rows binary").toArrow().column("rows")
+    tables = [pa.ipc.open_stream(stream.as_buffer()).read_all() for stream in streams]
+    return pa.concat_tables([schema.empty_table(), *(typed(table, schema) for table in tables)])
+
+
+def _has_required_fields(kind: pa.DataType) -> bool:
+    """Whether a type has a struct, on any level, with a field that is declared not null."""
+    if pa.types.is_map(kind):
+        # Its entries are such a struct, but none of them is null.
+        return _has_required_fields(kind.key_type) or _has_required_fields(kind.item_type)
+    fields = [kind.field(at) for at in range(kind.num_fields)]
+    required = pa.types.is_struct(kind) and not all(field.nullable for field in fields)
+    return required or any(_has_required_fields(field.type) for field in fields)
 
 
 def _check(plan: Plan, side: int, rows: pa.Table) -> None:

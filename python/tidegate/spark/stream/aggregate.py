@@ -19,6 +19,7 @@ from tidegate.spark.layout.layout import by_key
 from tidegate.spark.query.schema import arrow
 from tidegate.spark.stream.operators import Windows
 from tidegate.spark.stream.stateful import Finish, buckets, digest, division, outgoing, stateful
+from tidegate.spark.worker.pack import of_type
 from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
@@ -140,5 +141,5 @@ def merged(parts: pa.Table, query: Aggregation, end: str) -> pa.Table:
 
 def _struct(columns: Sequence[pa.Array], kind: pa.StructType) -> pa.StructArray:
     fields = [kind.field(at) for at in range(kind.num_fields)]
-    typed = [column.cast(field.type) for column, field in zip(columns, fields, strict=True)]
+    typed = [of_type(column, field.type) for column, field in zip(columns, fields, strict=True)]
     return pa.StructArray.from_arrays(typed, fields=fields)

@@ -19,7 +19,7 @@ from tidegate.spark.layout.hashed import hashed_to
 from tidegate.spark.plan.session import shuffle_partitions
 from tidegate.spark.plan.streams import WATERMARK
 from tidegate.spark.stream.metrics import observed
-from tidegate.spark.worker.pack import MARK
+from tidegate.spark.worker.pack import MARK, of_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -123,8 +123,7 @@ class Finish(ABC):
         else:
             columns = self.late(rows, side, self.schema)
         typed = [
-            column if column.type == field.type else column.cast(field.type)
-            for column, field in zip(columns, self.schema, strict=True)
+            of_type(column, field.type) for column, field in zip(columns, self.schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(typed, schema=self.schema)
 

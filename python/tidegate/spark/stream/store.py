@@ -44,7 +44,7 @@ from pyspark.sql.types import (
 import tidegate
 from tidegate.spark.stream.metrics import COLUMNS, Digested, Numbers
 from tidegate.spark.stream.operators import Condensing
-from tidegate.spark.worker.pack import MARK
+from tidegate.spark.worker.pack import MARK, typed
 from tidegate.spark.worker.task import loader
 
 if TYPE_CHECKING:
@@ -336,7 +336,7 @@ class Processor(StatefulProcessor):
         """The rows of a side that are in time, and the rows that are late."""
         schema = self._work.schemas[side]
         # A session's time zone is in the types of what it sends, and may be another next time.
-        tables = [pack.rename_columns(schema.names).cast(schema) for pack in packs]
+        tables = [typed(pack, schema) for pack in packs]
         rows = pa.concat_tables(tables) if tables else schema.empty_table()
         times = rows.column(self._work.times[side]).cast(pa.int64())
         if times.null_count:

@@ -10,8 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from tidegate.spark.layout.layout import Integers
     from tidegate.spark.query.axis import Axis
+
+# A rank as bytes that compare as the ranks do.
+_RANK = np.dtype(">u4")
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,9 @@ class Order:
 def by_value(rows: pa.Table, on: str, times: Integers) -> pa.Table:
     """The rows by `times`, which rise with column `on`, and of one time by all their values.
 
-    Columns come in their order, and nulls last. Rows whose values of sortable types are equal stay
-    as they came.
+    Columns are compared in their order. Structs compare field by field. Arrays compare element by
+    element, and maps entry by entry. Nulls are last at every level. So rows of one time that keep
+    the order in which they came are equal.
     """
     order: Integers = np.argsort(times, kind="stable")
     times = times[order]
@@ -46,7 +52,7 @@ def by_value(rows: pa.Table, on: str, times: Integers) -> pa.Table:
     if len(tied):
         among = rows.take(pa.array(order[tied]))
         names = [on, *(name for name in rows.column_names if name != on)]
-        keys = [_comparable(among[name]) for name in names if _sortable(rows, name)]
+        keys = [_comparable(among[name]) for name in names]
         table = pa.table(dict(zip(map(str, range(len(keys))), keys, strict=True)))
         places = pc.sort_indices(table, [(name, "ascending") for name in table.column_names])
         order[tied] = order[tied][places.to_numpy()]
@@ -61,20 +67,64 @@ def _tied(times: Integers) -> Integers:
     return np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
 
 
-def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """The column; of floats, whole numbers in their order, so that -0.0 is less than 0.0."""
-    if not pa.types.is_floating(column.type):
-        return column
+def _comparable(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """The column as values that pyarrow sorts in the order of the column's own values."""
+    if pa.types.is_floating(column.type):
+        return _rising_bits(column)
+    if pa.types.is_nested(column.type):
+        return pa.array(_ranks(column.combine_chunks()))
+    return column
+
+
+def _rising_bits(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Floats as whole numbers in their order, so that -0.0 is less than 0.0."""
     floats = column.fill_null(0).to_numpy()
     bits = floats.view(f"i{floats.itemsize}")
     # The bits of negative floats fall as the floats rise.
     rising = bits ^ (bits >> 8 * floats.itemsize - 1 & np.iinfo(bits.dtype).max)
-    return pa.array(rising, mask=column.is_null().to_numpy())
+    return pa.array(rising, mask=np.asarray(column.is_null()))
 
 
-def _sortable(rows: pa.Table, name: str) -> bool:
-    try:
-        pc.sort_indices(rows[name].slice(0, 0))
-    except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        return False
-    return True
+def _ranks(column: pa.Array) -> Integers:
+    """A number for each value, in the order of the values; only equal values share a number."""
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.zeros(len(column), np.int64)
+    if pa.types.is_struct(kind):
+        column = _bytes_of_structs(column)
+    elif pa.types.is_nested(kind):
+        column = _bytes_of_lists(column)
+    else:
+        column = _comparable(column)
+    ranks = pc.rank(column, "ascending", tiebreaker="dense").to_numpy()
+    return np.asarray(ranks, np.int64)
+
+
+def _bytes_of_structs(column: pa.StructArray) -> pa.Array:
+    """Structs as bytes in their order: the ranks of the fields, one after the other."""
+    fields = [_ranks(field) for field in column.flatten()]
+    ranks = np.column_stack([np.zeros(len(column)), *fields]).astype(_RANK)
+    ends = np.arange(len(column) + 1) * ranks[:1].nbytes
+    return _binary(ranks, ends, column)
+
+
+def _bytes_of_lists(column: pa.ListArray | pa.MapArray) -> pa.Array:
+    """Arrays or maps as bytes in their order: the ranks of the elements, one after the other."""
+    ends = column.offsets.to_numpy().astype(np.int64)
+    values = _elements(column).slice(ends[0], ends[-1] - ends[0])
+    ranks = _ranks(values).astype(_RANK)
+    return _binary(ranks, (ends - ends[0]) * _RANK.itemsize, column)
+
+
+def _elements(column: pa.ListArray | pa.MapArray) -> pa.Array:
+    """The elements of all arrays, or the entries of all maps."""
+    if not pa.types.is_map(column.type):
+        return column.values
+    return pa.StructArray.from_arrays([column.keys, column.items], ["key", "value"])
+
+
+def _binary(ranks: npt.NDArray[np.uint32], ends: Integers, column: pa.Array) -> pa.Array:
+    """Binary values of the ranks between their ends, null where the column is."""
+    buffers = [None, pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(ranks)]
+    values = pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
+    return pc.if_else(column.is_valid(), values, None)

@@ -7,7 +7,7 @@ row for each row: its own format costs more than the join.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tidegate.spark.layout.layout import Integers, Layout, Places
     from tidegate.spark.query.axis import Axis
+
+    _Column = TypeVar("_Column", pa.Array, pa.ChunkedArray)
 
 # The rows of a pack. Copies are rows outside their home, where a layout must tell them. A partial
 # row has what functions found in several right rows: `partials.py`.
@@ -184,6 +186,32 @@ class Pack(NamedTuple):
     side: int
     partition: int
     rows: pa.Table
+
+
+def as_streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each batch as one Arrow stream, which keeps nested values as they are."""
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        yield pa.RecordBatch.from_pydict({"rows": [sink.getvalue().to_pybytes()]})
+
+
+def typed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows with the names and types of a schema."""
+    columns = [
+        of_type(column, field.type) for column, field in zip(rows.columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def of_type(column: _Column, kind: pa.DataType) -> _Column:
+    """The column in a type.
+
+    Spark writes a null into every field of a null struct. If such a field is declared not null,
+    pyarrow refuses to cast the struct to its own type.
+    """
+    return column if column.type == kind else column.cast(kind)
 
 
 def unpacked(batch: pa.RecordBatch) -> Iterator[Pack]:

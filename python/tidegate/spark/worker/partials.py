@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 import tidegate
 from tidegate.agg import Aggregate
-from tidegate.spark.worker.pack import LEFT, PARTIAL, RIGHT
+from tidegate.spark.worker.pack import LEFT, PARTIAL, RIGHT, typed
 from tidegate.spark.worker.task import Task, threads
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ class PartialsTask(Task):
         of_rows = self.parts.of_rows(right, kept)
         # Where no right row came, the table of none has times in UTC. Partial rows have them in the
         # zone of the session.
-        of_partials = of_partials.cast(of_rows.schema)
+        of_partials = typed(of_partials, of_rows.schema)
         every = pa.concat_tables([of_rows, of_partials]).combine_chunks()
         function = getattr(tidegate, self.call.function)
         arguments = {**self.call.arguments, "threads": threads()}
