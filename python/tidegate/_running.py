@@ -51,8 +51,8 @@ class Running:
 
     If the sink or the operator raises, the thread ends; the block's end and `wait` raise the error.
     Pushes that wait then raise `MemoryLimitError`, as they do where the block raises. The batch
-    that the sink has not taken is the operator's again, so that nothing is lost: mend the sink and
-    run the operator again.
+    that the sink has not taken is the operator's again, and so are the late rows that `late` has not
+    taken. Nothing is lost: mend the sink or `late`, and run the operator again.
 
     Example:
         >>> import pyarrow as pa
@@ -216,8 +216,8 @@ class Running:
         operator = self._operator
         while not self._stopped.is_set():
             is_ready = operator._is_ready_within(_PATIENCE)  # noqa: SLF001 - of Rust
-            if self._late is not None and (late := operator.late()).num_rows:
-                self._late(late)
+            if self._late is not None:
+                _hand_late(operator, self._late)
             with self._turns.step(self._stopped) as goes_on:
                 if not goes_on:
                     return
@@ -226,6 +226,17 @@ class Running:
                 return
             if step is Step.NO_ROOM:
                 self._stopped.wait(_ROOM)
+
+
+def _hand_late(operator: Any, late: Late) -> None:  # noqa: ANN401 - of Rust
+    """Give a function the late rows, which the operator keeps if the function raises."""
+    were_taken = False
+    try:
+        if (rows := operator._lend_late()).num_rows:  # noqa: SLF001 - of Rust
+            late(rows)
+        were_taken = True
+    finally:
+        operator._settle_late(were_taken=were_taken)  # noqa: SLF001 - of Rust
 
 
 class Step(enum.Enum):

@@ -317,8 +317,12 @@ impl Handle {
         }
     }
 
-    /// Hands out the late rows, which are forgotten once they have arrived.
-    pub(crate) fn late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// Hands out the late rows. Once they have arrived, `arrived` is told how many batches there are.
+    pub(crate) fn late<'py>(
+        &self,
+        py: Python<'py>,
+        arrived: fn(&mut Operator, usize),
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.check()?;
         let guard = hold(py, &self.operator)?;
         let stop = Stop::default();
@@ -326,7 +330,7 @@ impl Handle {
         let (mut guard, (batches, schema)) = run_on(py, &stop, Some(&self.driver), work)?;
         let count = batches.len();
         let late = export::table(py, batches, schema)?;
-        guard.forget_late(count);
+        arrived(&mut guard, count);
         Ok(late)
     }
 

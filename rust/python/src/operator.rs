@@ -454,7 +454,20 @@ impl Operator {
 
     #[doc = manual!(Operator.late)]
     fn late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.handle.late(py)
+        self.handle.late(py, stream::Operator::forget_late)
+    }
+
+    /// As `late`, but the rows stay the operator's until `_settle_late` says that they were taken.
+    fn _lend_late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.handle.late(py, stream::Operator::lend_late)
+    }
+
+    #[pyo3(signature = (*, were_taken))]
+    fn _settle_late(&self, py: Python<'_>, were_taken: bool) -> PyResult<()> {
+        self.handle.briefly(py, |operator| {
+            operator.settle_late(were_taken);
+            Ok(())
+        })
     }
 
     #[doc = manual!(Operator.stats)]

@@ -31,7 +31,7 @@ pub(crate) use kept_column::KeptColumn;
 pub use log::Kept;
 pub(crate) use log::{KeptColumns, RowLog};
 pub(crate) use reach::Reach;
-pub use reorder::{LateRow, Released, Reorder, Timed};
+pub use reorder::{Draft, LateRow, Released, Reorder, Timed};
 pub use results::{NO_ROW, Results};
 pub use retention::Retention;
 pub use side::Side;

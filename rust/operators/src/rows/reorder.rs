@@ -11,8 +11,7 @@
 
 use tidegate_structures::memory;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Rows with event times, in the order in which they were pushed.
@@ -47,26 +46,46 @@ pub enum Released<P> {
 }
 
 /// Holds back the rows of a source until they are in order.
-#[derive(Clone, Debug)]
+///
+/// A change is drafted first: it says what is late and what is released, and may fail for want of
+/// memory. [`commit`](Self::commit) then makes it. A draft that is dropped has changed nothing.
+#[derive(Debug)]
 pub struct Reorder<P> {
     lateness: Option<i64>,
     watermark: i64,
     /// Pushes with rows not released, by number, which rises.
     pending: BTreeMap<u64, Pending<P>>,
-    /// The next row's time of each of them, so that a release looks at those only of which it has
-    /// rows.
-    next: BinaryHeap<Reverse<(i64, u64)>>,
+    /// The next row's time and the number of each of them, so that a release looks at those only of
+    /// which it has rows.
+    next: BTreeSet<(i64, u64)>,
     pushes: u64,
     rows: usize,
 }
 
-#[derive(Clone, Debug)]
+/// A change of a [`Reorder`] that is not made yet.
+#[derive(Debug)]
+pub struct Draft<P> {
+    lateness: Option<i64>,
+    watermark: i64,
+    /// The pushes that are taken in, in order.
+    pushes: Vec<Pending<P>>,
+    /// The pushes that rows are released of: its number, and how many rows are released then.
+    released: Vec<(u64, usize)>,
+}
+
+#[derive(Debug)]
 struct Pending<P> {
     payload: P,
     /// The rows that were not late, in time order; `None` for all rows as they are.
     order: Option<Vec<u32>>,
     /// How many of them have been released.
     released: usize,
+}
+
+/// Some rows of a push, in time order.
+struct Part<'a, P> {
+    push: &'a Pending<P>,
+    rows: Range<usize>,
 }
 
 impl<P: Timed> Pending<P> {
@@ -96,18 +115,121 @@ impl<P: Timed> Pending<P> {
     }
 }
 
+impl<P: Timed> Part<'_, P> {
+    /// The rows as they lie, or in their order.
+    fn released(&self) -> Released<P> {
+        match self.push.order {
+            None => Released::Slice(self.push.payload.clone(), self.rows.clone()),
+            Some(_) => merged(std::slice::from_ref(self)),
+        }
+    }
+
+    /// The time and the row number of each row.
+    fn rows(&self) -> impl Iterator<Item = (i64, u32)> {
+        let ts = self.push.payload.ts();
+        self.rows.clone().map(move |nth| {
+            let row = self.push.row(nth);
+            (ts[row], row as u32)
+        })
+    }
+}
+
+/// Rows of several pushes in one order. Rows of one time stay in the order in which they were
+/// pushed.
+fn merged<P: Timed>(parts: &[Part<'_, P>]) -> Released<P> {
+    let mut rows: Vec<(i64, (u32, u32))> =
+        memory::vec(parts.iter().map(|part| part.rows.len()).sum());
+    for (payload, part) in (0..).zip(parts) {
+        rows.extend(part.rows().map(|(ts, row)| (ts, (payload, row))));
+    }
+    // Stable, and fast on what it gets here: a few sorted runs.
+    sort_by_key(&mut rows, |&(ts, _)| ts);
+    Released::Rows {
+        ts: memory::collect(rows.iter().map(|&(ts, _)| ts)),
+        payloads: parts.iter().map(|part| part.push.payload.clone()).collect(),
+        places: memory::collect(rows.iter().map(|&(_, place)| place)),
+    }
+}
+
+/// A stable sort, whose buffer is announced.
+fn sort_by_key<T, K: Ord>(rows: &mut [T], key: impl FnMut(&T) -> K) {
+    memory::demand_values::<T>(rows.len());
+    rows.sort_by_key(key);
+}
+
 impl<P> Reorder<P> {
     /// The time that no later row is below, once a row of time `ts` has come. Rows without a
-    /// lateness promise nothing: the watermark rises by [`advance`](Self::advance) alone.
+    /// lateness promise nothing: the watermark rises by [`advance`](Draft::advance) alone.
     pub fn promise(lateness: Option<i64>, ts: i64) -> i64 {
         lateness.map_or(i64::MIN, |lateness| ts.saturating_sub(lateness))
+    }
+}
+
+impl<P: Timed> Draft<P> {
+    /// No row below it is taken any more.
+    pub fn watermark(&self) -> i64 {
+        self.watermark
+    }
+
+    /// Promises that no later row is below `ts`; one that comes nevertheless is late.
+    pub fn advance(&mut self, ts: i64) {
+        self.watermark = self.watermark.max(ts);
+    }
+
+    /// Goes past rows without holding them back, and returns the late ones.
+    pub fn pass(&mut self, ts: &[i64]) -> Vec<LateRow> {
+        self.sort_out(ts).0
+    }
+
+    /// Which of some rows are late, and whether the others are in time order.
+    fn sort_out(&mut self, ts: &[i64]) -> (Vec<LateRow>, bool) {
+        let mut late = Vec::new();
+        let (mut sorted, mut last) = (true, i64::MIN);
+        for (row, &ts) in ts.iter().enumerate() {
+            if ts < self.watermark {
+                memory::reserve(&mut late, 1);
+                late.push(LateRow { row: row as u32, watermark: self.watermark });
+                continue;
+            }
+            sorted &= ts >= last;
+            last = ts;
+            self.watermark = self.watermark.max(Reorder::<P>::promise(self.lateness, ts));
+        }
+        (late, sorted)
+    }
+
+    /// Takes rows in but for the late ones, which it returns.
+    pub fn push(&mut self, payload: P) -> Vec<LateRow> {
+        let ts = payload.ts();
+        let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Vec::new() };
+        if first >= self.watermark && ts.is_sorted() {
+            self.watermark = self.watermark.max(Reorder::<P>::promise(self.lateness, last));
+            self.pushes.push(Pending { payload, order: None, released: 0 });
+            return Vec::new();
+        }
+        let (late, sorted) = self.sort_out(ts);
+        if late.len() == ts.len() {
+            return late;
+        }
+        let order = (!sorted || !late.is_empty()).then(|| {
+            let mut is_late = late.iter().map(|late| late.row).peekable();
+            let used = |row: &u32| is_late.next_if_eq(row).is_none();
+            let mut order = memory::vec(ts.len() - late.len());
+            order.extend((0..ts.len() as u32).filter(used));
+            if !sorted {
+                sort_by_key(&mut order, |&row| ts[row as usize]);
+            }
+            order
+        });
+        self.pushes.push(Pending { payload, order, released: 0 });
+        late
     }
 }
 
 impl<P: Timed> Reorder<P> {
     /// For a source whose rows may be up to `lateness` below the largest time so far, or anywhere.
     pub fn new(lateness: Option<i64>) -> Self {
-        let (pending, next) = (BTreeMap::new(), BinaryHeap::new());
+        let (pending, next) = (BTreeMap::new(), BTreeSet::new());
         Reorder { lateness, watermark: i64::MIN, pending, next, pushes: 0, rows: 0 }
     }
 
@@ -124,12 +246,9 @@ impl<P: Timed> Reorder<P> {
         self.rows
     }
 
-    fn hold(&mut self, pending: Pending<P>) {
-        let Some(next) = pending.next() else { return };
-        self.rows += pending.len();
-        self.next.push(Reverse((next, self.pushes)));
-        self.pending.insert(self.pushes, pending);
-        self.pushes += 1;
+    /// Whether no row is held back.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
     }
 
     /// No row below it is taken any more.
@@ -137,125 +256,69 @@ impl<P: Timed> Reorder<P> {
         self.watermark
     }
 
-    /// Goes past rows without holding them back, and returns the late ones.
-    pub fn pass(&mut self, ts: &[i64]) -> Vec<LateRow> {
-        self.sort_out(ts).0
+    /// A change that does nothing yet.
+    pub fn draft(&self) -> Draft<P> {
+        let Reorder { lateness, watermark, .. } = *self;
+        Draft { lateness, watermark, pushes: Vec::new(), released: Vec::new() }
     }
 
-    /// Which of some rows are late, and whether the others are in time order.
-    fn sort_out(&mut self, ts: &[i64]) -> (Vec<LateRow>, bool) {
-        let mut late = Vec::new();
-        let (mut sorted, mut last) = (true, i64::MIN);
-        for (row, &ts) in ts.iter().enumerate() {
-            if ts < self.watermark {
-                late.push(LateRow { row: row as u32, watermark: self.watermark });
-                continue;
-            }
-            sorted &= ts >= last;
-            last = ts;
-            self.watermark = self.watermark.max(Self::promise(self.lateness, ts));
-        }
-        (late, sorted)
-    }
-
-    /// Takes rows in but for the late ones, which it returns.
-    pub fn push(&mut self, payload: P) -> Vec<LateRow> {
-        let ts = payload.ts();
-        let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Vec::new() };
-        if first >= self.watermark && ts.is_sorted() {
-            self.watermark = self.watermark.max(Self::promise(self.lateness, last));
-            self.hold(Pending { payload, order: None, released: 0 });
-            return Vec::new();
-        }
-        let (late, sorted) = self.sort_out(ts);
-        if late.len() == ts.len() {
-            return late;
-        }
-        let order = (!sorted || !late.is_empty()).then(|| {
-            let mut is_late = late.iter().map(|late| late.row).peekable();
-            let used = |row: &u32| is_late.next_if_eq(row).is_none();
-            let mut order: Vec<u32> = (0..ts.len() as u32).filter(used).collect();
-            if !sorted {
-                order.sort_by_key(|&row| ts[row as usize]);
-            }
-            order
-        });
-        self.hold(Pending { payload, order, released: 0 });
-        late
-    }
-
-    /// Whether no row is held back.
-    pub fn is_empty(&self) -> bool {
-        self.pending.is_empty()
-    }
-
-    /// Promises that no later row is below `ts`; one that comes nevertheless is late.
-    pub fn advance(&mut self, ts: i64) {
-        self.watermark = self.watermark.max(ts);
-    }
-
-    /// The rows that are not after the watermark, if there are any.
-    pub fn release(&mut self) -> Option<Released<P>> {
-        self.release_upto(self.watermark)
-    }
-
-    /// All rows that are left.
-    pub fn release_all(&mut self) -> Option<Released<P>> {
-        self.release_upto(i64::MAX)
-    }
-
-    fn release_upto(&mut self, watermark: i64) -> Option<Released<P>> {
-        // 1. The pushes that have any, in their order.
-        let mut found: Vec<(u64, Range<usize>)> = Vec::new();
-        while let Some(&Reverse((next, at))) = self.next.peek()
-            && next <= watermark
-        {
-            self.next.pop();
+    /// Makes a change of which the draft was of this state.
+    pub fn commit(&mut self, draft: Draft<P>) {
+        self.watermark = draft.watermark;
+        draft.pushes.into_iter().for_each(|push| self.hold(push));
+        for (at, upto) in draft.released {
             let pending = self.pending.get_mut(&at).expect("pushes with rows are kept");
-            let upto = pending.upto(watermark);
-            found.push((at, pending.released..upto));
+            self.rows -= upto - pending.released;
+            self.next.remove(&(pending.next().expect("it has rows"), at));
             pending.released = upto;
-            self.rows -= found.last().map_or(0, |(_, rows)| rows.len());
-            self.next.extend(pending.next().map(|next| Reverse((next, at))));
-        }
-        found.sort_unstable_by_key(|&(at, _)| at);
-        // 2. Their rows together.
-        let released = match &found[..] {
-            [] => return None,
-            [(at, rows)] if self.pending[at].order.is_none() => {
-                Released::Slice(self.pending[at].payload.clone(), rows.clone())
-            }
-            _ => self.merge(&found),
-        };
-        for (at, _) in found {
-            if self.pending[&at].released == self.pending[&at].len() {
-                self.pending.remove(&at);
+            match pending.next() {
+                Some(next) => drop(self.next.insert((next, at))),
+                None => drop(self.pending.remove(&at)),
             }
         }
-        Some(released)
     }
 
-    /// Rows of several pushes in one order. Rows of one time stay in the order in which they were
-    /// pushed.
-    fn merge(&self, found: &[(u64, Range<usize>)]) -> Released<P> {
-        let mut rows: Vec<(i64, (u32, u32))> =
-            memory::vec(found.iter().map(|(_, rows)| rows.len()).sum());
-        for (payload, (at, taken)) in found.iter().enumerate() {
-            let pending = &self.pending[at];
-            let ts = pending.payload.ts();
-            rows.extend(taken.clone().map(|nth| {
-                let row = pending.row(nth);
-                (ts[row], (payload as u32, row as u32))
-            }));
+    fn hold(&mut self, pending: Pending<P>) {
+        if let Some(next) = pending.next() {
+            self.rows += pending.len();
+            self.next.insert((next, self.pushes));
+            self.pending.insert(self.pushes, pending);
         }
-        // Stable, and fast on what it gets here: a few sorted runs.
-        rows.sort_by_key(|&(ts, _)| ts);
-        let (ts, places) = rows.into_iter().unzip();
-        Released::Rows {
-            ts,
-            payloads: found.iter().map(|(at, _)| self.pending[at].payload.clone()).collect(),
-            places,
+        self.pushes += 1;
+    }
+
+    /// The rows that are not after the draft's watermark, in runs that follow each other. They are
+    /// released once the draft is committed.
+    pub fn release(&self, draft: &mut Draft<P>) -> Vec<Released<P>> {
+        self.release_upto(draft, draft.watermark)
+    }
+
+    /// All rows that are left, likewise.
+    pub fn release_all(&self, draft: &mut Draft<P>) -> Vec<Released<P>> {
+        self.release_upto(draft, i64::MAX)
+    }
+
+    fn release_upto(&self, draft: &mut Draft<P>, watermark: i64) -> Vec<Released<P>> {
+        // 1. The pushes that have any, in their order.
+        let due = || self.next.range(..=(watermark, u64::MAX)).map(|&(_, at)| at);
+        let has_any = |push: &Pending<P>| push.next().is_some_and(|next| next <= watermark);
+        let mut found: Vec<(u64, &Pending<P>)> = memory::vec(due().count() + draft.pushes.len());
+        found.extend(due().map(|at| (at, &self.pending[&at])));
+        found.sort_unstable_by_key(|&(at, _)| at);
+        found.extend((self.pushes..).zip(&draft.pushes).filter(|(_, push)| has_any(push)));
+        // 2. Their rows together.
+        let mut parts: Vec<Part<'_, P>> = memory::vec(found.len());
+        draft.released = memory::vec(found.len());
+        for (at, push) in found {
+            let upto = push.upto(watermark);
+            draft.released.push((at, upto));
+            parts.push(Part { push, rows: push.released..upto });
         }
+        // Without a lateness no row is before those of former pushes.
+        if self.lateness == Some(0) || parts.len() <= 1 {
+            return parts.iter().map(Part::released).collect();
+        }
+        vec![merged(&parts)]
     }
 }
 
@@ -275,21 +338,32 @@ mod tests {
     fn run(pushes: &[Vec<i64>], lateness: i64) -> (Vec<i64>, Vec<i64>, usize) {
         let (mut released, mut late) = (Vec::new(), Vec::new());
         let mut reorder = Reorder::new(Some(lateness));
-        let mut take = |found: Option<Released<Vec<i64>>>| match found {
-            None => {}
-            Some(Released::Slice(payload, rows)) => released.extend_from_slice(&payload[rows]),
-            Some(Released::Rows { ts, payloads, places }) => {
-                for (&ts, &(payload, row)) in ts.iter().zip(&places) {
-                    assert_eq!(payloads[payload as usize][row as usize], ts);
+        let mut take = |found: Vec<Released<Vec<i64>>>| {
+            for found in found {
+                match found {
+                    Released::Slice(payload, rows) => released.extend_from_slice(&payload[rows]),
+                    Released::Rows { ts, payloads, places } => {
+                        for (&ts, &(payload, row)) in ts.iter().zip(&places) {
+                            assert_eq!(payloads[payload as usize][row as usize], ts);
+                        }
+                        released.extend(ts);
+                    }
                 }
-                released.extend(ts);
             }
         };
         for push in pushes {
-            late.extend(reorder.push(push.clone()).iter().map(|late| push[late.row as usize]));
-            take(reorder.release());
+            // A change that is dropped leaves nothing behind.
+            let mut dropped = reorder.draft();
+            dropped.push(push.clone());
+            reorder.release(&mut dropped);
+            let mut draft = reorder.draft();
+            late.extend(draft.push(push.clone()).iter().map(|late| push[late.row as usize]));
+            take(reorder.release(&mut draft));
+            reorder.commit(draft);
         }
-        take(reorder.release_all());
+        let mut draft = reorder.draft();
+        take(reorder.release_all(&mut draft));
+        reorder.commit(draft);
         let left = reorder.pending.len() + reorder.next.len() + reorder.rows();
         (released, late, left)
     }
@@ -302,23 +376,28 @@ mod tests {
 
     #[test]
     fn rows_of_one_time_stay_in_order_of_arrival() {
-        let mut reorder = Reorder::new(Some(10));
-        reorder.push(vec![5, 3]);
-        reorder.push(vec![3, 5]);
-        let Some(Released::Rows { places, .. }) = reorder.release_all() else {
+        let reorder = Reorder::new(Some(10));
+        let mut draft = reorder.draft();
+        draft.push(vec![5, 3]);
+        draft.push(vec![3, 5]);
+        let [Released::Rows { places, .. }] = &reorder.release_all(&mut draft)[..] else {
             panic!("rows of two pushes")
         };
-        assert_eq!(places, [(0, 1), (1, 0), (0, 0), (1, 1)]);
+        assert_eq!(places[..], [(0, 1), (1, 0), (0, 0), (1, 1)]);
     }
 
     #[test]
     fn an_advance_releases_and_makes_late() {
         let mut reorder = Reorder::new(Some(100));
-        reorder.push(vec![10, 20]);
-        assert!(reorder.release().is_none());
-        reorder.advance(10);
-        assert!(matches!(reorder.release(), Some(Released::Slice(_, rows)) if rows == (0..1)));
-        assert_eq!(reorder.push(vec![9, 10]), [LateRow { row: 0, watermark: 10 }]);
+        let mut draft = reorder.draft();
+        draft.push(vec![10, 20]);
+        assert!(reorder.release(&mut draft).is_empty());
+        draft.advance(10);
+        let released = reorder.release(&mut draft);
+        assert!(matches!(&released[..], [Released::Slice(_, rows)] if *rows == (0..1)));
+        reorder.commit(draft);
+        assert_eq!((reorder.rows(), reorder.watermark()), (1, 10));
+        assert_eq!(reorder.draft().push(vec![9, 10]), [LateRow { row: 0, watermark: 10 }]);
     }
 
     #[test]
@@ -334,8 +413,10 @@ mod tests {
             let mut reorder = Reorder::new(Some(i64::MAX));
             let start = std::time::Instant::now();
             for ts in 0..pushes {
-                reorder.push(vec![ts]);
-                assert!(reorder.release().is_none());
+                let mut draft = reorder.draft();
+                draft.push(vec![ts]);
+                assert!(reorder.release(&mut draft).is_empty());
+                reorder.commit(draft);
             }
             assert_eq!(reorder.rows(), pushes as usize);
             start.elapsed() / pushes as u32

@@ -253,6 +253,27 @@ fn one_dictionary<K: ArrowDictionaryKeyType>(arrays: Vec<ArrayData>) -> Made<Vec
     arrays.iter().zip(of_values).map(array).collect()
 }
 
+/// The dictionary with other indices, of the values that its rows use.
+pub(crate) fn compacted<K: ArrowDictionaryKeyType>(
+    array: &DictionaryArray<Int32Type>,
+) -> Made<ArrayData> {
+    let mut is_used = vec![false; array.values().len()];
+    array.keys().iter().flatten().for_each(|key| is_used[key.as_usize()] = true);
+    let used = UInt32Array::from_iter_values(
+        (0..).zip(&is_used).filter_map(|(value, &is_used)| is_used.then_some(value)),
+    );
+    let values = take(array.values(), &used, None)?;
+    let mut numbers = Numbers::<K>::new(values.data_type())?;
+    let mut number_of = vec![K::default_value(); is_used.len()];
+    let numbered = numbers.of(&values, 0)?;
+    used.values().iter().zip(numbered).for_each(|(&value, number)| {
+        number_of[value as usize] = number;
+    });
+    let keys = array.keys().iter().map(|key| key.map(|key| number_of[key.as_usize()]));
+    let keys = keys.collect::<PrimitiveArray<K>>();
+    Ok(DictionaryArray::try_new(keys, numbers.values(&[&values])?)?.into_data())
+}
+
 /// The number of each value that was seen, from 0 on.
 struct Numbers<K: ArrowDictionaryKeyType> {
     /// None if values of the type cannot be compared.

@@ -6,6 +6,7 @@
 //! | `time.rs`, `duration.rs` | units, zones and bounds; durations as text |
 //! | `fit.rs` | rows as a schema asks for them |
 //! | `dictionary.rs` | arrays as one, whose dictionaries may have few indices |
+//! | `roomy.rs` | the same with more indices, as operators keep them |
 //! | `names.rs`, `type_name.rs` | names and types for messages |
 //! | `row_ends.rs` | ends of intervals, computed from columns |
 //! | `keys/` | keys as dense numbers |
@@ -20,6 +21,7 @@ pub mod expression;
 pub(crate) mod fit;
 pub(crate) mod keys;
 pub(crate) mod names;
+pub(crate) mod roomy;
 pub(crate) mod row_ends;
 pub(crate) mod table;
 pub(crate) mod time;

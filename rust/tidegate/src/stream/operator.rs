@@ -23,6 +23,7 @@ use super::state::snapshot::{DIGESTED, Reader, TABLE_BYTES, Writer, damaged};
 use super::tactic::{Common, Tactic};
 use super::times::ResultTimes;
 use crate::columns::dictionary::concat_batches;
+use crate::columns::roomy::{roomy, with_indices};
 use crate::columns::time::Bound;
 use crate::digest::STATE_BYTES;
 use crate::{Digest, Error, Result};
@@ -146,6 +147,28 @@ pub struct Operator {
     failed: Option<Error>,
     /// How much sources had told before the last step.
     seen: u64,
+    /// The schemas of results and of late rows, if they are kept with more indices of dictionaries.
+    handed: Option<[SchemaRef; 2]>,
+}
+
+/// Makes the operator of streams with these schemas. Inside, dictionaries that have few indices have
+/// more, so that rows of any batches can be put together.
+pub(super) fn with_room<const N: usize>(
+    schemas: [SchemaRef; N],
+    make: impl Fn([SchemaRef; N]) -> Result<Operator>,
+) -> Result<Operator> {
+    let roomy = schemas.each_ref().map(roomy);
+    let asked = make(schemas.clone())?;
+    if roomy == schemas {
+        return Ok(asked);
+    }
+    let mut operator = make(roomy)?;
+    let (_, late) = asked.late()?;
+    operator.handed = Some([asked.common.schema.clone(), late]);
+    operator.common.intake.take_rows_of(&asked.common.intake);
+    operator.common.query = asked.common.query;
+    operator.common.explanation = asked.common.explanation;
+    Ok(operator)
 }
 
 impl Operator {
@@ -160,6 +183,7 @@ impl Operator {
             readers,
             failed: None,
             seen: 0,
+            handed: None,
         }
     }
 
@@ -168,7 +192,7 @@ impl Operator {
         // What a snapshot holds depends on it.
         self.common.query += DIGESTED;
         self.common.query += "\n";
-        self.digest = Some(Digest::new(&self.common.schema));
+        self.digest = Some(Digest::new(self.schema()));
         self
     }
 
@@ -189,7 +213,7 @@ impl Operator {
 
     /// The schema of the results.
     pub fn schema(&self) -> &SchemaRef {
-        &self.common.schema
+        self.handed.as_ref().map_or(&self.common.schema, |[results, _]| results)
     }
 
     /// The times of the results.
@@ -319,12 +343,27 @@ impl Operator {
     /// Late rows that were not forgotten, by source and position, a batch for each push that had
     /// any.
     pub fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
-        self.tactic.late(&self.common)
+        let (batches, schema) = self.tactic.late(&self.common)?;
+        let Some([_, given]) = &self.handed else { return Ok((batches, schema)) };
+        // Rows of one push, which had room.
+        let batches = batches.iter().map(|batch| with_indices(batch, given));
+        Ok((batches.collect::<Result<_>>()?, given.clone()))
     }
 
     /// Forgets the first `batches` batches of late rows.
     pub fn forget_late(&mut self, batches: usize) {
         self.common.intake.shared.late.forget(batches);
+    }
+
+    /// Lends the first `batches` batches of late rows to a function that may fail.
+    pub fn lend_late(&mut self, batches: usize) {
+        self.common.intake.shared.late.lend(batches);
+    }
+
+    /// Forgets the late rows that were lent, if the function has taken them; else they are kept as
+    /// before.
+    pub fn settle_late(&mut self, were_taken: bool) {
+        self.common.intake.shared.late.settle(were_taken);
     }
 
     /// Hands out the next results that are final.
@@ -369,7 +408,7 @@ impl Operator {
     /// Goes one step on if that is a matter of milliseconds.
     fn step_shortly(&mut self) -> Result<Option<Step>> {
         self.pause_by(&Stop::default());
-        self.common.intake.carry_idle();
+        self.common.intake.carry_idle()?;
         let is_long = self.failed.is_none() && self.tactic.is_long(&mut self.common);
         if is_long { Ok(None) } else { self.step().map(Some) }
     }
@@ -431,7 +470,11 @@ impl Operator {
         if let Some(digest) = &mut self.digest {
             digest.take_back(&batch);
         }
-        self.common.ready.push_front(batch.into());
+        let batch = match &self.handed {
+            None => Ok(batch),
+            Some(_) => with_indices(&batch, &self.common.schema),
+        };
+        self.common.ready.push_front(batch.expect("there is room for more indices").into());
     }
 
     /// The next of the finished batches.
@@ -439,14 +482,37 @@ impl Operator {
         if let Some(batch) = by.map_or(Ok(None), ResultReader::take)? {
             return Ok(Some(Polled::Batch(batch)));
         }
-        if let (Some(digest), Some(made)) = (&mut self.digest, self.common.ready.front()) {
-            digest.add(&made.batch, &self.common.driver)?;
+        let Some(batch) = self.next_made()? else { return Ok(None) };
+        if let Some(digest) = &mut self.digest {
+            digest.add(&batch, &self.common.driver)?;
         }
-        let Some(made) = self.common.ready.pop_front() else { return Ok(None) };
-        self.rows_out += made.batch.num_rows() as u64;
-        let Some(reader) = by else { return Ok(Some(Polled::Batch(made.batch))) };
-        self.readers.give(made);
+        self.rows_out += batch.num_rows() as u64;
+        let charges = self.common.ready.pop_front().map(|made| made.charges).unwrap_or_default();
+        let Some(reader) = by else { return Ok(Some(Polled::Batch(batch))) };
+        self.readers.give(Made { batch, charges });
         Ok(reader.take()?.map(Polled::Batch))
+    }
+
+    /// The next of the finished batches as it is handed out, if there is one: cut where its values
+    /// are more than a dictionary has indices for.
+    fn next_made(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let Some(made) = self.common.ready.front() else { return Ok(None) };
+            let Some([schema, _]) = &self.handed else { return Ok(Some(made.batch.clone())) };
+            let rows = made.batch.num_rows();
+            match with_indices(&made.batch, schema) {
+                Err(error) if error.is_schema() && rows > 1 => {
+                    let half = |from: usize, to: usize| Made {
+                        batch: made.batch.slice(from, to - from),
+                        charges: made.charges.clone(),
+                    };
+                    let halves = [half(0, rows / 2), half(rows / 2, rows)];
+                    self.common.ready.pop_front();
+                    halves.into_iter().rev().for_each(|made| self.common.ready.push_front(made));
+                }
+                batch => return batch.map(Some),
+            }
+        }
     }
 
     /// Lets the steps that follow rest where they can, once `pause` is requested.
@@ -462,7 +528,7 @@ impl Operator {
         // Nothing has been begun yet, so a poll that finds no memory here may be tried again.
         memory::ready()?;
         self.seen = self.common.intake.shared.news.count();
-        self.common.intake.carry_idle();
+        self.common.intake.carry_idle()?;
         self.common.charges_results = !self.readers.is_empty();
         let (tactic, common) = (&mut self.tactic, &mut self.common);
         let done = match Error::catch_unwound(|| tactic.step(common)) {
@@ -568,7 +634,7 @@ impl Operator {
             return taken.and(Err(Error::bug("a tactic asks to be admitted")));
         };
         common.latency.restore(intake.begun());
-        common.intake.restore(intake, charges);
+        let taken = taken.and(Error::catch(|| common.intake.restore(intake, charges)));
         (*rows_out, *digest, common.ready) = (handed_out, restored, ready);
         taken.map_err(|error| {
             self.close();

@@ -36,7 +36,7 @@ use super::intake::source::{ROW_BYTES, Stream};
 use super::intake::{Intake, Order, RestoredIntake};
 use super::lateness::Lateness;
 use super::memory::{Charge, Memory};
-use super::operator::{Figure, Operator, Step};
+use super::operator::{Figure, Operator, Step, with_room};
 use super::state::snapshot::{Reader, Writer};
 use super::tactic::{Admit, Common, Tactic};
 use super::times::ResultTimes;
@@ -175,6 +175,14 @@ pub fn aggregate(
     schema: SchemaRef,
     options: &AggregateOptions,
 ) -> Result<Operator> {
+    with_room([schema], |[schema]| aggregation(query, schema, options))
+}
+
+fn aggregation(
+    query: &Aggregation,
+    schema: SchemaRef,
+    options: &AggregateOptions,
+) -> Result<Operator> {
     let of_schema = |schema: &Schema| AggregatePlan::new(query, &[("stream".to_owned(), schema)]);
     let whole = of_schema(&schema)?;
     let read = whole.tables[0].every();
@@ -183,6 +191,7 @@ pub fn aggregate(
         unit: whole.unit,
         lateness: Some(0),
         schema: schema.clone(),
+        given: None,
         width: None,
     };
     let plan = of_schema(&schema.project(&read)?)?;

@@ -86,14 +86,30 @@ impl Late {
 /// The late rows of an operator.
 #[derive(Clone, Debug)]
 pub(crate) struct LateRows {
-    pushes: Arc<Mutex<Vec<Arc<Late>>>>,
+    kept: Arc<Mutex<Kept>>,
     /// Whether rows may be set aside for another reason than that they are late.
     has_reasons: bool,
 }
 
+#[derive(Debug, Default)]
+struct Kept {
+    /// Pushes whose late rows a function has been given, which may fail.
+    lent: Vec<Arc<Late>>,
+    pushes: Vec<Arc<Late>>,
+}
+
+impl Kept {
+    /// Those that were lent are kept as before.
+    fn take_back(&mut self) {
+        let later = std::mem::take(&mut self.pushes);
+        self.pushes = std::mem::take(&mut self.lent);
+        self.pushes.extend(later);
+    }
+}
+
 impl LateRows {
     pub(crate) fn new(has_reasons: bool) -> Self {
-        LateRows { pushes: Arc::default(), has_reasons }
+        LateRows { kept: Arc::default(), has_reasons }
     }
 
     /// Whether rows may be set aside for another reason than that they are late.
@@ -101,22 +117,26 @@ impl LateRows {
         self.has_reasons
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Late>>> {
-        self.pushes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bytes that they are charged until they are forgotten.
     pub(crate) fn bytes(&self) -> usize {
-        self.lock().iter().map(|late| late.charge.bytes()).sum()
+        let kept = self.lock();
+        kept.lent.iter().chain(&kept.pushes).map(|late| late.charge.bytes()).sum()
     }
 
     pub(crate) fn add(&self, late: Late) {
-        self.lock().push(Arc::new(late));
+        self.lock().pushes.push(Arc::new(late));
     }
 
-    /// Writes the late rows that were not taken.
+    /// Writes the late rows that were not taken, lent ones included.
     pub(crate) fn write(&self, writer: &mut Writer) -> Result<()> {
-        let late = self.kept();
+        let kept = self.lock();
+        let mut late: Vec<Arc<Late>> = kept.lent.iter().chain(&kept.pushes).cloned().collect();
+        drop(kept);
+        late.sort_by_key(|late| late.source);
         writer.number(late.len() as u64);
         for late in &late {
             let Late { source, rows, positions, watermarks, .. } = &**late;
@@ -131,19 +151,35 @@ impl LateRows {
     /// All that have come and were not forgotten, by source and in each as they came: the order in
     /// which sources were fed does not show.
     pub(crate) fn kept(&self) -> Vec<Arc<Late>> {
-        let mut late = self.lock().clone();
+        let mut late = self.lock().pushes.clone();
         late.sort_by_key(|late| late.source);
         late
     }
 
     /// Forgets the late rows of the first pushes.
     pub(crate) fn forget(&self, pushes: usize) {
-        self.lock().drain(..pushes);
+        self.lock().pushes.drain(..pushes);
+    }
+
+    /// Lends the late rows of the first pushes, until [`settle`](Self::settle).
+    pub(crate) fn lend(&self, pushes: usize) {
+        let mut kept = self.lock();
+        kept.take_back();
+        kept.lent = kept.pushes.drain(..pushes).collect();
+    }
+
+    /// Forgets the rows that were lent, if they were taken; else they are kept as before.
+    pub(crate) fn settle(&self, were_taken: bool) {
+        let mut kept = self.lock();
+        if were_taken {
+            kept.lent.clear();
+        }
+        kept.take_back();
     }
 
     /// Forgets all.
     pub(crate) fn clear(&self) {
-        self.lock().clear();
+        *self.lock() = Kept::default();
     }
 
     /// As [`kept`](Self::kept), of an operator of which all sources are as `stream`, a batch for

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tidegate_operators::rows::Side;
 use tidegate_structures::gate::{BlockGate, BlockReader, MAX_SOURCES};
+use tidegate_structures::memory;
 
 use super::lock;
 use super::memory::{Charge, Holder, Memory};
@@ -219,6 +220,7 @@ impl Intake {
                 break parent;
             }
         };
+        memory::check();
         let unit = stream.unit.name();
         let since = watermarks.add(side, since).map_err(|floor| {
             Error::order(format!(
@@ -236,10 +238,21 @@ impl Intake {
             sides.add(side);
         }
         let mut source = Source::new(name, stream, self.shared.clone(), gate);
-        source.promise(since);
+        source.promise(since)?;
         let source = Arc::new(Mutex::new(source));
         self.sources.push(source.clone());
         Ok(source)
+    }
+
+    /// From now on rows are pushed with the schemas of another intake's sources, which differ in the
+    /// indices of dictionaries.
+    pub(super) fn take_rows_of(&mut self, other: &Intake) {
+        for (source, other) in self.sources.iter().zip(&other.sources) {
+            lock(source).take_rows_of(&lock(other));
+        }
+        for (kind, other) in self.kinds.iter_mut().zip(&other.kinds) {
+            kind.stream.given = Some(other.stream.schema.clone());
+        }
     }
 
     fn name_of_next(&self, side: Option<Side>) -> String {
@@ -263,12 +276,13 @@ impl Intake {
 
     /// Lets the idle sources promise what the others have come to. One that is in use goes on
     /// itself.
-    pub(super) fn carry_idle(&self) {
+    pub(super) fn carry_idle(&self) -> Result<()> {
         for (source, floor) in self.shared.watermarks.idle_sources() {
             if let Some(mut source) = self.sources[usize::from(source)].try_lock() {
-                source.go_with(floor);
+                source.go_with(floor)?;
             }
         }
+        Ok(())
     }
 
     /// Whoever reads the gate; nobody once the operator is closed.
@@ -346,7 +360,7 @@ impl Intake {
         let schema = |source: u64| {
             let number = usize::try_from(source).ok()?;
             match number.checked_sub(self.sources.len()) {
-                None => Some(lock(&self.sources[number]).schema().clone()),
+                None => Some(lock(&self.sources[number]).kept_schema().clone()),
                 Some(number) => Some(added.get(number)?.1.schema.clone()),
             }
         };
@@ -412,10 +426,9 @@ impl Intake {
     }
 
     /// Goes on from what was read; the sources must not have been used.
-    pub(super) fn restore(&mut self, restored: RestoredIntake, charges: Charges) {
+    pub(super) fn restore(&mut self, restored: RestoredIntake, charges: Charges) -> Result<()> {
         for (side, stream) in restored.added {
-            let added = self.begin(side, stream, None);
-            added.expect("no source has closed or promised anything");
+            self.begin(side, stream, None)?;
         }
         for (late, charge) in restored.late.into_iter().zip(charges.late) {
             self.shared.late.add(late.late(charge));
@@ -423,11 +436,12 @@ impl Intake {
         for ((source, restored), charge) in
             self.sources.iter().zip(restored.sources).zip(charges.sources)
         {
-            lock(source).restore(restored, charge);
+            lock(source).restore(restored, charge)?;
         }
         if let Some(reached) = restored.reached {
             self.shared.watermarks.restore(reached);
         }
+        Ok(())
     }
 
     /// Closes the sources and drops what they have brought.

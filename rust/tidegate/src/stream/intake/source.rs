@@ -10,8 +10,8 @@ use arrow_buffer::ScalarBuffer;
 use arrow_schema::{Field, Schema, SchemaRef};
 use arrow_select::take::take_record_batch;
 use tidegate_operators::driver::{Driver, Stopped};
-use tidegate_operators::rows::{LateRow, Released, Reorder, Timed};
-use tidegate_structures::gate::{BlockSource, Rejected, Run};
+use tidegate_operators::rows::{Draft, LateRow, Released, Reorder, Timed};
+use tidegate_structures::gate::{BlockSource, Run};
 use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
@@ -21,6 +21,7 @@ use super::news::News;
 use super::watermarks::Watermarks;
 use crate::columns::dictionary::{concat_batches, of_column};
 use crate::columns::fit::{Extra, fit};
+use crate::columns::roomy::with_indices;
 use crate::columns::row_ends::Width;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Unit};
@@ -70,6 +71,8 @@ impl Timed for Push {
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) schema: SchemaRef,
+    /// The schema of pushed rows, if that has dictionaries with fewer indices.
+    pub(crate) given: Option<SchemaRef>,
     /// The time column.
     pub(crate) on: usize,
     /// The unit in which times are compared: the column's or a finer one.
@@ -82,6 +85,11 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    /// The schema of pushed rows.
+    fn given(&self) -> &SchemaRef {
+        self.given.as_ref().unwrap_or(&self.schema)
+    }
+
     /// Refuses rows whose columns differ from the stream's.
     pub(crate) fn check_schema(&self, name: &str, given: &Schema) -> Result<()> {
         let same = |a: &Schema, b: &Schema| {
@@ -91,12 +99,12 @@ impl Stream {
                     .zip(b.fields())
                     .all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type())
         };
-        if same(given, &self.schema) {
+        if same(given, self.given()) {
             return Ok(());
         }
         Err(Error::schema(format!(
             "{name}: expected rows of ({}), got ({}); select, order and cast the columns first",
-            columns(&self.schema),
+            columns(self.given()),
             columns(given)
         )))
     }
@@ -232,7 +240,18 @@ impl Source {
 
     /// The schema that pushed rows must have.
     pub fn schema(&self) -> &SchemaRef {
+        self.stream.given()
+    }
+
+    /// The schema of the rows that are kept.
+    pub(crate) fn kept_schema(&self) -> &SchemaRef {
         &self.stream.schema
+    }
+
+    /// From now on rows are pushed with the schema of another source, which differs in the indices of
+    /// dictionaries.
+    pub(crate) fn take_rows_of(&mut self, other: &Source) {
+        self.stream.given = Some(other.stream.schema.clone());
     }
 
     /// The time column's field; times and promises are steps of its unit.
@@ -349,7 +368,13 @@ impl Source {
         let driver = Driver::new(1, stop.clone());
         let given = Table::new(self.name.clone(), Arc::new(schema.clone()), batches, &driver)?;
         let batches = given.batches().to_vec();
-        let batches = fit(&self.name, &self.stream.schema, schema, batches, self.rows_in, extra)?;
+        let given = self.stream.given();
+        let mut batches = fit(&self.name, given, schema, batches, self.rows_in, extra)?;
+        if self.stream.given.is_some() {
+            for batch in &mut batches {
+                *batch = with_indices(batch, &self.stream.schema)?;
+            }
+        }
         let table = Table::of_valid(self.name.clone(), self.stream.schema.clone(), batches)?;
         let mut first = self.rows_in;
         let mut times = Vec::with_capacity(table.batches().len());
@@ -373,27 +398,50 @@ impl Source {
         let bytes = table.batches().iter().map(batch_bytes).sum::<usize>()
             + table.rows() * self.shared.row_bytes;
         let charge = self.charge(table.rows(), bytes)?;
-        // 3. From here on nothing fails.
-        if self.is_idle && table.rows() > 0 {
-            self.resume();
-        }
+        // 3. What they change is made before anything changes: memory may be short.
+        let resumed =
+            (self.is_idle && table.rows() > 0).then(|| self.shared.watermarks.resume(self.number));
         let row_bytes = bytes / table.rows().max(1);
-        self.hold(charge);
-        let pushed = Instant::now();
-        for (batch, (ts, wide)) in table.batches().iter().zip(times) {
-            match &wide[..] {
-                [] => {
-                    let push = Push { ts, batch: batch.clone(), pushed };
-                    let late = self.take_in(push);
-                    self.set_aside(batch, &late, row_bytes);
-                }
-                wide => self.push_but(wide, Push { ts, batch: batch.clone(), pushed }, row_bytes),
+        let made = Error::catch(|| {
+            self.push_of(table.batches(), times, row_bytes, resumed.map(|resumed| resumed.floor))
+        });
+        let change = made.inspect_err(|_| {
+            if let Some(resumed) = resumed {
+                self.shared.watermarks.take_back(self.number, resumed);
             }
-            self.rows_in += batch.num_rows() as u64;
-        }
-        self.release();
+        })?;
+        // 4. From here on nothing fails.
+        self.is_idle &= resumed.is_none();
+        self.hold(charge);
+        self.rows_in += table.rows() as u64;
+        self.make(change);
         self.shared.news.tell();
         Ok(())
+    }
+
+    /// The change that rows make, each batch of them with its times and the rows that are too wide.
+    fn push_of(
+        &self,
+        batches: &[RecordBatch],
+        times: Vec<(ScalarBuffer<i64>, Vec<u32>)>,
+        row_bytes: usize,
+        floor: Option<i64>,
+    ) -> Result<Change> {
+        memory::check();
+        let mut change = Change::of(&self.reorder);
+        floor.into_iter().for_each(|floor| change.draft.advance(floor));
+        let mut first = self.rows_in;
+        let pushed = Instant::now();
+        for (batch, (ts, wide)) in batches.iter().zip(times) {
+            let push = Push { ts, batch: batch.clone(), pushed };
+            let late = self.take_in(&mut change, push, &wide)?;
+            if !late.is_empty() {
+                change.late.push(aside(batch, &late, first, late.len() * row_bytes)?);
+            }
+            first += batch.num_rows() as u64;
+        }
+        self.release(&mut change)?;
+        Ok(change)
     }
 
     pub(crate) fn check_schema(&self, given: &Schema) -> Result<()> {
@@ -412,71 +460,37 @@ impl Source {
         self.held.as_mut().expect("rows were charged before they were taken").split(bytes)
     }
 
-    /// Gives rows to the gate as they are, unless they have to be put in order first.
-    fn pass_on(&mut self, push: Push) -> Result<(), Push> {
-        if self.stream.lateness != Some(0) || !self.reorder.is_empty() {
-            return Err(push);
+    /// Takes rows in but for those of `wide`, whose intervals are too wide, and for late ones; both
+    /// are returned.
+    fn take_in(&self, change: &mut Change, push: Push, wide: &[u32]) -> Result<Vec<LateRow>> {
+        if wide.is_empty() {
+            return self.take_all_in(change, push);
         }
-        let last = *push.ts.last().expect("a table's batches are not empty");
-        let run = self.charged(push);
-        match self.gate.as_mut().expect("rows are fed while the source is open").push(run) {
-            Ok(()) => {
-                self.reorder.advance(last);
-                Ok(())
-            }
-            Err(Rejected::Late { row, .. } | Rejected::Full { row, .. }) => {
-                self.hold(Arc::into_inner(row.charge).expect("the gate has not shared the rows"));
-                Err(Push { ts: row.ts, batch: row.batch, pushed: row.pushed })
-            }
-        }
-    }
-
-    /// Gives rows to the gate, or keeps them until they are in order; or lets them pass by the gate.
-    /// The rows that are late are returned.
-    fn take_in(&mut self, push: Push) -> Vec<LateRow> {
-        if let Some(arrivals) = self.shared.arrivals.clone() {
-            let late = self.reorder.pass(&push.ts);
-            if late.len() < push.ts.len() {
-                arrivals.push(self.number, self.charged(without(push, &late)));
-            }
-            return late;
-        }
-        match self.pass_on(push) {
-            Ok(()) => Vec::new(),
-            Err(push) => self.reorder.push(push),
-        }
-    }
-
-    /// Takes in rows but for these, whose intervals are too wide.
-    fn push_but(&mut self, wide: &[u32], push: Push, row_bytes: usize) {
-        let Push { ts, batch, pushed } = push;
-        let mut is_kept = vec![true; ts.len()];
+        let mut is_kept = memory::filled(push.ts.len(), true);
         wide.iter().for_each(|&row| is_kept[row as usize] = false);
-        let kept: UInt32Array = (0..ts.len() as u32).filter(|&row| is_kept[row as usize]).collect();
-        let mut aside: Vec<LateRow> =
-            wide.iter().map(|&row| LateRow { row, watermark: TOO_WIDE }).collect();
+        let kept: UInt32Array =
+            (0..push.ts.len() as u32).filter(|&row| is_kept[row as usize]).collect();
+        let mut aside: Vec<LateRow> = memory::vec(push.ts.len());
+        aside.extend(wide.iter().map(|&row| LateRow { row, watermark: TOO_WIDE }));
         if !kept.is_empty() {
-            let rows = take_record_batch(&batch, &kept).expect("row numbers of the batch");
-            let ts = kept.values().iter().map(|&row| ts[row as usize]).collect();
-            let late = self.take_in(Push { ts, batch: rows, pushed });
+            let late = self.take_all_in(change, push.rows(&kept)?)?;
             let in_batch = |late: LateRow| LateRow { row: kept.value(late.row as usize), ..late };
             aside.extend(late.into_iter().map(in_batch));
             aside.sort_unstable_by_key(|aside| aside.row);
         }
-        self.set_aside(&batch, &aside, row_bytes);
+        Ok(aside)
     }
 
-    fn set_aside(&mut self, batch: &RecordBatch, late_rows: &[LateRow], row_bytes: usize) {
-        if late_rows.is_empty() {
-            return;
+    /// Takes rows in, to be put in order, or to pass by the gate. The late ones are returned.
+    fn take_all_in(&self, change: &mut Change, push: Push) -> Result<Vec<LateRow>> {
+        if self.shared.arrivals.is_none() {
+            return Ok(change.draft.push(push));
         }
-        let rows = UInt32Array::from_iter_values(late_rows.iter().map(|late| late.row));
-        let rows = take_record_batch(batch, &rows).expect("row numbers of the batch");
-        let watermarks = late_rows.iter().map(|late| late.watermark).collect();
-        let positions = late_rows.iter().map(|late| self.rows_in + u64::from(late.row)).collect();
-        self.rows_late += late_rows.len() as u64;
-        let charge = self.let_go(late_rows.len() * row_bytes);
-        self.shared.late.add(Late { source: self.number, rows, positions, watermarks, charge });
+        let late = change.draft.pass(&push.ts);
+        if late.len() < push.ts.len() {
+            change.runs.push(without(push, &late)?);
+        }
+        Ok(late)
     }
 
     /// Rows with what is held for them.
@@ -486,19 +500,39 @@ impl Source {
         SourceRun { charge: Arc::new(self.let_go(bytes)), ts, batch, pushed }
     }
 
-    /// Gives the gate the rows that no later row can precede, and tells the promise.
-    fn release(&mut self) {
-        self.told = Instant::now();
-        if !self.is_idle {
-            self.shared.watermarks.rise(self.number, self.reorder.watermark());
-        }
-        self.pass_promise();
+    /// Puts the rows in order that no later row can precede.
+    fn release(&self, change: &mut Change) -> Result<()> {
+        let released = self.reorder.release(&mut change.draft);
+        self.put_in_order(change, released)
     }
 
-    fn pass_promise(&mut self) {
-        if let Some(released) = self.reorder.release() {
-            self.feed(released);
+    fn put_in_order(&self, change: &mut Change, released: Vec<Released<Push>>) -> Result<()> {
+        for released in released {
+            change.runs.push(self.in_order(released)?);
         }
+        Ok(())
+    }
+
+    /// Does what was made ready, and tells the promise. Nothing fails here.
+    fn make(&mut self, change: Change) {
+        self.told = Instant::now();
+        if !self.is_idle {
+            self.shared.watermarks.rise(self.number, change.draft.watermark());
+        }
+        self.pass(change);
+    }
+
+    /// As [`make`](Self::make), but that the others need not be told of the promise.
+    fn pass(&mut self, change: Change) {
+        let Change { draft, runs, late } = change;
+        self.reorder.commit(draft);
+        for Aside { rows, positions, watermarks, bytes } in late {
+            self.rows_late += positions.len() as u64;
+            let charge = self.let_go(bytes);
+            let late = Late { source: self.number, rows, positions, watermarks, charge };
+            self.shared.late.add(late);
+        }
+        runs.into_iter().for_each(|run| self.feed(run));
         if self.reorder.is_empty() {
             self.held = None;
         }
@@ -511,41 +545,43 @@ impl Source {
         gate.let_go();
     }
 
-    fn feed(&mut self, released: Released<Push>) {
-        let push = self.in_order(released);
+    fn feed(&mut self, push: Push) {
         let run = self.charged(push);
+        if let Some(arrivals) = &self.shared.arrivals {
+            return arrivals.push(self.number, run);
+        }
         let gate = self.gate.as_mut().expect("rows are fed while the source is open");
         gate.push(run).expect("released rows are in order and above what was promised");
     }
 
     /// Released rows as if they had been pushed together, in order.
-    fn in_order(&self, released: Released<Push>) -> Push {
+    fn in_order(&self, released: Released<Push>) -> Result<Push> {
         match released {
-            Released::Slice(push, Range { start, end }) => Push {
+            Released::Slice(push, Range { start, end }) => Ok(Push {
                 ts: push.ts.slice(start, end - start),
                 batch: push.batch.slice(start, end - start),
                 pushed: push.pushed,
-            },
+            }),
             Released::Rows { ts, payloads, places } => {
                 let pushed = payloads.last().expect("rows are of a push").pushed;
                 let batches: Vec<&RecordBatch> = payloads.iter().map(|push| &push.batch).collect();
                 let ts = ScalarBuffer::from(ts);
-                let batch =
-                    gather_timed(&self.stream, &ts, &batches, &places).expect("rows of one schema");
-                Push { ts, batch, pushed }
+                let batch = gather_timed(&self.stream, &ts, &batches, &places)?;
+                Ok(Push { ts, batch, pushed })
             }
         }
     }
 
     /// The rows of pushes in time order, as one batch.
     pub(crate) fn sorted(&self, runs: &[SourceRun]) -> Result<RecordBatch> {
-        let mut rows: Vec<(i64, Place)> = Vec::new();
+        let mut rows: Vec<(i64, Place)> = memory::vec(runs.iter().map(|run| run.ts.len()).sum());
         for (push, run) in runs.iter().enumerate() {
             let places = (0..run.ts.len() as u32).map(|row| (push as u32, row));
             rows.extend(run.ts.iter().copied().zip(places));
         }
-        rows.sort_by_key(|&(ts, _)| ts);
-        let places: Vec<Place> = rows.into_iter().map(|(_, place)| place).collect();
+        // By time, then by place: the order of arrival.
+        rows.sort_unstable();
+        let places: Vec<Place> = memory::collect(rows.iter().map(|&(_, place)| place));
         let batches: Vec<&RecordBatch> = runs.iter().map(|run| &run.batch).collect();
         match batches.is_empty() {
             true => Ok(RecordBatch::new_empty(self.stream.schema.clone())),
@@ -556,10 +592,11 @@ impl Source {
     /// Writes what the source has come to, with the rows that it has given the gate and no reader
     /// has taken yet.
     pub(crate) fn write(&self, unread: Vec<RecordBatch>, writer: &mut Writer) -> Result<()> {
+        let mut held = Change::of(&self.reorder);
+        let released = self.reorder.release_all(&mut held.draft);
+        self.put_in_order(&mut held, released)?;
         let mut rows = unread;
-        rows.extend(
-            self.reorder.clone().release_all().map(|released| self.in_order(released).batch),
-        );
+        rows.extend(held.runs.into_iter().map(|run| run.batch));
         writer.time(self.reorder.watermark());
         writer.flag(self.gate.is_none());
         if writer.is_extended() {
@@ -611,7 +648,7 @@ impl Stream {
 
 impl Source {
     /// Goes on from what was read; this source must not have been used. The charge is for its rows.
-    pub(crate) fn restore(&mut self, restored: Restored, charge: Charge) {
+    pub(crate) fn restore(&mut self, restored: Restored, charge: Charge) -> Result<()> {
         let Restored { watermark, closed, idle, rows_in, rows_late, ts, batch, .. } = restored;
         (self.rows_in, self.rows_late) = (rows_in, rows_late);
         self.hold(charge);
@@ -629,11 +666,13 @@ impl Source {
             self.shared.watermarks.idle(self.number);
             self.is_idle = true;
         }
-        self.release();
+        let change = self.promise_of(watermark)?;
+        self.make(change);
         if closed {
             self.close();
         }
         self.shared.news.tell();
+        Ok(())
     }
 
     /// Takes memory for rows, if the limit has room.
@@ -674,9 +713,9 @@ impl Source {
     /// Promises that no later row is below `ts`, a number of steps of the time column's unit.
     pub fn advance(&mut self, ts: i64) -> Result<()> {
         self.check_open()?;
+        memory::check();
         let scale = time::scale(self.time_field(), self.stream.unit);
-        self.promise(ts.saturating_mul(scale));
-        Ok(())
+        self.promise(ts.saturating_mul(scale))
     }
 
     /// From now on the rows are the results of an operator with these times, and its promises are the
@@ -715,20 +754,31 @@ impl Source {
         self.check_open()?;
         let lead = self.lead.ok_or_else(|| Error::bug("the source follows an operator"))?;
         match lead.promise(place, self.stream.unit) {
-            Some(ts) if ts > self.reorder.watermark() => self.promise(ts),
-            _ => {}
+            Some(ts) if ts > self.reorder.watermark() => {
+                memory::check();
+                self.promise(ts)
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// As [`advance`](Self::advance), in steps of the stream's unit.
-    pub(crate) fn promise(&mut self, ts: i64) {
-        self.reorder.advance(ts);
+    pub(crate) fn promise(&mut self, ts: i64) -> Result<()> {
+        let change = self.promise_of(ts)?;
         if self.is_idle {
             self.shared.watermarks.rise(self.number, ts);
         }
-        self.release();
+        self.make(change);
         self.shared.news.tell();
+        Ok(())
+    }
+
+    /// The change that a promise makes.
+    fn promise_of(&self, ts: i64) -> Result<Change> {
+        let mut change = Change::of(&self.reorder);
+        change.draft.advance(ts);
+        self.release(&mut change)?;
+        Ok(change)
     }
 
     /// Says that nothing is promised to come until the next push of rows: the others go on without
@@ -743,20 +793,13 @@ impl Source {
         Ok(())
     }
 
-    /// Goes on from where the others are.
-    fn resume(&mut self) {
-        let floor = self.shared.watermarks.resume(self.number);
-        self.is_idle = false;
-        self.reorder.advance(floor);
-        self.release();
-    }
-
     /// Goes with the others as far as `ts`, unless the source has gone on itself.
-    pub(crate) fn go_with(&mut self, ts: i64) {
+    pub(crate) fn go_with(&mut self, ts: i64) -> Result<()> {
         if self.is_idle && self.gate.is_some() && ts > self.reorder.watermark() {
-            self.reorder.advance(ts);
-            self.pass_promise();
+            let change = self.promise_of(ts)?;
+            self.pass(change);
         }
+        Ok(())
     }
 
     /// One more source of the gate, beside this one, while this one is open.
@@ -765,9 +808,10 @@ impl Source {
     }
 
     /// Promises that there are no more rows. A second call does nothing, nor does a call for a source
-    /// that was abandoned.
+    /// that was abandoned. Unwinds where memory is short, before anything has changed.
     pub fn close(&mut self) {
         if self.abandoned.is_none() {
+            memory::check();
             self.end();
         }
     }
@@ -776,9 +820,8 @@ impl Source {
         if self.gate.is_none() {
             return;
         }
-        if let Some(released) = self.reorder.release_all() {
-            self.feed(released);
-        }
+        let change = self.end_of().unwrap_or_else(|error| panic!("{error}"));
+        self.pass(change);
         self.gate = None;
         self.held = None;
         if let Some(arrivals) = &self.shared.arrivals {
@@ -789,6 +832,14 @@ impl Source {
         self.shared.news.tell();
     }
 
+    /// The change that the end makes: all rows that are held back are released.
+    fn end_of(&self) -> Result<Change> {
+        let mut change = Change::of(&self.reorder);
+        let released = self.reorder.release_all(&mut change.draft);
+        self.put_in_order(&mut change, released)?;
+        Ok(change)
+    }
+
     /// Closes the source and drops what it holds back.
     pub(crate) fn drop_rows(&mut self) {
         self.reorder = Reorder::new(Some(0));
@@ -796,17 +847,67 @@ impl Source {
     }
 }
 
+/// What a source is about to do: all that needs memory is made before any of it is done.
+#[derive(Debug)]
+struct Change {
+    draft: Draft<Push>,
+    /// Rows for whoever is next, in order.
+    runs: Vec<Push>,
+    late: Vec<Aside>,
+}
+
+/// Rows of a batch that are set aside.
+#[derive(Debug)]
+struct Aside {
+    rows: RecordBatch,
+    positions: Vec<u64>,
+    watermarks: Vec<i64>,
+    /// What they are charged.
+    bytes: usize,
+}
+
+impl Change {
+    /// One that does nothing yet.
+    fn of(reorder: &Reorder<Push>) -> Self {
+        Change { draft: reorder.draft(), runs: Vec::new(), late: Vec::new() }
+    }
+}
+
+/// Rows of a batch to be set aside; the batch's first row is at `first` in its source.
+fn aside(batch: &RecordBatch, late: &[LateRow], first: u64, bytes: usize) -> Result<Aside> {
+    let rows: UInt32Array = memory::collect(late.iter().map(|late| late.row)).into();
+    Ok(Aside {
+        rows: take_rows(batch, &rows)?,
+        positions: memory::collect(late.iter().map(|late| first + u64::from(late.row))),
+        watermarks: memory::collect(late.iter().map(|late| late.watermark)),
+        bytes,
+    })
+}
+
+/// Rows of a batch, each at most once.
+fn take_rows(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
+    memory::demand(batch_bytes(batch));
+    Ok(take_record_batch(batch, rows)?)
+}
+
+impl Push {
+    /// Some of the rows.
+    fn rows(&self, rows: &UInt32Array) -> Result<Push> {
+        let ts = memory::collect(rows.values().iter().map(|&row| self.ts[row as usize]));
+        Ok(Push { ts: ts.into(), batch: take_rows(&self.batch, rows)?, pushed: self.pushed })
+    }
+}
+
 /// The rows of a push without the late ones.
-fn without(push: Push, late: &[LateRow]) -> Push {
+fn without(push: Push, late: &[LateRow]) -> Result<Push> {
     if late.is_empty() {
-        return push;
+        return Ok(push);
     }
     let mut late = late.iter().map(|late| late.row).peekable();
     let is_used = |row: &u32| late.next_if_eq(row).is_none();
-    let used: UInt32Array = (0..push.ts.len() as u32).filter(is_used).collect();
-    let batch = take_record_batch(&push.batch, &used).expect("row numbers of the batch");
-    let ts = used.values().iter().map(|&row| push.ts[row as usize]).collect();
-    Push { ts, batch, pushed: push.pushed }
+    let mut used = memory::vec(push.ts.len());
+    used.extend((0..push.ts.len() as u32).filter(is_used));
+    push.rows(&used.into())
 }
 
 /// The bytes of the rows of a batch.

@@ -81,14 +81,21 @@ impl Watermarks {
         self.0.lock().change(source, State::Idle);
     }
 
-    /// An idle source goes on. Returns the watermark that it has at least from now on.
-    pub(crate) fn resume(&self, source: u16) -> i64 {
+    /// An idle source goes on.
+    pub(crate) fn resume(&self, source: u16) -> Resumed {
         let mut all = self.0.lock();
         all.settle();
         let floor = all.floor(source);
-        all.sources[usize::from(source)].watermark = floor;
+        let own = std::mem::replace(&mut all.sources[usize::from(source)].watermark, floor);
         all.change(source, State::Active);
-        floor
+        Resumed { floor, own }
+    }
+
+    /// A source that was to go on has brought nothing, and is idle as before.
+    pub(crate) fn take_back(&self, source: u16, resumed: Resumed) {
+        let mut all = self.0.lock();
+        all.sources[usize::from(source)].watermark = resumed.own;
+        all.change(source, State::Idle);
     }
 
     /// A source has ended.
@@ -165,6 +172,15 @@ impl Watermarks {
     pub(crate) fn restore(&self, reached: [Reached; 3]) {
         self.0.lock().reached = reached;
     }
+}
+
+/// How an idle source goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resumed {
+    /// The watermark that it has at least from now on.
+    pub(crate) floor: i64,
+    /// The watermark that it had promised itself.
+    own: i64,
 }
 
 /// Before any promise.
@@ -246,7 +262,11 @@ mod tests {
         assert_eq!((all.slowest(), all.idle_sources()), (Some(1), vec![(0, 11)]));
         all.rise(1, 20);
         assert_eq!(all.own_of_idle(0), Some(5));
-        assert_eq!(all.resume(0), 21);
+        let resumed = all.resume(0);
+        assert_eq!(resumed.floor, 21);
+        all.take_back(0, resumed);
+        assert_eq!((all.own_of_idle(0), all.idle_sources()), (Some(5), vec![(0, 21)]));
+        assert_eq!(all.resume(0).floor, 21);
         assert_eq!((all.slowest(), all.own_of_idle(0)), (Some(1), None));
     }
 
@@ -305,6 +325,6 @@ mod tests {
         all.rise(1, 300);
         all.rise(2, 200);
         // The side is idle as a whole, and the other one has gone on.
-        assert_eq!(all.resume(0), 201);
+        assert_eq!(all.resume(0).floor, 201);
     }
 }

@@ -19,7 +19,7 @@ use crate::columns::time::{self, Int64s, Unit};
 use crate::query::band::{AnyIndexJoin, BandAlgorithm, BandJoin};
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::{Method, explain};
-use crate::stream::operator::{Figure, Operator};
+use crate::stream::operator::{Figure, Operator, with_room};
 use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::times::within;
 use crate::{Error, Result};
@@ -85,7 +85,7 @@ pub fn band_join(
     right: SchemaRef,
     options: &StreamOptions,
 ) -> Result<Operator> {
-    join(query, left, Some(right), options)
+    with_room([left, right], |[left, right]| join(query, left, Some(right), options))
 }
 
 /// The band join of the rows of one stream with each other: each row with the earlier ones in its
@@ -139,7 +139,7 @@ pub fn band_self_join(
     rows: SchemaRef,
     options: &StreamOptions,
 ) -> Result<Operator> {
-    join(query, rows, None, options)
+    with_room([rows], |[rows]| join(query, rows, None, options))
 }
 
 /// The band join of two streams, or of one with itself.

@@ -14,7 +14,7 @@ use crate::query::interval::IntervalJoin;
 use crate::query::options::JoinOptions;
 use crate::query::published;
 use crate::stream::explanation::{Method, explain};
-use crate::stream::operator::{Figure, Operator};
+use crate::stream::operator::{Figure, Operator, with_room};
 use crate::stream::state::keys::KeyNumbers;
 use crate::{Error, Result};
 
@@ -103,6 +103,19 @@ pub fn interval_join(
     max_width: Option<Bound>,
     left: SchemaRef,
     right: SchemaRef,
+    options: &StreamOptions,
+) -> Result<Operator> {
+    with_room([left, right], |schemas| {
+        join(query, parallelism, load_factor, max_width, schemas, options)
+    })
+}
+
+fn join(
+    query: &IntervalJoin,
+    parallelism: Parallelism,
+    load_factor: Option<f64>,
+    max_width: Option<Bound>,
+    [left, right]: [SchemaRef; 2],
     options: &StreamOptions,
 ) -> Result<Operator> {
     let is_asked = load_factor.is_some();

@@ -199,7 +199,14 @@ impl Sides<'_> {
     ) -> Result<Common> {
         let stream = |schema: &SchemaRef, on, width: Option<Width>| {
             let width = width.map(Arc::new);
-            Stream { schema: schema.clone(), on, unit: self.unit, lateness: Some(0), width }
+            Stream {
+                schema: schema.clone(),
+                given: None,
+                on,
+                unit: self.unit,
+                lateness: Some(0),
+                width,
+            }
         };
         let of_side = |side: &str, sources: usize, lateness: &Lateness, stream: Stream| {
             let steps = lateness.steps(&format!("{side} sources"), sources, self.unit)?;

@@ -19,7 +19,7 @@ use crate::query::window::{
     Algorithm, Comparing, WindowJoin, WindowJoinPlan, WindowPlan, equal_keys, numbers_of,
 };
 use crate::stream::explanation::{Method, explain};
-use crate::stream::operator::Operator;
+use crate::stream::operator::{Operator, with_room};
 use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::state::keys::KeyNumbers;
 use crate::stream::times::within;
@@ -78,6 +78,14 @@ pub fn window_join(
     query: &WindowJoin,
     left: SchemaRef,
     right: SchemaRef,
+    options: &StreamOptions,
+) -> Result<Operator> {
+    with_room([left, right], |schemas| join(query, schemas, options))
+}
+
+fn join(
+    query: &WindowJoin,
+    [left, right]: [SchemaRef; 2],
     options: &StreamOptions,
 ) -> Result<Operator> {
     let plan = query.plan(&left, &right)?;

@@ -20,7 +20,7 @@ use super::intake::source::{ROW_BYTES, SourceRun, Stream};
 use super::intake::{Intake, Order, RestoredIntake};
 use super::lateness::{Lateness, describe};
 use super::memory::Memory;
-use super::operator::{Figure, Operator, Step};
+use super::operator::{Figure, Operator, Step, with_room};
 use super::readers::Made;
 use super::state::snapshot::{Reader, Writer};
 use super::tactic::{Admit, Common, Tactic};
@@ -86,7 +86,7 @@ pub struct MergeOptions {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn merge(schema: SchemaRef, options: &MergeOptions) -> Result<Operator> {
-    merge_of(schema, options, |number| format!("source {number}"))
+    with_room([schema], |[schema]| merge_of(schema, options, |number| format!("source {number}")))
 }
 
 /// A merge; `name` gives the name of a source in messages.
@@ -127,7 +127,7 @@ pub(crate) fn stream_of(schema: SchemaRef, on: &str, lateness: Option<Bound>) ->
     let on = column("streams", &schema, on, "on")?;
     let unit = Unit::of("streams", schema.field(on))?;
     let lateness = Some(time::lateness(lateness, unit)?);
-    Ok(Stream { schema, on, unit, lateness, width: None })
+    Ok(Stream { schema, given: None, on, unit, lateness, width: None })
 }
 
 fn explain(stream: &Stream, lateness: &[i64], options: &MergeOptions) -> Explanation {

@@ -16,7 +16,7 @@ use crate::columns::time::Bound;
 use crate::query::partners::PartnerAggregation;
 use crate::stream::intake::Order;
 use crate::stream::join::{Asked, Sides, StreamOptions};
-use crate::stream::operator::Operator;
+use crate::stream::operator::{Operator, with_room};
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
 
@@ -79,6 +79,15 @@ pub fn partner_aggregates(
     max_width: Option<Bound>,
     left: SchemaRef,
     right: SchemaRef,
+    options: &StreamOptions,
+) -> Result<Operator> {
+    with_room([left, right], |schemas| join(query, max_width, schemas, options))
+}
+
+fn join(
+    query: &PartnerAggregation,
+    max_width: Option<Bound>,
+    [left, right]: [SchemaRef; 2],
     options: &StreamOptions,
 ) -> Result<Operator> {
     let plan = query.stream_plan(max_width, &left, &right)?;

@@ -31,7 +31,7 @@ use crate::columns::table::Table;
 use crate::query::asof::{AsofJoin, AsofPlan};
 use crate::stream::intake::Order;
 use crate::stream::join::{Asked, Maker, Sides, StreamOptions};
-use crate::stream::operator::Operator;
+use crate::stream::operator::{Operator, with_room};
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
 
@@ -86,6 +86,14 @@ pub fn asof_join(
     query: &AsofJoin,
     left: SchemaRef,
     right: SchemaRef,
+    options: &StreamOptions,
+) -> Result<Operator> {
+    with_room([left, right], |schemas| join(query, schemas, options))
+}
+
+fn join(
+    query: &AsofJoin,
+    [left, right]: [SchemaRef; 2],
     options: &StreamOptions,
 ) -> Result<Operator> {
     let plan = query.plan(&left, &right)?;

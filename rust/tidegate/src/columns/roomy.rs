@@ -1,0 +1,176 @@
+//! Dictionaries with more room: an operator keeps rows whose dictionaries have few indices with
+//! indices of 32 bits.
+//!
+//! Two batches of a pandas categorical have up to 128 values each, and indices of 8 bits. Rows of
+//! both in one batch may have more values than such indices tell apart. So rows get wider indices
+//! when they are pushed, and their own again when results are handed out, in batches that are short
+//! enough (`stream/operator.rs`).
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, UInt8Type, UInt16Type,
+};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, PrimitiveArray, RecordBatch, RecordBatchOptions, make_array,
+};
+use arrow_cast::cast;
+use arrow_data::ArrayData;
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, UnionFields};
+use tidegate_structures::memory;
+
+use super::dictionary::{compacted, of_column};
+use crate::Result;
+
+type Made<T> = std::result::Result<T, ArrowError>;
+
+/// The schema with room in all dictionaries.
+pub(crate) fn roomy(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter().map(roomy_field).collect::<Fields>();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn roomy_field(field: &FieldRef) -> FieldRef {
+    let data_type = roomy_type(field.data_type());
+    match data_type == *field.data_type() {
+        true => field.clone(),
+        false => Arc::new(Field::clone(field).with_data_type(data_type)),
+    }
+}
+
+fn roomy_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Dictionary(indices, values) if is_narrow(indices) => {
+            DataType::Dictionary(Box::new(DataType::Int32), values.clone())
+        }
+        DataType::List(item) => DataType::List(roomy_field(item)),
+        DataType::LargeList(item) => DataType::LargeList(roomy_field(item)),
+        DataType::ListView(item) => DataType::ListView(roomy_field(item)),
+        DataType::LargeListView(item) => DataType::LargeListView(roomy_field(item)),
+        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(roomy_field(item), *size),
+        DataType::Map(entries, sorted) => DataType::Map(roomy_field(entries), *sorted),
+        DataType::RunEndEncoded(ends, values) => {
+            DataType::RunEndEncoded(ends.clone(), roomy_field(values))
+        }
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(roomy_field).collect()),
+        DataType::Union(fields, mode) => {
+            let fields = fields.iter().map(|(id, field)| (id, roomy_field(field)));
+            DataType::Union(fields.collect::<UnionFields>(), *mode)
+        }
+        other => other.clone(),
+    }
+}
+
+/// Whether indices of the type tell few values apart.
+fn is_narrow(indices: &DataType) -> bool {
+    matches!(indices, DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16)
+}
+
+/// The types of the children of an array.
+fn children(data_type: &DataType) -> Vec<&DataType> {
+    match data_type {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => vec![item.data_type()],
+        DataType::RunEndEncoded(ends, values) => vec![ends.data_type(), values.data_type()],
+        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
+        DataType::Union(fields, _) => fields.iter().map(|(_, field)| field.data_type()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The rows with the dictionaries of a schema that differs in their indices alone. A schema error if
+/// a dictionary of it has too few.
+pub(crate) fn with_indices(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let column = |(array, field): (&ArrayRef, &FieldRef)| {
+        if array.data_type() == field.data_type() {
+            return Ok(array.clone());
+        }
+        memory::demand(array.get_array_memory_size());
+        let made = recoded(array.to_data(), field.data_type());
+        made.map(make_array).map_err(|error| of_column(field.name(), error))
+    };
+    let columns = batch.columns().iter().zip(schema.fields()).map(column);
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+}
+
+fn recoded(data: ArrayData, to: &DataType) -> Made<ArrayData> {
+    if data.data_type() == to {
+        return Ok(data);
+    }
+    if let DataType::Dictionary(indices, _) = to {
+        let array = make_array(data);
+        return match **indices {
+            DataType::Int8 => narrowed::<Int8Type>(&array),
+            DataType::UInt8 => narrowed::<UInt8Type>(&array),
+            DataType::Int16 => narrowed::<Int16Type>(&array),
+            DataType::UInt16 => narrowed::<UInt16Type>(&array),
+            _ => widened(&array),
+        };
+    }
+    let parts = data.child_data().iter().zip(children(to));
+    let parts = parts.map(|(part, to)| recoded(part.clone(), to)).collect::<Made<Vec<_>>>()?;
+    data.into_builder().data_type(to.clone()).child_data(parts).build()
+}
+
+/// The dictionary with indices of 32 bits.
+fn widened(array: &ArrayRef) -> Made<ArrayData> {
+    let dictionary = array.as_any_dictionary();
+    let keys = cast(dictionary.keys(), &DataType::Int32)?;
+    let keys = keys.as_primitive::<Int32Type>().clone();
+    Ok(DictionaryArray::try_new(keys, dictionary.values().clone())?.into_data())
+}
+
+/// The dictionary with fewer indices. It has the same values where these have room, and else those
+/// that rows use.
+fn narrowed<K: ArrowDictionaryKeyType>(array: &ArrayRef) -> Made<ArrayData> {
+    let dictionary = array.as_dictionary::<Int32Type>();
+    let keys = cast(dictionary.keys(), &K::DATA_TYPE)?;
+    if keys.null_count() == dictionary.keys().null_count() {
+        let keys: PrimitiveArray<K> = keys.as_primitive::<K>().clone();
+        return Ok(DictionaryArray::try_new(keys, dictionary.values().clone())?.into_data());
+    }
+    compacted::<K>(dictionary)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int64Array, StringArray, StructArray};
+
+    use super::*;
+
+    /// Rows of a dictionary with 8-bit indices, by itself and in a struct.
+    fn rows(from: usize, to: usize) -> RecordBatch {
+        let values: StringArray = (from..to).map(|at| Some(format!("v{at}"))).collect();
+        let keys = PrimitiveArray::<Int8Type>::from_iter_values(0..(to - from) as i8);
+        let words: ArrayRef = Arc::new(DictionaryArray::try_new(keys, Arc::new(values)).unwrap());
+        let field = Arc::new(Field::new("word", words.data_type().clone(), true));
+        let nested: ArrayRef = Arc::new(StructArray::from(vec![(field, words.clone())]));
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter(0..(to - from) as i64));
+        RecordBatch::try_from_iter([("n", numbers), ("word", words), ("nested", nested)]).unwrap()
+    }
+
+    #[test]
+    fn rows_come_back_as_they_were_where_their_values_have_indices() {
+        let parts = [rows(0, 100), rows(100, 200)];
+        let schema = parts[0].schema();
+        let wide = roomy(&schema);
+        assert_eq!(roomy(&wide), wide);
+        let wider = parts.each_ref().map(|part| with_indices(part, &wide).unwrap());
+        assert_eq!(with_indices(&wider[0], &schema).unwrap(), parts[0]);
+        let all = arrow_select::concat::concat_batches(&wide, &wider).unwrap();
+        let error = with_indices(&all, &schema).unwrap_err();
+        assert!(error.is_schema() && error.message().starts_with("column `word`"), "{error}");
+        let found = with_indices(&all.slice(100, 100), &schema).unwrap();
+        let text = |column: &ArrayRef| cast(column, &DataType::Utf8).unwrap();
+        let inner = |batch: &RecordBatch| text(batch.column(2).as_struct().column(0));
+        assert_eq!(*text(found.column(1)), *text(parts[1].column(1)));
+        assert_eq!(*inner(&found), *inner(&parts[1]));
+    }
+}
