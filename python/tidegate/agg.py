@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from tidegate import _tidegate
 from tidegate._tidegate import TidegateError
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ class Udf:
             message = f"the function raised {type(error).__name__}: {error}"
             raise TidegateError(message) from error
         if isinstance(found, pa.ChunkedArray):
+            # pyarrow copies the chunks, and believes their offsets.
+            _tidegate._check(pa.table([found], names=[""]), "the function's results")  # noqa: SLF001 - the package's own
             found = found.combine_chunks()
         if not isinstance(found, pa.Array):
             try:

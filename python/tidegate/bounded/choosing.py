@@ -18,7 +18,7 @@ from tidegate.bounded.ordered import Given, ascends
 from tidegate.bounded.shares import BY_ITSELF, LARGE
 from tidegate.bounded.stretches import stretches
 from tidegate.io.events import STREAM_BATCH_ROWS
-from tidegate.io.given import OpenTable, is_table, open_table
+from tidegate.io.given import OpenTable, checked, is_table, open_table
 from tidegate.io.pruning import Group, bytes_of, pruned, row_groups, spans
 
 
@@ -261,6 +261,6 @@ def _out_of_order(
     for (_, last), (first, _) in itertools.pairwise(found):
         if first < last:
             return f"the statistics of {name} say that its rows are not in the order of `{on}`"
-    if reads_times and not ascends(table.few([on], STREAM_BATCH_ROWS)):
+    if reads_times and not ascends(checked(table.few([on], STREAM_BATCH_ROWS), name)):
         return f"the rows of {name} are not in the order of `{on}`"
     return ""

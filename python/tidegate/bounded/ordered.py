@@ -20,7 +20,7 @@ from tidegate.bounded.shares import Shares, row_bytes
 from tidegate.bounded.sorting import Steps, is_sorted, sort
 from tidegate.bounded.stretches import Stretch, stretches
 from tidegate.io.events import coded_schema
-from tidegate.io.given import STREAMED, OpenTable, open_table
+from tidegate.io.given import STREAMED, OpenTable, checked, open_table
 from tidegate.io.pruning import Group, coded_columns, few_of, is_parquet, row_groups
 
 PLACE = "\x1fplace"
@@ -47,7 +47,7 @@ def given(value: object, name: str) -> Given:
     if hasattr(value, "__arrow_c_stream__") and not _is_relation(value):
         return Given(name, _of_stream(value, name))
     if hasattr(value, "__arrow_c_array__"):
-        return Given(name, _of_table(pa.table(pa.record_batch(value)), name))
+        return Given(name, _of_table(_imported(value, name), name))
     return Given(name, open_table(value, name, STREAMED))
 
 
@@ -58,23 +58,20 @@ def _is_relation(value: object) -> bool:
 def _of_stream(value: Any, name: str) -> OpenTable:  # noqa: ANN401 - any of many
     if isinstance(value, pa.Table):
         return _of_table(value, name)
-    try:
-        reader = pa.RecordBatchReader.from_stream(value)
-    except pa.ArrowException as error:
-        message = f"{name}: {error}"
-        raise tidegate.ClosedError(message) from error
     if type(value).__module__.startswith(("polars.", "pandas")):
-        return _of_table(reader.read_all(), name)
-    return OpenTable(
-        reader.schema,
-        lambda _columns: reader,
-        lambda columns, _rows: _selected(reader, columns),
-        name,
-    )
+        return _of_table(_imported(value, name), name)
+    stream = _tidegate._CheckedBatches(value, name)  # noqa: SLF001 - the package's own
+
+    def selected(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        return (batch.select(columns) for batch in stream)
+
+    return OpenTable(stream.schema, selected, lambda columns, _rows: selected(columns), name)
 
 
-def _selected(reader: pa.RecordBatchReader, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    return (batch.select(columns) for batch in reader)
+def _imported(value: object, name: str) -> pa.Table:
+    """Rows that lie in memory, as a table of pyarrow, which imports nothing unchecked."""
+    stream = _tidegate._CheckedBatches(value, name)  # noqa: SLF001 - the package's own
+    return pa.Table.from_batches(stream, stream.schema)
 
 
 def _of_table(table: pa.Table, name: str) -> OpenTable:
@@ -176,7 +173,7 @@ class Ordered:
         table = self.given.table
         if self.lateness is not None or table.is_in_order or not table.is_kept:
             return table.is_in_order
-        return ascends(table.few([self.on], self._rows_read))
+        return ascends(checked(table.few([self.on], self._rows_read), self.given.name))
 
     def look(self) -> None:
         """Find out about the order of the rows, before they are read."""
@@ -189,7 +186,7 @@ class Ordered:
             return self._ahead(self._of_stretches(self.stretches))
         table = self.given.table
         rows = self._placed(
-            table.few(self.columns, self._rows_read)
+            checked(table.few(self.columns, self._rows_read), self.given.name)
             if self.groups is None
             else self._few_of(self.groups)
         )
@@ -203,7 +200,8 @@ class Ordered:
 
     def _few_of(self, groups: list[Group]) -> Iterator[pa.RecordBatch]:
         table = self.given.table
-        return few_of(table, groups, self.columns, self._rows_read, self.coded)
+        rows = few_of(table, groups, self.columns, self._rows_read, self.coded)
+        return checked(rows, self.given.name)
 
     @property
     def _rows_read(self) -> int:
@@ -229,7 +227,7 @@ class Ordered:
         size = sum(group.metadata.num_rows for group in stretch) * row_bytes(self.plain)
         if len(stretch) == 1 and size > self.shares.sorted_in_memory:
             times = few_of(table, stretch, [self.on], self._rows_read)
-            if ascends(times):
+            if ascends(checked(times, self.given.name)):
                 return rows
         shares = self.shares
         return sort(rows, self.schema, PLACE, shares, self.files, shares.sorted_beside)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from tidegate import SchemaError, TidegateError
+from tidegate import SchemaError, TidegateError, _tidegate
 from tidegate.io.events import (
     FEW,
     STREAM_BATCH_ROWS,
@@ -53,7 +53,8 @@ class OpenTable:
     few: Callable[[list[str], int], Iterator[pa.RecordBatch]]
     """Gives all rows, with some columns, such that few batches are in memory at a time.
 
-    The number is the rows of a batch, about."""
+    The number is the rows of a batch, about. `checked` takes them where Python computes with them:
+    native functions check what they are given, pyarrow believes it."""
 
     name: str
     """The argument, with which messages begin."""
@@ -107,6 +108,19 @@ class OpenTable:
                 raise
 
         return pa.RecordBatchReader.from_batches(pa.schema(fields), noting())
+
+
+def checked(rows: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
+    """The same batches, each once it has been found well formed.
+
+    pyarrow reads foreign memory where offsets or indices are wrong, as in a damaged file.
+
+    Raises:
+        TidegateError: A batch holds malformed Arrow data; the text names the column.
+    """
+    for batch in rows:
+        _tidegate._check(batch, name)  # noqa: SLF001 - the package's own
+        yield batch
 
 
 def open_table(given: object, name: str = "", how: Reading = WHOLE) -> OpenTable:
@@ -229,7 +243,8 @@ def of_pieces(found: Sequence[Piece], name: str) -> OpenTable:
     def read(columns: list[str]) -> ArrowRows:
         if any(pa.types.is_dictionary(schema.field(column).type) for column in columns):
             selected = pa.schema([schema.field(column) for column in columns])
-            rows = pa.Table.from_batches(whole(found, schema, columns), selected)
+            batches = checked(whole(found, schema, columns), name or found[0].names[0])
+            rows = pa.Table.from_batches(batches, selected)
             return _with_one_dictionary_each(rows)
         return whole(found, schema, columns)
 

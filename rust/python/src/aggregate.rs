@@ -1,20 +1,20 @@
 //! `aggregate`, and the class `Aggregate`: the options of aggregations are in this file only.
 
-use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use tidegate::query::aggregate::{Aggregation, Design, Windows, stream_names};
 use tidegate::stream::{self, AggregateOptions};
-use tidegate::{Bound as Duration, Driver, Error, MAX_THREADS, Stop, Table, with_threads};
+use tidegate::{Bound as Duration, Driver, Error, MAX_THREADS, Stop, with_threads};
 
 use crate::bounded::{self, Call, Limits};
 use crate::error::raise;
 use crate::export;
 use crate::expression::extract_row;
 use crate::functions::aggregates;
-use crate::input::{self, bound, bytes, count, names, rows_of, word};
+use crate::import::Unchecked;
+use crate::input::{self, bound, bytes, count, names, word};
 use crate::interrupt;
 use crate::merge::check_distinct;
 use crate::operator::Operator;
@@ -140,15 +140,13 @@ fn to_table<'py>(
     let inputs: Vec<_> = names.iter().map(String::as_str).zip(&streams).collect();
     let read = source::read(&inputs, &stop, |schemas| Ok(query.query_plan(schemas)?.reads))?;
     let running = stop.clone();
-    let (threads, rows) = (query.threads, read.iter().map(|(_, read)| rows_of(read)).sum());
+    let (threads, rows) = (query.threads, read.iter().map(Unchecked::rows).sum());
     let work = move || {
-        let schemas: Vec<SchemaRef> = read.iter().map(|(schema, _)| schema.clone()).collect();
+        let schemas: Vec<SchemaRef> = read.iter().map(|rows| rows.schema().clone()).collect();
         let schema = query.schema(&schemas)?;
         let driver = Driver::new(query.threads, running.clone());
-        let valid = |(name, (schema, batches)): (&String, (SchemaRef, Vec<RecordBatch>))| {
-            Table::new(&**name, schema, batches, &driver)
-        };
-        let tables = names.iter().zip(read).map(valid).collect::<tidegate::Result<_>>()?;
+        let tables = read.into_iter().map(|rows| rows.table(&driver));
+        let tables = tables.collect::<tidegate::Result<_>>()?;
         Ok((query.run(tables, running)?, schema))
     };
     let (batches, schema) = interrupt::run(py, &stop, move || with_threads(threads, rows, work))?;

@@ -12,7 +12,8 @@ use pyo3::types::{PyDict, PyTuple};
 use tidegate::{Error, Next, Stop, check_call, in_background};
 
 use crate::error::{of_python, raise};
-use crate::input::{self, bytes};
+use crate::import;
+use crate::input::bytes;
 use crate::join::{self, Given, Query};
 use crate::plan::JoinPlan;
 use crate::reader::{BatchReader, BatchStream, Held, Numbers, this_thread};
@@ -63,7 +64,7 @@ impl Call<'_, '_> {
             let given = (batches, inputs, limit, lateness, arguments);
             py.import(ROOM)?.call_method1(opener, given).map(Bound::unbind)
         })?;
-        let schema = input::schema("the result", &rows.bind(py).getattr("schema")?)?;
+        let schema = import::schema("the result", &rows.bind(py).getattr("schema")?)?;
         Ok(BatchReader::new(Made::new(rows), schema, batches))
     }
 
@@ -186,8 +187,7 @@ impl Shared {
             if item.is_none() {
                 return Ok(Step::NotYet);
             }
-            let (_, batches) = input::read("the result", &item, &Stop::default())?;
-            Ok(batches.into_iter().next().map_or(Step::NotYet, Step::Batch))
+            Ok(import::batch("the result", &item)?.map_or(Step::NotYet, Step::Batch))
         };
         step().or_else(|error: PyErr| {
             if error.is_instance_of::<PyStopIteration>(py) {

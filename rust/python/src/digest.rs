@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 use tidegate::{Digest as Rows, Driver, Stop};
 
 use crate::error::raise;
-use crate::input::{take, threads_of};
+use crate::import::take;
+use crate::input::threads_of;
 use crate::interrupt;
 use crate::source::{schema, stream};
 
@@ -106,7 +107,7 @@ fn read(
         let mut rows = like.unwrap_or_else(|| own.clone());
         // Without a batch the columns count, too.
         rows.append(&own)?;
-        while let Some(batch) = batches.next_batch()? {
+        while let Some(batch) = batches.next_batch(&driver)? {
             rows.add(&batch, &driver)?;
         }
         Ok(rows)

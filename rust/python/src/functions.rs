@@ -8,11 +8,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyMapping, PyType};
 use tidegate::query::aggregate::{Aggregate, Function, Interpolation, Quantile, Udf};
-use tidegate::{Error, Stop, check_call};
+use tidegate::{Error, check_call};
 
 use crate::expression::extract_row;
-use crate::input::{self, word};
-use crate::{capsule, export};
+use crate::input::word;
+use crate::{capsule, export, import};
 
 /// The columns of the result, from names to `tidegate.agg` functions.
 pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
@@ -98,13 +98,9 @@ fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
         Python::attach(|py| {
             let returned = || {
                 let lists = export::batch(py, lists)?;
-                input::read(
-                    "the function's results",
-                    &call.bind(py).call1((lists,))?,
-                    &Stop::default(),
-                )
+                import::batch("the function's results", &call.bind(py).call1((lists,))?)
             };
-            let (_, batches) = returned().map_err(|error| {
+            let found = returned().map_err(|error| {
                 if error.is_instance_of::<PyKeyboardInterrupt>(py) {
                     return Error::stopped("the function was interrupted");
                 }
@@ -112,12 +108,7 @@ fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
                 // The function's own exception, where that is told.
                 Error::data(text).caused_by(error.cause(py).unwrap_or(error))
             })?;
-            // A batch without rows is none.
-            match &batches[..] {
-                [] => Ok(new_empty_array(&of_none)),
-                [batch] => Ok(batch.column(0).clone()),
-                _ => Err(Error::bug("results come as one batch")),
-            }
+            Ok(found.map_or_else(|| new_empty_array(&of_none), |batch| batch.column(0).clone()))
         })
     };
     Ok(Function::Udf(Udf { returns, call: Arc::new(call) }))

@@ -15,7 +15,7 @@ use tidegate::{
 
 use crate::error::raise;
 use crate::functions::aggregates;
-use crate::input::{check_distinct, count, name_pairs, names, of_other_libraries, rows_of, word};
+use crate::input::{check_distinct, count, name_pairs, names, of_other_libraries, word};
 use crate::plan::JoinPlan;
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 use crate::source::{self, schema};
@@ -559,11 +559,10 @@ fn run<'py, Q: Query, T: Send + 'static>(
     let (left, right) = (next()?, next()?);
     let threads = query.threads();
     let running = stop.clone();
-    let rows = rows_of(&left.1) + rows_of(&right.1);
+    let rows = left.rows() + right.rows();
     let work = move || {
         let driver = Driver::new(threads, running.clone());
-        let left = Table::new("left", left.0, left.1, &driver)?;
-        let right = Table::new("right", right.0, right.1, &driver)?;
+        let (left, right) = (left.table(&driver)?, right.table(&driver)?);
         work(&query, &left, &right, running)
     };
     interrupt::run(py, &stop, move || with_threads(threads, rows, work))

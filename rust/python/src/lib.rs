@@ -27,7 +27,8 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `capsule.rs` | pointers out of Arrow capsules, to `tidegate-import` |
-//! | `input.rs`, `expression.rs` | arguments; Arrow data, read without the GIL; expressions |
+//! | `import.rs` | Arrow data in: read without the GIL, and checked |
+//! | `input.rs`, `expression.rs` | arguments; expressions |
 //! | `source.rs` | inputs of functions: Arrow data, and what `tidegate.io.given` opens |
 //! | `interval_join.rs`, `window_join.rs`, `band_join.rs`, `asof_join.rs` | the functions and the class of a join |
 //! | `overlap_join.rs` | the functions of a join of tables |
@@ -64,6 +65,7 @@ mod export;
 mod expression;
 mod functions;
 mod handle;
+mod import;
 mod input;
 mod interrupt;
 mod interval_join;
@@ -144,6 +146,9 @@ mod _tidegate {
             .map_err(|refused| PyImportError::new_err(refused.to_string()))?;
         module.add("SIMD", simd.name())?;
         memory::keep_as_told()?;
+        // Of the package alone, and so in no list of names.
+        module.setattr("_check", wrap_pyfunction!(import::check_rows, module)?)?;
+        module.setattr("_CheckedBatches", module.py().get_type::<import::CheckedBatches>())?;
         let end_readers = wrap_pyfunction!(reader::end_readers, module)?;
         module.py().import("atexit")?.call_method1("register", (end_readers,))?;
         error::register(module)

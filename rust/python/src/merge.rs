@@ -4,18 +4,18 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use tidegate::stream::{self, MergeOptions, MergeStreams, merge_tables};
-use tidegate::{Bound as Length, Driver, Error, Next, Stop, Table, with_threads};
+use tidegate::{Bound as Length, Driver, Error, Next, Stop, with_threads};
 
 use crate::bounded;
 use crate::error::raise;
 use crate::export;
 use crate::handle::Handle;
-use crate::input::{self, Input, UserThread, bound, bytes, count, rows_of, take, threads_of};
+use crate::import::{Input, Unchecked, UserThread, take};
+use crate::input::{self, bound, bytes, count, threads_of};
 use crate::interrupt;
 use crate::operator::{self, Operator};
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
@@ -46,16 +46,12 @@ pub(crate) fn merge<'py>(
     let names: Vec<String> = (0..streams.len()).map(|at| format!("streams[{at}]")).collect();
     let inputs: Vec<_> = names.iter().map(String::as_str).zip(&streams).collect();
     let read = source::read(&inputs, &stop, |schemas| Ok(every_column(schemas)))?;
-    let with_name = |(name, (schema, batches))| (name, schema, batches);
-    let given: Vec<_> = names.into_iter().zip(read).map(with_name).collect();
-    let rows = given.iter().map(|(.., batches)| rows_of(batches)).sum();
+    let rows = read.iter().map(Unchecked::rows).sum();
     let (on, running) = (on.to_owned(), stop.clone());
     let work = move || {
         let driver = Driver::new(threads, running);
-        let table = |(name, schema, batches): (String, SchemaRef, Vec<RecordBatch>)| {
-            Table::new(name, schema, batches, &driver)
-        };
-        let tables = given.into_iter().map(table).collect::<tidegate::Result<Vec<_>>>()?;
+        let tables = read.into_iter().map(|rows| rows.table(&driver));
+        let tables = tables.collect::<tidegate::Result<Vec<_>>>()?;
         let merged = merge_tables(&tables, &on, lateness, &driver)?;
         Ok((merged, tables[0].schema().clone()))
     };
@@ -120,7 +116,7 @@ impl Opening {
             if waits {
                 batches.tell_thread(user_thread);
             }
-            Ok(stream::MergeInput { batches: Box::new(batches), waits })
+            Ok(stream::MergeInput { batches: batches.for_sources(), waits })
         };
         let streams = self.streams.into_iter().map(open).collect::<tidegate::Result<_>>()?;
         MergeStreams::new(streams, &self.on, self.lateness, self.threads, self.memory_limit)

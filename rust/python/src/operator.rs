@@ -4,7 +4,6 @@ use std::ffi::CString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, SchemaRef};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyResourceWarning, PyTypeError};
@@ -15,11 +14,11 @@ use tidegate::stream::{self, Driven, Figure, Memory, ResultTime, Side, SourceSta
 use tidegate::{Digest as Rows, Error, Extra, Stop, TypeName};
 
 use crate::digest::Digest;
-use crate::error::{error, raise};
+use crate::error::raise;
 use crate::handle::{Handle, briefly, check_process, hold};
 use crate::input::bytes;
 use crate::interrupt::detached;
-use crate::{capsule, export, input, interrupt, notice};
+use crate::{export, import, input, interrupt, notice};
 
 /// The time between two looks for room within the memory limit.
 const ROOM: Duration = Duration::from_millis(1);
@@ -102,17 +101,17 @@ impl Source {
                  push([row]) for one row"
             )));
         }
-        let (schema, batches) = match data.cast::<PyList>() {
-            Err(_) => input::read("data", data, &Stop::default())?,
-            Ok(rows) => input::read("data", &self.table(rows, extra)?, &Stop::default())?,
+        let given = match data.cast::<PyList>() {
+            Err(_) => import::read("data", data, &Stop::default())?,
+            Ok(rows) => import::read("data", &self.table(rows, extra)?, &Stop::default())?,
         };
-        let count = batches.iter().map(RecordBatch::num_rows).sum();
+        let count = given.rows();
         let mut waits = false;
         loop {
-            let (schema, batches) = (schema.clone(), batches.clone());
+            let given = given.clone();
             let push = move |source: &mut stream::Source, stop: &Stop| {
                 let before = source.rows_late();
-                source.push_fitting(&schema, batches, extra, stop)?;
+                given.push(source, extra, stop)?;
                 let late = source.rows_late() - before;
                 Ok((late > 0).then(|| (late, source.stats())))
             };
@@ -565,9 +564,7 @@ impl Operator {
 
     /// Takes a batch back that was polled last, for a sink that has not taken it.
     fn _take_back(&self, py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<()> {
-        let name = "batch";
-        let read = capsule::batch(name, batch)?.read();
-        self.handle.take_back(py, read.map_err(|failure| raise(error(name, failure)))?)
+        import::batch("batch", batch)?.map_or(Ok(()), |batch| self.handle.take_back(py, batch))
     }
 
     /// From now on a thread drives the operator, or none does any more; whether one did before. One

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
-use tidegate::{Difference, Driver, Error, QueryPlan, Reach, Stop, Table};
+use tidegate::{Difference, Driver, Error, QueryPlan, Reach, Stop};
 
 use crate::error::raise;
 use crate::export;
-use crate::input::{self, word};
+use crate::import;
+use crate::input::word;
 use crate::interrupt;
 
 #[doc = manual!(JoinPlan)]
@@ -136,22 +137,22 @@ impl JoinPlan {
         rows: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let of_left = word("side", side, &[("left", true), ("right", false)])?;
-        let (schema, batches) = input::read("rows", rows, &Stop::default())?;
+        let given = import::read("rows", rows, &Stop::default())?;
         let expected = &self.schemas[usize::from(!of_left)];
         let types = |schema: &SchemaRef| -> Vec<_> {
             let fields = schema.fields().iter();
             fields.map(|field| (field.name().clone(), field.data_type().clone())).collect()
         };
-        if types(&schema) != types(expected) {
+        if types(given.schema()) != types(expected) {
             return Err(raise(Error::schema(format!(
                 "rows: expected the columns of the {side} side that the plan was made for, got \
-                 {schema}; select these columns of the rows"
+                 {}; select these columns of the rows",
+                given.schema()
             ))));
         }
         let found = interrupt::detached(rows.py(), || {
             let driver = Driver::new(1, Stop::default());
-            let rows = Table::new(side, schema, batches, &driver)?;
-            self.plan.row_intervals(&rows, of_left)
+            self.plan.row_intervals(&given.table(&driver)?, of_left)
         })?;
         let batch = |[starts, ends]: [Vec<i64>; 2]| {
             let columns = [("start", starts), ("end", ends)]

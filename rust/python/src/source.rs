@@ -1,23 +1,19 @@
 //! Inputs of functions: Arrow data, and all else that the Python room `tidegate.io.given` opens,
 //! such as files. Of these, a query reads the columns that it needs.
 
-use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use tidegate::Stop;
 
 use crate::error::raise;
-use crate::input::{self, is_arrow};
+use crate::import::{self, Unchecked, is_arrow};
 use crate::interrupt;
-
-/// A table's schema and all of its rows.
-pub(crate) type Rows = (SchemaRef, Vec<RecordBatch>);
 
 /// An input whose schema is known.
 enum Known<'py> {
     /// Arrow data, which has been read.
-    Read(Rows),
+    Read(Unchecked),
     /// An open table of Python, whose rows are still to be read.
     Open(SchemaRef, Bound<'py, PyAny>),
 }
@@ -25,7 +21,8 @@ enum Known<'py> {
 impl Known<'_> {
     fn schema(&self) -> &SchemaRef {
         match self {
-            Known::Read((schema, _)) | Known::Open(schema, _) => schema,
+            Known::Read(rows) => rows.schema(),
+            Known::Open(schema, _) => schema,
         }
     }
 }
@@ -39,7 +36,7 @@ pub(crate) fn read(
     inputs: &[(&str, &Bound<'_, PyAny>)],
     stop: &Stop,
     needed: impl FnOnce(&[SchemaRef]) -> tidegate::Result<Vec<Vec<usize>>>,
-) -> PyResult<Vec<Rows>> {
+) -> PyResult<Vec<Unchecked>> {
     let known: Vec<Known<'_>> =
         inputs.iter().map(|(name, ob)| known(name, ob, stop)).collect::<PyResult<_>>()?;
     let needed = if known.iter().all(|known| matches!(known, Known::Read(_))) {
@@ -64,8 +61,8 @@ pub(crate) fn read(
 /// Reads Arrow data, and asks all else for its schema.
 fn known<'py>(name: &str, ob: &Bound<'py, PyAny>, stop: &Stop) -> PyResult<Known<'py>> {
     match opened(name, ob, WHOLE, stop)? {
-        None => input::read(name, ob, stop).map(Known::Read),
-        Some(table) => Ok(Known::Open(input::schema(name, &table.getattr("schema")?)?, table)),
+        None => import::read(name, ob, stop).map(Known::Read),
+        Some(table) => Ok(Known::Open(import::schema(name, &table.getattr("schema")?)?, table)),
     }
 }
 
@@ -75,12 +72,12 @@ fn read_open(
     table: &Bound<'_, PyAny>,
     columns: Vec<String>,
     stop: &Stop,
-) -> PyResult<Rows> {
+) -> PyResult<Unchecked> {
     let open = table.clone().unbind();
     let stream = elsewhere(table.py(), stop, move |py| {
         open.bind(py).call_method1("read", (columns,)).map(Bound::unbind)
     })?;
-    input::read(name, stream.bind(table.py()), stop).map_err(|error| {
+    import::read(name, stream.bind(table.py()), stop).map_err(|error| {
         // Arrow's C interface hands on the text of an exception alone.
         match table.getattr("failure") {
             Ok(failure) if !failure.is_none() => PyErr::from_value(failure),
@@ -100,11 +97,11 @@ pub(crate) fn stream<'py>(name: &str, ob: &Bound<'py, PyAny>) -> PyResult<Bound<
 /// The schema of an input, or of anything that has one.
 pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     if ob.hasattr("__arrow_c_schema__")? {
-        return input::schema(name, ob);
+        return import::schema(name, ob);
     }
     match opened(name, ob, WHOLE, &Stop::default())? {
-        None => input::schema(name, ob),
-        Some(table) => input::schema(name, &table.getattr("schema")?),
+        None => import::schema(name, ob),
+        Some(table) => import::schema(name, &table.getattr("schema")?),
     }
 }
 

@@ -14,7 +14,9 @@
 
 use std::any::Any;
 use std::fmt;
+use std::mem::forget;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread::panicking;
 
 use crate::Lock;
 use crate::atomic::{Arc, AtomicUsize, Ordering};
@@ -59,7 +61,9 @@ impl Loan {
             // the closure until the thread has left.
             let work = AssertUnwindSafe(|| unsafe { (**work)() });
             if let Err(payload) = catch_unwind(work) {
-                panic.with(|panic| *panic = Some(payload));
+                // The owner gets the last one. The one before is leaked: dropping it may panic, and
+                // the owner would wait for this thread for ever.
+                forget(panic.with(|panic| panic.replace(payload)));
             }
         }
         // Release: pairs with the Acquire of `take_back`, whose thread then sees all of the work.
@@ -85,6 +89,10 @@ struct TakeBack<'a>(&'a Loan);
 impl Drop for TakeBack<'_> {
     fn drop(&mut self) {
         self.0.take_back();
+        if panicking() {
+            // The owner's own panic goes on. Another panic meanwhile would end the process.
+            forget(self.0.0.panic.with(Option::take));
+        }
     }
 }
 
@@ -175,6 +183,7 @@ impl Wait {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::panic::panic_any;
     use std::sync::mpsc::sync_channel;
 
     use super::*;
@@ -215,6 +224,42 @@ mod tests {
         });
         go.send(()).unwrap();
         helper.join().unwrap();
+    }
+
+    /// A panic's payload that panics when it is dropped.
+    struct Thorny;
+
+    impl Drop for Thorny {
+        fn drop(&mut self) {
+            panic!("a payload was dropped");
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_panic_whose_payload_panics() {
+        let caught = catch_unwind(|| {
+            lend(&|| panic_any(Thorny), |loan| {
+                for _ in 0..2 {
+                    let loan = loan.clone();
+                    std::thread::spawn(move || loan.call()).join().unwrap();
+                }
+            });
+        });
+        let payload = caught.unwrap_err();
+        assert!(payload.is::<Thorny>(), "the owner gets the last panic");
+        forget(payload);
+    }
+
+    #[test]
+    fn the_panic_of_an_owner_goes_on_whatever_the_lent_work_panicked_with() {
+        let caught = catch_unwind(|| {
+            lend(&|| panic_any(Thorny), |loan| {
+                let loan = loan.clone();
+                std::thread::spawn(move || loan.call()).join().unwrap();
+                panic!("the owner failed");
+            });
+        });
+        assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"the owner failed"));
     }
 
     #[test]

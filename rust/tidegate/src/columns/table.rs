@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch, new_empty_array};
 use arrow_schema::{DataType, Schema, SchemaRef};
 use arrow_select::concat::concat;
 use tidegate_operators::driver::Driver;
@@ -116,8 +116,9 @@ impl Table {
         };
         let chunks = self.chunks(column);
         match &chunks[..] {
+            [] => Some(new_empty_array(self.schema.field(column).data_type())),
             [one] => Some(one.clone()),
-            chunks if !chunks.is_empty() && values.is_primitive() => {
+            chunks if values.is_primitive() => {
                 concat(&chunks.iter().map(|chunk| &**chunk).collect::<Vec<_>>()).ok()
             }
             _ => None,

@@ -239,12 +239,13 @@ struct Sides<'a> {
 impl Sides<'_> {
     /// The values of an expression over one side, a value a row.
     fn values(&self, bound: &Bound, side: Side) -> Option<ArrayRef> {
-        // An expression over one side reads neither the columns of the other side nor columns in
-        // chunks.
-        let columns = self.left.arrays.iter().chain(&self.right.arrays);
-        let columns: Vec<_> = columns
-            .map(|array| array.clone().unwrap_or_else(|| new_empty_array(&DataType::Null)))
-            .collect();
+        let columns: Vec<_> = self.left.arrays.iter().chain(&self.right.arrays).collect();
+        if reads_any(bound, &|slot| columns[slot].is_none()) {
+            return None;
+        }
+        // Columns that are not read need no values, and no type.
+        let columns = columns.into_iter().cloned();
+        let columns: Vec<ArrayRef> = columns.map(|array| array.unwrap_or_else(nothing)).collect();
         let len = match side {
             Side::Left => self.left.rows,
             Side::Right => self.right.rows,
@@ -298,6 +299,10 @@ fn number_type(data_type: &DataType) -> Option<DataType> {
     }
 }
 
+fn nothing() -> ArrayRef {
+    new_empty_array(&DataType::Null)
+}
+
 fn no_numbers(data_type: &DataType) -> Numbers {
     match number_type(data_type).expect("the type of a number") {
         DataType::Int32 => Numbers::I32(Vec::new()),
@@ -321,6 +326,14 @@ pub(super) fn reads(bound: &Bound, left_columns: usize) -> (bool, bool) {
             .into_iter()
             .map(|operand| reads(operand, left_columns))
             .fold((false, false), |all, one| (all.0 | one.0, all.1 | one.1)),
+    }
+}
+
+/// Whether an expression reads one of these columns.
+fn reads_any(bound: &Bound, is_meant: &impl Fn(usize) -> bool) -> bool {
+    match bound.operation {
+        Operation::Column(slot) => is_meant(slot),
+        _ => bound.operands().into_iter().any(|operand| reads_any(operand, is_meant)),
     }
 }
 

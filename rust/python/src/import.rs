@@ -1,0 +1,365 @@
+//! Arrow data in. All of it comes through this file, and comes out of it checked.
+//!
+//! `tidegate-import` checks the structures of Arrow's C interfaces. What the buffers hold is
+//! checked here, before anything looks at a value: offsets that fall, text that is not UTF-8,
+//! indices that leave their dictionary. [`Unchecked`] keeps rows to itself until they have been.
+
+use std::cell::OnceCell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use tidegate::stream::Source;
+use tidegate::{Driver, Error, Extra, Stop, Table, check_call};
+use tidegate_import::{Stream, Unopened, UnreadBatch};
+
+use crate::error::{error, raise};
+use crate::reader::{BatchReader, SharedStream, next, this_thread};
+use crate::{capsule, export, interrupt};
+
+/// Rows whose values have not been checked. Each way out of it checks them.
+#[derive(Clone)]
+pub(crate) struct Unchecked {
+    name: String,
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+impl Unchecked {
+    /// The columns, which are checked.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// A table of the rows.
+    pub(crate) fn table(self, driver: &Driver) -> tidegate::Result<Table> {
+        Table::new(self.name, self.schema, self.batches, driver)
+    }
+
+    /// Pushes the rows into a source, which checks them.
+    pub(crate) fn push(
+        self,
+        source: &mut Source,
+        extra: Extra,
+        stop: &Stop,
+    ) -> tidegate::Result<()> {
+        source.push_fitting(&self.schema, self.batches, extra, stop)
+    }
+
+    /// The batches that have rows.
+    fn batches(self, driver: &Driver) -> tidegate::Result<Vec<RecordBatch>> {
+        Ok(self.table(driver)?.batches().to_vec())
+    }
+}
+
+/// A type that gives its rows as a stream, too. That takes pyarrow twice as long.
+const RECORD_BATCH: &str = "pyarrow.lib.RecordBatch";
+
+/// Types whose rows are in memory, so that their streams never wait for anything.
+const IN_MEMORY: [&str; 4] = [
+    "pyarrow.lib.Table",
+    "polars.dataframe.frame.DataFrame",
+    "pandas.DataFrame",
+    "pandas.core.frame.DataFrame",
+];
+
+/// Arrow data that was taken over, and not yet read.
+pub(crate) struct Input {
+    name: String,
+    rows: Rows,
+    /// Whether reading may take long, or need the GIL.
+    pub(crate) waits: bool,
+}
+
+enum Rows {
+    Stream(Unopened),
+    Batch(UnreadBatch),
+    /// A reader of ours, and the thread that gave it.
+    Reader(SharedStream, SchemaRef, u64),
+}
+
+/// Takes over the data of any object with `__arrow_c_stream__` or `__arrow_c_array__`. Nothing is
+/// read yet: a stream may wait for a thread that needs the GIL, so it is read without.
+pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
+    let input = |rows, waits| Ok(Input { name: name.to_owned(), rows, waits });
+    if let Ok(reader) = ob.cast::<BatchReader>() {
+        let (batches, schema) = reader.get().shared()?;
+        return input(Rows::Reader(batches, schema, this_thread(ob.py())?), true);
+    }
+    check_lengths(name, ob)?;
+    let kind = ob.get_type().fully_qualified_name()?;
+    let kind = kind.to_string_lossy();
+    if kind != RECORD_BATCH && ob.hasattr("__arrow_c_stream__")? {
+        let waits = !IN_MEMORY.contains(&&*kind);
+        return input(Rows::Stream(capsule::stream(name, ob)?), waits);
+    }
+    if ob.hasattr("__arrow_c_array__")? {
+        return input(Rows::Batch(capsule::batch(name, ob)?), false);
+    }
+    Err(PyTypeError::new_err(format!(
+        "{name}: expected Arrow data (an object with __arrow_c_stream__ or __arrow_c_array__, such \
+         as a pyarrow Table, a polars or pandas DataFrame, or a DuckDB relation), got {kind}"
+    )))
+}
+
+/// Whether [`take`] takes the object as it is. A relation of DuckDB would, and can do better: it
+/// reads the columns that it is asked for.
+pub(crate) fn is_arrow(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if ob.is_instance_of::<BatchReader>() {
+        return Ok(true);
+    }
+    if ob.get_type().name()? == "DuckDBPyRelation" {
+        return Ok(false);
+    }
+    Ok(ob.hasattr("__arrow_c_stream__")? || ob.hasattr("__arrow_c_array__")?)
+}
+
+impl Input {
+    /// Asks for the schema, which may take as long as reading.
+    pub(crate) fn open(self) -> tidegate::Result<Batches> {
+        let name = self.name;
+        let (rows, schema) = match self.rows {
+            Rows::Stream(stream) => {
+                check_call()?;
+                let stream = stream.open().map_err(|failure| error(&name, failure))?;
+                let schema = stream.schema();
+                (Open::Stream(stream), schema)
+            }
+            Rows::Batch(batch) => {
+                let schema = batch.schema();
+                (Open::Batch(Some(batch)), schema)
+            }
+            Rows::Reader(batches, schema, caller) => (Open::Reader(batches, caller), schema),
+        };
+        Ok(Batches { name, rows, schema, stop: Stop::default(), user_thread: None })
+    }
+
+    /// As [`open`](Self::open); waits end when `stop` is requested.
+    pub(crate) fn open_until(self, stop: &Stop) -> tidegate::Result<Batches> {
+        let mut batches = self.open()?;
+        batches.stop = stop.clone();
+        Ok(batches)
+    }
+
+    fn read(self, stop: &Stop) -> tidegate::Result<Unchecked> {
+        let mut given = self.open_until(stop)?;
+        let mut batches = Vec::new();
+        while let Some(batch) = given.next_unchecked()? {
+            batches.push(batch);
+            check(stop)?;
+        }
+        Ok(Unchecked { name: given.name, schema: given.schema, batches })
+    }
+}
+
+/// Takes over the data of an object and reads all of it, such that Ctrl-C ends the wait.
+///
+/// One object is read before the next is asked for its stream: an open result of DuckDB keeps its
+/// connection from giving another.
+pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<Unchecked> {
+    let input = take(name, ob)?;
+    let reading = stop.clone();
+    if input.waits {
+        interrupt::run(ob.py(), stop, move || input.read(&reading))
+    } else {
+        interrupt::detached(ob.py(), move || input.read(&reading))
+    }
+}
+
+/// The rows of a single batch, checked on this thread; none where it has no rows.
+///
+/// For rows that Python code hands over where nothing may wait.
+pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {
+    let rows = read(name, ob, &Stop::default())?;
+    let mut batches = interrupt::detached(ob.py(), || rows.batches(&one_thread()))?;
+    if batches.len() > 1 {
+        return Err(raise(Error::bug("rows come as one batch")));
+    }
+    Ok(batches.pop())
+}
+
+/// Refuses rows whose values are malformed, for Python code that computes with them.
+#[pyfunction]
+#[pyo3(name = "_check")]
+pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
+    let rows = read(name, data, &Stop::default())?;
+    interrupt::detached(data.py(), || rows.batches(&one_thread()))?;
+    Ok(())
+}
+
+/// The batches of a stream of another library, each checked as it is read.
+#[pyclass(frozen, name = "_CheckedBatches", module = "tidegate")]
+pub(crate) struct CheckedBatches {
+    /// None while a batch is read: the stream may run Python code, which may ask for a batch.
+    batches: Mutex<Option<Batches>>,
+    schema: SchemaRef,
+}
+
+impl CheckedBatches {
+    fn left(&self) -> MutexGuard<'_, Option<Batches>> {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl CheckedBatches {
+    #[new]
+    fn new(data: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
+        let input = take(name, data)?;
+        let stop = Stop::default();
+        let until = stop.clone();
+        let batches = interrupt::run(data.py(), &stop, move || input.open_until(&until))?;
+        let schema = batches.schema.clone();
+        Ok(CheckedBatches { batches: Mutex::new(Some(batches)), schema })
+    }
+
+    #[getter]
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        export::schema(py, &self.schema)
+    }
+
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(mut batches) = self.left().take() else {
+            return Err(raise(Error::argument(
+                "a stream is read while it makes a batch; read it outside of the stream",
+            )));
+        };
+        let next = interrupt::detached(py, || Ok(batches.next_batch(&one_thread())));
+        *self.left() = Some(batches);
+        next?.map_err(raise)?.map(|batch| export::batch(py, batch)).transpose()
+    }
+}
+
+fn one_thread() -> Driver {
+    Driver::new(1, Stop::default())
+}
+
+fn check(stop: &Stop) -> tidegate::Result<()> {
+    if stop.is_requested() { Err(Error::stopped("the work was asked to stop")) } else { Ok(()) }
+}
+
+/// The batches of an input, read without the GIL.
+pub(crate) struct Batches {
+    name: String,
+    rows: Open,
+    schema: SchemaRef,
+    /// Ends the wait for a batch of a reader of ours.
+    stop: Stop,
+    /// Where to say which thread reads.
+    user_thread: Option<UserThread>,
+}
+
+/// The thread, by Python's number, that runs the user code of streams, once it has begun.
+pub(crate) type UserThread = Arc<Mutex<Option<u64>>>;
+
+enum Open {
+    Stream(Stream),
+    Batch(Option<UnreadBatch>),
+    Reader(SharedStream, u64),
+}
+
+impl Batches {
+    /// Has the batches' thread say which it is.
+    pub(crate) fn tell_thread(&mut self, user_thread: &UserThread) {
+        self.user_thread = Some(user_thread.clone());
+    }
+
+    /// The columns of the batches.
+    pub(crate) fn columns(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The next batch that has rows.
+    pub(crate) fn next_batch(&mut self, driver: &Driver) -> tidegate::Result<Option<RecordBatch>> {
+        while let Some(batch) = self.next_unchecked()? {
+            let (name, schema) = (self.name.clone(), self.schema.clone());
+            let mut batches = Unchecked { name, schema, batches: vec![batch] }.batches(driver)?;
+            if let Some(batch) = batches.pop() {
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The batches for a merge, which pushes each into a source: the source checks it.
+    pub(crate) fn for_sources(self) -> Box<dyn RecordBatchReader + Send> {
+        Box::new(ForSources(self))
+    }
+
+    fn next_unchecked(&mut self) -> tidegate::Result<Option<RecordBatch>> {
+        check_call()?;
+        if let Some(user_thread) = &self.user_thread {
+            *user_thread.lock().unwrap_or_else(PoisonError::into_inner) = own_number();
+        }
+        match &mut self.rows {
+            Open::Stream(stream) => {
+                stream.next_batch().map_err(|failure| error(&self.name, failure))
+            }
+            Open::Batch(batch) => {
+                let read = batch.take().map(UnreadBatch::read).transpose();
+                read.map_err(|failure| error(&self.name, failure))
+            }
+            Open::Reader(batches, caller) => next(batches, *caller, || check(&self.stop)),
+        }
+    }
+}
+
+struct ForSources(Batches);
+
+impl Iterator for ForSources {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.0.next_unchecked().transpose()?;
+        Some(batch.map_err(|error| ArrowError::ExternalError(Box::new(error))))
+    }
+}
+
+impl RecordBatchReader for ForSources {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema.clone()
+    }
+}
+
+/// The number by which Python knows this thread, asked for once; none without Python.
+fn own_number() -> Option<u64> {
+    thread_local! {
+        static NUMBER: OnceCell<Option<u64>> = const { OnceCell::new() };
+    }
+    let ask = || Python::try_attach(this_thread).and_then(Result::ok);
+    NUMBER.with(|number| *number.get_or_init(ask))
+}
+
+/// The schema of the same objects, which are not consumed where they tell it without.
+pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
+    for candidate in [Some(ob.clone()), ob.getattr_opt("schema")?].into_iter().flatten() {
+        if candidate.hasattr("__arrow_c_schema__")? {
+            return capsule::schema(name, &candidate);
+        }
+    }
+    let input = take(name, ob)?;
+    interrupt::run(ob.py(), &Stop::default(), move || Ok(Arc::clone(&input.open()?.schema)))
+}
+
+/// Lets pyarrow compare the buffers' lengths with the offsets, since the C data interface does not
+/// carry lengths.
+fn check_lengths(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
+    let module = ob.get_type().module()?;
+    if module.to_str()?.starts_with("pyarrow") && ob.hasattr("validate")? {
+        ob.call_method0("validate").map_err(|error| {
+            raise(Error::data(format!("{name}: malformed Arrow data: {}", error.value(ob.py()))))
+        })?;
+    }
+    Ok(())
+}
