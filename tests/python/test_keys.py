@@ -7,7 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate import interval_join
+from tidegate import (
+    IntervalJoin,
+    TidegateError,
+    agg,
+    aggregate,
+    band_join,
+    interval_join,
+    interval_join_batches,
+    overlap_join,
+    window_join,
+)
 
 
 def rows(table: pa.Table) -> list[tuple[object, ...]]:
@@ -67,6 +77,68 @@ def test_unsigned_keys_above_the_signed_range_have_no_signed_equal():
     found = interval_join(left, right, on="ts", by="k", lower=0, upper=0)
     assert found.column("k").to_pylist() == [7]
     assert interval_join(left, left, on="ts", by="k", lower=0, upper=0).num_rows == 2
+
+
+BEYOND = 2**63 + 5
+UNSIGNED = pa.table({"ts": [1, 2], "k": pa.array([7, BEYOND], pa.uint64()), "x": [1, 2]})
+SIGNED = pa.table({"ts": [1, 2], "k": pa.array([7, -8], pa.int64()), "x": [1, 3]})
+
+
+@pytest.mark.parametrize("how", ["right", "full"])
+@pytest.mark.parametrize("swapped", [False, True], ids=["unsigned left", "signed left"])
+@pytest.mark.parametrize("layout", ["plain", "dictionary", "narrow"])
+def test_the_key_column_of_unmatched_rows_holds_unsigned_and_negative_keys(how, swapped, layout):
+    unsigned, signed = UNSIGNED, SIGNED
+    if layout == "dictionary":
+        unsigned = unsigned.set_column(1, "k", unsigned.column("k").dictionary_encode())
+    if layout == "narrow":
+        signed = signed.set_column(1, "k", signed.column("k").cast(pa.int8()))
+    left, right = (signed, unsigned) if swapped else (unsigned, signed)
+    own, other = (-8, BEYOND) if swapped else (BEYOND, -8)
+    expected = sorted([7, other] if how == "right" else [7, own, other])
+    options = {"by": "k", "how": how}
+    spans = (("ts", "ts"), ("ts", "ts"))
+    operator = IntervalJoin(
+        left.schema, right.schema, on="ts", lower=None, upper=None, by="k", how=how
+    )
+    for source, table in zip(operator.sources, (left, right), strict=True):
+        source.push(table)
+        source.close()
+    for found in [
+        interval_join(left, right, on="ts", lower=None, upper=None, **options),
+        interval_join(left, right, on="ts", lower=-5, upper=5, memory_limit=300_000_000, **options),
+        band_join(left, right, on="x", within=0, **options),
+        overlap_join(left, right, on=spans, **options),
+        window_join(left, right, on="ts", window=5, **options),
+        pa.Table.from_batches(list(operator)),
+    ]:
+        assert found.schema.field("k").type == pa.decimal128(20, 0)
+        assert sorted(map(int, found.column("k").to_pylist())) == expected
+
+
+def test_streams_of_signed_and_unsigned_keys_have_groups_of_both():
+    streams = [UNSIGNED.select(["ts", "k"]), SIGNED.select(["ts", "k"])]
+    aggs = {"rows": agg.count(), "largest": agg.max("k")}
+    found = aggregate(streams, on="ts", by="k", size=5, aggs=aggs)
+    assert [int(key) for key in found.column("k").to_pylist()] == [-8, 7, BEYOND]
+    assert found.column("rows").to_pylist() == [1, 2, 1]
+    assert [int(key) for key in found.column("largest").to_pylist()] == [-8, 7, BEYOND]
+    with pytest.raises(TidegateError, match=r"uint64 in streams\[0\]; with memory_limit, cast it"):
+        aggregate(streams, on="ts", by="k", size=5, aggs=aggs, memory_limit=300_000_000)
+
+
+def test_a_result_in_a_narrower_type_has_no_value_lost():
+    table = pa.table({"ts": [1], "k": [300]})
+    batches = interval_join_batches(table, table, on="ts", lower=0, upper=0, columns=["k"])
+    reader = pa.RecordBatchReader.from_stream(batches, schema=pa.schema({"k": pa.int8()}))
+    with pytest.raises(pa.ArrowInvalid, match="300"):
+        reader.read_all()
+
+
+def test_a_window_that_ends_beyond_the_days_of_a_date_is_an_error():
+    days = pa.table({"ts": pa.array([2**31 - 2], pa.date32())})
+    with pytest.raises(TidegateError, match=r"2147483650 .* date32.*; cast"):
+        aggregate(days, on="ts", size="5d", aggs={"n": agg.count()})
 
 
 def test_nan_is_equal_to_nan_and_zero_to_negative_zero():

@@ -9,7 +9,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator, StructArray};
-use arrow_cast::{can_cast_types, cast};
+use arrow_cast::display::FormatOptions;
+use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -113,7 +114,9 @@ impl Shape {
 
     fn of(&self, batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
         let Some(types) = &self.cast_to else { return Ok(batch) };
-        Ok(cast(&StructArray::from(batch), types)?.as_struct().into())
+        // A value that does not fit is an error; Arrow's own default makes null of it.
+        let exact = CastOptions { safe: false, format_options: FormatOptions::new() };
+        Ok(cast_with_options(&StructArray::from(batch), types, &exact)?.as_struct().into())
     }
 }
 

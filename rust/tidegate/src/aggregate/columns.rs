@@ -18,7 +18,8 @@ use tidegate_structures::memory::bits::BitSet;
 use tidegate_structures::memory::pages::Pages;
 
 use super::groups::Groups;
-use super::streams::{Streams, cast};
+use super::streams::Streams;
+use crate::columns::cast::cast;
 use crate::columns::keys::KeyColumn;
 use crate::query::aggregate::plan::{FunctionsPlan, OutputPlan, leaf};
 use crate::query::aggregate::user::Of;

@@ -14,9 +14,9 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
 use tidegate_structures::memory::partition::ranges;
 
-use super::streams::cast;
 use super::values::times_as;
 use crate::Result;
+use crate::columns::cast::cast;
 use crate::columns::keys::{KeyColumn, canonical, encode_groups, split};
 use crate::columns::table::Table;
 use crate::query::aggregate::plan::leaf;

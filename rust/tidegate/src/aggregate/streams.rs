@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::BooleanBuffer;
-use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{ArrowError, DataType};
 use tidegate_operators::aggregate::Stream;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::order::time_order;
 use tidegate_structures::memory::bits::BitSet;
 use tidegate_structures::memory::pages::Pages;
 
+use crate::columns::cast::cast;
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::table::Table;
 use crate::columns::time::{self, Int64s};
@@ -238,14 +237,6 @@ fn read(table: &Table, of: &InputPlan, plan: &FunctionsPlan) -> Result<Vec<Recor
         )?)
     };
     table.batches().iter().map(batch).collect()
-}
-
-/// The values of an array in another type that holds them all; an error where one does not fit.
-pub(crate) fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
-    if array.data_type() == to {
-        return Ok(array.clone());
-    }
-    cast_with_options(array, to, &CastOptions { safe: false, ..Default::default() })
 }
 
 /// The rows for which a predicate over columns of one side holds. `columns` says which columns of

@@ -17,7 +17,8 @@ use tidegate_operators::rows::NO_ROW;
 use tidegate_structures::memory::pages::Pages;
 
 use super::columns::Columns;
-use super::streams::{Streams, cast};
+use super::streams::Streams;
+use crate::columns::cast::cast;
 use crate::columns::type_name::TypeName;
 use crate::query::aggregate::plan::{FunctionsPlan, leaf, list_item};
 use crate::query::aggregate::{Function, Takes};
@@ -271,7 +272,14 @@ fn nulls(rows: usize, missing: &[usize]) -> Option<NullBuffer> {
 /// Integers in the type of which they are the values.
 pub(crate) fn times_as(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let narrow = match to {
-        DataType::Date32 | DataType::Time32(_) => cast(&values, &DataType::Int32)?,
+        DataType::Date32 | DataType::Time32(_) => {
+            cast(&values, &DataType::Int32).map_err(|error| {
+                Error::data(format!(
+                    "{error}, since the result is {}; cast the time column to timestamp[s]",
+                    TypeName(to)
+                ))
+            })?
+        }
         _ => values,
     };
     Ok(cast(&narrow, to)?)

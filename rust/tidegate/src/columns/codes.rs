@@ -6,7 +6,6 @@ use std::ops::Range;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Decimal128Type, Float64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, PrimitiveArray};
-use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use tidegate_operators::band::index::Bands;
 use tidegate_operators::band::{Band, NO_RANGE, float_code};
@@ -15,6 +14,7 @@ use tidegate_operators::rows::{NO_KEY, Side};
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
+use super::cast::cast;
 use super::distance::{CodeStep, Distance, Within};
 use super::keys::common_type;
 use super::table::{Table, column};
@@ -278,7 +278,6 @@ fn encode(
     first: u32,
     out: &mut [Slot<i64>],
 ) -> Result<Vec<u32>> {
-    let strict = CastOptions { safe: false, ..Default::default() };
     let chunk = match chunk.data_type() {
         DataType::Dictionary(_, values) => cast(chunk, values)?,
         _ => chunk.clone(),
@@ -286,7 +285,7 @@ fn encode(
     if let (DataType::UInt64, DataType::Int64) = (chunk.data_type(), common) {
         check_int64(chunk.as_primitive(), first)?;
     }
-    let array = cast_with_options(&chunk, common, &strict)?;
+    let array = cast(&chunk, common)?;
     let mut missing: Vec<u32> = match array.nulls().filter(|nulls| nulls.null_count() > 0) {
         None => Vec::new(),
         Some(nulls) => {

@@ -328,10 +328,10 @@ mod tests {
     use std::sync::Arc;
 
     use arrow_array::{Decimal128Array, StringArray, StructArray};
-    use arrow_cast::cast;
     use arrow_schema::Field;
 
     use super::*;
+    use crate::columns::cast::cast;
 
     /// A dictionary of values with 8-bit indices, each value once.
     fn bytes(values: ArrayRef) -> ArrayRef {

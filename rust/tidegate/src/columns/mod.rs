@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `table.rs` | inputs, validated |
 //! | `time.rs`, `duration.rs` | units, zones and bounds; durations as text |
+//! | `cast.rs` | values in another type, or an error |
 //! | `fit.rs` | rows as a schema asks for them |
 //! | `dictionary.rs` | arrays as one, whose dictionaries may have few indices |
 //! | `roomy.rs` | the same with more indices, as operators keep them |
@@ -13,6 +14,7 @@
 //! | `codes.rs`, `distance.rs` | values as codes in their order; how far they may be apart |
 //! | `expression/` | the `where` |
 
+pub(crate) mod cast;
 pub(crate) mod codes;
 pub(crate) mod dictionary;
 pub(crate) mod distance;

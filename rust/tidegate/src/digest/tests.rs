@@ -4,13 +4,13 @@ use arrow_array::builder::{Int64Builder, ListBuilder, MapBuilder, StringBuilder}
 use arrow_array::types::{Float64Type, Int32Type, Int64Type};
 use arrow_array::*;
 use arrow_buffer::{NullBuffer, ScalarBuffer};
-use arrow_cast::cast;
 use arrow_schema::{DataType, Field, TimeUnit, UnionFields};
 use arrow_select::take::take_record_batch;
 use proptest::prelude::*;
 use tidegate_sync::Stop;
 
 use super::*;
+use crate::columns::cast::cast;
 
 fn driver(threads: usize) -> Driver {
     Driver::new(threads, Stop::default())

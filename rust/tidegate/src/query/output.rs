@@ -89,11 +89,10 @@ impl Shape<'_> {
         let column = |(at, field): (usize, &FieldRef)| match shared.get(&at) {
             Some(key) if optional => {
                 let other = right.field(key.right);
-                let same = field.data_type() == other.data_type();
-                let data_type = if same { field.data_type() } else { key.common_type() };
                 let nullable = field.is_nullable() || other.is_nullable();
-                let field =
-                    Field::clone(field).with_data_type(data_type.clone()).with_nullable(nullable);
+                let field = Field::clone(field)
+                    .with_data_type(key.holding_type(field, other))
+                    .with_nullable(nullable);
                 (OutputColumn::Either(at, key.right), Arc::new(field))
             }
             _ => (OutputColumn::Left(at), nullable(field, optional)),

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 use tidegate_structures::index::{BucketIndex, Entry, Probe, WindowIndex};
 
 use super::predicate::Kind;
@@ -30,7 +30,7 @@ pub(super) struct Index {
 enum Rows {
     Hash {
         /// The last row of each value.
-        last: HashMap<i64, u64, FixedState>,
+        last: HashMap<i64, u64, RandomState>,
         /// For the row at each place, the row before it that has its value, which may be gone.
         before: Vec<u64>,
     },

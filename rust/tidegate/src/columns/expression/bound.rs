@@ -6,7 +6,7 @@ use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array,
     NullArray, StringArray, UInt64Array,
 };
-use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
+use arrow_cast::can_cast_types;
 use arrow_schema::{DataType, TimeUnit};
 
 use super::end::EndRule;
@@ -15,12 +15,9 @@ use super::pattern::Pattern;
 use super::turn::Turn;
 use super::types::{is_text_or_binary, leaf, literal_type, nanoseconds_of};
 use super::{Arithmetic, Comparison, Literal, Origin, TimePart};
+use crate::columns::cast::cast as exact;
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
-
-/// No cast may lose a value: a value that does not fit is an error.
-pub(super) const EXACT: CastOptions<'static> =
-    CastOptions { safe: false, format_options: arrow_cast::display::FormatOptions::new() };
 
 /// An operation whose type is known.
 #[derive(Clone, Debug)]
@@ -120,7 +117,7 @@ pub(super) fn cast(operand: Bound, to: &DataType) -> Result<Bound> {
         return Ok(operand);
     }
     if let Operation::Scalar(value) = &operand.operation {
-        let value = cast_with_options(value, to, &EXACT).map_err(|_| {
+        let value = exact(value, to).map_err(|_| {
             Error::schema(format!(
                 "where: the literal {} does not fit {}",
                 operand.text,
@@ -176,7 +173,7 @@ pub(super) fn scalar(literal: &Literal, data_type: &DataType) -> Result<Bound> {
                 unreachable!("a timestamp or a duration has such a type")
             };
             let value = in_unit(*nanoseconds, unit).ok_or_else(too_large)?;
-            cast_with_options(&Int64Array::from(vec![value]), &literal_type(literal), &EXACT)?
+            exact(&Int64Array::from(vec![value]), &literal_type(literal))?
         }
     };
     let data_type_on_its_own = value.data_type().clone();

@@ -3,10 +3,10 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Int64Type, UInt64Type};
 use arrow_array::{Array, Int64Array};
-use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType};
 
 use super::Origin;
+use crate::columns::cast::cast;
 
 /// How a value becomes an end of the interval in which right times match a left time.
 #[derive(Clone, Copy, Debug)]

@@ -15,17 +15,17 @@ use arrow_array::{
     Scalar, UInt32Array,
 };
 use arrow_buffer::BooleanBuffer;
-use arrow_cast::cast_with_options;
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use arrow_select::merge::merge;
 use arrow_select::take::take;
 
-use super::bound::{Bound, EXACT, Operation, ZeroDivisor};
+use super::bound::{Bound, Operation, ZeroDivisor};
 use super::compare::compare;
 use super::functions::{case_values, first_values, part_values};
 use super::pattern;
 use super::{Arithmetic, Comparison};
+use crate::columns::cast::cast;
 use crate::{Error, Result};
 
 /// The pairs that an expression is evaluated on.
@@ -126,9 +126,7 @@ impl Bound {
         match &self.operation {
             Operation::Column(slot) => rows.column(*slot).map(Value::Array),
             Operation::Scalar(value) => Ok(Value::Scalar(value.clone())),
-            Operation::Cast(x) => {
-                self.map(x, rows, |array| cast_with_options(array, &self.data_type, &EXACT))
-            }
+            Operation::Cast(x) => self.map(x, rows, |array| cast(array, &self.data_type)),
             Operation::Negate(x) => self.map(x, rows, |array| numeric::neg(array)),
             Operation::Abs(x) => self.map(x, rows, abs),
             Operation::Not(x) => self.map(x, rows, |array| Ok(Arc::new(not(array.as_boolean())?))),

@@ -7,17 +7,17 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, StringViewArray};
 use arrow_buffer::BooleanBuffer;
-use arrow_cast::cast_with_options;
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use arrow_select::merge::merge;
 use arrow_string::like::{contains, ends_with, starts_with};
 
-use super::bound::{Bound, EXACT, Operation, any_can_fail};
+use super::bound::{Bound, Operation, any_can_fail};
 use super::casts::converted;
 use super::evaluate::{Rows, Value};
 use super::types::{computed, is_text, leaf};
 use super::{Function, TimePart};
+use crate::columns::cast::cast;
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
@@ -294,7 +294,7 @@ pub(super) fn part_values(part: TimePart, times: &ArrayRef) -> Result<ArrayRef, 
         let reason = "a time is in a year that no calendar has";
         return Err(ArrowError::ComputeError(reason.to_owned()));
     }
-    cast_with_options(&parts, &DataType::Int64, &EXACT)
+    cast(&parts, &DataType::Int64)
 }
 
 impl Rounding {

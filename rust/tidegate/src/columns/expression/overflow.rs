@@ -8,7 +8,6 @@ use arrow_arith::aggregate::{max, min};
 use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_cast::cast;
 use arrow_schema::DataType;
 use tidegate_operators::rows::Side;
 
@@ -16,6 +15,7 @@ use super::Arithmetic;
 use super::bound::{Bound, Operation};
 use super::linear::is_number_of_duration;
 use super::split::{Constant, reads};
+use crate::columns::cast::cast;
 
 /// The smallest and the largest number.
 type Ends = (i64, i64);

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BooleanArray, Scalar, StringViewArray};
-use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType};
 use arrow_string::like::{ilike, like};
 use regex::Regex;
 
 use super::Language;
+use crate::columns::cast::cast;
 use crate::{Error, Result};
 
 /// A pattern, ready to be matched.

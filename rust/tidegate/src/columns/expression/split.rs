@@ -13,7 +13,6 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, new_empty_array};
-use arrow_cast::cast;
 use arrow_schema::DataType;
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use tidegate_operators::rows::Side;
@@ -24,6 +23,7 @@ use super::evaluate::Rows;
 use super::linear;
 use super::overflow::Overflow;
 use super::{Arithmetic, Comparison, Origin};
+use crate::columns::cast::cast;
 
 /// A conjunct of a predicate.
 #[derive(Clone, Debug)]

@@ -8,7 +8,6 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, LargeBinaryArray, UInt32Array};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
-use arrow_cast::cast;
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::DataType;
 use tidegate_operators::rows::NO_KEY;
@@ -19,6 +18,7 @@ use super::Chunks;
 use super::numbering::KeySource;
 use super::types::is_word;
 use super::words::word_chunk;
+use crate::columns::cast::cast;
 use crate::columns::table::Table;
 use crate::{Error, Result};
 

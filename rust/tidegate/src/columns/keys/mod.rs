@@ -37,7 +37,7 @@ use self::bytes::{ByteColumn, RowColumns};
 pub(crate) use self::numbering::grow;
 use self::numbering::{ByteTable, IntegerTable, KeySource, number};
 use self::types::is_bytes;
-pub(crate) use self::types::{common_type, is_word};
+pub(crate) use self::types::{beyond_64_bits, common_type, is_word};
 pub(crate) use self::words::canonical;
 use self::words::{WordColumn, direct, span, words};
 use super::table::Table;
@@ -89,9 +89,18 @@ impl KeyColumn {
         Ok(KeyColumn { left, right, common })
     }
 
-    /// The type that holds the values of both sides.
+    /// The type in which the values of both sides are compared.
     pub(crate) fn common_type(&self) -> &DataType {
         &self.common
+    }
+
+    /// The type that holds the values of both sides.
+    pub(crate) fn holding_type(&self, left: &Field, right: &Field) -> DataType {
+        let types = [left, right].map(Field::data_type);
+        if types[0] == types[1] {
+            return types[0].clone();
+        }
+        beyond_64_bits(&types).unwrap_or_else(|| self.common.clone())
     }
 }
 

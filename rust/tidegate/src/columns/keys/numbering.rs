@@ -1,9 +1,12 @@
 //! Keys as numbers in order of first appearance, by a hash table.
+//!
+//! Each table draws its seed, so that nobody can choose keys whose hashes collide. The numbers do
+//! not depend on it.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
 
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use tidegate_operators::driver::Driver;
 use tidegate_structures::memory;
@@ -96,8 +99,6 @@ where
     Ok(Keys { left: found.written(), right: numbers, count: all.len(), smallest: None, method })
 }
 
-const HASHER: FixedState = FixedState::with_seed(0x7469_6465);
-
 /// Makes room for one more key, if there is none.
 #[inline]
 pub(crate) fn grow<N, K>(numbers: &mut HashTable<N>, keys: &mut Vec<K>) {
@@ -110,6 +111,7 @@ pub(crate) fn grow<N, K>(numbers: &mut HashTable<N>, keys: &mut Vec<K>) {
 
 #[derive(Default)]
 pub(super) struct IntegerTable {
+    hasher: RandomState,
     numbers: HashTable<u32>,
     keys: Vec<i64>,
 }
@@ -119,22 +121,22 @@ impl KeyTable for IntegerTable {
 
     fn number_of(&self, key: &i64) -> Option<u32> {
         self.numbers
-            .find(HASHER.hash_one(key), |&number| self.keys[number as usize] == *key)
+            .find(self.hasher.hash_one(key), |&number| self.keys[number as usize] == *key)
             .copied()
     }
 
     fn insert(&mut self, key: &i64) -> u32 {
-        let IntegerTable { numbers, keys } = self;
+        let IntegerTable { hasher, numbers, keys } = self;
+        let hash = hasher.hash_one(key);
         let same = |&number: &u32| keys[number as usize] == *key;
-        match numbers.find(HASHER.hash_one(key), same) {
+        match numbers.find(hash, same) {
             Some(&number) => number,
             None => {
                 let number = keys.len() as u32;
                 grow(numbers, keys);
                 keys.push(*key);
-                numbers.insert_unique(HASHER.hash_one(key), number, |&number| {
-                    HASHER.hash_one(keys[number as usize])
-                });
+                numbers
+                    .insert_unique(hash, number, |&number| hasher.hash_one(keys[number as usize]));
                 number
             }
         }
@@ -151,6 +153,7 @@ impl KeyTable for IntegerTable {
 
 #[derive(Default)]
 pub(super) struct ByteTable {
+    hasher: RandomState,
     numbers: HashTable<(u64, u32)>,
     /// The distinct keys, one after the other.
     bytes: Vec<u8>,
@@ -169,7 +172,7 @@ impl KeyTable for ByteTable {
     type Key = [u8];
 
     fn number_of(&self, key: &[u8]) -> Option<u32> {
-        let hash = HASHER.hash_one(key);
+        let hash = self.hasher.hash_one(key);
         let same = |&(other, number): &(u64, u32)| {
             other == hash && &self.bytes[Self::key(&self.bytes, &self.ends, number)] == key
         };
@@ -180,7 +183,7 @@ impl KeyTable for ByteTable {
         if let Some(number) = self.number_of(key) {
             return number;
         }
-        let (hash, number) = (HASHER.hash_one(key), self.ends.len() as u32);
+        let (hash, number) = (self.hasher.hash_one(key), self.ends.len() as u32);
         memory::reserve(&mut self.bytes, key.len());
         grow(&mut self.numbers, &mut self.ends);
         self.bytes.extend_from_slice(key);
@@ -196,5 +199,19 @@ impl KeyTable for ByteTable {
     fn for_each(&self, mut each: impl FnMut(&[u8])) {
         (0..self.ends.len() as u32)
             .for_each(|number| each(&self.bytes[Self::key(&self.bytes, &self.ends, number)]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever knows the hashes of one table can choose keys that collide there, and nowhere else.
+    #[test]
+    fn each_table_has_hashes_of_its_own() {
+        let words = [(); 2].map(|()| IntegerTable::default().hasher.hash_one(7_i64));
+        let bytes = [(); 2].map(|()| ByteTable::default().hasher.hash_one(&b"seven"[..]));
+        assert_ne!(words[0], words[1]);
+        assert_ne!(bytes[0], bytes[1]);
     }
 }

@@ -45,6 +45,20 @@ pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
     }
 }
 
+/// The type of integers of which some are negative and others need 64 unsigned bits, if these types
+/// have both: no integer type holds them all.
+pub(crate) fn beyond_64_bits(types: &[&DataType]) -> Option<DataType> {
+    let plain = |t: &&DataType| match t {
+        DataType::Dictionary(_, values) => (**values).clone(),
+        other => (*other).clone(),
+    };
+    let types: Vec<DataType> = types.iter().map(plain).collect();
+    let needs_both = types.contains(&DataType::UInt64)
+        && types.iter().any(DataType::is_signed_integer)
+        && types.iter().all(DataType::is_integer);
+    needs_both.then_some(DataType::Decimal128(20, 0))
+}
+
 fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
     let rank = |unit| match unit {
         TimeUnit::Second => 0,

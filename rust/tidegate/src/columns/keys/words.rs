@@ -6,7 +6,6 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, Int64Array};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
-use arrow_cast::cast;
 use arrow_schema::DataType;
 use tidegate_operators::driver::Driver;
 use tidegate_structures::memory::pages::{Pages, Slot};
@@ -14,6 +13,7 @@ use tidegate_structures::memory::partition::ranges;
 
 use super::numbering::KeySource;
 use super::{Chunks, Keys, NO_KEY, PART_ROWS, split};
+use crate::columns::cast::cast;
 use crate::columns::table::Table;
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
@@ -49,8 +49,7 @@ pub(super) fn word_chunk(
             .as_primitive::<UInt64Type>()
             .unary_opt::<_, Int64Type>(|key| i64::try_from(key).ok()));
     }
-    let strict = arrow_cast::CastOptions { safe: false, ..Default::default() };
-    let plain = |to: &DataType| arrow_cast::cast_with_options(&chunk, to, &strict).map_err(failed);
+    let plain = |to: &DataType| cast(&chunk, to).map_err(failed);
     Ok(match common {
         DataType::Float64 => plain(common)?
             .as_primitive::<Float64Type>()

@@ -8,7 +8,7 @@ use tidegate_operators::aggregate::{Quantile, Windows};
 
 use super::{Aggregate, Aggregation, Design, Function, Takes};
 use crate::columns::expression::{Origin, Predicate};
-use crate::columns::keys::{KeyColumn, common_type};
+use crate::columns::keys::{KeyColumn, beyond_64_bits, common_type};
 use crate::columns::table::{Names, column};
 use crate::columns::time::{self, Unit};
 use crate::columns::type_name::TypeName;
@@ -312,9 +312,18 @@ fn read_schema(
     names: &[(&str, &str)],
 ) -> Result<Schema> {
     let field = |&(name, role): &(&str, &str)| {
+        let fields = tables
+            .iter()
+            .zip(columns)
+            .map(|((table, schema), columns)| Ok(schema.field(columns.column(table, name, role)?)))
+            .collect::<Result<Vec<&Field>>>()?;
+        let types: Vec<&DataType> = fields.iter().map(|field| field.data_type()).collect();
+        if let Some(integers) = beyond_64_bits(&types) {
+            let nullable = fields.iter().any(|field| field.is_nullable());
+            return Ok(fields[0].clone().with_data_type(integers).with_nullable(nullable));
+        }
         let mut common: Option<Field> = None;
-        for ((table, schema), columns) in tables.iter().zip(columns) {
-            let field = schema.field(columns.column(table, name, role)?);
+        for ((table, _), field) in tables.iter().zip(fields) {
             common = Some(match common {
                 None => field.clone(),
                 Some(common) if common.data_type() == field.data_type() => {

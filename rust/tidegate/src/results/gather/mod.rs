@@ -39,6 +39,7 @@ pub(crate) use concat::concat_rows;
 pub(crate) use records::{Records, Rows};
 pub(crate) use text::demand_texts;
 
+use crate::columns::cast::cast;
 use crate::columns::dictionary::interleave;
 
 /// Rows of a result that are worth a thread: waking it takes as long as gathering some hundred of
@@ -245,9 +246,14 @@ fn either(
     right: &[u32],
     data_type: &DataType,
 ) -> Result<ArrayRef, ArrowError> {
-    let as_common = |array: ArrayRef| match array.data_type() == data_type {
-        true => Ok(array),
-        false => arrow_cast::cast(&array, data_type),
+    let as_common = |array: ArrayRef| {
+        cast(&array, data_type).map_err(|error| {
+            let text = format!(
+                "a key does not fit the result's key column: {error}; cast the keys of both sides \
+                 to one type that holds them"
+            );
+            ArrowError::CastError(text)
+        })
     };
     if left.iter().all(|&row| row != NO_ROW) {
         return as_common(of_left.take(left)?);

@@ -68,7 +68,7 @@ fn taken(table: &Table, column: usize, rows: &[u32]) -> ArrayRef {
 fn plain(array: &dyn Array) -> ArrayRef {
     let is_coded = matches!(array.data_type(), DataType::Dictionary(..));
     let data_type = if is_coded { &DataType::Utf8 } else { array.data_type() };
-    arrow_cast::cast(array, data_type).unwrap()
+    cast(array, data_type).unwrap()
 }
 
 proptest! {

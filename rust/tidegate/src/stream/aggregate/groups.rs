@@ -1,7 +1,6 @@
 //! The groups of a streaming aggregation: numbers that are reused, and their order.
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_cast::cast;
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{SchemaRef, SortOptions};
 use tidegate_operators::aggregate::KeyOrder;
@@ -10,6 +9,7 @@ use tidegate_operators::rows::Side;
 use tidegate_structures::memory;
 
 use crate::aggregate::groups::canonical_values;
+use crate::columns::cast::cast;
 use crate::columns::keys::KeyColumn;
 use crate::columns::table::Table;
 use crate::query::aggregate::plan::leaf;

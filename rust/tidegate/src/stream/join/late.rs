@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt16Array, UInt64Array, new_null_array};
-use arrow_cast::cast;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tidegate_operators::rows::{How, Side};
 
 use crate::Result;
+use crate::columns::cast::cast;
 use crate::columns::keys::KeyColumn;
 use crate::columns::time::Unit;
 use crate::query::output::{OutputColumn, Shape};

@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{NO_KEY, Side};
@@ -14,8 +14,6 @@ use crate::Result;
 use crate::columns::keys::{KeyColumn, SideKeys, grow};
 use crate::columns::table::Table;
 
-const HASHER: FixedState = FixedState::with_seed(0);
-
 /// In place of the number of a key that has none.
 const UNKNOWN: u32 = NO_KEY - 1;
 
@@ -23,6 +21,9 @@ const UNKNOWN: u32 = NO_KEY - 1;
 #[derive(Debug)]
 pub(crate) struct KeyNumbers {
     columns: Vec<KeyColumn>,
+    /// With a seed of its own, so that nobody can choose keys whose hashes collide. The numbers do
+    /// not depend on it.
+    hasher: RandomState,
     numbers: Numbers,
     /// Numbers that no key has.
     free: Vec<u32>,
@@ -55,7 +56,13 @@ impl KeyNumbers {
             columns if SideKeys::are_words(columns) => Numbers::Words(HashTable::new(), Vec::new()),
             _ => Numbers::Bytes(HashTable::new(), Vec::new()),
         };
-        KeyNumbers { columns, numbers, free: Vec::new(), nulls: Nulls::NoKey }
+        KeyNumbers {
+            columns,
+            hasher: RandomState::default(),
+            numbers,
+            free: Vec::new(),
+            nulls: Nulls::NoKey,
+        }
     }
 
     /// Numbers of groups: a key that holds a null is one, too. Keys are in columns of left rows.
@@ -67,7 +74,7 @@ impl KeyNumbers {
     pub(crate) fn of(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<u32>> {
         let (table, columns) = (Table::trusted(name(side), batch.clone()), self.columns.clone());
         let keys = self.side_keys(side, &table, &columns)?;
-        let found = self.numbers.find(&keys, batch.num_rows())?;
+        let found = self.numbers.find(&self.hasher, &keys, batch.num_rows())?;
         self.complete(&keys, found)
     }
 
@@ -86,9 +93,9 @@ impl KeyNumbers {
             .iter()
             .map(|table| self.side_keys(side, table, &columns))
             .collect::<Result<Vec<_>>>()?;
-        let numbers = &self.numbers;
+        let (numbers, hasher) = (&self.numbers, &self.hasher);
         let found = driver.map(keys.iter().zip(&tables).collect(), |(keys, table)| {
-            let found = numbers.find(keys, table.rows())?;
+            let found = numbers.find(hasher, keys, table.rows())?;
             let may_be_new = found.iter().any(|number| [UNKNOWN, NO_KEY].contains(number));
             Ok((found, may_be_new))
         })?;
@@ -109,9 +116,11 @@ impl KeyNumbers {
         let (left, right, columns) = (table(Side::Left), table(Side::Right), self.columns.clone());
         let of_left = self.side_keys(Side::Left, &left, &columns)?;
         let of_right = self.side_keys(Side::Right, &right, &columns)?;
-        let numbers = &self.numbers;
-        let (in_left, in_right) = driver
-            .both(|| numbers.find(&of_left, left.rows()), || numbers.find(&of_right, right.rows()));
+        let (numbers, hasher) = (&self.numbers, &self.hasher);
+        let (in_left, in_right) = driver.both(
+            || numbers.find(hasher, &of_left, left.rows()),
+            || numbers.find(hasher, &of_right, right.rows()),
+        );
         Ok([self.complete(&of_left, in_left?)?, self.complete(&of_right, in_right?)?])
     }
 
@@ -136,7 +145,7 @@ impl KeyNumbers {
     /// Gives each key that has no number one.
     fn complete(&mut self, keys: &SideKeys<'_>, mut found: Vec<u32>) -> Result<Vec<u32>> {
         if found.contains(&UNKNOWN) {
-            self.numbers.give(&mut self.free, keys, &mut found)?;
+            self.numbers.give(&self.hasher, &mut self.free, keys, &mut found)?;
         }
         if let Nulls::Group(null) = &mut self.nulls
             && found.contains(&NO_KEY)
@@ -170,7 +179,7 @@ impl KeyNumbers {
         match &mut self.numbers {
             Numbers::One => return,
             Numbers::Words(table, keys) => silent.iter().for_each(|&number| {
-                let hash = HASHER.hash_one(keys[number as usize]);
+                let hash = self.hasher.hash_one(keys[number as usize]);
                 if let Ok(entry) = table.find_entry(hash, |&(_, other)| other == number) {
                     entry.remove();
                 }
@@ -192,17 +201,17 @@ impl KeyNumbers {
 
 impl Numbers {
     /// The number of each row's key, or [`UNKNOWN`].
-    fn find(&self, keys: &SideKeys<'_>, rows: usize) -> Result<Vec<u32>> {
+    fn find(&self, hasher: &RandomState, keys: &SideKeys<'_>, rows: usize) -> Result<Vec<u32>> {
         let mut found = memory::vec(rows);
         match self {
             Numbers::One => found.resize(rows, 0),
             Numbers::Words(table, _) => keys.for_each_word(|key| {
-                let number = |key| find_word(table, HASHER.hash_one(key), key).unwrap_or(UNKNOWN);
+                let number = |key| find_word(table, hasher.hash_one(key), key).unwrap_or(UNKNOWN);
                 found.push(key.map_or(NO_KEY, number));
             })?,
             Numbers::Bytes(table, known) => keys.for_each_bytes(|key| {
                 let number =
-                    |key| find_bytes(table, known, HASHER.hash_one(key), key).unwrap_or(UNKNOWN);
+                    |key| find_bytes(table, known, hasher.hash_one(key), key).unwrap_or(UNKNOWN);
                 found.push(key.map_or(NO_KEY, number));
             })?,
         }
@@ -210,7 +219,13 @@ impl Numbers {
     }
 
     /// Gives a number to each key that has none; `found` has what was found of all rows.
-    fn give(&mut self, free: &mut Vec<u32>, keys: &SideKeys<'_>, found: &mut [u32]) -> Result<()> {
+    fn give(
+        &mut self,
+        hasher: &RandomState,
+        free: &mut Vec<u32>,
+        keys: &SideKeys<'_>,
+        found: &mut [u32],
+    ) -> Result<()> {
         let mut rows = found.iter_mut();
         // The place for the number of the next row, if that has none.
         let mut next = || rows.next().filter(|number| **number == UNKNOWN);
@@ -218,19 +233,19 @@ impl Numbers {
             Numbers::One => Ok(()),
             Numbers::Words(table, known) => keys.for_each_word(|key| {
                 if let (Some(number), Some(key)) = (next(), key) {
-                    let hash = HASHER.hash_one(key);
+                    let hash = hasher.hash_one(key);
                     // A row before it may have brought the key.
                     *number = find_word(table, hash, key).unwrap_or_else(|| {
                         grow(table, known);
                         let number = place(free, known, key);
-                        table.insert_unique(hash, (key, number), |&(key, _)| HASHER.hash_one(key));
+                        table.insert_unique(hash, (key, number), |&(key, _)| hasher.hash_one(key));
                         number
                     });
                 }
             }),
             Numbers::Bytes(table, known) => keys.for_each_bytes(|key| {
                 if let (Some(number), Some(key)) = (next(), key) {
-                    let hash = HASHER.hash_one(key);
+                    let hash = hasher.hash_one(key);
                     *number = find_bytes(table, known, hash, key).unwrap_or_else(|| {
                         grow(table, known);
                         let number = place(free, known, (hash, copied(key)));
@@ -326,6 +341,12 @@ mod tests {
         );
         keys.release(&[0]);
         assert_eq!(keys.of(Side::Right, &words(&[Some(9), Some(5), Some(7)])).unwrap(), [1, 0, 2]);
+    }
+
+    #[test]
+    fn each_operator_has_hashes_of_its_own() {
+        let hashes = [(); 2].map(|()| numbers(DataType::Int64).hasher.hash_one(7_i64));
+        assert_ne!(hashes[0], hashes[1]);
     }
 
     #[test]

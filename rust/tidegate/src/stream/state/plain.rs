@@ -14,13 +14,13 @@ use arrow_array::{
     Array, ArrayRef, BinaryViewArray, GenericListViewArray, OffsetSizeTrait, PrimitiveArray,
     RunArray, StringViewArray, UInt64Array, downcast_run_array, make_array,
 };
-use arrow_cast::cast;
 use arrow_data::ArrayData;
 use arrow_ord::ord::make_comparator;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, SortOptions, UnionFields};
 use arrow_select::take::take;
 use tidegate_structures::memory;
 
+use crate::columns::cast::cast;
 use crate::columns::dictionary;
 
 /// The type with each dictionary replaced by its values.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow_array::*;
-use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use arrow_select::take::take;
 use proptest::prelude::*;
@@ -11,6 +10,7 @@ use proptest::sample::select;
 use tidegate_operators::predicate::{Ranges, ScanColumns, Term};
 use tidegate_operators::rows::Side;
 
+use crate::columns::cast::cast;
 use crate::columns::expression::{Origin, Predicate, SideColumns, parse_sql};
 
 const ROWS: usize = 24;

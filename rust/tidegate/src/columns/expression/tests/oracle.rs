@@ -3,10 +3,10 @@ use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_buffer::i256;
-use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use proptest::prelude::*;
 
+use crate::columns::cast::cast;
 use crate::columns::expression::{
     Arithmetic, Binary, Comparison, Expr, Function, Literal, Origin, Predicate, Unary,
 };

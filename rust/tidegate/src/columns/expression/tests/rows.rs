@@ -3,10 +3,10 @@ use std::sync::Arc;
 use arrow_array::builder::StringRunBuilder;
 use arrow_array::types::{Int8Type, Int32Type};
 use arrow_array::*;
-use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 
 use crate::Result;
+use crate::columns::cast::cast;
 use crate::columns::expression::{Expr, Literal, Origin, Predicate, parse_sql};
 
 /// A table of one row for each value, of named columns.
