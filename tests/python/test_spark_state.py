@@ -192,12 +192,42 @@ def test_a_row_without_a_time_is_refused() -> None:
 
 def test_joins_that_nobody_asks_for_are_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
     store._warm.clear()
-    bucket, other = (Bucket(sides("inner", -5 * SECOND, 0)) for _ in range(2))
+    bucket = Bucket(sides("inner", -5 * SECOND, 0))
+    other = Bucket(dataclasses.replace(sides("inner", -5 * SECOND, 0), query="other"))
     bucket.batch(0, pack(LEFT, one_row(10)))
     assert len(store._warm) == 1
     monkeypatch.setattr(store, "_IDLE", -1.0)
     other.batch(0, pack(LEFT, one_row(10)))
-    assert list(store._warm) == [other.header.version]
+    assert [warm.header for warm in store._warm.values()] == [other.header]
+
+
+@pytest.mark.parametrize("rises", [True, False], ids=["watermark rises", "no watermark"])
+def test_workers_keep_no_operators_of_former_micro_batches(
+    monkeypatch: pytest.MonkeyPatch, *, rises: bool
+) -> None:
+    draw = random.Random(1)  # noqa: S311 - for tests
+    join = sides("left", -5 * SECOND, 0)
+    buckets = [Bucket(join, number) for number in range(8)]
+    for bucket in buckets:
+        bucket.tester.processor._places = tuple(range(8))
+    workers: list[dict[store.Place, store.Warm]] = [{} for _ in range(4)]
+    kept = []
+    for second in range(200):
+        # Spark gives the task of a bucket to any worker.
+        for bucket in buckets:
+            monkeypatch.setattr(store, "_warm", draw.choice(workers))
+            rows = pack(LEFT, one_row(second)), pack(RIGHT, one_row(second))
+            bucket.batch((second if rises else 0) * SECOND, *rows)
+        kept.append([len(worker) for worker in workers])
+    assert max(map(max, kept)) <= 8
+    if rises:
+        # A worker has what it was given in the last two micro-batches that gave it something.
+        assert max(map(sum, kept)) <= 24
+    for bucket in buckets:
+        bucket.batch(1000 * SECOND)
+        times = sorted(row["ts"] for row in read(bucket.output, None))
+        pairs = sum(min(second, 5) + 1 for second in range(200))
+        assert len(times) == pairs
 
 
 def test_a_bucket_tells_its_rows_and_its_state() -> None:

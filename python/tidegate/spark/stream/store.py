@@ -9,6 +9,10 @@ header's is not used: its batch was not committed, or another worker has had the
 operator that is not there is made anew, fed with the bucket's entries and advanced to the header's
 watermark; what it finds up to there has come out before.
 
+Spark gives a bucket's task to any idle worker, so that operators of former micro-batches are left
+in other workers. A worker keeps one operator per bucket at most. It also drops operators that are
+certainly out of date: whenever the watermark rises, every bucket is updated by some worker.
+
 A row may matter for ever by its time, as the last right row of a key that a left row may look back
 to, or a row of a session that goes on. The operator drops it once a later row takes its place, or
 its session has a state that stands for it. Where that happens (`condenses`), the
@@ -31,7 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import cloudpickle
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import (
@@ -134,19 +138,31 @@ class Entry(NamedTuple):
 
 
 class Warm(NamedTuple):
-    """A bucket in memory, its entries in the store, their size, and when it was used last."""
+    """A bucket in memory, its entries in the store and their size.
+
+    It stands for the bucket as it was under a header, and was used last at a time.
+    """
 
     bucket: Bucket
     entries: list[Entry]
     size: Size
-    used: float
+    header: Header
+    used: float = 0.0
 
 
 # By side, tables of rows that are at home in the bucket, and of copies of others.
 Packs = list[tuple[list[pa.Table], list[pa.Table]]]
 
-# By the version of the bucket that they stand for.
-_warm: dict[str, Warm] = {}
+
+class Place(NamedTuple):
+    """A bucket of a running query."""
+
+    run: str
+    query: str
+    number: int
+
+
+_warm: dict[Place, Warm] = {}
 
 
 class Processor(StatefulProcessor):
@@ -242,9 +258,9 @@ class Processor(StatefulProcessor):
             return
         if not old.version or old.watermark != watermark:
             self._handle.registerTimer(_next_timer(watermark))
-        version = uuid.uuid4().hex
-        self._put(Header(_FORMAT, self._query, first, end, watermark, version))
-        _warm[version] = warm._replace(used=time.monotonic())
+        header = Header(_FORMAT, self._query, first, end, watermark, uuid.uuid4().hex)
+        self._put(header)
+        _warm[self._place(number)] = warm._replace(header=header, used=time.monotonic())
 
     def _hot_key(self, tables: Sequence[pa.Table]) -> tuple[int, str | None]:
         """About how many rows of a side a key has that has most of many, and the key as text."""
@@ -293,13 +309,19 @@ class Processor(StatefulProcessor):
         """What tells the query from others, the number of its buckets first."""
         return f"{len(self._places)} {self._work.query}"
 
+    def _place(self, number: int) -> Place:
+        """What the operator of a bucket is kept under."""
+        return Place(_run(), self._query, number)
+
     def _taken(self, number: int, header: Header) -> Warm:
         """The operator of the bucket, as it was when the header was written."""
-        now = time.monotonic()
-        for version in [key for key, warm in _warm.items() if now - warm.used > _IDLE]:
-            del _warm[version]
-        warm = _warm.pop(header.version, None)
-        return warm or self._restored(number, header)
+        mine = self._place(number)
+        warm = _warm.pop(mine, None)
+        _drop_outdated(mine, header.watermark)
+        if warm is not None and warm.header == header:
+            return warm
+        del warm  # Before another takes its memory.
+        return self._restored(number, header)
 
     def _restored(self, number: int, header: Header) -> Warm:
         bucket = self._work.bucket(self._places.index(number))
@@ -328,7 +350,7 @@ class Processor(StatefulProcessor):
             entries.append(Entry(until, count, _bytes(parts)))
         for _ in _results(bucket, header.watermark):
             pass
-        return Warm(bucket, entries, size, 0.0)
+        return Warm(bucket, entries, size, header)
 
     def _divided(
         self, side: int, packs: Iterable[pa.Table], watermark: int
@@ -423,6 +445,25 @@ def _frame(row: Row) -> Any:  # noqa: ANN401 - pandas publishes no types
     kinds = {"late": "Int8", "rows": "object", "hot_key": "object"}
     told = row.asDict().items()
     return pd.DataFrame({name: pd.array([one], kinds.get(name, "Int64")) for name, one in told})
+
+
+def _run() -> str:
+    """The streaming query that a task belongs to; its name stays the same when it is restarted."""
+    context = TaskContext.get()
+    return (context and context.getLocalProperty("sql.streaming.queryId")) or ""
+
+
+def _drop_outdated(taken: Place, watermark: int) -> None:
+    """Drop operators that no header can stand for any more, or that nobody has asked for in long.
+
+    The header of the bucket that is taken has a `watermark`. In the micro-batch that wrote it,
+    every bucket of the query with any state got a header with this watermark.
+    """
+    now = time.monotonic()
+    for place, warm in list(_warm.items()):
+        is_of_query = place._replace(number=taken.number) == taken
+        if (is_of_query and warm.header.watermark < watermark) or now - warm.used > _IDLE:
+            del _warm[place]
 
 
 def _maker() -> Callable[[bytes], Processor]:

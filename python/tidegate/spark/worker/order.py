@@ -103,7 +103,7 @@ def _ranks(column: pa.Array) -> Integers:
 def _bytes_of_structs(column: pa.StructArray) -> pa.Array:
     """Structs as bytes in their order: the ranks of the fields, one after the other."""
     fields = [_ranks(field) for field in column.flatten()]
-    ranks = np.column_stack([np.zeros(len(column)), *fields]).astype(_RANK)
+    ranks = np.column_stack([np.zeros(len(column), np.int64), *fields]).astype(_RANK)
     ends = np.arange(len(column) + 1) * ranks[:1].nbytes
     return _binary(ranks, ends, column)
 
