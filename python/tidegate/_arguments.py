@@ -1,7 +1,9 @@
-"""Arguments that a function does not have: the error says which line to write instead.
+"""Arguments that a function does not have or take: the error says which line to write instead.
 
 Other libraries have other words for the same things. There is one way to say each of them here, so
-a call with such a word is refused, with the caller's own names in the argument to write.
+a call with such a word is refused, with the caller's own names in the argument to write. DataFrames
+of Spark hand over Arrow data, too, but only after the driver has collected all their rows. So they
+are refused before they are asked for anything.
 """
 
 import functools
@@ -68,14 +70,25 @@ def told(function: Function) -> Function:
     def call(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the function
         try:
             return function(*given, **named)
-        except TypeError:
-            error = _of_unknown(function, given, named)
+        except (TypeError, ValueError):
+            error = _of_unknown(function, given, named) or _of_column(named)
             if error is None:
                 raise
         raise error
 
     # A native function is known by the package, from where it can be pickled.
     call.__module__ = function.__module__.removesuffix("._tidegate")
+    return call  # type: ignore[return-value]
+
+
+def collects_nothing(function: Function) -> Function:
+    """The same function, which refuses DataFrames of Spark before it asks them for rows."""
+
+    @functools.wraps(function)
+    def call(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the function
+        _check_collected(function, given, named)
+        return function(*given, **named)
+
     return call  # type: ignore[return-value]
 
 
@@ -90,6 +103,7 @@ def told_class(kind: type) -> type:
     """
 
     def new(cls: type, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the class
+        _check_collected(kind, given, named)
         try:
             return kind.__new__(cls, *given, **named)
         except TypeError:
@@ -111,6 +125,82 @@ def told_class(kind: type) -> type:
         "__wrapped__": kind,
     }
     return type(kind.__name__, (kind,), members)
+
+
+FRAMES = ("Spark", "pandas-on-Spark")
+
+# Functions that `tidegate.spark` has, too.
+ON_SPARK = ("aggregate", "asof_join", "band_join", "interval_join", "overlap_join", "window_join")
+
+
+def _check_collected(function: Callable[..., Any], given: tuple[Any, ...], named: Given) -> None:
+    """Refuse DataFrames of Spark among the inputs of a function or a class."""
+    values = [*given, *named.values()]
+    for number, value in enumerate(values):
+        listed = value if isinstance(value, list | tuple) else [value]
+        kinds = [kind for one in listed if (kind := _of_spark(one)) in FRAMES]
+        if kinds:
+            names = [*list(inspect.signature(function).parameters)[: len(given)], *named]
+            message = f"{names[number]}: {_instead(function.__name__, kinds[0])}"
+            raise TypeError(message)
+
+
+def _instead(name: str, kind: str) -> str:
+    """What to write in place of a call with a DataFrame of a kind."""
+    message = f"a {kind} DataFrame would be collected on the driver; "
+    of_spark = "to_spark()." if kind == "pandas-on-Spark" else ""
+    line = name.removesuffix("_batches")
+    if line in ON_SPARK:
+        frames = f"its {of_spark[:-1]}" if of_spark else "it"
+        return f"{message}write tidegate.spark.{line}(...) with {frames}"
+    if name[0].isupper():
+        return f"{message}give the schema alone, its {of_spark}limit(0).toArrow().schema"
+    return f"{message}if it is small, give its {of_spark}toArrow()"
+
+
+def _of_spark(value: object) -> str | None:
+    """Whether something is a DataFrame of Spark, a pandas-on-Spark one, or a Column; by its type.
+
+    PySpark need not be installed.
+    """
+    for kind in type(value).__mro__:
+        room, _, rest = kind.__module__.partition(".")
+        if room != "pyspark":
+            continue
+        if rest.startswith("pandas"):
+            return "pandas-on-Spark"
+        return {"DataFrame": "Spark", "Column": "Column"}.get(kind.__name__)
+    return None
+
+
+def _of_column(named: Given) -> TypeError | None:
+    """The error of a call that was refused, if an argument is a Column of Spark."""
+    for name, value in named.items():
+        several = value.values() if isinstance(value, Mapping) else value
+        listed = several if isinstance(several, list | tuple) else [several]
+        if any(_of_spark(one) == "Column" for one in [*listed]):
+            message = f"{name}: a Column of Spark is read by Spark alone; write "
+            return TypeError(message + COLUMN_INSTEAD.get(name, "a value of Python"))
+    return None
+
+
+# What to write in place of a Column of Spark.
+COLUMN_INSTEAD = {
+    "on": "the name of a column",
+    "by": "the name of a column",
+    "time": "the name of a column",
+    "columns": "the names of columns",
+    "lower": "a duration such as '-5s', or an end from columns such as 'left.opened'",
+    "upper": "a duration such as '5s', or an end from columns such as 'left.closed'",
+    "where": "the condition as SQL text, or with tidegate.left and tidegate.right columns",
+    "aggs": "a function of tidegate.agg, such as tidegate.agg.sum('price')",
+    "tolerance": "a duration such as '5s'",
+    "within": "a number",
+    "window": "a duration such as '5s'",
+    "size": "a duration such as '5s'",
+    "advance": "a duration such as '5s'",
+    "session": "a duration such as '5s'",
+}
 
 
 def _of_unknown(

@@ -1,9 +1,11 @@
 """What cannot be joined or aggregated on Spark is refused, and the message says what to do."""
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -46,6 +48,85 @@ def test_what_is_no_dataframe(spark, folder):
         tidegate.spark.band_join(frame, table, **BAND)
     with pytest.raises(TypeError, match=rf"streams\[1\]: {message}"):
         tidegate.spark.aggregate([table, frame], **WINDOWS)
+
+
+Q = {"on": "id", "lower": 0, "upper": 0}
+SPARK = "a Spark DataFrame would be collected on the driver"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda df: tidegate.interval_join(df, df, **Q), "left: {}; write tidegate.spark.interval"),
+        (
+            lambda df: tidegate.interval_join_batches(pa.table({"id": [1]}), right=df, **Q),
+            r"right: {}; write tidegate.spark.interval_join\(",
+        ),
+        (
+            lambda df: tidegate.aggregate([df, df], on="id", size=1, aggs={"n": agg.count()}),
+            "streams: {}; write tidegate.spark.aggregate",
+        ),
+        (
+            lambda df: tidegate.merge([df], on="id"),
+            r"streams: {}; if it is small, give its toArrow",
+        ),
+        (tidegate.digest, r"data: {}; if it is small, give its toArrow"),
+        (lambda df: tidegate.IntervalJoin(df, df, **Q), r"left: {}; .* its limit\(0\).toArrow\(\)"),
+        (
+            tidegate.Merge(pa.schema([("id", pa.int64())]), on="id").sources[0].push,
+            r"data: {}; call the function of `tidegate.spark`, or, .* toArrow\(\)",
+        ),
+        (
+            lambda df: tidegate.explain(tidegate.interval_join, df, df, **Q),
+            "left: {}; call the fun",
+        ),
+    ],
+)
+def test_functions_without_spark_collect_no_dataframe(spark, call, message):
+    stream = spark.readStream.format("rate").load().selectExpr("value as id")
+    for frame in (spark.range(3), stream):
+        with pytest.raises(TypeError, match=message.format(SPARK)):
+            call(frame)
+
+
+def test_dataframes_of_pandas_on_spark():
+    # With pandas 3, PySpark cannot import its own.
+    kind = type("DataFrame", (), {"__module__": "pyspark.pandas.frame"})
+    with pytest.raises(TypeError, match=r"write tidegate.spark.interval_join.* its to_spark\(\)"):
+        tidegate.interval_join(kind(), kind(), **Q)
+    with pytest.raises(TypeError, match=r"left: expected a DataFrame .*: give its to_spark\(\)"):
+        tidegate.spark.interval_join(kind(), kind(), **Q)
+    merge = tidegate.Merge(pa.schema([("id", pa.int64())]), on="id")
+    with pytest.raises(TypeError, match=r"give its to_spark\(\).toArrow\(\)"):
+        merge.sources[0].push(kind())
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "message"),
+    [
+        ("lower", "interval 5 seconds", "lower: a Column of Spark .*; write a duration"),
+        ("where", "v > 1", "where: a Column of Spark .*; write the condition as SQL text"),
+        ("on", "id", "on: a Column of Spark .*; write the name of a column"),
+    ],
+)
+def test_columns_of_spark(spark, argument, value, message):
+    frame = spark.range(3)
+    for call, table in (
+        (tidegate.spark.interval_join, frame),
+        (tidegate.interval_join, pa.table({"id": [1]})),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call(table, table, **{**Q, argument: F.expr(value)})
+
+
+def test_a_pyspark_that_is_too_old(tmp_path):
+    (tmp_path / "pyspark.py").write_text("__version__ = '3.5.1'")
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import tidegate.spark"
+    told = subprocess.run(
+        [sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=False
+    )
+    last = told.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: tidegate.spark needs PySpark 4.0 or later, and this is 3.")
 
 
 def test_a_session_of_spark_connect(spark, folder, monkeypatch):

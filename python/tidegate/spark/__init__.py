@@ -92,6 +92,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, cast
 
 from tidegate._arguments import told
+from tidegate.spark import _needed  # noqa: F401 - first: it refuses what the others cannot import
 from tidegate.spark.driver.aggregate import aggregated
 from tidegate.spark.driver.explain import aggregate_described, described
 from tidegate.spark.joins import asof_join, band_join, interval_join, overlap_join, window_join

@@ -93,6 +93,7 @@ pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
         let (batches, schema) = reader.get().shared()?;
         return input(Rows::Reader(batches, schema, this_thread(ob.py())?), true);
     }
+    refuse_collected(name, ob)?;
     check_lengths(name, ob)?;
     let kind = ob.get_type().fully_qualified_name()?;
     let kind = kind.to_string_lossy();
@@ -350,6 +351,20 @@ pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     }
     let input = take(name, ob)?;
     interrupt::run(ob.py(), &Stop::default(), move || Ok(Arc::clone(&input.open()?.schema)))
+}
+
+/// Refuses a `DataFrame` of Spark: it gives Arrow data once the driver has collected all its rows.
+fn refuse_collected(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
+    let module = ob.get_type().module()?;
+    let module = module.to_str()?;
+    if !module.starts_with("pyspark.") {
+        return Ok(());
+    }
+    let frame = if module.starts_with("pyspark.pandas.") { "to_spark()." } else { "" };
+    Err(PyTypeError::new_err(format!(
+        "{name}: a Spark DataFrame would be collected on the driver; call the function of \
+         `tidegate.spark`, or, if it is small, give its {frame}toArrow()"
+    )))
 }
 
 /// Lets pyarrow compare the buffers' lengths with the offsets, since the C data interface does not

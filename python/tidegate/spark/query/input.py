@@ -37,8 +37,12 @@ def check_frames(frames: Sequence[object], names: Sequence[str]) -> None:
     for frame, name in zip(frames, names, strict=True):
         if not isinstance(frame, DataFrame):
             found = f"{type(frame).__module__}.{type(frame).__qualname__}"
-            message = f"{name}: expected a DataFrame of Spark, got {found}: make one with "
-            message += "spark.createDataFrame, or call the function of this name in `tidegate`"
+            message = f"{name}: expected a DataFrame of Spark, got {found}: "
+            if found.startswith("pyspark.pandas."):
+                message += "give its to_spark()"
+            else:
+                message += "make one with spark.createDataFrame, or call the function of this name "
+                message += "in `tidegate`"
             raise TypeError(message)
         if type(frame) is not type(frames[0]):
             message = f"{names[0]} and {name} are of different sessions, of which one is Spark "
