@@ -29,7 +29,7 @@ from tidegate.spark.layout.balance import Sample
 from tidegate.spark.layout.bins import Bins, Ends, are_safe, fitting, seen, unseen
 from tidegate.spark.layout.costs import Asked, Costs, Width, costs
 from tidegate.spark.plan.join import Plan
-from tidegate.spark.plan.session import task_memory
+from tidegate.spark.plan.session import allocated, task_memory
 from tidegate.spark.query.query import JoinQuery
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -689,6 +689,29 @@ RESERVED = 300 << 20
 def test_settings_tell_the_memory_of_a_task(settings, bytes_):
     conf = {f"spark.{name}": value for name, value in settings.items()}
     assert task_memory(SimpleNamespace(conf=conf)) == bytes_
+
+
+@pytest.mark.parametrize(
+    ("settings", "tasks"),
+    [
+        ({}, 0),
+        ({"dynamicAllocation.enabled": "false", "dynamicAllocation.maxExecutors": "8"}, 0),
+        ({"dynamicAllocation.enabled": "true", "dynamicAllocation.maxExecutors": "8"}, 8),
+        (
+            {
+                "dynamicAllocation.enabled": "true",
+                "dynamicAllocation.maxExecutors": "8",
+                "executor.cores": "5",
+                "task.cpus": "2",
+            },
+            16,
+        ),
+        ({"dynamicAllocation.enabled": "true", "sql.shuffle.partitions": "37"}, 37),
+    ],
+)
+def test_settings_tell_the_tasks_of_executors_that_join_later(settings, tasks):
+    conf = {f"spark.{name}": value for name, value in settings.items()}
+    assert allocated(SimpleNamespace(conf=conf)) == tasks
 
 
 @pytest.mark.parametrize(("keys", "together"), [(10, True), (1_000, True), (100_000, False)])

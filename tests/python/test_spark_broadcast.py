@@ -255,12 +255,13 @@ def test_what_spark_thinks_very_small_is_collected_at_once(files, monkeypatch):
         monkeypatch.setattr(whole, "LIMIT", limit)
         monkeypatch.setattr(whole, "_estimated_bytes", lambda _: 0)
         text = explained(files, **query)
-        assert f"bytes, more than {limit:,} bytes" in text
+        assert f"because    right has more than {limit:,} bytes" in text
         assert "sent whole" not in text
 
 
 def test_what_spark_thinks_large_is_not_counted(files, monkeypatch):
     monkeypatch.setattr(whole, "LIMIT", 100)
+    monkeypatch.setattr(whole, "_SURE", -1)
     monkeypatch.setattr(whole, "_counted_bytes", lambda *_: pytest.fail("counted"))
     text = explained(files, **NEAR, how="left")
     assert "because    right has about" in text
@@ -398,10 +399,34 @@ def test_a_full_join_cannot_be_asked_to_broadcast(files):
         tidegate.spark.interval_join(*files, **NEAR, how="full", parallelism="broadcast")
 
 
-def test_no_more_tasks_than_asked_for(spark):
-    frame = spark.range(100, numPartitions=9).selectExpr("id as ts")
+def test_a_side_that_is_computed_is_computed_once_by_the_call(spark):
+    seen = spark.sparkContext.accumulator(0)
+
+    def counted(batches):
+        for batch in batches:
+            seen.add(batch.num_rows)
+            yield batch
+
+    every = spark.range(200_000, numPartitions=2).selectExpr("id as ts", "id % 9 as k", "id as v")
+    computed = every.mapInArrow(counted, every.schema)
+    query = {"on": "ts", "by": "k", "lower": 0, "upper": 0}
+    found = tidegate.spark.interval_join(every, computed, **query)
+    assert not is_shuffled(found)
+    assert seen.value == 200_000
+
+
+def test_a_computed_side_with_too_many_rows_is_shuffled(spark, monkeypatch):
+    monkeypatch.setattr(whole, "LIMIT", 1 << 12)
+    monkeypatch.setattr(whole, "_estimated_bytes", lambda _: 1 << 10)
+    frame = spark.range(1000, numPartitions=2).selectExpr("id as ts")
+    told = explained((frame, frame), on="ts", lower=0, upper=0)
+    assert "right has more than 4,096 bytes" in told
+
+
+def test_the_side_that_is_not_moved_keeps_its_partitions(spark):
+    frame = spark.range(100, numPartitions=40).selectExpr("id as ts")
     query = {"on": "ts", "lower": 0, "upper": 0}
-    assert tidegate.spark.interval_join(frame, frame, **query).rdd.getNumPartitions() == 8
+    assert tidegate.spark.interval_join(frame, frame, **query).rdd.getNumPartitions() == 40
     few = tidegate.spark.interval_join(frame, frame, **query, partitions=3)
     assert not is_shuffled(few)
     assert few.rdd.getNumPartitions() == 3

@@ -144,7 +144,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its own partitions, unless they are more. For streams, it is the
+            that is not moved keeps its partitions, or at most this number. For streams, it is the
             number of buckets that keys are divided into, one for each of
             `spark.sql.shuffle.partitions` by default, and 64 at most. A restarted query must have
             the same number.
@@ -290,7 +290,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its own partitions, unless they are more. For streams, it is the
+            that is not moved keeps its partitions, or at most this number. For streams, it is the
             number of buckets that keys are divided into, one for each of
             `spark.sql.shuffle.partitions` by default, and 64 at most. A restarted query must have
             the same number.
@@ -442,7 +442,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its own partitions, unless they are more. For streams, it is the
+            that is not moved keeps its partitions, or at most this number. For streams, it is the
             number of buckets that keys are divided into, one for each of
             `spark.sql.shuffle.partitions` by default, and 64 at most. A restarted query must have
             the same number.
@@ -593,7 +593,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         columns: The columns of the result, in this order. Other columns do not travel at all, and
             do not decide among right rows of equal time. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its own partitions, unless they are more. For streams, it is the
+            that is not moved keeps its partitions, or at most this number. For streams, it is the
             number of buckets that keys are divided into, one for each of
             `spark.sql.shuffle.partitions` by default, and 64 at most. A restarted query must have
             the same number.
@@ -756,7 +756,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its own partitions, unless they are more.
+            that is not moved keeps its partitions, or at most this number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key

@@ -14,7 +14,7 @@ from tidegate.spark.driver.files import rows_of
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.balance import Division, Sample, chosen
 from tidegate.spark.layout.layout import by_key
-from tidegate.spark.plan.session import shuffle_partitions
+from tidegate.spark.plan.session import allocated, shuffle_partitions
 from tidegate.spark.query.axis import TimeAxis
 from tidegate.spark.worker.pack import LEFT, RIGHT
 
@@ -194,8 +194,12 @@ def default_partitions(rows: float, columns: int, cores: int) -> int:
 
 
 def cores(session: SparkSession) -> int:
-    """Tasks that run at a time; Spark Connect does not tell, so its shuffle width stands in."""
+    """Tasks that run at a time; Spark Connect does not tell, so its shuffle width stands in.
+
+    With dynamic allocation, executors may join later: those that may be there at most count.
+    """
     try:
-        return session.sparkContext.defaultParallelism
+        registered = session.sparkContext.defaultParallelism
     except PySparkException:
         return shuffle_partitions(session)
+    return max(registered, allocated(session))

@@ -51,9 +51,6 @@ _SURE = 1 << 22
 # that preparing that side again costs no more than the rows themselves.
 _CHUNK = 1 << 26
 
-# Tasks a core, at most.
-_TASKS = 4
-
 # Bytes of files that Spark reads in a task, unless it is told otherwise.
 _SPLIT = 1 << 27
 
@@ -115,17 +112,27 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
     # of them, are not left to chance.
     chance = 1 if likely is not None and likely.exact else 2
     sure = estimated <= _SURE or (likely is not None and chance * likely.number <= LIMIT)
-    if sure and width is not None:
+    # To count rows that are computed costs as much as to collect them. Texts may be long, so that
+    # their bytes are counted first.
+    if width is not None and (sure or (estimated <= LIMIT and _is_computed(plan, side))):
         whole = _collected(plan, side, LIMIT // max(1, width) + 1)
         size = _bytes(whole.rows, width)
         if size <= LIMIT:
             return Choice(whole, f"{NAMES[side]} has {_text(size)}, at most {_text(LIMIT)}")
+        return Choice(None, f"{NAMES[side]} has more than {_text(LIMIT)}")
     if likely is not None and likely.number > chance * LIMIT:
         about = "" if likely.exact else "about "
         has = f"{NAMES[side]} has {about}{_text(round(likely.number))}"
         return Choice(None, f"{has}, more than {_text(LIMIT)}")
     is_small, reason = _measured(plan, side, estimated)
     return Choice(_collected(plan, side) if is_small else None, f"{NAMES[side]} {reason}")
+
+
+def _is_computed(plan: Plan, side: int) -> bool:
+    """Whether a side has no texts, and is more than rows of files that pass a filter."""
+    if _texts(plan.columns.of(side)):
+        return False
+    return rows_of(plan.inputs[side].frame) is None
 
 
 def _of_files(plan: Plan, side: int, width: int | None) -> Rows | None:
@@ -186,15 +193,8 @@ def rows_beside(plan: Plan, whole: Whole) -> Small | None:
         width = other._jdf.schema().defaultSize() + _HEADER  # noqa: SLF001 - as above
         in_files = Rows(size / width, exact=False)
     rows[1 - whole.side] = in_files.number
-    session = plan.left.sparkSession
-    at_most = _tasks(plan)
-    tasks = min(at_most, max(cores(session), -(-size // _SPLIT)))
-    return Small(whole.side, (rows[LEFT], rows[RIGHT]), tasks)
-
-
-def _tasks(plan: Plan) -> int:
-    """Tasks that take the whole side, at most."""
-    return plan.partitions or _TASKS * cores(plan.left.sparkSession)
+    tasks = max(cores(plan.left.sparkSession), -(-size // _SPLIT))
+    return Small(whole.side, (rows[LEFT], rows[RIGHT]), min(plan.partitions or tasks, tasks))
 
 
 def _counted_bytes(plan: Plan, side: int) -> int | None:
@@ -304,8 +304,9 @@ def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFram
         call=call,
     )
     rows = other.frame if plan.keeps[1 - whole.side] else other.without_unmatchable()
-    # Every task prepares the whole side for itself.
-    return rows.coalesce(_tasks(plan)).mapInArrow(on_worker(task.run, "tidegate_join"), schema)
+    if plan.partitions is not None:
+        rows = rows.coalesce(plan.partitions)
+    return rows.mapInArrow(on_worker(task.run, "tidegate_join"), schema)
 
 
 def _sent(session: SparkSession, name: str, stream: pa.Buffer) -> Broadcast[pa.Buffer] | _Held:

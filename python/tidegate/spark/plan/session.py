@@ -19,6 +19,7 @@ _SHUFFLE_PARTITIONS = 200  # Spark's default
 _FRACTION = "0.6"  # Spark's default, of the memory that it does not keep for itself
 _RESERVED = 300 << 20  # bytes that it keeps for itself
 _UNITS = {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_UNBOUNDED = 2**31 - 1  # Spark's default number of executors
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
@@ -44,6 +45,20 @@ def shuffle_partitions(session: SparkSession) -> int:
     """
     value = session.conf.get("spark.sql.shuffle.partitions") or ""
     return int(value) if value.isdecimal() else _SHUFFLE_PARTITIONS
+
+
+def allocated(session: SparkSession) -> int:
+    """Tasks that run at a time on all executors that dynamic allocation may ask for.
+
+    0 without dynamic allocation. Where executors have no bound, the width of a shuffle is one.
+    """
+    if session.conf.get("spark.dynamicAllocation.enabled", "false") != "true":
+        return 0
+    executors = int(session.conf.get("spark.dynamicAllocation.maxExecutors", None) or _UNBOUNDED)
+    if executors >= _UNBOUNDED:
+        return shuffle_partitions(session)
+    cores = int(session.conf.get("spark.executor.cores", None) or 1)
+    return executors * (cores // int(session.conf.get("spark.task.cpus", None) or 1))
 
 
 def task_memory(session: SparkSession) -> int:
