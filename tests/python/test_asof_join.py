@@ -352,7 +352,7 @@ def test_the_plan_says_what_is_done():
     left = pa.schema({"ts": pa.timestamp("ms"), "k": pa.int64(), "a": pa.int64()})
     lines = tg.explain(tg.asof_join, left, left, on="ts", by="k", tolerance="2s").splitlines()
     assert lines[0] == "asof_join (left)"
-    assert lines[1] == "  time       the last right.ts <= left.ts, at most 2000 ms away"
+    assert lines[1] == "  time       the last right.ts <= left.ts, at most 2s away"
     lines = tg.explain(
         tg.asof_join_batches, left, left, on="ts", strategy="forward", allow_exact_matches=False,
         where="left.a < right.a",

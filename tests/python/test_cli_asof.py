@@ -44,7 +44,7 @@ def test_the_plan_is_printed(folder: Path) -> None:
     plan = run(
         "asof", "left.arrow", "right.arrow", "--on", "ts=at", "--tolerance", "3", "--explain"
     )
-    assert "the last right.at <= left.ts, at most 3 integer away" in plan.output
+    assert "the last right.at <= left.ts, at most 3 away" in plan.output
     assert not (folder / "out.arrow").exists()
 
 

@@ -656,3 +656,31 @@ def test_the_examples_of_own_functions_run(spark):
         results = doctest.testfile(page, module_relative=False, globs={"spark": spark})
     assert results.attempted >= 20
     assert results.failed == 0
+
+
+@pytest.mark.parametrize("parallelism", ["broadcast", "bins", *more("key")])
+def test_right_columns_whose_names_differ_by_case_alone_get_the_suffix(
+    spark, tmp_path, parallelism
+):
+    left = spark.sql("select 1L as ts, 2 as Price, 3 as k")
+    right = spark.sql("select 1L as ts, 4 as price, 5 as K, 6 as b")
+    query = {"on": "ts", "lower": 0, "upper": 0, "parallelism": parallelism}
+    found = tidegate.spark.interval_join(left, right, **query)
+    assert found.columns == ["ts", "Price", "k", "ts_right", "price_right", "K_right", "b"]
+    assert found.selectExpr("price", "price_right", "k", "k_right").collect() == [(2, 4, 3, 5)]
+    found.write.parquet(str(tmp_path / "written"))
+    chosen = tidegate.spark.interval_join(left, right, **query, columns=["price", "Price", "b"])
+    assert chosen.collect() == [(4, 2, 6)]
+    assert chosen.columns == ["price_right", "Price", "b"]
+    with spark_session.settings(spark, spark__sql__caseSensitive="true"):
+        found = tidegate.spark.interval_join(left, right, **query)
+        assert found.columns == ["ts", "Price", "k", "ts_right", "price", "K", "b"]
+
+
+def test_explain_says_that_later_filters_reach_no_scan(spark):
+    frame = spark.range(100).selectExpr("id as ts")
+    for parallelism, reaches in (("bins", True), ("broadcast", False), ("key", False)):
+        query = {"on": "ts", "lower": 0, "upper": 0, "parallelism": parallelism}
+        query |= {"by": "ts"} if parallelism == "key" else {}
+        text = tidegate.spark.explain(tidegate.spark.interval_join, frame, frame, **query)
+        assert ("after the join reach no scan" in text) != reaches

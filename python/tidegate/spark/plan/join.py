@@ -81,6 +81,7 @@ class Columns:
             native = tuple(native_name[origin] for origin in asked.values())
         result = spark_schema(asked, left.schema, right.schema, plan.keys, query.how)
         result = _widened(left.sparkSession, result, plan.schema, asked, tables)
+        result = _told_apart(left.sparkSession, result, asked, query.arguments["suffix"])
         of_right = aggregate_fields(query.aggs, right.schema, tables[1].schema, plan.schema)
         return cls(
             sent[0].schema,
@@ -238,6 +239,24 @@ def _widened(
         table = pa.table({"widened": pa.array([], kind)})
         wider = session.createDataFrame(table).schema["widened"].dataType
         fields.append(StructField(field.name, wider, field.nullable, field.metadata))
+    return StructType(fields)
+
+
+def _told_apart(
+    session: SparkSession, result: StructType, origins: dict[str, Origin], suffix: str
+) -> StructType:
+    """The result's schema with a suffix for right columns that differ from left ones by case alone.
+
+    Spark takes such names for one, unless `spark.sql.caseSensitive` is true.
+    """
+    if session.conf.get("spark.sql.caseSensitive", "false") == "true":
+        return result
+    lefts = {name.lower() for name, origin in origins.items() if origin.side == "left"}
+    fields = []
+    for field, origin in zip(result, origins.values(), strict=True):
+        is_taken = origin.side == "right" and field.name.lower() in lefts
+        name = f"{field.name}{suffix}" if is_taken else field.name
+        fields.append(StructField(name, field.dataType, field.nullable, field.metadata))
     return StructType(fields)
 
 

@@ -80,6 +80,14 @@ impl Unit {
         }
     }
 
+    /// A number of steps as a length of time, in messages and plans.
+    pub(crate) fn length(self, steps: i64) -> String {
+        match self {
+            Unit::Integer => steps.to_string(),
+            Unit::Nanoseconds(step) => duration_text(i128::from(steps) * i128::from(step)),
+        }
+    }
+
     /// The name of the unit in messages and plans.
     pub(crate) fn name(self) -> &'static str {
         match self {

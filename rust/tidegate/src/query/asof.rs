@@ -147,7 +147,7 @@ impl AsofJoin {
         let within = plan
             .asof
             .tolerance
-            .map_or(String::new(), |most| format!(", at most {most} {} away", plan.unit.name()));
+            .map_or(String::new(), |most| format!(", at most {} away", plan.unit.length(most)));
         let mut lines = vec![
             format!("asof_join ({:?})", self.options.how).to_lowercase(),
             format!("  time       {time}{within}"),
