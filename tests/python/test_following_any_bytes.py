@@ -10,7 +10,8 @@ from hypothesis import given
 
 from tidegate import TidegateError
 from tidegate.io import followers
-from tidegate.io.files import CSV_PARSING, Format, csv_conversion, reading
+from tidegate.io.csv_rows import PARSING, PLAIN
+from tidegate.io.files import Format, reading
 
 HEAD = b"k,v\na,b\n"
 
@@ -67,13 +68,13 @@ def test_csv_of_any_quotes_and_line_ends(text, cuts):
     text = HEAD + text
     try:
         whole = pyarrow.csv.read_csv(
-            pa.BufferReader(text), parse_options=CSV_PARSING, convert_options=csv_conversion([""])
+            pa.BufferReader(text), parse_options=PARSING, convert_options=PLAIN.conversion({})
         )
     except pa.ArrowInvalid:
         whole = None
     try:
         with reading("pipe", Format.CSV):
-            found = rows(followers._CsvFollower("pipe", Pipe(text, cuts), [""], None))
+            found = rows(followers._CsvFollower("pipe", Pipe(text, cuts), PLAIN, None))
     except TidegateError:
         assert whole is None
         return

@@ -10,7 +10,8 @@ from tqdm import tqdm
 
 import tidegate
 from tidegate.agg import Aggregate, Function, Interpolation, quantile
-from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output
+from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output, opened
+from tidegate.io.given import of_one_type
 
 # The command line has every function but `udf`, which needs Python code.
 NAMES = [name for name in get_args(Function) if name != "udf"]
@@ -104,7 +105,7 @@ def _quantile(text: str, inside: str, where: str | None) -> Aggregate:
 
 def plan(job: Job) -> str:
     """Tell how the rows would be aggregated; of files that say so, only the types are read."""
-    tables = [stream.open(streamed=job.limits.streamed) for stream in job.streams]
+    tables = of_one_type(opened(job.streams, streamed=job.limits.streamed))
     given: dict[str, Any] = {**job.arguments, **asdict(job.limits)}
     return tidegate.explain(tidegate.aggregate_batches, tables, **given)
 
@@ -115,7 +116,7 @@ def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
     output.check(job.streams)
     if job.arguments["threads"] is not None:
         pa.set_cpu_count(job.arguments["threads"])
-    tables = [stream.open(streamed=job.limits.streamed) for stream in job.streams]
+    tables = of_one_type(opened(job.streams, streamed=job.limits.streamed))
     within: dict[str, Any] = asdict(job.limits)
     out = 0
     with (

@@ -41,6 +41,7 @@ from tidegate.cli.options import (
     Suffix,
     Threads,
     Traceback,
+    Types,
     Where,
 )
 from tidegate.cli.tables import Input, Limits, Output
@@ -56,6 +57,7 @@ from tidegate.cli.texts import (
     OVERLAP_HELP,
 )
 from tidegate.io.addresses import names_one_file
+from tidegate.io.csv_rows import type_named
 from tidegate.io.files import STANDARD_STREAM, Format, format_of
 from tidegate.types import AsofHow, Closed, ClosedEnds, IntervalNames, Strategy, Within
 
@@ -138,6 +140,7 @@ def join(  # noqa: PLR0913 - a parameter for each option
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
     csv_null: CsvNull = None,
+    types: Types = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
     memory_limit: MemoryLimit = None,
@@ -160,7 +163,7 @@ def join(  # noqa: PLR0913 - a parameter for each option
     """Parse the options into a job and run it."""
     within = _lateness(max_rows, memory_limit, lateness, state, follow=follow)
     job = joining.Job(
-        *_inputs(left, right, left_format, right_format, csv_null),
+        *_inputs(left, right, left_format, right_format, csv_null, types),
         limits=Limits(memory_limit, within),
         arguments=joining.Arguments(
             on=_pair(on, "--on"),
@@ -236,6 +239,7 @@ def asof(  # noqa: PLR0913 - a parameter for each option
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
     csv_null: CsvNull = None,
+    types: Types = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
     memory_limit: MemoryLimit = None,
@@ -251,7 +255,7 @@ def asof(  # noqa: PLR0913 - a parameter for each option
     """Parse the options into a job and run it."""
     within = _lateness(max_rows, memory_limit, lateness, state, follow=follow)
     job = joining.Job(
-        *_inputs(left, right, left_format, right_format, csv_null),
+        *_inputs(left, right, left_format, right_format, csv_null, types),
         limits=Limits(memory_limit, within),
         arguments=joining.AsofArguments(
             on=_pair(on, "--on"),
@@ -326,6 +330,7 @@ def band(  # noqa: PLR0913 - a parameter for each option
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
     csv_null: CsvNull = None,
+    types: Types = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
     explain: Explain = False,
@@ -336,7 +341,7 @@ def band(  # noqa: PLR0913 - a parameter for each option
     """Parse the options into a job and run it."""
     widths = [_within(text) for text in within]
     job = joining.Job(
-        *_inputs(left, right, left_format, right_format, csv_null),
+        *_inputs(left, right, left_format, right_format, csv_null, types),
         arguments=joining.BandArguments(
             on=[_pair(text, "--on") for text in on],
             within=widths * len(on) if len(widths) == 1 else widths,
@@ -399,6 +404,7 @@ def overlap(  # noqa: PLR0913 - a parameter for each option
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
     csv_null: CsvNull = None,
+    types: Types = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
     memory_limit: MemoryLimit = None,
@@ -411,7 +417,7 @@ def overlap(  # noqa: PLR0913 - a parameter for each option
     """Parse the options into a job and run it."""
     within = _lateness(max_rows, memory_limit, lateness, None, follow=False)
     job = joining.Job(
-        *_inputs(left, right, left_format, right_format, csv_null),
+        *_inputs(left, right, left_format, right_format, csv_null, types),
         limits=Limits(memory_limit, within),
         arguments=joining.OverlapArguments(
             on=_intervals(on),
@@ -491,20 +497,39 @@ def _follow(  # noqa: PLR0913 - a parameter for each option
             typer.echo(f"tidegate: {counts}", err=True)
 
 
-def _inputs(
+def _inputs(  # noqa: PLR0913, PLR0917 - a parameter for each option
     left: str,
     right: str,
     left_format: Format | None,
     right_format: Format | None,
     csv_null: list[str] | None,
+    types: list[str] | None,
 ) -> tuple[Input, Input]:
     if left == right == STANDARD_STREAM:
         _misused("RIGHT", "only one of LEFT and RIGHT can be -; give a file name for the other")
     nulls = tuple(csv_null) if csv_null else ("",)
+    given = _types(types or [])
     return (
-        Input(left, _in_format(left, left_format, "--left-format"), nulls),
-        Input(right, _in_format(right, right_format, "--right-format"), nulls),
+        Input(left, _in_format(left, left_format, "--left-format"), nulls, given),
+        Input(right, _in_format(right, right_format, "--right-format"), nulls, given),
     )
+
+
+def _types(given: list[str]) -> tuple[tuple[str, str], ...]:
+    """Read `user=string,ts=timestamp[us]`; commas inside brackets belong to a type."""
+    found: dict[str, str] = {}
+    for text in (one for texts in given for one in re.split(r",(?![^\[(]*[\])])", texts)):
+        name, _, kind = text.rpartition("=")
+        if not name:
+            _misused("--types", f"expected NAME=TYPE, found {text!r:.80}")
+        if name in found:
+            _misused("--types", f"column {name!r} is given twice; give it once")
+        try:
+            type_named(kind)
+        except ValueError as error:
+            _misused("--types", str(error))
+        found[name] = kind
+    return tuple(found.items())
 
 
 def _lateness(
@@ -572,6 +597,7 @@ def merge(  # noqa: PLR0913 - a parameter for each option
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
     csv_null: CsvNull = None,
+    types: Types = None,
     threads: Threads = None,
     progress: Progress = None,
     quiet: Quiet = False,
@@ -581,7 +607,7 @@ def merge(  # noqa: PLR0913 - a parameter for each option
     if files.count(STANDARD_STREAM) > 1:
         _misused("FILE", "only one of the files can be -; give file names for the others")
     job = merging.Job(
-        inputs=_listed(files, in_format, csv_null),
+        inputs=_listed(files, in_format, csv_null, types),
         on=on,
         lateness=None if lateness is None else _bound(lateness),
         threads=threads,
@@ -643,6 +669,7 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
     csv_null: CsvNull = None,
+    types: Types = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
     memory_limit: MemoryLimit = None,
@@ -664,7 +691,7 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
         _misused("--size", "expected --size or --session, and not both")
     within = _lateness(max_rows, memory_limit, lateness, state, follow=follow)
     job = aggregating.Job(
-        streams=_listed(streams, in_format, csv_null),
+        streams=_listed(streams, in_format, csv_null, types),
         limits=Limits(memory_limit, within),
         arguments=aggregating.Arguments(
             on=on,
@@ -718,13 +745,14 @@ def digest(  # noqa: PLR0913 - a parameter for each option
         Format | None, typer.Option(help="Format of FILEs.", show_default="by their endings")
     ] = None,
     csv_null: CsvNull = None,
+    types: Types = None,
     threads: Threads = None,
     traceback: Traceback = False,
 ) -> None:
     """Print a line for each file as soon as it is read."""
     if files.count(STANDARD_STREAM) > 1:
         _misused("FILE", "only one of the files can be -; give file names for the others")
-    inputs = _listed(files, in_format, csv_null)
+    inputs = _listed(files, in_format, csv_null, types)
     with _failures_in_one_line(traceback=traceback):
         for given in inputs:
             of_rows = digesting.run(given, ordered=not unordered, threads=threads)
@@ -738,9 +766,15 @@ def _doctor() -> None:
         typer.echo(f"{label:<14}{text}")
 
 
-def _listed(names: list[str], in_format: Format | None, csv_null: list[str] | None) -> list[Input]:
+def _listed(
+    names: list[str],
+    in_format: Format | None,
+    csv_null: list[str] | None,
+    types: list[str] | None,
+) -> list[Input]:
     nulls = tuple(csv_null) if csv_null else ("",)
-    return [Input(name, _in_format(name, in_format, "--in-format"), nulls) for name in names]
+    given = _types(types or [])
+    return [Input(name, _in_format(name, in_format, "--in-format"), nulls, given) for name in names]
 
 
 def _in_format(name: str, given: Format | None, option: str) -> Format | None:

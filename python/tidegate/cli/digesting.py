@@ -1,12 +1,12 @@
 """The work of `tidegate digest`: read a table batch by batch."""
 
 import tidegate
-from tidegate.cli.tables import Input
+from tidegate.cli.tables import Input, opened
 
 
 def run(given: Input, *, ordered: bool, threads: int | None) -> str:
     """Return the digest of the rows of a table."""
-    table = given.open(streamed=True)
+    [table] = opened([given], streamed=True)
     try:
         return tidegate.digest(table, ordered=ordered, threads=threads)
     except tidegate.TidegateError as error:

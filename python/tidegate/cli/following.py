@@ -16,7 +16,7 @@ import tidegate
 from tidegate.cli import aggregating, joining
 from tidegate.cli.checkpoints import Checkpoints, Keeping, Kept
 from tidegate.cli.feeding import PATIENCE_S, Feeder, Reading
-from tidegate.cli.tables import Input, Output
+from tidegate.cli.tables import Input, Output, check_types
 from tidegate.io.followers import Follower, Place, follow
 from tidegate.io.growing import Stopped
 from tidegate.io.live import Batches, live_writer
@@ -158,8 +158,8 @@ def _check_column(field: pa.Field, schema: pa.Schema, name: str, first: str) -> 
     found = schema.field(field.name).type
     if found != field.type:
         message = (
-            f"{name}: column `{field.name}` is {found}, and {field.type} in {first}; give all "
-            "files the same types, as Arrow streams do"
+            f"{name}: column `{field.name}` is {found}, and {field.type} in {first}; give CSV one "
+            f"type, as in --types {field.name}=string"
         )
         raise tidegate.SchemaError(message)
 
@@ -179,10 +179,12 @@ def plan(work: Work) -> str:
 
 
 def _followers(work: Work, places: Sequence[Place | None], stop: threading.Event) -> list[Follower]:
-    return [
-        follow(given.name, given.known_layout, stop, csv_nulls=given.csv_nulls, place=place)
+    followers = [
+        follow(given.name, given.known_layout, stop, csv=given.csv, place=place)
         for given, place in zip(work.inputs, places, strict=True)
     ]
+    check_types(work.inputs, [follower.schema for follower in followers])
+    return followers
 
 
 def run(work: Work, output: Output, *, keeping: Keeping | None) -> Counts:

@@ -11,7 +11,7 @@ from tqdm import tqdm
 import tidegate
 from tidegate import _tidegate
 from tidegate.agg import Aggregate
-from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output
+from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output, opened
 from tidegate.io.given import OpenTable
 from tidegate.types import (
     AsofHow,
@@ -113,7 +113,7 @@ class Counts:
 
 def plan(job: AnyJob) -> str:
     """Tell how the join would be done; of files that say so, only the columns' types are read."""
-    left, right = (side.open(streamed=job.limits.streamed) for side in (job.left, job.right))
+    left, right = opened([job.left, job.right], streamed=job.limits.streamed)
     given: dict[str, Any] = {**job.arguments, **asdict(job.limits)}
     return tidegate.explain(_function(job.arguments), left, right, **given)
 
@@ -156,7 +156,7 @@ def run(job: AnyJob, output: Output, *, show_progress: bool) -> Counts:
     output.check([job.left, job.right])
     if job.arguments["threads"] is not None:
         pa.set_cpu_count(job.arguments["threads"])
-    left, right = (side.open(streamed=job.limits.streamed) for side in (job.left, job.right))
+    left, right = opened([job.left, job.right], streamed=job.limits.streamed)
     rows = 0
     with (
         tqdm(desc="join", unit=" rows", unit_scale=True, disable=not show_progress) as bar,

@@ -12,8 +12,8 @@ import pyarrow as pa
 from tqdm import tqdm
 
 import tidegate
-from tidegate.cli.tables import Input, Output
-from tidegate.io.given import OpenTable
+from tidegate.cli.tables import Input, Output, check_types
+from tidegate.io.given import OpenTable, of_one_type
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
     if job.threads is not None:
         pa.set_cpu_count(job.threads)
     with _noting_signals() as signals:
-        streams = [stream for given in job.inputs for stream in given.streams()]
+        streams = of_one_type([one for given in job.inputs for one in given.streams()])
+        check_types(job.inputs, [stream.schema for stream in streams])
         try:
             rows = _merge(job, streams, output, show_progress=show_progress)
         except tidegate.TidegateError as error:

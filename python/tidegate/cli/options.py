@@ -64,6 +64,14 @@ CsvNull: TypeAlias = Annotated[
         show_default="the empty text",
     ),
 ]
+Types: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=TYPE,...",
+        help="Types of CSV columns, such as user=string,p=double,ts=timestamp; repeatable.",
+        show_default="guessed",
+    ),
+]
 Threads: TypeAlias = Annotated[
     int | None, typer.Option(min=1, help="Threads to use.", show_default="all")
 ]

@@ -148,7 +148,7 @@ class Saved:
         """Write the state in the place of the one before it."""
         about = {
             "what": self.what,
-            "inputs": [asdict(one) for one in self.inputs],
+            "inputs": [_told(one) for one in self.inputs],
             "places": [_text(place) for place in self.places],
             "layout": self.layout,
             "columns": _hex(self.columns),
@@ -177,8 +177,12 @@ def remove(state: str) -> None:
 
 
 def _named(given: Input) -> str:
-    texts = ", ".join(map(repr, given.csv_nulls))
-    return given.name if given.csv_nulls == ("",) else f"{given.name} (--csv-null {texts})"
+    options = []
+    if given.csv_nulls != ("",):
+        options.append(f"--csv-null {', '.join(map(repr, given.csv_nulls))}")
+    if given.csv_types:
+        options.append(f"--types {','.join(f'{name}={kind}' for name, kind in given.csv_types)}")
+    return f"{given.name} ({' '.join(options)})" if options else given.name
 
 
 def _columns(schema: pa.Schema) -> str:
@@ -228,11 +232,31 @@ def _output(layout: Format, given: object) -> Mark | Parts:
     return _made(Parts, given) if layout is Format.PARQUET else _made(Mark, given)
 
 
+def _told(given: Input) -> dict[str, Any]:
+    """An input as JSON; without types that are given, as before there were such."""
+    told = asdict(given)
+    if not given.csv_types:
+        del told["csv_types"]
+    return told
+
+
 def _input(given: object) -> Input:
+    types: object = []
+    if isinstance(given, dict) and "csv_types" in given:
+        types = given["csv_types"]
+        given = {name: value for name, value in given.items() if name != "csv_types"}
     known = _fields(given, {"name": str, "layout": str, "csv_nulls": list})
     for text in known["csv_nulls"]:
         _fields({"csv_nulls": text}, {"csv_nulls": str})
-    return Input(known["name"], Format(known["layout"]), tuple(known["csv_nulls"]))
+    if not isinstance(types, list) or not all(map(_is_pair, types)):
+        message = f"csv_types is {types!r:.80}"
+        raise ValueError(message)
+    pairs = tuple((name, kind) for name, kind in types)
+    return Input(known["name"], Format(known["layout"]), tuple(known["csv_nulls"]), pairs)
+
+
+def _is_pair(given: object) -> bool:
+    return isinstance(given, list) and [*map(type, given)] == [str, str]
 
 
 def _text(place: Place) -> dict[str, Any]:

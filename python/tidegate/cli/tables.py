@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import tidegate
 from tidegate.io.addresses import local_files
+from tidegate.io.csv_rows import Dialect
 from tidegate.io.events import Reading
 from tidegate.io.files import (
     STANDARD_STREAM,
@@ -32,6 +33,8 @@ class Input:
     """The format, if it is not that of the files' endings."""
 
     csv_nulls: tuple[str, ...]
+    csv_types: tuple[tuple[str, str], ...] = ()
+    """The names of columns of CSV, and of their types."""
 
     @property
     def known_layout(self) -> Format:
@@ -45,17 +48,43 @@ class Input:
             raise tidegate.TidegateError(message)
         return self.layout
 
+    @property
+    def csv(self) -> Dialect:
+        """How values of CSV are read."""
+        return Dialect(self.csv_nulls, dict(self.csv_types))
+
     def open(self, *, streamed: bool = False) -> OpenTable:
         """Open the files, one after the other; their rows are read later, or batch by batch."""
-        return open_table(self.name, how=Reading(self.layout, self.csv_nulls, streamed=streamed))
+        return open_table(self.name, how=Reading(self.layout, self.csv, streamed=streamed))
 
     def streams(self) -> list[OpenTable]:
         """Open the files, each to be read batch by batch."""
-        return open_files(self.name, how=Reading(self.layout, self.csv_nulls, streamed=True))
+        return open_files(self.name, how=Reading(self.layout, self.csv, streamed=True))
 
     def local_files(self) -> list[str]:
         """The files of this machine that are read."""
         return [self.name] if self.name == STANDARD_STREAM else local_files(self.name)
+
+
+def opened(inputs: Sequence[Input], *, streamed: bool = False) -> list[OpenTable]:
+    """The inputs, each as a table.
+
+    Raises:
+        SchemaError: No input has a column whose type is given.
+    """
+    tables = [given.open(streamed=streamed) for given in inputs]
+    check_types(inputs, [table.schema for table in tables])
+    return tables
+
+
+def check_types(inputs: Sequence[Input], schemas: Sequence[pa.Schema]) -> None:
+    """Refuse the type of a column that no input has."""
+    known = {name for schema in schemas for name in schema.names}
+    for name, _ in (one for given in inputs for one in given.csv_types):
+        if name not in known:
+            message = f"--types: no input has a column `{name}`; the columns are "
+            message += ", ".join(dict.fromkeys(name for one in schemas for name in one.names))
+            raise tidegate.SchemaError(message)
 
 
 @dataclass(frozen=True)

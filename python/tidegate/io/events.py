@@ -6,37 +6,34 @@ first values alone.
 """
 
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 import pyarrow.json
 import pyarrow.parquet as pq
 
 from tidegate import SchemaError, TidegateError
+from tidegate.io import csv_rows
 from tidegate.io.addresses import Files, find
+from tidegate.io.csv_rows import PLAIN, Dialect, Opener
 from tidegate.io.files import (
-    CSV_PARSING,
     ENDINGS,
     STANDARD_STREAM,
     Format,
-    csv_conversion,
     format_of,
     read_whole,
     reading,
 )
 
-# What is read of a file at a time; pyarrow reads some ten blocks of CSV ahead.
+# What is read of a file at a time.
 STREAM_BATCH_ROWS = 1 << 16
-STREAM_CSV_BYTES = 1 << 20
 
 # How many files are asked for their columns at once: mostly, the answer is on its way.
 ASKED_AT_ONCE = 16
@@ -63,8 +60,8 @@ class Reading:
     layout: Format | None = None
     """The format of all files; by their endings if it is not given."""
 
-    csv_nulls: Sequence[str] = ("",)
-    """The unquoted texts that mean "no value" in CSV."""
+    csv: Dialect = PLAIN
+    """How the values of CSV are read."""
 
     streamed: bool = False
     """Whether rows are read once, batch by batch, and few of them are in memory."""
@@ -82,6 +79,9 @@ class Piece:
     rows: ds.Dataset | Iterator[pa.RecordBatch]
     """A dataset, or batches that are read once."""
 
+    again: "Callable[[Mapping[str, pa.DataType]], Piece] | None" = None
+    """Reads a file of CSV with other types of some columns."""
+
 
 def pieces(address: str, how: Reading) -> list[Piece]:
     """Open the files that an address stands for, or standard input for `-`.
@@ -91,13 +91,13 @@ def pieces(address: str, how: Reading) -> list[Piece]:
         SchemaError: Files differ in a column.
     """
     if address == STANDARD_STREAM:
-        content = read_whole(sys.stdin.buffer)
-        return [_of_content("standard input", how.layout or Format.ARROW, content, how)]
+        content = read_whole(sys.stdin.buffer).read_buffer()
+        return [_of_buffer("standard input", how.layout or Format.ARROW, content, how)]
     if _is_pipe(address):
         layout = how.layout or _layout(address)
         with reading(address, layout), Path(address).open("rb") as stream:
-            content = read_whole(stream)
-        return [_of_content(address, layout, content, how)]
+            content = read_whole(stream).read_buffer()
+        return [_of_buffer(address, layout, content, how)]
     files = find(address, mapped=not how.streamed)
     layouts = {how.layout or _layout(name) for name in files.names}
     if len(layouts) > 1:
@@ -322,70 +322,149 @@ def check_same(names: Sequence[str], schemas: Sequence[pa.Schema]) -> None:
 
 
 def _of_file(files: Files, at: int, layout: Format, how: Reading) -> Piece:
-    name = files.names[at]
-    with reading(name, layout):
-        content = files.place.filesystem.open_input_file(files.paths[at])
-    return _of_content(name, layout, content, how)
+    return _of_content(
+        files.names[at],
+        layout,
+        lambda: files.place.filesystem.open_input_file(files.paths[at]),
+        how,
+    )
 
 
-def _of_content(name: str, layout: Format, content: pa.NativeFile, how: Reading) -> Piece:
-    """The table in an open file."""
+def _of_buffer(name: str, layout: Format, content: pa.Buffer, how: Reading) -> Piece:
+    return _of_content(name, layout, lambda: pa.BufferReader(content), how)
+
+
+def _of_content(name: str, layout: Format, opener: Opener, how: Reading) -> Piece:
+    """The table in a file."""
     with reading(name, layout):
+        if layout is Format.CSV:
+            return _of_csv(name, lambda: _decompressed(opener()), how)
+        content = opener()
         if layout is Format.PARQUET or (layout is Format.ARROW and _starts(content, ARROW_FILE)):
             of_format = DATASET_FORMATS[layout]()
             fragment = of_format.make_fragment(content)
             schema = fragment.physical_schema
             dataset = ds.FileSystemDataset([fragment], schema, of_format)
             return Piece([name], layout, schema, dataset)
-        if layout is not Format.ARROW and not how.streamed:
-            table = _json_table(content) if layout is Format.JSON else _csv_table(content, how)
+        if layout is Format.JSON and not how.streamed:
+            table = _json_table(lambda: _decompressed(opener()))
             return Piece([name], layout, table.schema, ds.InMemoryDataset(table))
-        match layout:
-            case Format.CSV:
-                reader = _csv_reader(content, how)
-            case Format.JSON:
-                reader = _json_reader(content)
-            case _:
-                reader = pa.ipc.open_stream(content)
+        if layout is Format.JSON:
+            schema, rows = _json_blocks(lambda: _decompressed(opener()))
+            return Piece([name], layout, schema, rows)
+        reader = pa.ipc.open_stream(content)
         return Piece([name], layout, reader.schema, iter(reader))
 
 
-def _csv_table(content: pa.NativeFile, how: Reading) -> pa.Table:
-    """Read CSV at once: a column's type is known only when all of its values are."""
-    return pyarrow.csv.read_csv(
-        _decompressed(content),
-        parse_options=CSV_PARSING,
-        convert_options=csv_conversion(how.csv_nulls),
-    )
+# CSV
 
 
-def _csv_reader(content: pa.NativeFile, how: Reading) -> pa.RecordBatchReader:
-    """Read CSV by blocks: a column has the type of its values in the first."""
-    return pyarrow.csv.open_csv(
-        _decompressed(content),
-        read_options=pyarrow.csv.ReadOptions(block_size=STREAM_CSV_BYTES),
-        parse_options=CSV_PARSING,
-        convert_options=csv_conversion(how.csv_nulls),
-    )
+def _of_csv(name: str, opener: Opener, how: Reading) -> Piece:
+    if how.streamed:
+        return _of_csv_blocks(name, opener, how.csv, {})
+    return _of_csv_table(name, opener, how.csv, csv_rows.table(opener, how.csv))
 
 
-def _json_table(content: pa.NativeFile) -> pa.Table:
-    table = pyarrow.json.read_json(_decompressed(content))
-    return table.cast(_with_times(table))
+def _of_csv_blocks(
+    name: str, opener: Opener, dialect: Dialect, types: Mapping[str, pa.DataType]
+) -> Piece:
+    def again(more: Mapping[str, pa.DataType]) -> Piece:
+        with reading(name, Format.CSV):
+            return _of_csv_blocks(name, opener, dialect, {**types, **more})
+
+    schema, rows = csv_rows.blocks(opener, dialect, types)
+    return Piece([name], Format.CSV, schema, rows, again)
 
 
-def _json_reader(content: pa.NativeFile) -> pa.RecordBatchReader:
+def _of_csv_table(name: str, opener: Opener, dialect: Dialect, table: pa.Table) -> Piece:
+    def again(types: Mapping[str, pa.DataType]) -> Piece:
+        with reading(name, Format.CSV):
+            found = csv_rows.retyped(opener, dialect, table, types)
+        return _of_csv_table(name, opener, dialect, found)
+
+    return Piece([name], Format.CSV, table.schema, ds.InMemoryDataset(table), again)
+
+
+def alike(found: Sequence[Piece]) -> list[Piece]:
+    """The same files, where each column of CSV has the type that it would have in one file."""
+    guessed = [piece for piece in found if piece.again is not None]
+    types = {
+        name: _common(guessed, name)
+        for name in (guessed[0].schema.names if guessed else [])
+        if all(piece.schema.names.count(name) == 1 for piece in guessed)
+    }
+    return [piece if piece.again is None else _with_types(piece, types) for piece in found]
+
+
+def _with_types(piece: Piece, types: Mapping[str, pa.DataType]) -> Piece:
+    assert piece.again is not None  # noqa: S101 - for mypy
+    other = {name: kind for name, kind in types.items() if piece.schema.field(name).type != kind}
+    return piece.again(other) if other else piece
+
+
+def _common(guessed: Sequence[Piece], name: str) -> pa.DataType:
+    """The type of a column in files of CSV, as if these were one."""
+    kinds = [piece.schema.field(name).type for piece in guessed]
+    known = csv_rows.widened(kinds)
+    is_kept = not any(isinstance(piece.rows, Iterator) for piece in guessed)
+    # Of times in seconds, some are out of the range of nanoseconds.
+    is_narrower = len({*kinds} - {pa.null()}) > 1 and getattr(known, "unit", None) == "ns"
+    if known is not None and not (is_kept and is_narrower):
+        return known
+    fitting = csv_rows.guesses_from(kinds) if is_kept else []
+    return next((kind for kind in fitting if _all_fit(guessed, name, kind)), pa.string())
+
+
+def _all_fit(guessed: Sequence[Piece], name: str, kind: pa.DataType) -> bool:
+    """Whether all values of a column are of a type."""
+    with suppress(TidegateError):
+        for piece in guessed:
+            _with_types(piece, {name: kind})
+        return True
+    return False
+
+
+# JSON lines
+
+
+def _json_table(opener: Opener) -> pa.Table:
+    block = csv_rows.BLOCK_BYTES
+    while True:
+        try:
+            options = pyarrow.json.ReadOptions(block_size=block)
+            table = pyarrow.json.read_json(opener(), read_options=options)
+        except pa.ArrowInvalid as error:
+            block = csv_rows.larger_block(block, error)
+        else:
+            return table.cast(_with_times(table))
+
+
+def _json_blocks(opener: Opener) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Read JSON lines by blocks: the first has the columns and their types."""
     if not hasattr(pyarrow.json, "open_json"):
         message = "this version of pyarrow reads JSON lines at once only; "
         message += "install pyarrow 20 or later, or leave the memory limit out"
         raise TidegateError(message)
-    options = pyarrow.json.ReadOptions(block_size=STREAM_CSV_BYTES)
-    reader = pyarrow.json.open_json(_decompressed(content), read_options=options)
-    first = reader.read_next_batch()
-    schema = _with_times(first)
-    rows = (batch.cast(schema) for batch in chain([first], reader))
-    return pa.RecordBatchReader.from_batches(schema, rows)
+    block = csv_rows.BLOCK_BYTES
+    while True:
+        try:
+            first = _open_json(opener, block).read_next_batch()
+        except pa.ArrowInvalid as error:
+            block = csv_rows.larger_block(block, error)
+        else:
+            schema = _with_times(first)
+            return schema, _json_rows(opener, schema, block)
+
+
+def _json_rows(opener: Opener, schema: pa.Schema, block: int) -> Iterator[pa.RecordBatch]:
+    yield from csv_rows.growing_blocks(
+        lambda size: (batch.cast(schema) for batch in _open_json(opener, size)), block
+    )
+
+
+def _open_json(opener: Opener, block: int) -> pa.RecordBatchReader:
+    options = pyarrow.json.ReadOptions(block_size=block)
+    return pyarrow.json.open_json(opener(), read_options=options)
 
 
 def _with_times(rows: pa.Table | pa.RecordBatch) -> pa.Schema:

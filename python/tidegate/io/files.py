@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -26,8 +26,6 @@ STANDARD_STREAM = "-"
 
 # Large enough that a reader can skip and compress well, small enough to hold while it fills.
 ROW_GROUP_ROWS = 1 << 18
-
-CSV_PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True)
 
 
 class Format(StrEnum):
@@ -123,13 +121,6 @@ def in_arrow_memory(content: bytes) -> pa.NativeFile:
     needs the interpreter, to free Python's memory, aborts the process.
     """
     return read_whole(io.BytesIO(content))
-
-
-def csv_conversion(nulls: Sequence[str]) -> pyarrow.csv.ConvertOptions:
-    """How the values of CSV are read."""
-    return pyarrow.csv.ConvertOptions(
-        null_values=list(nulls), strings_can_be_null=True, quoted_strings_can_be_null=False
-    )
 
 
 # Writing

@@ -5,7 +5,8 @@ standard input end when they are closed.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
@@ -14,10 +15,17 @@ import pyarrow as pa
 import pyarrow.csv
 
 from tidegate import TidegateError
+from tidegate.io.csv_rows import (
+    PARSING,
+    PLAIN,
+    Dialect,
+    as_guessed,
+    explained,
+    guessed_schema,
+    plain_schema,
+)
 from tidegate.io.files import (
-    CSV_PARSING,
     Format,
-    csv_conversion,
     in_arrow_memory,
     is_compressed,
     reading,
@@ -65,7 +73,7 @@ def follow(
     layout: Format,
     stop: threading.Event,
     *,
-    csv_nulls: Sequence[str] = ("",),
+    csv: Dialect = PLAIN,
     place: Place | None = None,
 ) -> Follower:
     """Open a table that may grow, and wait for its first rows.
@@ -74,7 +82,7 @@ def follow(
         name: A file, a named pipe, or `-` for standard input.
         layout: `csv` or `arrow` (the stream layout).
         stop: Ends all waiting when it is set.
-        csv_nulls: The unquoted texts that mean "no value" in CSV.
+        csv: How the values of CSV are read.
         place: Where to go on, in a file.
 
     Raises:
@@ -88,7 +96,7 @@ def follow(
     with reading(name, layout):
         file = GrowingFile(name, stop, None if place is None else place.mark)
         if layout is Format.CSV:
-            return _CsvFollower(name, file, csv_nulls, place)
+            return _CsvFollower(name, file, csv, place)
         return _ArrowFollower(name, file, place)
 
 
@@ -152,12 +160,10 @@ def _types(schema: pa.Schema) -> Iterator[pa.DataType]:
 class _CsvFollower:
     """Lines of CSV. A column has the type of its values in the lines that are there at first."""
 
-    def __init__(
-        self, name: str, file: GrowingFile, nulls: Sequence[str], place: Place | None
-    ) -> None:
+    def __init__(self, name: str, file: GrowingFile, dialect: Dialect, place: Place | None) -> None:
         self._name = name
         self._file = file
-        self._nulls = nulls
+        self._dialect = dialect
         self._first: pa.Table | None = None
         self._begin()
         if place is not None:
@@ -170,8 +176,8 @@ class _CsvFollower:
         # Without a row, nothing is known of the columns but their names.
         while lines.rstrip().count(b"\n") == 0 and (more := self._next_lines()):
             lines += more
-        self._first = self._parsed(lines, pyarrow.csv.ReadOptions())
-        self.schema = self._first.schema
+        self.schema = self._schema_of(lines)
+        self._first = self._parsed(lines, pyarrow.csv.ReadOptions(), self.schema)
         self.begin = self._behind_names(lines)
 
     def _behind_names(self, lines: bytes) -> Place | None:
@@ -214,19 +220,35 @@ class _CsvFollower:
             _raise_other_columns(self._name, rows.schema, self.schema)
         return Piece(rows, self._end())
 
+    def _schema_of(self, lines: bytes) -> pa.Schema:
+        """The columns by the first lines, and by the types that are given for them."""
+        with self._naming_lines(lines):
+            return guessed_schema(
+                lambda: in_arrow_memory(lines), self._dialect, block=len(lines) + 1
+            )
+
     def _parsed(
-        self,
-        lines: bytes,
-        options: pyarrow.csv.ReadOptions,
-        types: pa.Schema | None = None,
+        self, lines: bytes, options: pyarrow.csv.ReadOptions, schema: pa.Schema
     ) -> pa.Table:
-        conversion = csv_conversion(self._nulls)
-        if types is not None:
-            conversion.column_types = types
+        plain = plain_schema(schema, self._dialect.types)
+        conversion = self._dialect.conversion(dict(zip(plain.names, plain.types, strict=True)))
         # All at once: a block has whole lines, however long they are.
         options.block_size = len(lines) + 1
+        with self._naming_lines(lines):
+            try:
+                rows = pyarrow.csv.read_csv(in_arrow_memory(lines), options, PARSING, conversion)
+            except pa.ArrowInvalid as error:
+                raise explained(error, schema) from error
+            if rows.schema.names != schema.names:
+                return rows
+            batches = [as_guessed(batch, schema) for batch in rows.to_batches()]
+        return pa.Table.from_batches(batches, schema)
+
+    @contextmanager
+    def _naming_lines(self, lines: bytes) -> Iterator[None]:
+        """Say in an error which lines it is about."""
         try:
-            return pyarrow.csv.read_csv(in_arrow_memory(lines), options, CSV_PARSING, conversion)
+            yield
         except pa.ArrowInvalid as error:
             first = self._lines - count_breaks(lines) + 1
             message = f"in lines {first:,} to {max(self._lines, first):,}: {error}"

@@ -4,6 +4,7 @@ Arrow data needs none of this: the native functions take it as it is. They call 
 else, ask the table for its columns, and read the columns that the query needs.
 """
 
+import operator
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from tidegate.io.events import (
     STREAM_BATCH_ROWS,
     Piece,
     Reading,
+    alike,
     check_same,
     few,
     one_file_each,
@@ -79,6 +81,13 @@ class OpenTable:
 
     failure: Exception | None = None
     """What ended the reading early. Through Arrow's C interface only its text is known."""
+
+    def __post_init__(self) -> None:
+        for column in self.schema.names:
+            if "\0" in column:
+                message = f"the name of column {column!r:.80} has a NUL, at which Arrow's C "
+                message += "interface cuts it off; rename the column"
+                raise SchemaError(f"{self.label}: {message}" if self.label else message)
 
     def read(self, columns: list[str]) -> ArrowRows:
         """All rows, with these columns."""
@@ -160,6 +169,17 @@ def open_files(given: Any, name: str = "", how: Reading = WHOLE) -> list[OpenTab
     return [of_pieces([one], name) for piece in found for one in one_file_each(piece)]
 
 
+def of_one_type(tables: Sequence[OpenTable]) -> list[OpenTable]:
+    """The same tables, where the columns of files of CSV have one type in all of them."""
+    pieces = iter(alike([piece for table in tables for piece in table.pieces or []]))
+    found = []
+    for table in tables:
+        own = [next(pieces) for _ in table.pieces or []]
+        is_same = all(map(operator.is_, own, table.pieces or []))
+        found.append(table if is_same else of_pieces(own, table.name))
+    return found
+
+
 def is_table(given: object) -> bool:
     """Whether it is one table, and not a sequence of tables.
 
@@ -237,6 +257,7 @@ def _of_paths(given: Any, name: str, how: Reading) -> OpenTable:  # noqa: ANN401
 
 def of_pieces(found: Sequence[Piece], name: str) -> OpenTable:
     """The rows of files, one after the other."""
+    found = alike(found)
     schema = found[0].schema
     check_same([piece.names[0] for piece in found], [piece.schema for piece in found])
 

@@ -1,0 +1,405 @@
+"""CSV: rows whose columns have the types that were given for them, or are guessed.
+
+A guess is pyarrow's, with one exception: a column of numbers that has a code such as `007` is a
+column of strings, since a number has no leading zeros. Where rows are read block by block, the
+first block decides. Numbers after it are read as strings and converted here, so that a later code
+is an error and not another value.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+Opener: TypeAlias = Callable[[], pa.NativeFile]
+"""Opens the text of a file at its beginning."""
+
+PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True)
+
+BLOCK_BYTES = 1 << 20
+# pyarrow counts the bytes of a block in 32 bits.
+LARGEST_BLOCK_BYTES = 1 << 30
+
+# From the narrowest type to the widest, in the order in which pyarrow guesses.
+GUESSES = [
+    pa.null(),
+    pa.int64(),
+    pa.bool_(),
+    pa.float64(),
+    pa.date32(),
+    pa.time32("s"),
+    pa.timestamp("s"),
+    pa.timestamp("ns"),
+    pa.timestamp("s", "UTC"),
+    pa.timestamp("ns", "UTC"),
+    pa.string(),
+    pa.binary(),
+]
+NUMBERS = {pa.int64(), pa.float64()}
+# Wherever its values are not read again, a column of two types has one that holds both.
+WIDENINGS = [
+    [pa.int64(), pa.float64()],
+    [pa.date32(), pa.timestamp("s"), pa.timestamp("ns")],
+    [pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC")],
+]
+
+CODE = r"^[ \t]*0[0-9]"
+# By byte: whether a value may begin behind it.
+BEFORE_VALUES = np.isin(np.arange(256), [*b',\n\r"'])
+NO_TYPES: Mapping[str, pa.DataType] = {}
+
+FAILURE = re.compile(r"CSV column #(\d+): (?:Row #\d+: )?(.*)", re.DOTALL)
+
+NAMES = {
+    "string": pa.string(),
+    "text": pa.string(),
+    "int": pa.int64(),
+    "integer": pa.int64(),
+    "float": pa.float64(),
+    "bool": pa.bool_(),
+    "date": pa.date32(),
+    "binary": pa.binary(),
+}
+TIMESTAMP = re.compile(r"timestamp(?:\[(s|ms|us|ns)(?:, *(?:tz=)?([^\]]+))?\])?")
+KNOWN = (
+    "string, int64, double, bool, date, timestamp, timestamp[us], timestamp[ns, UTC], or another "
+    "name of a type of Arrow"
+)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How the values of CSV are read."""
+
+    nulls: Sequence[str] = ("",)
+    """The unquoted texts that mean "no value"."""
+
+    types: Mapping[str, str] = field(default_factory=dict)
+    """The types of columns, by their names."""
+
+    def conversion(
+        self, types: Mapping[str, pa.DataType], columns: Sequence[str] = ()
+    ) -> pyarrow.csv.ConvertOptions:
+        """Pyarrow's options; all columns are read if none are named."""
+        return pyarrow.csv.ConvertOptions(
+            null_values=list(self.nulls),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            column_types=dict(types),
+            include_columns=[*columns],
+        )
+
+    def types_given(self, first: pa.Schema) -> dict[str, pa.DataType]:
+        """The given types of the columns that a file has.
+
+        `timestamp` alone has a time zone if the first values have one.
+        """
+        found = {}
+        for name, text in self.types.items():
+            if name in first.names:
+                guess = first.field(name).type
+                zone = guess.tz if text == "timestamp" and pa.types.is_timestamp(guess) else None
+                found[name] = pa.timestamp("us", zone) if zone else type_named(text)
+        return found
+
+
+PLAIN = Dialect()
+
+
+def type_named(text: str) -> pa.DataType:
+    """The type that a name stands for.
+
+    Raises:
+        ValueError: There is no such type; the text says which there are.
+
+    Example:
+        >>> type_named("double"), type_named("timestamp[ns, UTC]")
+        (DataType(double), TimestampType(timestamp[ns, tz=UTC]))
+    """
+    if text in NAMES:
+        return NAMES[text]
+    if found := TIMESTAMP.fullmatch(text):
+        return pa.timestamp(found[1] or "us", found[2])
+    try:
+        return pa.type_for_alias(text)
+    except ValueError as error:
+        message = f"{text!r:.80} is no type; give {KNOWN}"
+        raise ValueError(message) from error
+
+
+def advice(column: str) -> str:
+    """What to do where a guess was wrong."""
+    return (
+        f"give the type of the column: --types {column}=string (or double, timestamp) in the "
+        "command, or column_types of pyarrow.csv in Python"
+    )
+
+
+# Whole files
+
+
+def table(opener: Opener, dialect: Dialect) -> pa.Table:
+    """All rows of a file: a guess is known only when all values are."""
+    given = dialect.types_given(first_block(opener, dialect).schema) if dialect.types else {}
+    found = _read(opener, dialect, given)
+    numbers = _guessed_numbers(found.schema, given)
+    if numbers and _has_code(opener()):
+        texts = _read(opener, dialect, dict.fromkeys(numbers, pa.string()), numbers)
+        for name in numbers:
+            if has_code(texts.column(name)):
+                found = _with_column(found, name, texts.column(name))
+    return found
+
+
+def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
+    """The columns that are numbers by a guess; none where two have one name, which is refused."""
+    if len({*schema.names}) < len(schema):
+        return []
+    return [one.name for one in schema if one.type in NUMBERS and one.name not in given]
+
+
+def retyped(
+    opener: Opener, dialect: Dialect, found: pa.Table, types: Mapping[str, pa.DataType]
+) -> pa.Table:
+    """The same rows, with other types of some columns, read anew from the file.
+
+    Raises:
+        ArrowInvalid: A value is none of the type of its column.
+    """
+    if not types:
+        return found
+    read = _read(opener, dialect, types, [*types])
+    for name in types:
+        found = _with_column(found, name, read.column(name))
+    return found
+
+
+def _with_column(found: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
+    return found.set_column(found.schema.get_field_index(name), name, column)
+
+
+def _read(
+    opener: Opener,
+    dialect: Dialect,
+    types: Mapping[str, pa.DataType],
+    columns: Sequence[str] = (),
+) -> pa.Table:
+    """Read a file with blocks as large as its longest row asks for."""
+    block = BLOCK_BYTES
+    while True:
+        try:
+            return pyarrow.csv.read_csv(
+                opener(),
+                read_options=pyarrow.csv.ReadOptions(block_size=block),
+                parse_options=PARSING,
+                convert_options=dialect.conversion(types, columns),
+            )
+        except pa.ArrowInvalid as error:
+            block = larger_block(block, error)
+
+
+def larger_block(block: int, error: pa.ArrowInvalid) -> int:
+    """The size of a block after one that has not held a row.
+
+    Raises:
+        ArrowInvalid: The error is another one, or there is no larger block.
+    """
+    if "straddl" not in str(error):
+        raise error
+    if block >= LARGEST_BLOCK_BYTES:
+        message = f"a row takes more than {LARGEST_BLOCK_BYTES:,} bytes, the most that can be read"
+        raise pa.ArrowInvalid(message) from error
+    return block * 8
+
+
+def _has_code(text: pa.NativeFile) -> bool:
+    """Whether a value of a file may be a code; a quick look, which may say yes too often."""
+    last = b"\n\n"
+    while more := text.read(BLOCK_BYTES):
+        codes = np.frombuffer(last + more, np.uint8)
+        begins = BEFORE_VALUES[codes]
+        # A space may stand between the comma and the value.
+        before = begins[1:-2] | ((codes[1:-2] == ord(" ")) & begins[:-3])
+        digit = (codes[3:] >= ord("0")) & (codes[3:] <= ord("9"))
+        if bool(np.any(before & (codes[2:-1] == ord("0")) & digit)):
+            return True
+        last = (last + more)[-3:]
+    return False
+
+
+# Block by block
+
+
+def blocks(
+    opener: Opener, dialect: Dialect, types: Mapping[str, pa.DataType] | None = None
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The columns of a file, and its rows by blocks.
+
+    Args:
+        opener: Of the file.
+        dialect: How values are read.
+        types: The types of some columns; others have that of their values in the first block.
+    """
+    schema = guessed_schema(opener, dialect, types or {})
+    return schema, _blocks(opener, dialect, schema)
+
+
+def guessed_schema(
+    opener: Opener,
+    dialect: Dialect,
+    types: Mapping[str, pa.DataType] = NO_TYPES,
+    block: int = BLOCK_BYTES,
+) -> pa.Schema:
+    """The columns of a file, with the types that are given, or else of the first values."""
+    first = first_block(opener, dialect, block=block).schema
+    guesses = _guesses(opener, dialect, first, block) | dict(types)
+    return pa.schema([one.with_type(guesses.get(one.name, one.type)) for one in first])
+
+
+def _blocks(opener: Opener, dialect: Dialect, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    plain = plain_schema(schema, dialect.types)
+    conversion = dialect.conversion(dict(zip(plain.names, plain.types, strict=True)))
+
+    def of_size(block: int) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from pyarrow.csv.open_csv(
+                opener(),
+                read_options=pyarrow.csv.ReadOptions(block_size=block),
+                parse_options=PARSING,
+                convert_options=conversion,
+            )
+        except pa.ArrowInvalid as error:
+            raise explained(error, schema) from error
+
+    return (as_guessed(batch, schema) for batch in growing_blocks(of_size, BLOCK_BYTES))
+
+
+def growing_blocks(
+    of_size: Callable[[int], Iterator[pa.RecordBatch]], block: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, which is read anew with larger blocks where a row is too long for one."""
+    rows = 0
+    while True:
+        # Rows of blocks before one that was too small have been given.
+        passed = rows
+        try:
+            for batch in of_size(block):
+                fresh = batch.slice(min(passed, batch.num_rows))
+                passed -= batch.num_rows - fresh.num_rows
+                if fresh.num_rows:
+                    yield fresh
+                    rows += fresh.num_rows
+        except pa.ArrowInvalid as error:
+            block = larger_block(block, error)
+        else:
+            return
+
+
+def first_block(
+    opener: Opener,
+    dialect: Dialect,
+    types: Mapping[str, pa.DataType] = NO_TYPES,
+    block: int = BLOCK_BYTES,
+) -> pa.RecordBatch:
+    """The first rows of a file, with the types of their values."""
+    while True:
+        try:
+            found = pyarrow.csv.open_csv(
+                opener(),
+                read_options=pyarrow.csv.ReadOptions(block_size=block),
+                parse_options=PARSING,
+                convert_options=dialect.conversion(types),
+            )
+            return next(iter(found), pa.RecordBatch.from_pylist([], found.schema))
+        except pa.ArrowInvalid as error:
+            block = larger_block(block, error)
+
+
+def _guesses(
+    opener: Opener, dialect: Dialect, first: pa.Schema, block: int
+) -> dict[str, pa.DataType]:
+    """The types that are given, and strings for numbers of the first block with leading zeros."""
+    types = dialect.types_given(first)
+    if numbers := _guessed_numbers(first, types):
+        texts = first_block(opener, dialect, dict.fromkeys(numbers, pa.string()), block)
+        types |= {name: pa.string() for name in numbers if has_code(texts.column(name))}
+    return types
+
+
+def has_code(texts: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether a string is a number with a leading zero."""
+    return bool(pc.any(pc.match_substring_regex(texts, CODE)).as_py())
+
+
+def plain_schema(schema: pa.Schema, given: Collection[str]) -> pa.Schema:
+    """The columns as pyarrow reads them: numbers that are a guess are strings at first."""
+    numbers = {*_guessed_numbers(schema, given)}
+    return pa.schema([one.with_type(pa.string()) if one.name in numbers else one for one in schema])
+
+
+def as_guessed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows in the types of the first block.
+
+    Raises:
+        ArrowInvalid: A value is none of the type of its column; the text names the column.
+    """
+    columns = [
+        column if column.type == one.type else _numbers(column, one)
+        for column, one in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _numbers(texts: pa.Array, one: pa.Field) -> pa.Array:
+    codes = pc.match_substring_regex(texts, CODE)
+    if pc.any(codes).as_py():
+        value = texts.filter(codes)[0].as_py()
+        message = (
+            f"column `{one.name}` is {one.type} by its first rows, but the value {value!r:.80} "
+        )
+        message += f"has a leading zero; {advice(one.name)}"
+        raise pa.ArrowInvalid(message)
+    try:
+        return pc.utf8_trim(texts, " \t").cast(one.type)
+    except pa.ArrowInvalid as error:
+        message = f"column `{one.name}` is {one.type} by its first rows, but a later value is not: "
+        message += f"{error}; {advice(one.name)}"
+        raise pa.ArrowInvalid(message) from error
+
+
+def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
+    """The same error of a value, with the name of its column and what to do."""
+    found = FAILURE.search(str(error))
+    if found is None or int(found[1]) >= len(schema):
+        return error
+    one = schema.field(int(found[1]))
+    return pa.ArrowInvalid(
+        f"column `{one.name}`, read as {one.type}: {found[2]}; {advice(one.name)}"
+    )
+
+
+# Files of one table
+
+
+def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
+    """A type that holds all values of some guesses, as they would be read from one file.
+
+    None if strings alone do, which the values have to be read as.
+    """
+    left = {kind for kind in kinds if not pa.types.is_null(kind)} or {pa.null()}
+    if len(left) == 1:
+        return next(iter(left))
+    for steps in WIDENINGS:
+        if left <= {*steps}:
+            return max(left, key=steps.index)
+    return None
+
+
+def guesses_from(kinds: Sequence[pa.DataType]) -> list[pa.DataType]:
+    """The types that a column of some guesses may have, the first that fits is that of one file."""
+    return GUESSES[max(map(GUESSES.index, kinds)) :]
