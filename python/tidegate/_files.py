@@ -17,7 +17,7 @@ def of_files(function: Function) -> Function:
     by slice.
     """
     name = function.__name__
-    names = ("streams",) if name.startswith("aggregate") else ("left", "right")
+    names = ("streams",) if name.startswith(("aggregate", "merge")) else ("left", "right")
 
     @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the function

@@ -6,7 +6,7 @@ from tidegate import _tidegate
 from tidegate._arguments import collects_nothing, told, told_class
 from tidegate._files import of_files
 
-aggregate = told(collects_nothing(_tidegate.aggregate))
+aggregate = told(collects_nothing(of_files(_tidegate.aggregate)))
 aggregate_batches = told(collects_nothing(of_files(_tidegate.aggregate_batches)))
 asof_join = told(collects_nothing(of_files(_tidegate.asof_join)))
 asof_join_batches = told(collects_nothing(of_files(_tidegate.asof_join_batches)))
@@ -15,8 +15,8 @@ band_join_batches = told(collects_nothing(of_files(_tidegate.band_join_batches))
 digest = told(collects_nothing(_tidegate.digest))
 interval_join = told(collects_nothing(of_files(_tidegate.interval_join)))
 interval_join_batches = told(collects_nothing(of_files(_tidegate.interval_join_batches)))
-merge = told(collects_nothing(_tidegate.merge))
-merge_batches = told(collects_nothing(_tidegate.merge_batches))
+merge = told(collects_nothing(of_files(_tidegate.merge)))
+merge_batches = told(collects_nothing(of_files(_tidegate.merge_batches)))
 overlap_join = told(collects_nothing(of_files(_tidegate.overlap_join)))
 overlap_join_batches = told(collects_nothing(of_files(_tidegate.overlap_join_batches)))
 window_join = told(collects_nothing(of_files(_tidegate.window_join)))

@@ -11,6 +11,7 @@ from tidegate.bounded.ordered import LOWEST, PLACE, Ordered, given
 from tidegate.bounded.results import Result
 from tidegate.bounded.shares import BY_ITSELF, LARGE, Shares
 from tidegate.bounded.sorting import Steps
+from tidegate.io.given import of_one_type
 
 
 def aggregated(
@@ -36,6 +37,9 @@ def aggregated(
     shares = Shares(most_bytes)
     arguments = {name: value for name, value in arguments.items() if value is not None}
     streams = [given(one, _name(at, len(inputs))) for at, one in enumerate(inputs)]
+    tables = of_one_type([stream.table for stream in streams])
+    for stream, table in zip(streams, tables, strict=True):
+        stream.table = table
     schemas = [stream.table.schema for stream in streams]
     plan = _tidegate.plan_aggregate(schemas, **arguments)
     reads = [

@@ -17,8 +17,17 @@ from tidegate.bounded.joins import how_of, reach_of
 from tidegate.bounded.ordered import Given, ascends
 from tidegate.bounded.shares import BY_ITSELF, LARGE
 from tidegate.bounded.stretches import stretches
-from tidegate.io.events import STREAM_BATCH_ROWS
-from tidegate.io.given import OpenTable, checked, is_table, open_table
+from tidegate.io.events import STREAM_BATCH_ROWS, Reading
+from tidegate.io.given import (
+    STREAMED,
+    WHOLE,
+    OpenTable,
+    checked,
+    is_table,
+    of_one_type,
+    open_files,
+    open_table,
+)
 from tidegate.io.pruning import Group, bytes_of, pruned, row_groups, spans
 
 
@@ -45,10 +54,12 @@ def prepared(
         inputs: Its inputs. At least one is of files.
         arguments: Its other arguments, which need not be right: the call itself refuses them.
     """
+    if name in {"merge", "merge_batches"}:
+        return (_merged(inputs[0], WHOLE if name == "merge" else STREAMED),), {}
     if any(arguments.get(one) is not None for one in ("memory_limit", "lateness")):
         return inputs, {}
-    if name == "aggregate_batches":
-        return _prepared_streams(inputs[0], arguments)
+    if name.startswith("aggregate"):
+        return _prepared_streams(name, inputs[0], arguments)
     tables = tuple(
         one if _is_arrow(one) else open_table(one, side)
         for one, side in zip(inputs, ("left", "right"), strict=True)
@@ -63,13 +74,27 @@ def prepared(
         return tables, {}
 
 
+def _merged(given: Any, how: Reading) -> list[OpenTable]:  # noqa: ANN401 - any files
+    """Files to be merged; of a path alone, each file is a stream."""
+    if not isinstance(given, list | tuple):
+        return of_one_type(
+            [given] if isinstance(given, OpenTable) else open_files(given, "streams", how)
+        )
+    names = _names(len(given))
+    return of_one_type([open_table(*one, how) for one in zip(given, names, strict=True)])
+
+
 def _prepared_streams(
+    name: str,
     given: Any,  # noqa: ANN401 - any streams
     arguments: dict[str, Any],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     streams = [given] if is_table(given) else [*given]
     names = _names(len(streams))
-    tables = [open_table(one, name) for one, name in zip(streams, names, strict=True)]
+    opened = [open_table(one, name) for one, name in zip(streams, names, strict=True)]
+    tables = of_one_type(opened)
+    if name == "aggregate":
+        return (tables,), {}
     try:
         choice = of_aggregation(tables, arguments)
     except (TidegateError, TypeError, ValueError):
@@ -135,7 +160,8 @@ def of_aggregation(
         reads_times: Whether times are read where statistics leave their order open.
     """
     names = _names(len(inputs))
-    tables = tuple(open_table(one, name) for one, name in zip(inputs, names, strict=True))
+    opened = [open_table(one, name) for one, name in zip(inputs, names, strict=True)]
+    tables = tuple(of_one_type(opened))
     arguments = {key: value for key, value in arguments.items() if value is not None}
     if why := _whole_algorithm(arguments):
         return Choice(tables, streams=False, why=why)

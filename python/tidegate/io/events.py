@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,11 @@ from tidegate.io.files import (
     ENDINGS,
     STANDARD_STREAM,
     Format,
+    converted,
     format_of,
     read_whole,
     reading,
+    with_wide_indices,
 )
 
 # What is read of a file at a time.
@@ -198,7 +200,8 @@ def few_of_row_groups(
                 else batch.column(column)
                 for column in columns
             ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            read = pa.RecordBatch.from_arrays(arrays, names=columns)
+            yield converted(read, schema)
 
 
 def coded_schema(schema: pa.Schema, coded: Collection[str]) -> pa.Schema:
@@ -283,7 +286,21 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
     with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
         schemas = [*threads.map(_schema_of, names, dataset.get_fragments(), [layout] * len(names))]
     check_same(names, schemas)
-    return Piece(names, layout, dataset.schema, dataset)
+    piece = Piece(names, layout, dataset.schema, dataset)
+    return piece if len(names) == 1 else _wide(piece)
+
+
+def _wide(piece: Piece) -> Piece:
+    """The same files; the dictionaries of all of them have room in one."""
+    schema, rows = with_wide_indices(piece.schema), piece.rows
+    if schema.equals(piece.schema):
+        return piece
+    if isinstance(rows, ds.FileSystemDataset):
+        fragments = [*rows.get_fragments()]
+        rows = ds.FileSystemDataset(fragments, schema, rows.format, rows.filesystem)
+    elif isinstance(rows, Iterator):
+        rows = (converted(batch, schema) for batch in rows)
+    return replace(piece, schema=schema, rows=rows)
 
 
 def _schema_of(name: str, fragment: ds.Fragment, layout: Format) -> pa.Schema:
@@ -297,8 +314,9 @@ def _of_fragment(fragment: ds.Fragment, like: ds.FileSystemDataset) -> ds.Datase
 
 def check_same(names: Sequence[str], schemas: Sequence[pa.Schema]) -> None:
     """Refuse tables that differ in a column; the order of columns may differ."""
-    first = schemas[0]
-    for name, schema in zip(names[1:], schemas[1:], strict=True):
+    # Each file has as wide an index as its own values need.
+    first, *others = map(with_wide_indices, schemas)
+    for name, schema in zip(names[1:], others, strict=True):
         if schema.equals(first):
             continue
         for one, other, of_one, of_other in (
@@ -386,7 +404,13 @@ def _of_csv_table(name: str, opener: Opener, dialect: Dialect, table: pa.Table) 
 
 
 def alike(found: Sequence[Piece]) -> list[Piece]:
-    """The same files, where each column of CSV has the type that it would have in one file."""
+    """The same files, whose columns have one type in all of them.
+
+    A column of CSV has the type that it would have in one file, and dictionaries have room for the
+    values of all files.
+    """
+    if sum(len(piece.names) for piece in found) > 1:
+        found = [_wide(piece) for piece in found]
     guessed = [piece for piece in found if piece.again is not None]
     types = {
         name: _common(guessed, name)

@@ -6,11 +6,12 @@ import os
 import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -171,18 +172,18 @@ def open_writer(file: IO[bytes], name: str, layout: Format, schema: pa.Schema) -
         return _TextWriter(file, name, schema, _csv_rows)
     if layout is Format.JSON:
         return _TextWriter(file, name, schema, JsonLines)
-    streamed = name == STANDARD_STREAM or name.lower().endswith(".arrows")
-    writer: BatchWriter = (
-        pa.ipc.new_stream(file, schema) if streamed else pa.ipc.new_file(file, schema)
-    )
-    return writer
+    if name == STANDARD_STREAM or name.lower().endswith(".arrows"):
+        stream: BatchWriter = pa.ipc.new_stream(file, schema)
+        return stream
+    return _ArrowFileWriter(file, schema)
 
 
 class _ParquetWriter:
     """Gathers batches into row groups of a good size."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
-        self._schema = without_views(schema)
+        # The values of all batches may be more than the indices of one batch can count.
+        self._schema = with_wide_indices(without_views(schema))
         self._writer = pq.ParquetWriter(file, self._schema)
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
@@ -201,6 +202,63 @@ class _ParquetWriter:
     def _write_row_group(self) -> None:
         self._writer.write_table(pa.Table.from_batches(self._batches), self._rows)
         self._batches, self._rows = [], 0
+
+
+class _ArrowFileWriter:
+    """Writes an Arrow file, which can hold one dictionary for each column.
+
+    If a later batch has another dictionary, the file is written anew with the values themselves,
+    as not all readers know a dictionary that grows.
+    """
+
+    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
+        self._file = file
+        coded = [field.name for field in schema if _has_dictionary(field.type)]
+        self._schema = schema if file.seekable() or not coded else decoded(schema)
+        self._is_coded = self._schema is schema and bool(coded)
+        self._first: pa.RecordBatch | None = None
+        self._writer = pa.ipc.new_file(file, self._schema)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        if self._is_coded and self._first is None:
+            self._first = batch
+        if self._is_coded and not _have_same_dictionaries(self._first, batch):
+            self._begin_anew()
+        self._writer.write_batch(converted(batch, self._schema))
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def _begin_anew(self) -> None:
+        """Write the batches so far once more, without dictionaries."""
+        self._writer.close()
+        self._schema, self._is_coded = decoded(self._schema), False
+        with tempfile.TemporaryFile(dir=Path(self._file.name).parent) as copy:
+            self._file.seek(0)
+            shutil.copyfileobj(self._file, copy, 1 << 20)
+            self._file.seek(0)
+            self._file.truncate()
+            self._writer = pa.ipc.new_file(self._file, self._schema)
+            before = pa.ipc.open_file(pa.PythonFile(copy, "r"))
+            for at in range(before.num_record_batches):
+                self._writer.write_batch(converted(before.get_batch(at), self._schema))
+
+
+def _have_same_dictionaries(first: pa.RecordBatch, batch: pa.RecordBatch) -> bool:
+    """Whether two batches have equal dictionaries; those within other types are not compared."""
+    for one, other in zip(first.columns, batch.columns, strict=True):
+        if isinstance(one, pa.DictionaryArray):
+            if not one.dictionary.equals(other.dictionary):
+                return False
+        elif _has_dictionary(one.type):
+            return False
+    return True
+
+
+def _has_dictionary(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return True
+    return any(_has_dictionary(kind.field(place).type) for place in range(kind.num_fields))
 
 
 class _TextWriter:
@@ -293,10 +351,60 @@ def converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _cast(column: pa.Array, plain: pa.DataType) -> pa.Array:
-    if isinstance(column, pa.DictionaryArray):
-        return pc.take(column.dictionary.cast(plain), column.indices)
-    return column.cast(plain)
+def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if not isinstance(column, pa.DictionaryArray):
+        return column.cast(wanted)
+    if not pa.types.is_dictionary(wanted):
+        return pc.take(column.dictionary.cast(wanted), column.indices)
+    return pa.DictionaryArray.from_arrays(
+        column.indices.cast(wanted.index_type),
+        column.dictionary.cast(wanted.value_type),
+        ordered=wanted.ordered,
+    )
+
+
+def decoded(schema: pa.Schema) -> pa.Schema:
+    """The same columns, with their values in place of dictionaries."""
+    return _with_dictionaries(schema, lambda kind: kind.value_type)
+
+
+def with_wide_indices(schema: pa.Schema) -> pa.Schema:
+    """The same columns, whose dictionaries can have more values than 8 or 16 bits count.
+
+    Example:
+        >>> narrow = pa.dictionary(pa.int8(), pa.string())
+        >>> with_wide_indices(pa.schema([("s", narrow)])).field("s").type.index_type
+        DataType(int32)
+    """
+    return _with_dictionaries(schema, _with_wide_index)
+
+
+def _with_wide_index(kind: pa.DataType) -> pa.DataType:
+    is_wide = kind.index_type.bit_width > pa.int32().bit_width
+    return kind if is_wide else pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
+
+
+Change: TypeAlias = Callable[[pa.DataType], pa.DataType]
+
+
+def _with_dictionaries(schema: pa.Schema, change: Change) -> pa.Schema:
+    for place, field in enumerate(schema):
+        changed = _changed(field.type, change)
+        if changed != field.type:
+            schema = schema.set(place, field.with_type(changed))
+    return schema
+
+
+def _changed(kind: pa.DataType, change: Change) -> pa.DataType:
+    """A type in which each dictionary has become what `change` gives."""
+    if pa.types.is_dictionary(kind):
+        return change(kind)
+    if pa.types.is_struct(kind):
+        return pa.struct([one.with_type(_changed(one.type, change)) for one in kind])
+    for is_kind, made in ((pa.types.is_list, pa.list_), (pa.types.is_large_list, pa.large_list)):
+        if is_kind(kind):
+            return made(kind.value_field.with_type(_changed(kind.value_type, change)))
+    return kind
 
 
 # Where the bytes go
@@ -340,7 +448,7 @@ def replaced_whole(path: Path, temporary_name: str | None = None) -> Iterator[IO
         temporary.unlink(missing_ok=True)
     replaced = target.stat() if target.exists() else None
     try:
-        with open(temporary, "xb", opener=_private if replaced else None) as file:
+        with open(temporary, "x+b", opener=_private if replaced else None) as file:
             # For others to know that it is no leftover.
             try_lock(file.fileno())
             yield file

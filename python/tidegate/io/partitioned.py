@@ -20,9 +20,11 @@ from tidegate.io.files import (
     BatchWriter,
     Format,
     converted,
+    decoded,
     naming,
     sync_folder,
     take_permissions,
+    with_wide_indices,
     without_views,
 )
 from tidegate.io.leftovers import MARK_SUFFIX, folders_of, remove_leftovers, temporary_stem
@@ -72,7 +74,7 @@ def partitioned_writer(
             os.fsync(locked.fileno())
             try:
                 _make(folder, target)
-                writer = _Writer(folder, layout, without_views(schema), by)
+                writer = _Writer(folder, layout, _written_schema(schema, layout), by)
                 try:
                     yield writer
                     writer.close()
@@ -97,6 +99,12 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
     if len(set(by)) == len(schema.names):
         message = "--partition-by: no column would be left for the files; leave one of them out"
         raise SchemaError(message)
+
+
+def _written_schema(schema: pa.Schema, layout: Format) -> pa.Schema:
+    """The types in the files: an Arrow file holds one dictionary only, and rows have several."""
+    plain = without_views(schema)
+    return decoded(plain) if layout is Format.ARROW else with_wide_indices(plain)
 
 
 def _make(folder: Path, target: Path) -> None:
