@@ -158,6 +158,15 @@ class Aggregate:
     inputs: tuple[str, ...] = ()
     udf: Udf | None = None
 
+    def __post_init__(self) -> None:
+        if self.function == "udf" and self.udf is None:
+            message = "udf: there is no function to call; write tidegate.agg.udf(function, ...)"
+            raise ValueError(message)
+        if self.function == "quantile" and None in {self.column, self.share, self.interpolation}:
+            message = "quantile: expected a column and a share; write "
+            message += "tidegate.agg.quantile(column, share)"
+            raise ValueError(message)
+
     @property
     def columns(self) -> list[str]:
         """The columns that the function is of."""

@@ -438,3 +438,17 @@ def test_keys_may_go_up_to_the_largest_number():
     rows = pa.table({"ts": [0, 0, 0], "k": keys})
     found = tidegate.aggregate(rows, on="ts", size=1, by="k", aggs={"n": agg.count()})
     assert found.select(["k", "n"]).to_pydict() == {"k": [2**63 - 2, 2**63 - 1], "n": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("udf", {}, "udf: there is no function to call; write tidegate.agg.udf"),
+        ("udf", {"column": "x"}, "udf: there is no function to call"),
+        ("quantile", {}, "quantile: expected a column and a share"),
+        ("quantile", {"column": "x"}, "quantile: expected a column and a share"),
+    ],
+)
+def test_a_function_without_its_parameters_is_refused(name, given, said):
+    with pytest.raises(ValueError, match=said):
+        agg.Aggregate(name, **given)

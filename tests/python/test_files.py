@@ -1,5 +1,6 @@
 """Event tables in files, pipes and standard streams: every format, and none half written."""
 
+import errno
 import io
 import os
 import stat
@@ -496,3 +497,61 @@ def test_texts_that_nothing_takes_are_an_error_of_one_line(arguments: list[str])
 
     said = "tidegate: error: standard output: cannot be written: No space left on device\n"
     assert (result.returncode, result.stderr.decode()) == (1, said)
+
+
+# Paths that no file has
+
+
+COUNT = {"n": tidegate.agg.count()}
+WAYS = [
+    lambda path: tidegate.merge(path, on="ts"),
+    lambda path: tidegate.merge([path], on="ts"),
+    tidegate.digest,
+    lambda path: tidegate.interval_join(path, path, on="ts", lower=0, upper=0),
+    lambda path: tidegate.aggregate(
+        path, on="ts", size=1, aggs={"n": tidegate.agg.count()}, memory_limit=10**9
+    ),
+]
+
+
+@pytest.mark.parametrize("read", WAYS)
+@pytest.mark.parametrize("path", ["missing.csv", "missing/a.parquet"])
+def test_a_missing_file_is_a_file_not_found_error(read, path: str) -> None:
+    with pytest.raises(FileNotFoundError, match=r"cannot be read: No such file") as error:
+        read(path)
+    assert isinstance(error.value, tidegate.TidegateError)
+    assert error.value.errno == errno.ENOENT
+
+
+@pytest.mark.parametrize("read", WAYS)
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("", "the path is empty; give a file"),
+        ("x" * 5000 + ".csv", "cannot be read: File name too long"),
+        ("x/" * 3000, "cannot be read: File name too long"),
+        ("a\0b.csv", "Embedded NUL"),
+        ("\udc80.csv", "surrogates not allowed"),
+    ],
+    ids=["empty", "long name", "long path", "NUL", "surrogate"],
+)
+def test_a_path_that_no_file_can_have_is_named(read, path: str, said: str) -> None:
+    with pytest.raises(tidegate.TidegateError, match=said):
+        read(path)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("out", ["x" * 300 + ".csv", "x" * 5000 + ".csv"])
+def test_an_output_whose_name_is_too_long_is_named(out: str) -> None:
+    result = run("merge", "trades.parquet", "--on", "ts", "-o", out)
+    assert result.exit_code == 1
+    assert result.stderr.endswith(".csv: cannot be written: File name too long\n")
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_name_of_a_column_with_a_nul_is_refused(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a.{ending}"
+    path.write_bytes(b"t\0s,k\n1,2\n" if ending == "csv" else b'{"t\\u0000s":1,"k":2}\n')
+    for call in (lambda: tidegate.merge(path, on="k"), lambda: tidegate.digest(path)):
+        with pytest.raises(tidegate.SchemaError, match=r"column 't\\x00s' has a NUL"):
+            call()

@@ -18,6 +18,7 @@ from tidegate.io.files import (
     BatchWriter,
     Format,
     batch_writer,
+    naming,
     writes_in_place,
 )
 from tidegate.io.given import OpenTable, open_files, open_table
@@ -157,6 +158,10 @@ class Output:
                 )
                 raise tidegate.TidegateError(message)
         path = Path(self.name)
+        if not self._writes_in_place():
+            with naming(self.name, "cannot be written"):
+                # A name that is too long, or has a NUL, is one of no file.
+                path.exists()
         if not self._writes_in_place() and not path.resolve().parent.is_dir():
             message = f"{self.name}: the folder {path.parent} does not exist"
             raise tidegate.TidegateError(message)

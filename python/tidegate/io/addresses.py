@@ -4,12 +4,13 @@ Every place is a file system of `pyarrow.fs`, so that a folder on this machine a
 store are listed by the same code.
 """
 
+import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
@@ -25,6 +26,14 @@ SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "http", "https", "file")
 HIDDEN = (".", "_")
 # Folders of tables whose files have more rows than the table.
 TABLE_LOGS = {"_delta_log": ("Delta", "deltalake.DeltaTable(path).to_pyarrow_dataset()")}
+
+
+class MissingFileError(TidegateError, FileNotFoundError):
+    """There is no such file."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.errno = errno.ENOENT
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,18 @@ def names_one_file(address: str) -> bool:
     """
     if SCHEME.match(address):
         return False
-    return not Path(address).is_dir() and (not is_pattern(address) or Path(address).exists())
+    found = stat_of(address)
+    if found is None:
+        return not is_pattern(address)
+    return not stat.S_ISDIR(found.st_mode)
+
+
+def stat_of(path: str) -> os.stat_result | None:
+    """What the system says of a path; None if there is no such file, or can be none."""
+    try:
+        return os.stat(path)  # noqa: PTH116 - a path may be one that no file can have
+    except (OSError, ValueError):
+        return None
 
 
 def find(address: str, *, mapped: bool) -> Files:
@@ -93,8 +113,8 @@ def find(address: str, *, mapped: bool) -> Files:
         if found.type == pafs.FileType.NotFound and is_pattern(place.path):
             return _of_pattern(place)
     if found.type == pafs.FileType.NotFound:
-        message = f"{place.address}: cannot be read: No such file or directory"
-        raise TidegateError(message)
+        message = f"{place.address}: cannot be read: {os.strerror(errno.ENOENT)}"
+        raise MissingFileError(message)
     return Files(place, (place.path,), None)
 
 
@@ -114,6 +134,10 @@ def local_files(address: str) -> list[str]:
 
 def _place(address: str, *, mapped: bool) -> Place:
     """The file system of an address, and the path in it."""
+    if not address:
+        message = "the path is empty; give a file, a folder, a pattern or a URL, and . for the "
+        message += "working directory"
+        raise TidegateError(message)
     scheme = SCHEME.match(address)
     if scheme is None:
         path = os.path.expanduser(address)  # noqa: PTH111 - a trailing slash stays

@@ -5,6 +5,8 @@ are read from their beginnings here, since a dataset decides on the type of a co
 first values alone.
 """
 
+import re
+import stat
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -21,7 +24,7 @@ import pyarrow.parquet as pq
 
 from tidegate import SchemaError, TidegateError
 from tidegate.io import csv_rows
-from tidegate.io.addresses import Files, find
+from tidegate.io.addresses import Files, find, stat_of
 from tidegate.io.csv_rows import PLAIN, Dialect, Opener
 from tidegate.io.files import (
     ENDINGS,
@@ -50,6 +53,10 @@ FEW: dict[str, Any] = {
 }
 # What is read of a column of a Parquet file at once.
 PAGE_BYTES = 1 << 20
+
+# The value of a folder that stands for a null, and values that are integers.
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,9}")
 
 ARROW_FILE = b"ARROW1"
 COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -260,8 +267,8 @@ def _layout(name: str) -> Format:
 
 def _is_pipe(address: str) -> bool:
     """Whether a path is of a named pipe or a device, which is read once."""
-    path = Path(address)
-    return path.exists() and not path.is_file() and not path.is_dir()
+    found = stat_of(address)
+    return found is not None and not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
 
 
 # Datasets
@@ -273,7 +280,7 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
     """Files with an index, together with the columns that folders such as `day=1` stand for."""
     options = ds.FileSystemFactoryOptions(
         partition_base_dir=files.base,
-        partitioning=None if files.base is None else ds.HivePartitioning.discover(),
+        partitioning=None if files.base is None else _folders(files),
     )
     of_format = DATASET_FORMATS[layout]()
     names = files.names
@@ -288,6 +295,31 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
     check_same(names, schemas)
     piece = Piece(names, layout, dataset.schema, dataset)
     return piece if len(names) == 1 else _wide(piece)
+
+
+def _folders(files: Files) -> ds.HivePartitioning:
+    """The columns that stand in the names of folders: whole numbers, and other values as strings.
+
+    pyarrow's own guess takes `01` for 1, and fails where all values of a column are null.
+    """
+    values: dict[str, set[str]] = {}
+    for path in files.paths:
+        for folder in path[len(files.base or "") :].split("/")[:-1]:
+            name, equals, value = folder.partition("=")
+            if equals:
+                values.setdefault(unquote(name), set()).add(unquote(value))
+    kinds = {
+        name: pa.int32() if _are_whole(found - {NULL_FOLDER}) else pa.string()
+        for name, found in values.items()
+    }
+    return ds.HivePartitioning(pa.schema(kinds))
+
+
+def _are_whole(values: set[str]) -> bool:
+    """Whether values are integers of 32 bits, each written as an integer is."""
+    return bool(values) and all(
+        WHOLE_NUMBER.fullmatch(value) and abs(int(value)) < 1 << 31 for value in values
+    )
 
 
 def _wide(piece: Piece) -> Piece:

@@ -412,8 +412,12 @@ def _changed(kind: pa.DataType, change: Change) -> pa.DataType:
 
 def writes_in_place(name: str) -> bool:
     """Tell whether `name` is standard output, a pipe or a device rather than a file of its own."""
-    path = Path(name)
-    return name == STANDARD_STREAM or (path.exists() and not path.is_file())
+    if name == STANDARD_STREAM:
+        return True
+    try:
+        return not stat.S_ISREG(os.stat(name).st_mode)  # noqa: PTH116 - any text, also none of a path
+    except (OSError, ValueError):
+        return False
 
 
 @contextmanager

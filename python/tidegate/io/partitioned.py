@@ -13,9 +13,12 @@ from pathlib import Path
 from queue import Empty, Full, Queue
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from tidegate import SchemaError
+from tidegate import SchemaError, TidegateError
+from tidegate.io.addresses import HIDDEN
+from tidegate.io.events import NULL_FOLDER
 from tidegate.io.files import (
     BatchWriter,
     Format,
@@ -36,6 +39,11 @@ WRITTEN = {
     Format.ARROW: ("feather", "arrow"),
 }
 """What pyarrow calls a format, and the ending of its files."""
+
+# pyarrow's own limit of 1,024 is one of a batch, whose size users do not know.
+MOST_FOLDERS = 1 << 20
+# Well below the number of files that a process may have open, which is often 1,024.
+OPEN_FILES = 256
 
 # How often a wait looks for a signal or an error.
 PATIENCE_S = 0.05
@@ -96,9 +104,29 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
             message = f"--partition-by: the result has no column `{column}`; it has "
             message += ", ".join(schema.names)
             raise SchemaError(message)
+        if column.startswith(HIDDEN) or set(column) & {"=", "/", "\0"}:
+            message = f"--partition-by: readers do not find folders of column `{column}`; give one "
+            message += "whose name begins with no . and no _, and has no = and no /"
+            raise SchemaError(message)
     if len(set(by)) == len(schema.names):
         message = "--partition-by: no column would be left for the files; leave one of them out"
         raise SchemaError(message)
+
+
+def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
+    """Refuse strings that the name of a folder does not hold."""
+    for name in by:
+        texts = batch.column(name)
+        if isinstance(texts, pa.DictionaryArray):
+            texts = texts.dictionary
+        if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+            continue
+        is_cut = pc.or_(pc.match_substring(texts, "\0"), pc.equal(texts, NULL_FOLDER))
+        if pc.any(is_cut).as_py():
+            value = texts.filter(is_cut)[0].as_py()
+            message = f"--partition-by: column `{name}` has the value {value!r:.80}, which no "
+            message += "folder can be called after; leave such rows out with --where"
+            raise TidegateError(message)
 
 
 def _written_schema(schema: pa.Schema, layout: Format) -> pa.Schema:
@@ -146,6 +174,7 @@ class _Writer:
 
     def __init__(self, folder: Path, layout: Format, schema: pa.Schema, by: Sequence[str]) -> None:
         self._schema = schema
+        self._by = by
         self._batches: Queue[pa.RecordBatch | None] = Queue(2)
         self._stopped = threading.Event()
         self._failure: Exception | None = None
@@ -154,7 +183,9 @@ class _Writer:
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Add rows."""
-        self._put(converted(batch, self._schema))
+        rows = converted(batch, self._schema)
+        _check_values(rows, self._by)
+        self._put(rows)
 
     def close(self) -> None:
         """Wait for all files."""
@@ -197,6 +228,8 @@ class _Writer:
                 format=kind,
                 partitioning=ds.partitioning(fields, flavor="hive"),
                 basename_template=f"part-{{i}}.{ending}",
+                max_partitions=MOST_FOLDERS,
+                max_open_files=OPEN_FILES,
             )
         except _Stopped:
             pass
