@@ -558,3 +558,21 @@ def test_settings_without_meaning_are_refused(algorithm, settings, error, text):
     query = {"on": "x", "within": 1, "time": "ts", "window": 3}
     with pytest.raises(error, match=text):
         BandJoin(rows.schema, rows.schema, **query, algorithm=algorithm, settings=settings)
+
+
+@pytest.mark.parametrize("algorithm", ["buckets", "round-robin", "ibwj", "ibwj-bplus-tree"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_each_thread_has_a_number_of_comparisons(algorithm, threads):
+    schema = pa.schema({"ts": pa.int64(), "x": pa.int64()})
+    join = BandJoin(
+        schema, schema, on="x", within=0, time="ts", window=50, algorithm=algorithm, threads=threads
+    )
+    assert join.stats()["comparisons"] == [0] * threads
+    table = pa.table({"ts": range(500), "x": [0] * 500}, schema)
+    for source in join.sources:
+        source.push(table)
+        source.close()
+    pairs = sum(batch.num_rows for batch in join)
+    comparisons = join.stats()["comparisons"]
+    assert len(comparisons) == threads
+    assert sum(comparisons) >= pairs > 0

@@ -93,14 +93,14 @@ impl TreePartitions {
         let mut found = RowMatches { rows: next..next + rows, ..RowMatches::default() };
         let mut begins = vec![0; self.partitions.len()];
         for row in 0..rows {
-            for (partition, begin) in self.partitions.iter().zip(&mut begins) {
+            for (nth, (partition, begin)) in self.partitions.iter().zip(&mut begins).enumerate() {
                 let end = partition.ends[row] as usize;
+                found.compare(nth, (end - *begin) as u64);
                 found.numbers.extend_from_slice(&partition.numbers[*begin..end]);
                 *begin = end;
             }
             found.ends.push(found.numbers.len() as u32);
         }
-        found.comparisons = found.numbers.len() as u64;
         found
     }
 

@@ -101,15 +101,15 @@ fn model(rows: u32, before: u32, options: TaskOptions) {
         let mut join = TaskJoin::new(1, options);
         // Some are there already, so that an index is nearly full.
         join.queue_up((0..before).map(row).collect());
-        work(join.worker());
+        work(join.worker(0));
         assert_eq!(join.take_matches().len(), before as usize);
         join.queue_up((before..before + rows).map(row).collect());
         let join = Arc::new(join);
         let other = thread::spawn({
             let join = join.clone();
-            move || work(join.worker())
+            move || work(join.worker(0))
         });
-        work(join.worker());
+        work(join.worker(0));
         other.join().unwrap();
         let found = Arc::into_inner(join).expect("the other thread has ended").take_matches();
         let expected: Vec<Vec<u32>> =
@@ -173,9 +173,9 @@ fn loom_rows_leave_a_tree_while_others_are_looked_for() {
         let join = Arc::new(join);
         let other = thread::spawn({
             let join = join.clone();
-            move || work(join.worker())
+            move || work(join.worker(0))
         });
-        work(join.worker());
+        work(join.worker(0));
         other.join().unwrap();
         let found = Arc::into_inner(join).expect("the other thread has ended").take_matches();
         assert_eq!(found, [vec![], vec![0], vec![1]]);

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use tidegate_structures::index::WindowIndex;
+use tidegate_sync::Counter;
 
 use super::find::{Find, MOST_MATCHES, PIECE, RowMatches};
 use super::{Rows, SIDES};
@@ -108,8 +109,13 @@ impl<I: WindowIndex> Find for Ahead<I> {
                 .map(|from| from..self.entered.min(from + PIECE))
                 .collect();
             let indexes = &self.indexes;
+            let threads = Counter::new(0);
             let looked = driver
-                .map(pieces, |piece| (piece.end, rows.look(indexes, piece, filter, driver)))
+                .map_with(
+                    pieces,
+                    || threads.add(1),
+                    |thread, piece| (piece.end, rows.look(indexes, piece, filter, driver, *thread)),
+                )
                 .map_err(Failed::Stopped)?;
             // 3. Results are taken up to the first row that was not looked for, since its piece has
             //    matches enough.

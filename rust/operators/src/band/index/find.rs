@@ -95,11 +95,19 @@ pub struct RowMatches {
     pub(crate) numbers: Vec<u32>,
     /// For each row, where its matches end.
     pub(crate) ends: Vec<u32>,
-    /// Candidates that the index gave.
-    pub(crate) comparisons: u64,
+    /// Candidates that the index gave to each thread; none behind the last thread that had any.
+    pub(crate) comparisons: Vec<u64>,
 }
 
 impl RowMatches {
+    /// Counts candidates that a thread was given.
+    pub(crate) fn compare(&mut self, thread: usize, candidates: u64) {
+        if self.comparisons.len() <= thread {
+            self.comparisons.resize(thread + 1, 0);
+        }
+        self.comparisons[thread] += candidates;
+    }
+
     /// The matches of each of some rows.
     pub(crate) fn matches(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, &[u32])> {
         let skipped = rows.start - self.rows.start;
@@ -145,13 +153,14 @@ impl Candidates {
 
 impl Rows {
     /// Looks for the matches of rows of the epoch, or of as many of them as have the most matches
-    /// that should be taken at once, or as come before a pause.
+    /// that should be taken at once, or as come before a pause. `thread` is the number of this one.
     pub(super) fn look(
         &self,
         indexes: &[impl WindowIndex],
         rows: Range<usize>,
         filter: Option<&Filter<'_>>,
         driver: &Driver,
+        thread: usize,
     ) -> Result<RowMatches, FilterError> {
         let mut found = RowMatches { rows: rows.start..rows.start, ..RowMatches::default() };
         found.ends.reserve(rows.len());
@@ -174,7 +183,7 @@ impl Rows {
                     candidates.retain(|nth, other| self.agrees(side, ranks.start + nth, other));
                 }
             }
-            found.comparisons += compared as u64;
+            found.compare(thread, compared as u64);
             // 2. What is left is brought into order.
             let (epoch, ordered) = (&self.epoch, self.ordered);
             wide(Merge {
@@ -203,7 +212,7 @@ impl Rows {
     ) -> Result<RowMatches, FilterError> {
         let mut found = RowMatches {
             rows: candidates.rows.clone(),
-            comparisons: candidates.comparisons,
+            comparisons: candidates.comparisons.clone(),
             ..RowMatches::default()
         };
         for (row, numbers) in candidates.matches(candidates.rows.clone()) {

@@ -163,7 +163,8 @@ pub struct IndexJoin<F> {
     next: usize,
     /// The matches of the rows that were looked for last.
     found: Vec<RowMatches>,
-    comparisons: u64,
+    /// Of each thread.
+    comparisons: Vec<u64>,
 }
 
 impl<F> fmt::Debug for IndexJoin<F> {
@@ -228,8 +229,15 @@ impl<F: Find> IndexJoin<F> {
             edges,
             next: 0,
             found: Vec::new(),
-            comparisons: 0,
+            comparisons: vec![0],
         }
+    }
+
+    /// The same join, whose driver has so many threads: each has its number of comparisons.
+    #[must_use]
+    pub fn of_threads(mut self, threads: usize) -> Self {
+        self.comparisons.resize(threads, 0);
+        self
     }
 
     /// How often the indexes have merged new rows with the others.
@@ -312,7 +320,13 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
     ) -> Result<Progress, Failed> {
         let from = self.next;
         self.found = self.finder.find(&self.rows, from, driver, filter)?;
-        self.comparisons += self.found.iter().map(|found| found.comparisons).sum::<u64>();
+        let threads = driver.threads().max(self.comparisons.len());
+        self.comparisons.resize(threads, 0);
+        for (thread, count) in
+            self.found.iter().flat_map(|found| found.comparisons.iter().enumerate())
+        {
+            self.comparisons[thread] += count;
+        }
         self.next = self.found.last().map_or(from, |found| found.rows.end);
         let is_outer = self.rows.logs.iter().any(RowLog::is_outer);
         Ok(if is_outer {
@@ -371,9 +385,9 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
         self.rows.logs.get(side as usize).map_or((Vec::new(), 0), RowLog::matched)
     }
 
-    /// One number: threads take pieces, and have no part of the join to themselves.
+    /// Threads take pieces as they have time, so that the numbers depend on the scheduler.
     fn comparisons(&self) -> Vec<u64> {
-        vec![self.comparisons]
+        self.comparisons.clone()
     }
 
     fn memory(&self) -> usize {

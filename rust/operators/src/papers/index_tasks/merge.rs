@@ -59,7 +59,7 @@ impl Merge {
         let next = match stage {
             Stage::Drain { old } => {
                 let drained = join.queue.with(|queue| {
-                    (queue.active == 0).then(|| {
+                    queue.active.is_empty().then(|| {
                         let own = &mut queue.sides[side];
                         let drained = (own.first, queue.next);
                         if !options.is_blocking {
@@ -82,7 +82,7 @@ impl Merge {
             }
             Stage::Exchange { new, since } => {
                 let missed = join.queue.with(|queue| {
-                    (queue.active == 0).then(|| {
+                    queue.active.is_empty().then(|| {
                         let own = &mut queue.sides[side];
                         own.index = SharedIndex::PimTree(new.clone(), options);
                         own.is_indexing = true;

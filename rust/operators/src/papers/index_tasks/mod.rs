@@ -13,7 +13,10 @@
 //! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020),
 //! section 4. A task's steps:
 //!
-//! 1. *Acquire*: some rows become active, and the thread gets the indexes as they are.
+//! 1. *Acquire*: some rows become active, and the thread gets the indexes as they are. It waits
+//!    while the oldest active task is many tasks behind: rows between it and the edge are compared
+//!    one by one, so that a thread that was interrupted would have the others compare all rows
+//!    that come after its task.
 //! 2. *Find*: for each row the edge of the other side is read, then the index is asked for rows
 //!    before it, and the rows from it on are compared one by one.
 //! 3. *Index*: the rows enter their indexes and are marked; any thread that can moves the edge on.
@@ -59,6 +62,9 @@ use shared_index::SharedIndex;
 /// Rows of a task. The paper has eight. More of them wait for memory together, which gains more
 /// than it costs to compare each with the rows that are not indexed yet.
 const TASK_ROWS: usize = 64;
+
+/// Tasks behind the oldest active one that may be handed out, for each thread that has a task.
+const AHEAD: usize = 4;
 
 /// Rows of a task whose places in the indexes are looked for together.
 const LOCATED: usize = if cfg!(any(test, loom)) { 3 } else { 64 };
@@ -134,7 +140,7 @@ struct Side {
 ///
 /// let mut join = TaskJoin::new(2, TaskOptions::default());
 /// join.queue_up(vec![first, second]);
-/// let workers = (0..2).map(|_| join.worker());
+/// let workers = (0..2).map(|nth| join.worker(nth));
 /// let turns = workers.map(|mut worker| move || worker.step()).collect();
 /// Driver::new(2, Stop::default()).take_turns(turns)?;
 /// // Nothing came before the first row; the second one finds it.
@@ -163,6 +169,8 @@ struct Results {
     numbers: Vec<u32>,
     ends: Vec<u32>,
     comparisons: u64,
+    /// The number of the worker that has done the task.
+    worker: usize,
 }
 
 /// Results in order.
@@ -223,9 +231,10 @@ impl TaskJoin {
         self.enough = most;
     }
 
-    /// The work of a thread. Any number of workers may take turns.
-    pub fn worker(&self) -> Worker<'_> {
-        Worker { join: self, merge: None, indexes: Indexes::default() }
+    /// The work of a thread. Any number of workers may take turns; comparisons are counted by the
+    /// number of the worker.
+    pub fn worker(&self, nth: usize) -> Worker<'_> {
+        Worker { join: self, nth, merge: None, indexes: Indexes::default() }
     }
 
     /// The results so far that were not taken, in order, as pieces of neighbouring rows. No worker
@@ -247,8 +256,8 @@ impl TaskJoin {
         matches.map(|(row, numbers)| sorted(numbers, &self.rows[row])).collect()
     }
 
-    /// The matches of a task's rows.
-    fn find(&self, rows: Rows, indexes: &Indexes) -> Results {
+    /// The matches of a task's rows, which a worker finds.
+    fn find(&self, rows: Rows, indexes: &Indexes, worker: usize) -> Results {
         // The edges are read once, and first: the rows that they speak for are then in the indexes.
         let edge = |side: &Side| side.first.wrapping_add(side.indexed.edge() as u32);
         let edges: Vec<u32> = self.sides.iter().map(edge).collect();
@@ -256,6 +265,7 @@ impl TaskJoin {
             numbers: Vec::with_capacity(2 * rows.len()),
             ends: Vec::with_capacity(rows.len()),
             comparisons: 0,
+            worker,
         };
         for rows in self.rows[rows].chunks(LOCATED) {
             let places = locate(rows, indexes);
@@ -398,7 +408,7 @@ impl Find for TaskJoin {
         filter: Option<&Filter<'_>>,
     ) -> Result<Vec<RowMatches>, Failed> {
         self.limit(MOST_MATCHES);
-        let workers = (0..driver.threads()).map(|_| self.worker());
+        let workers = (0..driver.threads()).map(|nth| self.worker(nth));
         let turns = workers.map(|mut worker| move || worker.step()).collect();
         driver.take_turns(turns).map_err(Failed::Stopped)?;
         let found = self.take();
@@ -506,7 +516,7 @@ impl Output {
         let before = piece.numbers.len() as u32;
         piece.numbers.extend_from_slice(&results.numbers);
         piece.ends.extend(results.ends.iter().map(|end| before + end));
-        piece.comparisons += results.comparisons;
+        piece.compare(results.worker, results.comparisons);
         piece.rows.end += results.ends.len();
         self.row = piece.rows.end;
         self.task += 1;
@@ -517,6 +527,7 @@ impl Output {
 #[derive(Debug)]
 pub struct Worker<'a> {
     join: &'a TaskJoin,
+    nth: usize,
     /// The merge that this thread is at.
     merge: Option<Merge>,
     /// The indexes as they are for its task.
@@ -557,14 +568,14 @@ impl Worker<'_> {
 
     fn work(&self, rows: Rows) {
         let (join, indexes) = (self.join, &self.indexes);
-        let results = join.find(rows.clone(), indexes);
+        let results = join.find(rows.clone(), indexes, self.nth);
         join.matches.add(results.numbers.len());
         for side in (0..join.sides.len()).filter(|&side| indexes.is_indexing[side]) {
             join.index(side, rows.clone(), &indexes.trees[side]);
         }
         // Not before: rows whose task is through may leave an index, so they have to be there.
         join.results[rows.start / join.options.rows].with(|slot| *slot = Some(results));
-        join.queue.with(|queue| queue.active -= 1);
+        join.queue.with(|queue| queue.active.retain(|&first| first != rows.start));
         join.propagate();
         // Twice as many as a task brings, so that what has left does not pile up.
         join.remove(indexes, 2 * join.options.rows);

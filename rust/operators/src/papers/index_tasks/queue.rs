@@ -6,7 +6,7 @@ use tidegate_structures::papers::trees::SharedPimTree;
 
 use super::merge::MergeOptions;
 use super::shared_index::SharedIndex;
-use super::{Rows, TaskIndex, TaskJoin};
+use super::{AHEAD, Rows, TaskIndex, TaskJoin};
 
 /// Which rows are assigned, and what may be done now.
 #[derive(Debug)]
@@ -14,8 +14,8 @@ pub(super) struct Queue {
     /// Rows before it are active or completed, those from it on available.
     pub(super) next: usize,
     rows: usize,
-    /// Tasks that threads are at.
-    pub(super) active: usize,
+    /// The first rows of the tasks that threads are at, the oldest first.
+    pub(super) active: Vec<usize>,
     /// No task is handed out until those that are active have ended, and a thread that merges has
     /// looked.
     pub(super) is_blocked: bool,
@@ -71,7 +71,7 @@ impl Queue {
         Queue {
             next: 0,
             rows: 0,
-            active: 0,
+            active: Vec::new(),
             is_blocked: false,
             is_merging: false,
             merges: 0,
@@ -81,8 +81,14 @@ impl Queue {
     }
 
     pub(super) fn begin(&mut self, rows: usize) {
-        debug_assert!(self.active == 0 && !self.is_merging, "the former rows are through");
+        debug_assert!(self.active.is_empty() && !self.is_merging, "the former rows are through");
         (self.next, self.rows) = (0, rows);
+    }
+
+    /// Whether the oldest active task is so far behind that no other one should begin.
+    fn is_far_ahead(&self, task_rows: usize) -> bool {
+        let most = AHEAD * (self.active.len() + 1) * task_rows;
+        self.active.first().is_some_and(|&oldest| self.next - oldest >= most)
     }
 
     /// Gives a thread the indexes as they are.
@@ -121,12 +127,15 @@ impl TaskJoin {
                     return merge;
                 }
             }
+            if queue.is_far_ahead(self.options.rows) {
+                return Acquired::Wait;
+            }
             let rows = queue.next..queue.rows.min(queue.next + self.options.rows);
             for row in &self.rows[rows.clone()] {
                 queue.sides[row.other].first = row.probe.from;
             }
             queue.next = rows.end;
-            queue.active += 1;
+            queue.active.push(rows.start);
             queue.show(indexes);
             Acquired::Task(rows)
         })

@@ -116,7 +116,7 @@ proptest! {
     ) {
         let driver = Driver::new(threads, Stop::default());
         let (found, expected) = matches(&rows, sides, (window, within), options, &epochs, |join| {
-            let workers = (0..threads).map(|_| join.worker());
+            let workers = (0..threads).map(|nth| join.worker(nth));
             driver.take_turns(workers.map(|mut worker| move || worker.step()).collect()).unwrap();
         });
         prop_assert_eq!(found, expected);
@@ -133,7 +133,7 @@ proptest! {
     ) {
         let mut turns = turns.into_iter().cycle();
         let (found, expected) = matches(&rows, sides, (window, within), options, &epochs, |join| {
-            let mut workers: Vec<Worker<'_>> = (0..4).map(|_| join.worker()).collect();
+            let mut workers: Vec<Worker<'_>> = (0..4).map(|nth| join.worker(nth)).collect();
             // Whoever's turn it is; now and then everybody's, since one alone may have to wait for
             // ever.
             for (nth, turn) in turns.by_ref().enumerate() {
@@ -176,7 +176,7 @@ fn stress_tasks_on_up_to_sixteen_threads() {
         let options = TaskOptions { rows: 1 + seed % 8, index };
         let driver = Driver::new(threads, Stop::default());
         let (found, expected) = matches(&rows, sides, (500, 3), options, &[700, 1500], |join| {
-            let workers = (0..threads).map(|_| join.worker());
+            let workers = (0..threads).map(|nth| join.worker(nth));
             driver.take_turns(workers.map(|mut worker| move || worker.step()).collect()).unwrap();
         });
         assert!(found == expected, "seed {seed}, {options:?}, {threads} threads");
@@ -200,7 +200,7 @@ fn rows_that_have_left_are_removed_by_the_end_of_an_epoch() {
             });
             join.queue_up(rows);
             join.limit(usize::MAX);
-            let workers = (0..threads).map(|_| join.worker());
+            let workers = (0..threads).map(|nth| join.worker(nth));
             driver.take_turns(workers.map(|mut worker| move || worker.step()).collect()).unwrap();
             for side in 0..2 {
                 let index = join.queue.with(|queue| queue.sides[side].index.clone());
@@ -213,5 +213,35 @@ fn rows_that_have_left_are_removed_by_the_end_of_an_epoch() {
                 assert!(found.len() > WINDOW as usize / 2, "{} rows", found.len());
             }
         }
+    }
+}
+
+/// A thread may be interrupted in the middle of its task for any time. The others compare all rows
+/// from its task on one by one, so they must not take task after task meanwhile.
+#[test]
+fn an_interrupted_thread_does_not_make_the_others_compare_all_rows() {
+    const ROWS: usize = 6000;
+    let merged = TaskIndex::PimTree(MergeOptions::default());
+    for index in [merged, TaskIndex::BPlusTree] {
+        let options = TaskOptions { rows: 4, index };
+        let mut join = TaskJoin::new(2, options);
+        // No two keys are close.
+        let rows: Rows = (0..ROWS).map(|nth| (nth % 2, Some(nth as i64))).collect();
+        join.queue_up(tasks(&rows, 2, &mut [0; 2], ROWS as u32, 0));
+        let interrupted = join.worker(0);
+        let mut indexes = Indexes::default();
+        let Acquired::Task(task) = join.acquire(&mut indexes) else { panic!("rows are waiting") };
+        let interrupted = Worker { indexes, ..interrupted };
+        let mut other = join.worker(1);
+        while other.step() == Turn::Worked {}
+        assert!(join.queue.with(|queue| queue.next) < ROWS, "it has taken all tasks");
+        interrupted.work(task);
+        while other.step() != Turn::Finished {}
+        let mut compared = [0; 2];
+        for piece in join.take() {
+            piece.comparisons.iter().zip(&mut compared).for_each(|(more, sum)| *sum += more);
+        }
+        let most = (AHEAD * 2 + 1) * options.rows * ROWS;
+        assert!(compared[1] > 0 && compared.iter().sum::<u64>() < most as u64, "{compared:?}");
     }
 }

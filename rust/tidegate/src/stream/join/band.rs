@@ -234,6 +234,7 @@ fn join(
             true => algorithm.self_join(retention, columns, options.ordered),
             false => algorithm.join(Some(retention), how, columns, options.ordered),
         };
+        let join = join.of_threads(query.options.threads);
         return operator(asked, Engine { prepare, join: Box::new(join) }, left, right, options);
     };
     let make = move || {
