@@ -98,6 +98,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn all_of_the_limit_may_be_held() {
+        let budget = Budget::new(100);
+        let all = budget.charge(100).unwrap();
+        assert_eq!((all.bytes(), budget.used()), (100, 100));
+        assert_eq!(budget.charge(1).unwrap_err(), Exceeded { asked: 1, used: 100, limit: 100 });
+        drop(all);
+        assert_eq!(budget.charge(101).unwrap_err(), Exceeded { asked: 101, used: 0, limit: 100 });
+        assert_eq!(Budget::new(0).charge(0).unwrap().bytes(), 0);
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused_until_room_is_made() {
         let budget = Budget::new(100);
         let first = budget.charge(60).unwrap();

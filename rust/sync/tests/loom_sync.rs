@@ -9,7 +9,7 @@
 use loom::thread;
 use tidegate_sync::atomic::{Arc, AtomicI64, Ordering, RaceCell};
 use tidegate_sync::{
-    Bell, HighWater, OnceLink, OptimisticLock, Stack, TryLock, explore, lend, ring,
+    Bell, HighWater, OnceLink, OptimisticLock, Prefix, Stack, TryLock, explore, lend, ring,
 };
 
 /// A number behind a checked cell, and an `Arc` that loom sees leak.
@@ -314,5 +314,48 @@ fn loom_optimistic_lock_loses_no_write() {
             .collect();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         assert_eq!(two.read(), Some([2, -2]));
+    });
+}
+
+#[test]
+fn loom_prefix_hands_over_what_was_done_before_any_mark_behind_the_edge() {
+    explore(None, || {
+        let shared = Arc::new((Prefix::new(2), [Cell::new(0), Cell::new(0)]));
+        let other = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                shared.1[0].add(7);
+                shared.0.mark(0);
+            })
+        };
+        shared.1[1].add(8);
+        shared.0.mark(1);
+        // Either thread may have moved the edge, past marks of both.
+        let edge = shared.0.edge();
+        if edge >= 1 {
+            assert_eq!(shared.1[0].get(), 7);
+        }
+        other.join().unwrap();
+        assert_eq!(shared.1[0].get() + shared.1[1].get(), 15);
+    });
+}
+
+#[test]
+fn loom_prefix_shows_a_third_thread_what_was_done_before_the_edge() {
+    explore(Some(3), || {
+        let shared = Arc::new((Prefix::new(2), [Cell::new(0), Cell::new(0)]));
+        let others: Vec<_> = (0..2)
+            .map(|nth| {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    shared.1[nth].add(nth + 1);
+                    shared.0.mark(nth);
+                })
+            })
+            .collect();
+        for nth in 0..shared.0.edge() {
+            assert_eq!(shared.1[nth].get(), nth + 1);
+        }
+        others.into_iter().for_each(|other| other.join().unwrap());
     });
 }

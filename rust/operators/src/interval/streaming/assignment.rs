@@ -602,6 +602,18 @@ mod tests {
     }
 
     #[test]
+    fn as_many_keys_are_split_as_there_are_routes() {
+        let (keys, most) = (0..1_u32 << 15, usize::from(NOWHERE - SPLIT));
+        let mut assignment = Assignment::new(Parallelism::Hybrid, 3);
+        assignment.change(keys.clone().map(|key| (key, vec![0, 1])).collect(), |_, _| true);
+        assert_eq!(assignment.split_keys(), most);
+        // The key that is left over stays at its home, and no key is without a replica.
+        let routes = keys.clone().map(|key| assignment.route(0, key));
+        assert_eq!(routes.filter(|&route| Assignment::is_split(route)).count(), most);
+        assert!(keys.clone().all(|key| assignment.route(0, key) != NOWHERE));
+    }
+
+    #[test]
     fn a_larger_theta_splits_fewer_keys() {
         // With the largest, no key is split.
         assert!(load_factor(0.4, 8.0, false) > 2.0, "{}", load_factor(0.4, 8.0, false));
