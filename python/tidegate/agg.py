@@ -223,6 +223,8 @@ def mean(column: str, *, where: Expr | str | None = None) -> Aggregate:
 def min(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Find the smallest value; NaN is larger than any other float.
 
+    Both zeros are one value, and the result is 0.0 for either.
+
     Args:
         column: A column of numbers, times, booleans, text or binary; text compares by its bytes.
         where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
@@ -232,6 +234,8 @@ def min(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
 def max(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Find the largest value; NaN is larger than any other float.
+
+    Both zeros are one value, and the result is 0.0 for either.
 
     Args:
         column: A column of numbers, times, booleans, text or binary; text compares by its bytes.
@@ -264,6 +268,9 @@ def last(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
 def var(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the variance of the values as a sample, as float64; null for fewer than two.
+
+    Where the sum of the squared distances from the mean exceeds the range of float64, the result is
+    infinite. It is never negative, and NaN only if one of the values is NaN or infinite.
 
     Args:
         column: A column of numbers.
@@ -306,7 +313,7 @@ def arg_min(column: str, by: str, *, where: Expr | str | None = None) -> Aggrega
     """Take the value of one column where another is least; it may be null.
 
     Of several rows where it is least, the first by time counts. Rows where `by` is null are left
-    out; NaN is larger than any other float.
+    out; NaN is larger than any other float, and 0.0 and -0.0 are equal.
 
     Args:
         column: A column of any type.
@@ -353,6 +360,7 @@ def corr(column: str, other: str, *, where: Expr | str | None = None) -> Aggrega
     """Compute the correlation of two columns (Pearson's), as float64; null for fewer than two rows.
 
     A row counts where both are not null. If one of the columns has one value, the result is NaN.
+    So it is where a variance would be infinite.
 
     Args:
         column: A column of numbers.

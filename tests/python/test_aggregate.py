@@ -452,3 +452,64 @@ def test_keys_may_go_up_to_the_largest_number():
 def test_a_function_without_its_parameters_is_refused(name, given, said):
     with pytest.raises(ValueError, match=said):
         agg.Aggregate(name, **given)
+
+
+SPREADS = [
+    [1e308, -1e308],
+    [-1e308, 1e308, 1e308],
+    [1.7e308, 1.7e308, -1.7e308, 5.0],
+    [1e200, -1e200],
+    [1.7e308, 1.0],
+]
+
+
+@pytest.mark.parametrize("values", SPREADS, ids=str)
+@pytest.mark.parametrize("algorithm", [None, "wiml", "mq"])
+def test_the_variance_of_far_numbers_is_infinite(values, algorithm):
+    streams = [{"ts": [0] * len(values), "v": values, "w": [1.0] * len(values)}] * 2
+    aggs = {"var": agg.var("v"), "std": agg.std("v")}
+    options = {} if algorithm is None else {"algorithm": algorithm}
+    found = aggregate(streams, on="ts", size=1, aggs=aggs, **options).to_pylist()[0]
+    assert found["var"] == found["std"] == math.inf
+    pairs = {"covar": agg.covar("v", "w"), "corr": agg.corr("v", "v")}
+    found = aggregate(streams, on="ts", size=1, aggs=pairs, **options).to_pylist()[0]
+    assert found["covar"] == 0
+    assert math.isnan(found["corr"])
+
+
+def test_the_variance_of_an_infinite_number_is_nan():
+    for values in ([math.inf, 1.0], [1.0, -math.inf, 2.0], [math.nan, 1e308, -1e308]):
+        found = aggregate(
+            {"ts": [0] * len(values), "v": values},
+            on="ts",
+            size=1,
+            aggs={"var": agg.var("v"), "std": agg.std("v")},
+        ).to_pylist()[0]
+        assert math.isnan(found["var"])
+        assert math.isnan(found["std"])
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.float16()], ids=str)
+@pytest.mark.parametrize("zeros", [(0.0, -0.0), (-0.0, 0.0)], ids=str)
+def test_both_zeros_are_one_value(zeros, kind):
+    by = pa.array(np.array([*zeros, *zeros], np.float16)).cast(kind)
+    table = pa.table({"ts": [1, 2, 3, 4], "n": [1, 2, 3, 4], "by": by})
+    aggs = {
+        "least": agg.arg_min("n", "by"),
+        "largest": agg.arg_max("n", "by"),
+        "min": agg.min("by"),
+        "max": agg.max("by"),
+        "values": agg.count_distinct("by"),
+    }
+    expected = {"least": 1, "largest": 1, "min": 0.0, "max": 0.0, "values": 1}
+    left = pa.table({"ts": [0]})
+    for found in [
+        aggregate(table, on="ts", size=10, aggs=aggs),
+        aggregate([table.slice(0, 2), table.slice(2)], on="ts", size=10, aggs=aggs),
+        tidegate.interval_join(left, table, on="ts", lower=0, upper=9, aggs=aggs),
+        aggregate(table, on="ts", size=10, by="by", aggs=aggs),
+    ]:
+        row = {name: found.to_pylist()[0][name] for name in expected}
+        assert row == expected
+        assert found.num_rows == 1
+        assert [math.copysign(1, row["min"]), math.copysign(1, row["max"])] == [1, 1]

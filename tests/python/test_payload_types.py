@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import oracle
-from tidegate import interval_join
+from tidegate import Aggregate, agg, aggregate, interval_join
 
 KINDS = ["inner", "left", "right", "full", "semi", "anti"]
 
@@ -151,3 +151,64 @@ def test_partners_that_are_far_apart(how, columns, threads):
     assert found.num_rows > rows
     for name in right.column_names[2:]:
         assert found[name].combine_chunks().equals(right[name].take(found["row"]).combine_chunks())
+
+
+def _extension_columns() -> pa.Table:
+    names = pa.array(["b", "a"]).dictionary_encode()
+    listed = pa.field("listed", names.type, metadata={"_PL_ENUM_VALUES2": "1;b1;a"})
+    ids = pa.array([uuid.UUID(int=number).bytes for number in (2, 1)], pa.uuid())
+    texts = pa.array(["1", "{}"], pa.json_())
+    degrees = pa.ExtensionArray.from_storage(Celsius(), pa.array([2, 1], pa.float32()))
+    schema = pa.schema(
+        [
+            pa.field("ts", pa.int64()),
+            pa.field("id", pa.uuid(), metadata={"PARQUET:field_id": "7", "unit": "none"}),
+            pa.field("text", pa.json_()),
+            pa.field("degrees", Celsius()),
+            listed,
+        ]
+    )
+    return pa.table([[1, 2], ids, texts, degrees, names], schema=schema)
+
+
+@pytest.mark.parametrize("name", ["id", "text", "degrees", "listed"])
+@pytest.mark.parametrize("of", ["windows", "sessions", "partners", "streams"])
+def test_values_that_aggregates_hand_on_keep_their_extension_type(name, of, celsius):
+    given = _extension_columns()
+    aggs = {
+        "first": agg.first(name),
+        "last": agg.last(name),
+        "arg_min": agg.arg_min(name, "ts"),
+        "arg_max": agg.arg_max(name, "ts"),
+        "all": agg.collect(name),
+    }
+    if name != "listed":
+        aggs |= {"min": agg.min(name), "max": agg.max(name)}
+    if of == "windows":
+        found = aggregate(given, on="ts", size=5, aggs=aggs)
+    elif of == "sessions":
+        found = aggregate(given, on="ts", session=5, aggs=aggs)
+    elif of == "partners":
+        left = pa.table({"ts": [0]})
+        found = interval_join(left, given, on="ts", lower=None, upper=None, aggs=aggs)
+    else:
+        operator = Aggregate(given.schema, on="ts", size=5, aggs=aggs)
+        operator.sources[0].push(given)
+        restored = Aggregate(given.schema, on="ts", size=5, aggs=aggs)
+        restored.restore(operator.snapshot())
+        restored.sources[0].close()
+        found = pa.Table.from_batches(list(restored))
+    expected = given.schema.field(name)
+    kept = expected.remove_metadata()
+    if expected.metadata is not None:
+        metadata = dict(expected.metadata)
+        metadata.pop(b"PARQUET:field_id", None)
+        kept = kept.with_metadata(metadata)
+    for output in set(aggs) - {"all"}:
+        assert found.schema.field(output).with_name(name).equals(kept, check_metadata=True)
+    item = found.schema.field("all").type.value_field
+    assert item.type == kept.type
+    assert (item.metadata or {}) == (kept.metadata or {})
+    values = given.column(name).to_pylist()
+    row = found.to_pylist()[0]
+    assert [row["first"], row["last"], row["all"]] == [*values, values]

@@ -344,8 +344,13 @@ impl<const ROOT: bool> Function for Variance<ROOT> {
     fn add(state: &mut Moments, value: f64) {
         let rows = state.rows + 1.0;
         let distance = value - state.mean;
-        let mean = state.mean + distance / rows;
-        *state = Moments { rows, mean, squares: state.squares + distance * (value - mean) };
+        *state = if distance.is_infinite() {
+            let (mean, [before, after]) = moved_far(state.mean, value, rows);
+            Moments { rows, mean, squares: state.squares + before * after * 4.0 }
+        } else {
+            let mean = state.mean + distance / rows;
+            Moments { rows, mean, squares: state.squares + distance * (value - mean) }
+        };
     }
 
     #[inline]
@@ -357,8 +362,9 @@ impl<const ROOT: bool> Function for Variance<ROOT> {
             return earlier;
         }
         let rows = earlier.rows + later.rows;
+        let share = later.rows / rows;
         let distance = later.mean - earlier.mean;
-        let mean = earlier.mean + distance * (later.rows / rows);
+        let mean = mean_between(earlier.mean, later.mean, share);
         let between = distance * distance * (earlier.rows * later.rows / rows);
         Moments { rows, mean, squares: earlier.squares + later.squares + between }
     }
@@ -367,6 +373,26 @@ impl<const ROOT: bool> Function for Variance<ROOT> {
     fn finish(state: Moments) -> Option<f64> {
         let variance = state.squares / (state.rows - 1.0);
         (state.rows > 1.0).then(|| one_nan(if ROOT { variance.sqrt() } else { variance }))
+    }
+}
+
+/// The mean of some rows once `value` is one of these `rows`, and half of the value's distance from
+/// the mean before and after. Two finite numbers may be farther apart than any finite number, so
+/// that halves are taken.
+#[cold]
+fn moved_far(mean: f64, value: f64, rows: f64) -> (f64, [f64; 2]) {
+    let half = |mean: f64| value / 2.0 - mean / 2.0;
+    let after = mean + half(mean) / rows * 2.0;
+    (after, [half(mean), half(after)])
+}
+
+/// The mean of rows of these means, the later ones of which are this share.
+fn mean_between(earlier: f64, later: f64, share: f64) -> f64 {
+    let distance = later - earlier;
+    if distance.is_infinite() {
+        earlier + (later / 2.0 - earlier / 2.0) * share * 2.0
+    } else {
+        earlier + distance * share
     }
 }
 
@@ -507,6 +533,20 @@ impl<const RATIO: bool> Function for Covariance<RATIO> {
     fn add(state: &mut JointMoments, (x, y): (f64, f64)) {
         let rows = state.rows + 1.0;
         let distances = [x - state.means[0], y - state.means[1]];
+        if distances.iter().any(|distance| distance.is_infinite()) {
+            let (x_mean, of_x) = moved_far(state.means[0], x, rows);
+            let (y_mean, of_y) = moved_far(state.means[1], y, rows);
+            *state = JointMoments {
+                rows,
+                means: [x_mean, y_mean],
+                squares: [
+                    state.squares[0] + of_x[0] * of_x[1] * 4.0,
+                    state.squares[1] + of_y[0] * of_y[1] * 4.0,
+                ],
+                products: state.products + of_x[0] * of_y[1] * 4.0,
+            };
+            return;
+        }
         let means = [state.means[0] + distances[0] / rows, state.means[1] + distances[1] / rows];
         let after = [x - means[0], y - means[1]];
         *state = JointMoments {
@@ -535,14 +575,13 @@ impl<const RATIO: bool> Function for Covariance<RATIO> {
         let squares = |at: usize| {
             earlier.squares[at] + later.squares[at] + distances[at] * distances[at] * between
         };
+        // An infinite distance of two finite means is only too long for a number.
+        let product = if distances.contains(&0.0) { 0.0 } else { distances[0] * distances[1] };
         JointMoments {
             rows,
-            means: [
-                earlier.means[0] + distances[0] * share,
-                earlier.means[1] + distances[1] * share,
-            ],
+            means: [0, 1].map(|at| mean_between(earlier.means[at], later.means[at], share)),
             squares: [squares(0), squares(1)],
-            products: earlier.products + later.products + distances[0] * distances[1] * between,
+            products: earlier.products + later.products + product * between,
         }
     }
 
@@ -550,6 +589,9 @@ impl<const RATIO: bool> Function for Covariance<RATIO> {
     fn finish(state: JointMoments) -> Option<f64> {
         let JointMoments { rows, squares: [xx, yy], products, .. } = state;
         let ratio = || {
+            if xx.is_infinite() || yy.is_infinite() {
+                return f64::NAN;
+            }
             let both = xx * yy;
             let root = if both.is_normal() { both.sqrt() } else { xx.sqrt() * yy.sqrt() };
             (products / root).clamp(-1.0, 1.0)

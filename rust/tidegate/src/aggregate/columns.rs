@@ -225,12 +225,6 @@ impl Values {
                     ),
                 })
             }
-            Takes::Distinct if data_type.is_floating() => {
-                // Both zeros are one value.
-                let code = |value: f64| order_of(value + 0.0);
-                let to = DataType::Float64;
-                Plain::Integers(mapped::<Float64Type, i64>(&sources, &to, driver, code, |_| None)?)
-            }
             Takes::Order | Takes::Distinct => Plain::Integers(codes(&sources, data_type, driver)?),
             Takes::Sums => {
                 let rows = match extent {
@@ -510,6 +504,11 @@ pub(crate) fn is_ordered_only(data_type: &DataType) -> bool {
         )
 }
 
+/// The place of a float in the order of all. Both zeros are one value, which is 0.0, as among keys.
+fn order(value: f64) -> i64 {
+    order_of(value + 0.0)
+}
+
 /// Whole numbers in the order of the values, of a type where these are at hand.
 fn codes(
     sources: &[&[ArrayRef]],
@@ -526,7 +525,7 @@ fn codes(
             mapped::<Int32Type, i64>(sources, &DataType::Int32, driver, i64::from, |_| None)
         }
         other if other.is_floating() => {
-            mapped::<Float64Type, i64>(sources, &DataType::Float64, driver, order_of, |_| None)
+            mapped::<Float64Type, i64>(sources, &DataType::Float64, driver, order, |_| None)
         }
         _ => primitives::<Int64Type>(sources, driver),
     }

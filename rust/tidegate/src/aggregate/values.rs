@@ -114,7 +114,7 @@ impl<'a> FunctionValues<'a> {
         data_type: &DataType,
     ) -> Result<ArrayRef> {
         let output = &self.functions.outputs[at];
-        let lists = |column: &Column, ends: &mut dyn Iterator<Item = usize>, nulls| {
+        let lists = |column: &Column, read: usize, ends: &mut dyn Iterator<Item = usize>, nulls| {
             let values = column.gather(rows)?;
             let too_many = |_| {
                 Error::data(format!(
@@ -125,13 +125,14 @@ impl<'a> FunctionValues<'a> {
             };
             let ends = ends.map(|end| i32::try_from(end).map_err(too_many));
             let offsets = std::iter::once(Ok(0)).chain(ends).collect::<Result<Vec<i32>>>()?;
-            let (item, offsets) =
-                (list_item(values.data_type()), OffsetBuffer::new(offsets.into()));
+            let item = list_item(self.functions.read.field(read));
+            let offsets = OffsetBuffer::new(offsets.into());
             Ok::<ArrayRef, Error>(Arc::new(ListArray::new(item, offsets, values, nulls)))
         };
         let Function::Udf(udf) = &output.function else {
             let [column] = &self.of_rows[at][..] else { unreachable!("a list is of one column") };
-            return lists(column, &mut ends.iter().copied(), nulls(ends.len(), missing));
+            let nulls = nulls(ends.len(), missing);
+            return lists(column, output.columns[0], &mut ends.iter().copied(), nulls);
         };
         // The function is given lists that have rows.
         let mut present = vec![true; ends.len()];
@@ -142,7 +143,7 @@ impl<'a> FunctionValues<'a> {
         }
         let of_filled = || ends.iter().zip(&present).filter(|(_, present)| **present);
         let columns = self.of_rows[at].iter().zip(&output.columns).map(|(column, &read)| {
-            let lists = lists(column, &mut of_filled().map(|(&end, _)| end), None)?;
+            let lists = lists(column, read, &mut of_filled().map(|(&end, _)| end), None)?;
             Ok((self.functions.read.field(read).name(), lists))
         });
         let columns: Vec<_> = columns.collect::<Result<_>>()?;

@@ -85,6 +85,13 @@ impl OutputPlan {
         self.columns.first().copied()
     }
 
+    /// Whether the results are values of this column as they are.
+    fn has_values_of(&self, of: &Field, data_type: &DataType) -> bool {
+        use Function::{ArgMax, ArgMin, First, Last, Max, Min};
+        matches!(self.function, First | Last | Min | Max | ArgMin | ArgMax)
+            && of.data_type() == data_type
+    }
+
     /// The column whose values the function takes, if there is one.
     pub(crate) fn taken(&self) -> Option<usize> {
         match self.function {
@@ -451,7 +458,10 @@ impl FunctionsPlan {
             self.check_second(output)?;
             // There may be rows that are all null, or left out by a condition.
             let nullable = !matches!(output.function, Function::Count | Function::CountDistinct);
-            Ok(Field::new(&output.name, output_type(output, of)?, nullable))
+            let data_type = output_type(output, of)?;
+            let metadata = of.filter(|of| output.has_values_of(of, &data_type)).map(meaning);
+            Ok(Field::new(&output.name, data_type, nullable)
+                .with_metadata(metadata.unwrap_or_default()))
         };
         self.outputs.iter().map(field).collect()
     }
@@ -529,7 +539,7 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
     match function {
         Function::Count => Ok(DataType::Int64),
         Function::First | Function::Last | Function::ArgMin | Function::ArgMax => Ok(given.clone()),
-        Function::Collect => Ok(DataType::List(list_item(given))),
+        Function::Collect => Ok(DataType::List(list_item(of))),
         Function::Udf(udf) => Ok(udf.returns.clone()),
         Function::CountDistinct if is_ordered(values) => Ok(DataType::Int64),
         Function::CountDistinct => Err(refuse("numbers, times, booleans, text or binary")),
@@ -559,9 +569,18 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
     }
 }
 
-/// The field of the values of a list.
-pub(crate) fn list_item(values: &DataType) -> FieldRef {
-    Arc::new(Field::new_list_field(values.clone(), true))
+/// The field of the values of a list of a column's values.
+pub(crate) fn list_item(of: &Field) -> FieldRef {
+    let item = Field::new_list_field(of.data_type().clone(), true);
+    Arc::new(item.with_metadata(meaning(of)))
+}
+
+/// What a column's metadata says of its values, such as the name of an extension type. The number
+/// of the column in its Parquet file says nothing of another column with these values.
+fn meaning(of: &Field) -> HashMap<String, String> {
+    let mut metadata = of.metadata().clone();
+    metadata.remove("PARQUET:field_id");
+    metadata
 }
 
 /// The type itself; for a dictionary, the type of the values that it encodes.
