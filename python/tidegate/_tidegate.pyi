@@ -1396,7 +1396,10 @@ class AsofJoin(StreamJoin):
             says how sources share it.
         ordered: Whether results must come in the order that is said above. They come in this order
             for either value.
-        pin: Whether each thread that the operator starts stays on one processor.
+        pin: Whether each worker thread of the operator stays on one processor. This helps where
+            nothing else needs these processors, and costs time where something does. Operators
+            start at different processors. The thread that calls the operator is not pinned. None
+            pins none.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1442,7 +1445,7 @@ class AsofJoin(StreamJoin):
         threads: int | None = None,
         memory_limit: Bytes | None = None,
         ordered: bool = True,
-        pin: bool = True,
+        pin: bool | None = None,
         digest: bool = False,
     ) -> Self: ...
 
@@ -1595,7 +1598,10 @@ class IntervalJoin(StreamJoin):
             side can match it. Rows are kept longer: until the other side has passed their
             intervals.
             With `aggs`, rows come in order for either value.
-        pin: Whether each thread that the operator starts stays on one processor.
+        pin: Whether each worker thread of the operator stays on one processor. This helps where
+            nothing else needs these processors, and costs time where something does. Operators
+            start at different processors. The thread that calls the operator is not pinned. With
+            Python functions among `aggs`, no thread is. None pins none.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1646,7 +1652,7 @@ class IntervalJoin(StreamJoin):
         threads: int | None = None,
         memory_limit: Bytes | None = None,
         ordered: bool = True,
-        pin: bool = True,
+        pin: bool | None = None,
         digest: bool = False,
     ) -> Self: ...
 
@@ -1894,7 +1900,10 @@ class WindowJoin(StreamJoin):
             algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
             once then come in any order.
             With `aggs`, rows come in order for either value.
-        pin: Whether each thread that the operator starts stays on one processor.
+        pin: Whether each worker thread of the operator stays on one processor. This helps where
+            nothing else needs these processors, and costs time where something does. Operators
+            start at different processors. The thread that calls the operator is not pinned. With
+            Python functions among `aggs`, no thread is. None pins the threads of `scalejoin-gates` alone.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1940,7 +1949,7 @@ class WindowJoin(StreamJoin):
         threads: int | None = None,
         memory_limit: Bytes | None = None,
         ordered: bool = True,
-        pin: bool = True,
+        pin: bool | None = None,
         digest: bool = False,
     ) -> Self: ...
 
@@ -2055,7 +2064,10 @@ class BandJoin(StreamJoin):
             algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
             once then come in any order. So does a join of one stream with itself.
             With `aggs`, rows come in order for either value.
-        pin: Whether each thread that the operator starts stays on one processor.
+        pin: Whether each worker thread of the operator stays on one processor. This helps where
+            nothing else needs these processors, and costs time where something does. Operators
+            start at different processors. The thread that calls the operator is not pinned. With
+            Python functions among `aggs`, no thread is. None pins none.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -2107,7 +2119,7 @@ class BandJoin(StreamJoin):
         threads: int | None = None,
         memory_limit: Bytes | None = None,
         ordered: bool = True,
-        pin: bool = True,
+        pin: bool | None = None,
         digest: bool = False,
     ) -> Self: ...
 

@@ -7,7 +7,12 @@ sources, and errors.
 
 import itertools
 import math
+import os
 import random
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import pyarrow as pa
@@ -18,7 +23,7 @@ import oracle
 import streaming_oracle
 from drawing import calls, spelled
 from streaming_oracle import Source
-from tidegate import IntervalJoin, interval_join, left, right
+from tidegate import IntervalJoin, WindowJoin, agg, interval_join, left, right
 
 PARALLELISM = ["auto", "key", "data", "hybrid", "scale-oij"]
 
@@ -306,3 +311,67 @@ def test_a_condition_sees_rows_of_any_age(threads):
     key = [("ts", "ascending"), ("l", "ascending"), ("r", "ascending")]
     assert found.num_rows > 1_000
     assert found.sort_by(key).equals(wanted.sort_by(key))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads are pinned on Linux")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_no_thread_that_runs_python_code_is_pinned():
+    all_of_them = os.sched_getaffinity(0)
+    seen = []
+
+    def count(lists: pa.ListArray) -> pa.Array:
+        seen.append(os.sched_getaffinity(0))
+        return pa.array([1] * len(lists))
+
+    rows = 20_000
+    table = pa.table({"ts": range(rows), "k": [ts % 3 for ts in range(rows)]})
+    ones = agg.udf(count, "k", returns=pa.int64())
+    query = {"on": "ts", "lower": -50, "upper": 0, "threads": 2, "aggs": {"ones": ones}}
+    for pin in (None, True, False):
+        join = IntervalJoin(table.schema, table.schema, **query, pin=pin)
+        for source in join.sources:
+            source.push(table)
+            source.close()
+        assert sum(batch.num_rows for batch in join) == rows
+    assert len(seen) >= 3
+    assert all(found == all_of_them for found in seen)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Linux lists threads there")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_threads_are_pinned_where_that_is_asked_for_and_operators_begin_elsewhere():
+    schema = pa.schema({"ts": pa.int64()})
+
+    def threads() -> dict[str, frozenset[int]]:
+        found = {}
+        for task in Path("/proc/self/task").iterdir():
+            with suppress(OSError):
+                found[task.name] = frozenset(os.sched_getaffinity(int(task.name)))
+        return found
+
+    def pinned(kind: type, **query: Any) -> set[frozenset[int]]:
+        """The processors of the threads that an operator starts, once each has only one."""
+        before = threads()
+        operator = kind(schema, schema, on="ts", threads=2, **query)
+        assert "each pinned to one processor" in operator.explain()
+        while True:
+            found = {of for task, of in threads().items() if task not in before}
+            if found and all(len(of) == 1 for of in found):
+                return found
+            time.sleep(0.01)
+
+    interval = {"lower": 0, "upper": 0}
+    near = {"window": 5, "where": "left.ts = right.ts"}
+    gates = near | {"algorithm": "scalejoin-gates"}
+    for kind, query in [
+        (IntervalJoin, interval),
+        (WindowJoin, near),
+        (WindowJoin, near | {"algorithm": "scalejoin"}),
+        (WindowJoin, near | {"algorithm": "low-latency-handshake"}),
+        (WindowJoin, gates | {"pin": False}),
+    ]:
+        operator = kind(schema, schema, on="ts", threads=2, **query)
+        assert "pinned" not in operator.explain()
+    assert pinned(WindowJoin, **gates)
+    everywhere = [pinned(IntervalJoin, **interval, pin=True) for _ in range(8)]
+    assert len(set.union(*everywhere)) > 1

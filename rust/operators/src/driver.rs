@@ -15,7 +15,7 @@ use std::time::Duration;
 use core_affinity::CoreId;
 use rayon_core::{ThreadBuilder, ThreadPool, ThreadPoolBuilder};
 use tidegate_structures::memory;
-use tidegate_sync::{Backoff, Stop, Tickets, lend};
+use tidegate_sync::{Backoff, Counter, Stop, Tickets, lend};
 
 use awake::{AFTER_A_CALL, Awake};
 pub use crew::{Crew, Patience};
@@ -51,8 +51,6 @@ pub struct Driver {
     helpers: Option<Arc<Lasting>>,
     /// The thread that works in the background, as a caller, from the first time on.
     background: Arc<OnceLock<Lasting>>,
-    /// The processor of that thread, if it has one of its own.
-    home: Option<CoreId>,
     /// Processors that this process may use.
     processors: usize,
 }
@@ -132,27 +130,25 @@ impl Driver {
             pause: Stop::default(),
             helpers: None,
             background: Arc::default(),
-            home: None,
             processors: 1,
         }
     }
 
-    /// A driver whose threads live as long as itself and its clones, each on a processor of its own
-    /// if they are to be pinned. A caller's thread is one of them, and stays where it is: the first
-    /// processor is left to it.
+    /// A driver whose threads live as long as itself and its clones. With `pin`, each thread that it
+    /// starts to help stays on one processor. A caller's thread is one of the driver's threads and
+    /// is never pinned, nor is the thread that works in the background.
     pub fn lasting(threads: usize, stop: Stop, pin: bool) -> std::io::Result<Self> {
         let driver = Self::new(threads, stop);
         if driver.threads == 1 {
             return Ok(driver);
         }
-        let processors = processors(pin);
-        let home = processors.first().copied();
+        let processors = processors(pin, driver.threads - 1);
         let start = move |nth: usize| {
-            pin_to(processors.get((nth + 1) % processors.len().max(1)).copied());
+            pin_to(processors.get(nth % processors.len().max(1)).copied());
         };
         let helpers = lasting_threads(driver.threads - 1, Box::new(start))?;
         let helpers = Some(Arc::new(Lasting::new(helpers, AFTER_A_CALL)));
-        Ok(Driver { helpers, home, processors: available_processors(), ..driver })
+        Ok(Driver { helpers, processors: available_processors(), ..driver })
     }
 
     /// Calls `work`. Meanwhile, and for a moment after, the threads that last stay awake for what is
@@ -234,8 +230,7 @@ impl Driver {
         if let Some(thread) = self.background.get() {
             thread.spawn(run);
         } else {
-            let home = self.home;
-            let made = lasting_threads(1, Box::new(move |_| pin_to(home)))?;
+            let made = lasting_threads(1, Box::new(|_| ()))?;
             // Where two came at once, the other's thread is taken, and this one ends.
             self.background.get_or_init(|| Lasting::new(made, Duration::ZERO)).spawn(run);
         }
@@ -485,9 +480,20 @@ fn lasting_threads(threads: usize, start: Box<Start>) -> std::io::Result<ThreadP
     builder.spawn_handler(spawn).build().map_err(std::io::Error::other)
 }
 
-/// The processors that this process may use, if threads are to be pinned to them.
-fn processors(pin: bool) -> Vec<CoreId> {
-    if pin { core_affinity::get_core_ids().unwrap_or_default() } else { Vec::new() }
+/// The processors for pinned threads, the first thread's first; none if threads are not pinned.
+///
+/// Each call begins behind the last one's processors, so that operators of a process do not share
+/// one while others are idle. Processes begin at different ones, by their ids.
+fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
+    static TAKEN: Counter = Counter::new(0);
+    if !pin {
+        return Vec::new();
+    }
+    let mut processors = core_affinity::get_core_ids().unwrap_or_default();
+    let first = TAKEN.add(threads).wrapping_add(std::process::id() as usize);
+    let count = processors.len().max(1);
+    processors.rotate_left(first % count);
+    processors
 }
 
 /// Keeps this thread on a processor, if one is given.
@@ -581,6 +587,27 @@ mod tests {
             let squares = driver.map((0..100).collect(), |n: usize| n * n).unwrap();
             assert_eq!(squares, (0..100).map(|n| n * n).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn operators_are_pinned_to_different_processors() {
+        let all = core_affinity::get_core_ids().unwrap_or_default().len();
+        // Other tests may take processors in between, but not all of these times.
+        let firsts: std::collections::HashSet<_> =
+            (0..64).filter_map(|_| processors(true, 1).first().map(|core| core.id)).collect();
+        assert_eq!(firsts.len() > 1, all > 1);
+        assert_eq!(processors(true, 3).len(), all);
+        assert!(processors(false, 3).is_empty());
+    }
+
+    #[test]
+    fn a_caller_and_the_background_are_not_pinned() {
+        let driver = Driver::lasting(2, Stop::default(), true).unwrap();
+        let usable = || core_affinity::get_core_ids().unwrap_or_default().len();
+        let (all, on_helper) = (usable(), driver.helpers.as_ref().unwrap().install(usable));
+        assert_eq!(on_helper, all.min(1));
+        assert_eq!(driver.in_background(usable).unwrap().recv().unwrap().unwrap(), all);
+        assert_eq!(usable(), all);
     }
 
     #[test]

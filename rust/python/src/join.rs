@@ -373,7 +373,7 @@ macro_rules! asof_class {
             #[pyo3(signature = (
                 left, right, *, on, by=None, strategy="backward", tolerance=None,
                 allow_exact_matches=true, r#where=None, how="left", suffix="_right", columns=None,
-                sources=None, lateness=None, threads=None, memory_limit=None, ordered=true, pin=true,
+                sources=None, lateness=None, threads=None, memory_limit=None, ordered=true, pin=None,
                 digest=false
             ))]
             #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
@@ -394,7 +394,7 @@ macro_rules! asof_class {
                 threads: Option<&Bound<'py, PyAny>>,
                 memory_limit: Option<&Bound<'py, PyAny>>,
                 ordered: bool,
-                pin: bool,
+                pin: Option<bool>,
                 digest: bool,
             ) -> PyResult<PyClassInitializer<Self>> {
                 let (how, aggs, max_rows, batch_rows) = (Some(how), None, None, None);
@@ -433,7 +433,7 @@ macro_rules! join_class {
                 left, right, *, $($pair,)* by=None, r#where=None, how=None, aggs=None,
                 $($closed=$closed_default,)* suffix="_right", columns=None, sources=None,
                 lateness=None, $algorithm=$algorithm_default, threads=None, memory_limit=None,
-                ordered=true, pin=true,
+                ordered=true, pin=None,
                 digest=false
             ))]
             #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
@@ -454,7 +454,7 @@ macro_rules! join_class {
                 threads: Option<&Bound<'py, PyAny>>,
                 memory_limit: Option<&Bound<'py, PyAny>>,
                 ordered: bool,
-                pin: bool,
+                pin: Option<bool>,
                 digest: bool,
             ) -> PyResult<PyClassInitializer<Self>> {
                 let (max_rows, batch_rows) = (None, None);
@@ -480,7 +480,7 @@ pub(crate) struct Sides<'a, 'py> {
     pub(crate) lateness: Option<Given<'a, 'py>>,
     pub(crate) memory_limit: Option<Given<'a, 'py>>,
     pub(crate) ordered: bool,
-    pub(crate) pin: bool,
+    pub(crate) pin: Option<bool>,
 }
 
 impl Sides<'_, '_> {

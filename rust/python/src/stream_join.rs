@@ -27,14 +27,14 @@ pub(crate) fn options(
     lateness: Option<&Bound<'_, PyAny>>,
     memory_limit: Option<&Bound<'_, PyAny>>,
     ordered: bool,
-    pin: bool,
+    pin: Option<bool>,
 ) -> PyResult<StreamOptions> {
     Ok(StreamOptions {
         sources: sources_of(sources, 1)?,
         lateness: lateness_of(lateness)?,
         memory_limit: bytes("memory_limit", memory_limit)?,
         ordered,
-        pin,
+        pin: pin.unwrap_or(false),
     })
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn options_of_one(
     lateness: Option<&Bound<'_, PyAny>>,
     memory_limit: Option<&Bound<'_, PyAny>>,
     ordered: bool,
-    pin: bool,
+    pin: Option<bool>,
 ) -> PyResult<StreamOptions> {
     let sources = sources_of(sources, 0)?;
     if sources.1 > 0 {
@@ -61,6 +61,7 @@ pub(crate) fn options_of_one(
     }
     let lateness = (lateness_of_each(lateness)?, None.into());
     let memory_limit = bytes("memory_limit", memory_limit)?;
+    let pin = pin.unwrap_or(false);
     Ok(StreamOptions { sources, lateness, memory_limit, ordered, pin })
 }
 

@@ -61,7 +61,9 @@ fn open(
 ) -> PyResult<stream::Operator> {
     let py = on.py();
     let query = ask(on, window, algorithm, options)?;
-    let (left, right, options) = sides.read()?;
+    // The paper's threads are pinned, and run the join's own code alone.
+    let pin = sides.pin.or((algorithm == "scalejoin-gates").then_some(true));
+    let (left, right, options) = Sides { pin, ..sides }.read()?;
     detached(py, || match query {
         Asked::Pairs(query) => stream::window_join(&query, left, right, &options),
         Asked::Aggregates(query) => stream::partner_aggregates(&query, None, left, right, &options),

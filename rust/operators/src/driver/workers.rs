@@ -23,7 +23,7 @@ impl fmt::Debug for Workers {
 }
 
 impl Workers {
-    /// A thread for each piece of work, on a processor of its own if they are to be pinned. Each
+    /// A thread for each piece of work; with `pin`, each stays on one processor. Each
     /// piece ends soon once `tell` has been called. It does not panic.
     ///
     /// An error where the system refuses a thread; there are none then.
@@ -34,8 +34,9 @@ impl Workers {
     ) -> std::io::Result<Self> {
         let (tell, process) = (Box::new(tell), std::process::id());
         let mut workers = Workers { tell, threads: Vec::new(), process };
-        let processors = processors(pin);
-        for (nth, work) in work.enumerate() {
+        let work: Vec<W> = work.collect();
+        let processors = processors(pin, work.len());
+        for (nth, work) in work.into_iter().enumerate() {
             let processor = processors.get(nth % processors.len().max(1)).copied();
             let thread = begin(|builder, begun| {
                 builder.name(format!("tidegate-own-{nth}")).spawn(move || {

@@ -46,7 +46,7 @@ pub(super) fn explain(
         (false, true) => "a pair in the first poll after both of its rows were pushed",
         (false, false) => "in any order, once no source can bring an earlier row",
     };
-    let pinned = if options.pin { ", each on a processor of its own" } else { "" };
+    let pinned = if options.pin { ", each pinned to one processor" } else { "" };
     lines.extend([
         format!("  sources    {} left, {} right", options.sources.0, options.sources.1),
         format!("  algorithm  {algorithm}"),

@@ -134,7 +134,7 @@ impl fmt::Debug for GatedScaleJoin {
 
 impl GatedScaleJoin {
     /// A join without rows, which scans for `terms`; those have no rows either. It starts this
-    /// number of threads, each on a processor of its own if they are to be pinned.
+    /// number of threads, each of which stays on one processor if they are to be pinned.
     pub fn new(
         retention: Retention,
         how: How,

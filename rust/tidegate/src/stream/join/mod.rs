@@ -80,7 +80,8 @@ pub struct StreamOptions {
     pub memory_limit: Option<usize>,
     /// Whether results come in the contract's order, or in any.
     pub ordered: bool,
-    /// Whether each thread stays on a processor of its own.
+    /// Whether each thread that the operator starts to help its callers stays on one processor. An
+    /// operator that calls functions of the caller's pins none: what they start would stay there.
     pub pin: bool,
 }
 

@@ -13,6 +13,7 @@ use super::{Query, explain, operator};
 use crate::Result;
 use crate::columns::keys::KeyColumn;
 use crate::columns::time::Bound;
+use crate::query::aggregate::{Aggregate, Function};
 use crate::query::partners::PartnerAggregation;
 use crate::stream::intake::Order;
 use crate::stream::join::{Asked, Sides, StreamOptions};
@@ -90,6 +91,9 @@ fn join(
     [left, right]: [SchemaRef; 2],
     options: &StreamOptions,
 ) -> Result<Operator> {
+    let calls_back = |aggregate: &Aggregate| matches!(aggregate.function, Function::Udf(_));
+    let pin = options.pin && !query.aggregates.iter().any(calls_back);
+    let options = &StreamOptions { pin, ..options.clone() };
     let plan = query.stream_plan(max_width, &left, &right)?;
     let threads = query.options().threads;
     let keeping = match (plan.with_prevailing, plan.interval.lower) {

@@ -335,7 +335,7 @@ fn explain(
     columns: usize,
     options: &StreamOptions,
 ) -> Explanation {
-    let pinned = if options.pin { ", each on a processor of its own" } else { "" };
+    let pinned = if options.pin { ", each pinned to one processor" } else { "" };
     lines.extend([
         format!("  sources    {} left, {} right", options.sources.0, options.sources.1),
         "  algorithm  the join of tables, of left rows that are final with the right rows that are \
