@@ -63,6 +63,21 @@ pub struct AsOf {
     pub tolerance: Option<i64>,
 }
 
+impl AsOf {
+    /// The distances from a left to a right time that decide whether the right row is a candidate;
+    /// `None` where the distances of candidates are compared with each other.
+    pub fn ends(&self) -> Option<Vec<i128>> {
+        let tolerance = self.tolerance.map(i128::from);
+        match (self.strategy, tolerance) {
+            (Strategy::Backward, tolerance) => Some([Some(0), tolerance.map(|far| -far)]),
+            (Strategy::Forward, tolerance) => Some([Some(0), tolerance]),
+            (Strategy::Nearest, Some(far)) => Some([Some(-far), Some(far)]),
+            (Strategy::Nearest, None) => None,
+        }
+        .map(|ends| ends.into_iter().flatten().collect())
+    }
+}
+
 /// One side of a left row in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Toward {

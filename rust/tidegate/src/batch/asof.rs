@@ -49,11 +49,15 @@ pub(crate) fn partners(
     right: &Table,
     driver: &Driver,
 ) -> Result<Partners> {
-    let sides = Sides {
-        left: time::times(left, plan.times.0, plan.unit)?,
-        right: time::times(right, plan.times.1, plan.unit)?,
-        keys: plan.join.encode_keys(left, right, driver)?,
+    let (left_ts, right_ts) = match plan.asof.ends() {
+        Some(ends) => time::both_times((left, right), plan.times, plan.unit, &ends)?,
+        None => (
+            time::times(left, plan.times.0, plan.unit)?,
+            time::times(right, plan.times.1, plan.unit)?,
+        ),
     };
+    let sides =
+        Sides { left: left_ts, right: right_ts, keys: plan.join.encode_keys(left, right, driver)? };
     let (key_method, key_count) = (sides.key_method(), sides.key_count());
     let (left_side, right_side) = sides.columns();
     let (matches, condition_method) = match &plan.join.predicate {

@@ -65,9 +65,16 @@ impl IntervalJoin {
 
 /// The times and keys of two tables.
 fn sides(plan: &IntervalPlan, left: &Table, right: &Table, driver: &Driver) -> Result<Sides> {
-    Ok(Sides {
-        left: time::times(left, plan.times.0, plan.unit)?,
-        right: time::times(right, plan.times.1, plan.unit)?,
-        keys: plan.join.encode_keys(left, right, driver)?,
-    })
+    let (left_ts, right_ts) = match &plan.ends {
+        IntervalEnds::Fixed(interval) => {
+            let ends = [interval.lower, interval.upper].into_iter().flatten().map(i128::from);
+            let ends: Vec<i128> = ends.collect();
+            time::both_times((left, right), plan.times, plan.unit, &ends)?
+        }
+        IntervalEnds::OfRows(_) => (
+            time::times(left, plan.times.0, plan.unit)?,
+            time::times(right, plan.times.1, plan.unit)?,
+        ),
+    };
+    Ok(Sides { left: left_ts, right: right_ts, keys: plan.join.encode_keys(left, right, driver)? })
 }

@@ -71,8 +71,19 @@ pub(super) struct Sides {
 impl Sides {
     fn read(plan: &mut OverlapPlan, left: &Table, right: &Table, driver: &Driver) -> Result<Self> {
         let [of_left, of_right] = plan.columns;
-        let of_left = Intervals::read(left, of_left, plan, driver)?;
-        let of_right = Intervals::read(right, of_right, plan, driver)?;
+        let columns = [left, left, right, right].into_iter();
+        let columns = columns.zip([of_left.0, of_left.1, of_right.0, of_right.1]);
+        let times: Vec<_> = match plan.least {
+            // Times are compared, and no distances.
+            0 | 1 => time::times_in_order(&columns.collect::<Vec<_>>(), plan.unit)?,
+            _ => columns
+                .map(|(table, column)| time::times_or_nulls(table, column, plan.unit))
+                .collect::<Result<_>>()?,
+        };
+        let mut times = times.into_iter();
+        let mut both = || [(); 2].map(|()| times.next().expect("two columns of each side"));
+        let of_left = Intervals::of(left, of_left, both(), plan, driver)?;
+        let of_right = Intervals::of(right, of_right, both(), plan, driver)?;
         let keys = plan.join.encode_keys(left, right, driver)?;
         Sides::new(&mut plan.join, (left, of_left), (right, of_right), keys, driver)
     }
@@ -149,14 +160,14 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    fn read(
+    /// Of the columns of starts and of ends, given their times and the rows without one.
+    fn of(
         table: &Table,
         (start, end): (usize, usize),
+        [(starts, no_starts), (mut ends, no_ends)]: [(Int64s, Vec<u32>); 2],
         plan: &OverlapPlan,
         driver: &Driver,
     ) -> Result<Self> {
-        let (starts, no_starts) = time::times_or_nulls(table, start, plan.unit)?;
-        let (mut ends, no_ends) = time::times_or_nulls(table, end, plan.unit)?;
         let mut missing = BitSet::new(table.rows());
         no_starts.iter().chain(&no_ends).for_each(|&row| missing.insert(row as usize));
         let has_missing = !no_starts.is_empty() || !no_ends.is_empty();

@@ -221,6 +221,132 @@ pub(crate) fn times_or_nulls(
     Ok((read(table, column, &chunks, unit)?, nulls))
 }
 
+/// The times of both sides in `unit`, for a join that compares the distance from a left to a right
+/// time with these `ends`, and uses no other distance.
+///
+/// A time that does not fit 64 bits in the finer unit is put beyond all times that do, in the order
+/// of such times. It is an error only where an end reaches from there to a time of the other side.
+pub(crate) fn both_times(
+    (left, right): (&Table, &Table),
+    columns: (usize, usize),
+    unit: Unit,
+    ends: &[i128],
+) -> Result<(Int64s, Int64s)> {
+    let error = match (times(left, columns.0, unit), times(right, columns.1, unit)) {
+        (Ok(left), Ok(right)) => return Ok((left, right)),
+        (Err(error), _) | (_, Err(error)) => error,
+    };
+    for (table, column) in [(left, columns.0), (right, columns.1)] {
+        let mut first = 0;
+        for chunk in table.chunks(column) {
+            no_nulls(table.name(), table.schema().field(column), &chunk, first)?;
+            first += chunk.len();
+        }
+    }
+    let (mut moved, beyond) = moved_times(&[(left, columns.0), (right, columns.1)], unit, &error)?;
+    // The side of the finer unit has no time that was moved.
+    let is_left = scale(left.schema().field(columns.0), unit) > 1;
+    let others = &moved[usize::from(is_left)];
+    let settled = ends.iter().map(|end| if is_left { *end } else { -end }).all(|end| {
+        let is_above = |other| beyond.above.is_none_or(|first| i128::from(first) + end > other);
+        let is_below = |other| beyond.below.is_none_or(|last| i128::from(last) + end < other);
+        let mut others = others.iter().map(|other| i128::from(*other));
+        others.all(|other| is_above(other) && is_below(other))
+    });
+    let right = moved.pop().expect("two columns were read");
+    let left = moved.pop().expect("two columns were read");
+    if settled { Ok((Int64s::Own(left), Int64s::Own(right))) } else { Err(error) }
+}
+
+/// Where times are that were put beyond those that fit 64 bits.
+#[derive(Debug)]
+struct Beyond {
+    /// The last of those that are too early.
+    below: Option<i64>,
+    /// The first of those that are too late.
+    above: Option<i64>,
+}
+
+/// The times of columns that may have nulls, with 0 in their rows, in one unit. Times that do not
+/// fit are put beyond the others, in their order; an error if a time that fits is there.
+pub(crate) fn times_in_order(
+    columns: &[(&Table, usize)],
+    unit: Unit,
+) -> Result<Vec<(Int64s, Vec<u32>)>> {
+    let read = columns.iter().map(|&(table, column)| times_or_nulls(table, column, unit));
+    let error = match read.collect::<Result<Vec<_>>>() {
+        Ok(times) => return Ok(times),
+        Err(error) => error,
+    };
+    let (moved, _) = moved_times(columns, unit, &error)?;
+    let with_nulls = |(times, &(table, column)): (Pages<i64>, &(&Table, usize))| {
+        let nulls = table.chunks(column).into_iter().flat_map(|chunk| {
+            (0..chunk.len()).map(|row| chunk.is_null(row)).collect::<Vec<bool>>()
+        });
+        let nulls = nulls.zip(0..).filter(|(is_null, _)| *is_null).map(|(_, row)| row).collect();
+        (Int64s::Own(times), nulls)
+    };
+    Ok(moved.into_iter().zip(columns).map(with_nulls).collect())
+}
+
+/// The times of these columns, with 0 in place of nulls, those that do not fit beyond the others;
+/// `error` if there is no room for them.
+fn moved_times(
+    columns: &[(&Table, usize)],
+    unit: Unit,
+    error: &Error,
+) -> Result<(Vec<Pages<i64>>, Beyond)> {
+    let exact = columns.iter().map(|&(table, column)| exact_times(table, column, unit));
+    let exact = exact.collect::<Option<Vec<Vec<i128>>>>().ok_or_else(|| error.clone())?;
+    let (mut fitting, mut too_early, mut too_late) = (Vec::new(), Vec::new(), Vec::new());
+    for &time in exact.iter().flatten() {
+        match i64::try_from(time) {
+            Ok(time) => fitting.push(time),
+            Err(_) if time < 0 => too_early.push(time),
+            Err(_) => too_late.push(time),
+        }
+    }
+    for times in [&mut too_early, &mut too_late] {
+        times.sort_unstable();
+        times.dedup();
+    }
+    let last_place = i64::MAX - too_late.len() as i64;
+    let moved = |time: &i128| match i64::try_from(*time) {
+        Ok(time) => time,
+        Err(_) if *time < 0 => i64::MIN + too_early.partition_point(|early| early < time) as i64,
+        Err(_) => last_place + too_late.partition_point(|late| late <= time) as i64,
+    };
+    let beyond =
+        Beyond { below: too_early.last().map(&moved), above: too_late.first().map(&moved) };
+    let is_free = |time: &i64| {
+        beyond.below.is_none_or(|below| *time > below)
+            && beyond.above.is_none_or(|above| *time < above)
+    };
+    if !fitting.iter().all(is_free) {
+        return Err(error.clone());
+    }
+    let times = exact.iter().map(|times| Pages::collect(times.iter().map(&moved)));
+    Ok((times.collect(), beyond))
+}
+
+/// The times of a column in `unit`, with 0 in place of nulls; `None` if it has plain numbers.
+fn exact_times(table: &Table, column: usize, unit: Unit) -> Option<Vec<i128>> {
+    let field = table.schema().field(column);
+    let Unit::Nanoseconds(_) = unit else { return None };
+    let factor = i128::from(scale(field, unit));
+    let mut times = memory::vec(table.rows());
+    for chunk in table.chunks(column) {
+        let mut values = memory::filled(chunk.len(), 0);
+        widen(&chunk, 1, Slot::of(&mut values)).map_or(Some(()), |_| None)?;
+        let values = values.iter().enumerate();
+        times.extend(values.map(|(row, &value)| match chunk.is_null(row) {
+            true => 0,
+            false => i128::from(value) * factor,
+        }));
+    }
+    Some(times)
+}
+
 /// The times of an array of a type that [`Unit::of`] accepts, with 0 in place of nulls.
 fn zero_nulls(chunk: &ArrayRef, nulls: &NullBuffer) -> ArrayRef {
     let data = chunk.to_data();
@@ -291,9 +417,17 @@ pub(crate) fn scale(field: &Field, unit: Unit) -> i64 {
 }
 
 fn too_long(name: &str, field: &Field, unit: Unit, row: usize) -> Error {
-    let (column, unit) = (field.name(), unit.name());
+    let next = match unit {
+        Unit::Integer => "filter such rows out first".to_owned(),
+        Unit::Nanoseconds(_) => format!(
+            "cast the other time column to {}, or filter such rows out first",
+            TypeName(field.data_type())
+        ),
+    };
     Error::data(format!(
-        "{name}: column `{column}`, row {row}: the time does not fit 64 bits in {unit}"
+        "{name}: column `{}`, row {row}: the time does not fit 64 bits in {}; {next}",
+        field.name(),
+        unit.name()
     ))
 }
 

@@ -117,6 +117,13 @@ pub(super) fn cast(operand: Bound, to: &DataType) -> Result<Bound> {
         return Ok(operand);
     }
     if let Operation::Scalar(value) = &operand.operation {
+        let are_times = is_time(&operand.data_type) && is_time(to);
+        if are_times && exact(value, to).is_err() {
+            // Compared with times in a finer unit, it is compared in its own unit.
+            let (data_type, text) = (to.clone(), operand.text.clone());
+            let operation = Operation::Cast(Box::new(operand));
+            return Ok(Bound { operation, data_type, text, can_fail: true });
+        }
         let value = exact(value, to).map_err(|_| {
             Error::schema(format!(
                 "where: the literal {} does not fit {}",
@@ -184,6 +191,10 @@ pub(super) fn scalar(literal: &Literal, data_type: &DataType) -> Result<Bound> {
         can_fail: false,
     };
     cast(bound, data_type)
+}
+
+fn is_time(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..))
 }
 
 fn in_unit(nanoseconds: i128, unit: TimeUnit) -> Option<i64> {

@@ -2,13 +2,14 @@
 //! order.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Float64Type};
-use arrow_array::{Array, ArrowPrimitiveType, BooleanArray, Datum, PrimitiveArray};
+use arrow_array::types::{Float32Type, Float64Type, Int64Type};
+use arrow_array::{Array, ArrowPrimitiveType, BooleanArray, Datum, PrimitiveArray, make_array};
 use arrow_buffer::{BooleanBuffer, MutableBuffer, NullBuffer};
 use arrow_ord::cmp;
 use arrow_schema::{ArrowError, DataType};
 
 use super::Comparison;
+use crate::columns::cast::cast;
 
 /// Compares values of one type; null with anything is null.
 pub(super) fn compare(
@@ -28,6 +29,41 @@ pub(super) fn compare(
             Comparison::GreaterOrEqual => cmp::gt_eq(left, right),
         },
     }
+}
+
+/// Compares times, each side with the nanoseconds of its steps; null with anything is null.
+pub(super) fn compare_times(
+    operator: Comparison,
+    (left, of_left): (&dyn Datum, i64),
+    (right, of_right): (&dyn Datum, i64),
+) -> Result<BooleanArray, ArrowError> {
+    let (left, left_is_scalar) = times(left, of_left)?;
+    let (right, right_is_scalar) = times(right, of_right)?;
+    let holds = |left: i128, right: i128| match operator {
+        Comparison::Equal => left == right,
+        Comparison::NotEqual => left != right,
+        Comparison::Less => left < right,
+        Comparison::LessOrEqual => left <= right,
+        Comparison::Greater => left > right,
+        Comparison::GreaterOrEqual => left >= right,
+    };
+    let rows = if left_is_scalar { right.len() } else { left.len() };
+    let at = |times: &[Option<i128>], is_scalar: bool, row| times[if is_scalar { 0 } else { row }];
+    let pair = |row| Some((at(&left, left_is_scalar, row)?, at(&right, right_is_scalar, row)?));
+    Ok((0..rows).map(|row| pair(row).map(|(left, right)| holds(left, right))).collect())
+}
+
+/// Times in nanoseconds, and whether there is one for all rows.
+fn times(times: &dyn Datum, step: i64) -> Result<(Vec<Option<i128>>, bool), ArrowError> {
+    let (array, is_scalar) = times.get();
+    let array = match array.data_type() {
+        DataType::Date32 => cast(array, &DataType::Int32)?,
+        _ => make_array(array.to_data()),
+    };
+    let steps = cast(&array, &DataType::Int64)?;
+    let steps = steps.as_primitive::<Int64Type>().iter();
+    let nanoseconds = |time: Option<i64>| time.map(|time| i128::from(time) * i128::from(step));
+    Ok((steps.map(nanoseconds).collect(), is_scalar))
 }
 
 fn compare_floats<T>(operator: Comparison, left: &dyn Datum, right: &dyn Datum) -> BooleanArray

@@ -15,17 +15,18 @@ use arrow_array::{
     Scalar, UInt32Array,
 };
 use arrow_buffer::BooleanBuffer;
-use arrow_schema::{ArrowError, DataType, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use arrow_select::merge::merge;
 use arrow_select::take::take;
 
 use super::bound::{Bound, Operation, ZeroDivisor};
-use super::compare::compare;
+use super::compare::{compare, compare_times};
 use super::functions::{case_values, first_values, part_values};
 use super::pattern;
 use super::{Arithmetic, Comparison};
 use crate::columns::cast::cast;
+use crate::columns::time::Unit;
 use crate::{Error, Result};
 
 /// The pairs that an expression is evaluated on.
@@ -150,9 +151,8 @@ impl Bound {
                 Ok(Value::Array(Arc::new(ends)))
             }
             Operation::Compare(operator, operands) => {
-                let (left, right) = both(operands, rows)?;
-                let result = compare(*operator, &left, &right)?;
-                Ok(left.like_both(&right, Arc::new(result)))
+                let [left, right] = &**operands;
+                compared(*operator, left, right, rows)
             }
             Operation::And(operands) => connect(Connective::And, operands, rows),
             Operation::Or(operands) => connect(Connective::Or, operands, rows),
@@ -225,6 +225,38 @@ impl Bound {
 
 fn both(operands: &[Bound; 2], rows: &Rows) -> Result<(Value, Value)> {
     Ok((operands[0].evaluate(rows)?, operands[1].evaluate(rows)?))
+}
+
+/// A boolean for each pair. Times of different units have the finer one, in which some may not fit
+/// 64 bits; they are then compared in their own units.
+fn compared(operator: Comparison, left: &Bound, right: &Bound, rows: &Rows) -> Result<Value> {
+    let error = match (left.evaluate(rows), right.evaluate(rows)) {
+        (Ok(left), Ok(right)) => {
+            let result = compare(operator, &left, &right)?;
+            return Ok(left.like_both(&right, Arc::new(result)));
+        }
+        (Err(error), _) | (_, Err(error)) => error,
+    };
+    match (in_own_unit(left), in_own_unit(right)) {
+        (Some((left, of_left)), Some((right, of_right))) => {
+            let (left, right) = (left.evaluate(rows)?, right.evaluate(rows)?);
+            let result = compare_times(operator, (&left, of_left), (&right, of_right))?;
+            Ok(left.like_both(&right, Arc::new(result)))
+        }
+        _ => Err(error),
+    }
+}
+
+/// An expression of times before it is cast to another unit, and the nanoseconds of a step.
+fn in_own_unit(bound: &Bound) -> Option<(&Bound, i64)> {
+    let inner = match &bound.operation {
+        Operation::Cast(inner) => inner,
+        _ => bound,
+    };
+    match Unit::of("", &Field::new("", inner.data_type.clone(), true)) {
+        Ok(Unit::Nanoseconds(step)) => Some((inner, step)),
+        _ => None,
+    }
 }
 
 /// `left operator right`, in types that `operand_types` gave.
@@ -326,19 +358,16 @@ fn open(connective: Connective, left: &BooleanArray) -> BooleanBuffer {
 
 fn between(operands: &[Bound; 3], rows: &Rows) -> Result<Value> {
     let [value, low, high] = operands;
-    let (value, low, high) = (value.evaluate(rows)?, low.evaluate(rows)?, high.evaluate(rows)?);
-    let above = value.like_both(&low, Arc::new(compare(Comparison::GreaterOrEqual, &value, &low)?));
-    let below = value.like_both(&high, Arc::new(compare(Comparison::LessOrEqual, &value, &high)?));
+    let above = compared(Comparison::GreaterOrEqual, value, low, rows)?;
+    let below = compared(Comparison::LessOrEqual, value, high, rows)?;
     let (above, below) = (above.booleans(rows.len()), below.booleans(rows.len()));
     Ok(Value::Array(Arc::new(and_kleene(&above, &below)?)))
 }
 
 fn any_equal(value: &Bound, items: &[Bound], rows: &Rows) -> Result<Value> {
-    let value = value.evaluate(rows)?;
     let mut found = BooleanArray::from(BooleanBuffer::new_unset(rows.len()));
     for item in items {
-        let item = item.evaluate(rows)?;
-        let equal = value.like_both(&item, Arc::new(compare(Comparison::Equal, &value, &item)?));
+        let equal = compared(Comparison::Equal, value, item, rows)?;
         found = or_kleene(&found, &equal.booleans(rows.len()))?;
     }
     Ok(Value::Array(Arc::new(found)))

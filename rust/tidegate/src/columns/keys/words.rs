@@ -15,6 +15,7 @@ use super::numbering::KeySource;
 use super::{Chunks, Keys, NO_KEY, PART_ROWS, split};
 use crate::columns::cast::cast;
 use crate::columns::table::Table;
+use crate::columns::time::{self, as_int64};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
@@ -33,7 +34,7 @@ pub(super) fn word_chunk(
             TypeName(common)
         ))
     };
-    if let Some(values) = crate::columns::time::as_int64(chunk)
+    if let Some(values) = as_int64(chunk)
         && chunk.data_type() == common
     {
         return Ok(Int64Array::new(values, chunk.nulls().cloned()));
@@ -48,6 +49,17 @@ pub(super) fn word_chunk(
         return Ok(chunk
             .as_primitive::<UInt64Type>()
             .unary_opt::<_, Int64Type>(|key| i64::try_from(key).ok()));
+    }
+    // Nor has a time that does not fit the finer unit of the other side's.
+    if let (DataType::Timestamp(..), Some(values)) = (common, as_int64(&chunk)) {
+        let nanoseconds = |data_type: &DataType| match data_type {
+            DataType::Timestamp(unit, _) => Some(time::nanoseconds(*unit)),
+            _ => None,
+        };
+        if let (Some(coarse), Some(fine)) = (nanoseconds(chunk.data_type()), nanoseconds(common)) {
+            let keys = Int64Array::new(values, chunk.nulls().cloned());
+            return Ok(keys.unary_opt::<_, Int64Type>(|key| key.checked_mul(coarse / fine)));
+        }
     }
     let plain = |to: &DataType| cast(&chunk, to).map_err(failed);
     Ok(match common {
@@ -64,8 +76,7 @@ pub(super) fn word_chunk(
             .clone(),
         _ => {
             let array = plain(common)?;
-            let values =
-                crate::columns::time::as_int64(&array).expect("a type stored as 64-bit integers");
+            let values = as_int64(&array).expect("a type stored as 64-bit integers");
             Int64Array::new(values, array.nulls().cloned())
         }
     })

@@ -141,14 +141,24 @@ impl WindowPlan {
 
     /// The times of both sides.
     pub(crate) fn times(&self, left: &Table, right: &Table) -> Result<(Int64s, Int64s)> {
-        Ok((
-            time::times(left, self.times.0, self.unit)?,
-            time::times(right, self.times.1, self.unit)?,
-        ))
+        let ends = match self.retention {
+            Retention::Time { left, right } => [left, right]
+                .into_iter()
+                .filter(|&length| length < u64::MAX)
+                .flat_map(|length| [i128::from(length), -i128::from(length)])
+                .collect(),
+            Retention::Rows { .. } => Vec::new(),
+        };
+        time::both_times((left, right), self.times, self.unit, &ends)
     }
 }
 
 impl WindowJoin {
+    /// The columns of the left and the right side that are compared with each other.
+    pub fn pairs(&self) -> Vec<(String, String)> {
+        std::iter::once(&self.on).chain(&self.options.by).cloned().collect()
+    }
+
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<WindowJoinPlan> {
         let windows = WindowPlan::new("on", &self.on, self.window, left, right)?;
         Ok(WindowJoinPlan { windows, join: self.options.plan(left, right)? })
