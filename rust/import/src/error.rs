@@ -16,6 +16,13 @@ pub enum Error {
         /// What is wrong.
         what: What,
     },
+    /// A column has a type that Arrow does not define.
+    Unknown {
+        /// The column.
+        column: String,
+        /// Its type, as the producer writes it.
+        format: String,
+    },
     /// The data is of a type that has no rows.
     NoRows(DataType),
     /// The data was released, or taken over by another consumer.
@@ -85,6 +92,10 @@ impl Error {
                     None => format!("malformed Arrow data: {what}"),
                 }
             }
+            Error::Unknown { column, format } => format!(
+                "column `{column}` has the type `{format}`, which Arrow does not define; cast it \
+                 first, or pass the other columns alone"
+            ),
             Error::NoRows(found) => format!(
                 "expected rows (record batches, or an array of structs), got Arrow data of type {}",
                 named(&found.to_string(), found)

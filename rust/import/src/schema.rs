@@ -46,13 +46,24 @@ pub unsafe fn schema(schema: NonNull<FFI_ArrowSchema>) -> Result<SchemaRef> {
     // SAFETY: the structure is initialised, and nobody writes to it meanwhile.
     let schema = unsafe { schema.as_ref() };
     let field = caught(|| {
-        Field::try_from(schema).map_err(|error| Error::malformed(None, error.to_string()))
+        Field::try_from(schema).map_err(|error| {
+            let text = error.to_string();
+            let unknown = if text.contains("not supported") { unknown(schema) } else { None };
+            unknown.unwrap_or_else(|| Error::malformed(None, text))
+        })
     })?;
     let DataType::Struct(fields) = field.data_type() else {
         return Err(Error::NoRows(field.data_type().clone()));
     };
     check_fields(fields, &Node::root())?;
     Ok(Arc::new(Schema::new_with_metadata(fields.clone(), field.metadata().clone())))
+}
+
+/// The first column whose type is none of Arrow's, if there is one.
+fn unknown(schema: &FFI_ArrowSchema) -> Option<Error> {
+    let column = schema.children().find(|column| Field::try_from(*column).is_err())?;
+    let (name, format) = (column.name().unwrap_or("").to_owned(), column.format().to_owned());
+    Some(Error::Unknown { column: name, format })
 }
 
 /// # Safety

@@ -21,6 +21,7 @@ use crate::operator::Operator;
 use crate::plan::AggregationPlan;
 use crate::reader::BatchReader;
 use crate::source::{self, listed, schema};
+use crate::untyped;
 
 /// A function of an aggregation; `$run` makes its result of the streams and the query.
 macro_rules! aggregate_function {
@@ -138,14 +139,19 @@ fn to_table<'py>(
     let names = stream_names(streams.len());
     let stop = Stop::default();
     let inputs: Vec<_> = names.iter().map(String::as_str).zip(&streams).collect();
-    let read = source::read(&inputs, &stop, |schemas| Ok(query.query_plan(schemas)?.reads))?;
+    let read = source::read(&inputs, &stop, |schemas| {
+        // Whether there are rows, only reading tells.
+        Ok(query.query_plan(&untyped::of_aggregation(&query, schemas, |_| true))?.reads)
+    })?;
     let running = stop.clone();
     let (threads, rows) = (query.threads, read.iter().map(Unchecked::rows).sum());
     let work = move || {
         let schemas: Vec<SchemaRef> = read.iter().map(|rows| rows.schema().clone()).collect();
+        let schemas = untyped::of_aggregation(&query, &schemas, |at| read[at].rows() == 0);
         let schema = query.schema(&schemas)?;
         let driver = Driver::new(query.threads, running.clone());
-        let tables = read.into_iter().map(|rows| rows.table(&driver));
+        let typed = read.into_iter().zip(schemas).map(|(rows, schema)| rows.of_schema(schema));
+        let tables = typed.map(|rows| rows.table(&driver));
         let tables = tables.collect::<tidegate::Result<_>>()?;
         Ok((query.run(tables, running)?, schema))
     };

@@ -36,6 +36,10 @@ impl join::Query for Query {
     ) -> tidegate::Result<tidegate::QueryPlan> {
         self.query_plan(left, right)
     }
+
+    fn pairs(&self) -> Vec<(String, String)> {
+        Query::pairs(self)
+    }
 }
 
 /// The join that the arguments ask for.

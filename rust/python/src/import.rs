@@ -38,6 +38,11 @@ impl Unchecked {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
+    /// The same rows with other types, which columns may have as long as there are no rows.
+    pub(crate) fn of_schema(self, schema: SchemaRef) -> Self {
+        Unchecked { schema, ..self }
+    }
+
     /// A table of the rows.
     pub(crate) fn table(self, driver: &Driver) -> tidegate::Result<Table> {
         Table::new(self.name, self.schema, self.batches, driver)

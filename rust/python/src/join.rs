@@ -20,7 +20,7 @@ use crate::plan::JoinPlan;
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 use crate::source::{self, schema};
 use crate::stream_join::{options, options_of_one};
-use crate::{export, expression, interrupt};
+use crate::{export, expression, interrupt, untyped};
 
 #[doc = manual!(default_threads)]
 #[pyfunction]
@@ -121,6 +121,8 @@ pub(crate) trait Query: Send + 'static {
     fn threads(&self) -> usize;
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
+    /// The columns of the left and the right side that are compared with each other.
+    fn pairs(&self) -> Vec<(String, String)>;
 }
 
 /// The result that a function of a kind of join is asked for: pairs, or aggregates of partners.
@@ -169,6 +171,13 @@ impl<Q: Query> Query for Asked<Q> {
             Asked::Aggregates(query) => query.query_plan(left, right),
         }
     }
+
+    fn pairs(&self) -> Vec<(String, String)> {
+        match self {
+            Asked::Pairs(query) => query.pairs(),
+            Asked::Aggregates(query) => query.pairs(),
+        }
+    }
 }
 
 /// The functions of a kind of join: of a table, of batches, and of the plan.
@@ -200,6 +209,10 @@ macro_rules! join_functions {
                 right: &::arrow_schema::Schema,
             ) -> ::tidegate::Result<::tidegate::QueryPlan> {
                 self.query_plan(left, right)
+            }
+
+            fn pairs(&self) -> Vec<(String, String)> {
+                <$query>::pairs(self)
             }
         }
 
@@ -551,8 +564,9 @@ fn run<'py, Q: Query, T: Send + 'static>(
     let stop = Stop::default();
     let inputs = [("left", left), ("right", right)];
     let read = source::read(&inputs, &stop, |schemas| {
-        let (left, right) = (&schemas[0], &schemas[1]);
-        Ok(query.plan(left, right)?.needed(left, right).into())
+        // Whether there are rows, only reading tells.
+        let [left, right] = untyped::of_join(&query, [&schemas[0], &schemas[1]], [true; 2]);
+        Ok(query.plan(&left, &right)?.needed(&left, &right).into())
     })?;
     let mut read = read.into_iter();
     let mut next = || read.next().ok_or_else(|| raise(Error::bug("an input was not read")));
@@ -560,6 +574,9 @@ fn run<'py, Q: Query, T: Send + 'static>(
     let threads = query.threads();
     let running = stop.clone();
     let rows = left.rows() + right.rows();
+    let are_empty = [left.rows() == 0, right.rows() == 0];
+    let [of_left, of_right] = untyped::of_join(&query, [left.schema(), right.schema()], are_empty);
+    let (left, right) = (left.of_schema(of_left), right.of_schema(of_right));
     let work = move || {
         let driver = Driver::new(threads, running.clone());
         let (left, right) = (left.table(&driver)?, right.table(&driver)?);

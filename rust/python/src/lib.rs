@@ -79,6 +79,7 @@ mod plan;
 mod reader;
 mod source;
 mod stream_join;
+mod untyped;
 mod window_join;
 
 use pyo3::exceptions::PyImportError;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use tidegate::stream::{self, MergeOptions, MergeStreams, merge_tables};
@@ -20,6 +20,7 @@ use crate::interrupt;
 use crate::operator::{self, Operator};
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 use crate::source::{self, STREAMED, WHOLE, listed_files, schema};
+use crate::untyped;
 
 #[doc = manual!(merge)]
 #[pyfunction]
@@ -50,7 +51,11 @@ pub(crate) fn merge<'py>(
     let (on, running) = (on.to_owned(), stop.clone());
     let work = move || {
         let driver = Driver::new(threads, running);
-        let tables = read.into_iter().map(|rows| rows.table(&driver));
+        let schemas: Vec<SchemaRef> = read.iter().map(|rows| rows.schema().clone()).collect();
+        let time = |name: &str| (name == on).then_some(DataType::Int64);
+        let schemas = untyped::of_streams(&schemas, |at| read[at].rows() == 0, time);
+        let typed = read.into_iter().zip(schemas).map(|(rows, schema)| rows.of_schema(schema));
+        let tables = typed.map(|rows| rows.table(&driver));
         let tables = tables.collect::<tidegate::Result<Vec<_>>>()?;
         let merged = merge_tables(&tables, &on, lateness, &driver)?;
         Ok((merged, tables[0].schema().clone()))

@@ -79,6 +79,11 @@ pub(crate) struct AsofPlan {
 }
 
 impl AsofJoin {
+    /// The columns of the left and the right side that are compared with each other.
+    pub fn pairs(&self) -> Vec<(String, String)> {
+        std::iter::once(&self.on).chain(&self.options.by).cloned().collect()
+    }
+
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<AsofPlan> {
         if let How::Right | How::Full = self.options.how {
             return Err(Error::argument(format!(

@@ -128,6 +128,11 @@ impl IntervalPlan {
 }
 
 impl IntervalJoin {
+    /// The columns of the left and the right side that are compared with each other.
+    pub fn pairs(&self) -> Vec<(String, String)> {
+        std::iter::once(&self.on).chain(&self.options.by).cloned().collect()
+    }
+
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<IntervalPlan> {
         let times =
             (column("left", left, &self.on.0, "on")?, column("right", right, &self.on.1, "on")?);

@@ -89,6 +89,14 @@ pub(crate) struct OverlapPlan {
 }
 
 impl OverlapJoin {
+    /// The columns of the left and the right side that are compared with each other.
+    pub fn pairs(&self) -> Vec<(String, String)> {
+        let [left, right] = self.on.clone();
+        let mut pairs = vec![(left.0, right.0), (left.1, right.1)];
+        pairs.extend_from_slice(&self.options.by);
+        pairs
+    }
+
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<OverlapPlan> {
         let find = |table, schema, name: &String| column(table, schema, name, "on");
         let [(left_start, left_end), (right_start, right_end)] = &self.on;

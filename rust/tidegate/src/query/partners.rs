@@ -126,6 +126,16 @@ pub(crate) struct PartnerStreamPlan {
 }
 
 impl PartnerAggregation {
+    /// The columns of the left and the right side that are compared with each other.
+    pub fn pairs(&self) -> Vec<(String, String)> {
+        match &self.join {
+            PartnerJoin::Interval { join, .. } => join.pairs(),
+            PartnerJoin::Window(join) => join.pairs(),
+            PartnerJoin::Band(join) => join.pairs(),
+            PartnerJoin::Overlap(join) => join.pairs(),
+        }
+    }
+
     /// The aggregates of the partners that `join` says; its `how` does not matter. `how` is
     /// [`How::Left`] for all left rows, or [`How::Inner`] for left rows with partners.
     pub fn new(mut join: PartnerJoin, aggregates: Vec<Aggregate>, how: How) -> Result<Self> {

@@ -128,6 +128,7 @@ fn bytes(array: &dyn Array, mut each: impl FnMut(Option<&[u8]>)) -> Result<()> {
         DataType::LargeBinary => array.as_binary::<i64>().iter().for_each(each),
         DataType::BinaryView => array.as_binary_view().iter().for_each(each),
         DataType::FixedSizeBinary(_) => array.as_fixed_size_binary().iter().for_each(each),
+        DataType::Null => (0..array.len()).for_each(|_| each(None)),
         DataType::Dictionary(..) => {
             let (values, codes) = decoded(array.as_any_dictionary())?;
             let value =

@@ -21,7 +21,9 @@ pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
         (a, b) if a.is_floating() && b.is_floating() => Some(Float64),
         (a, b) if string(a) && string(b) => Some(if a == b { a.clone() } else { LargeUtf8 }),
         (a, b) if binary(a) && binary(b) => Some(if a == b { a.clone() } else { LargeBinary }),
-        (Boolean | Null, Boolean | Null) => Some(Boolean),
+        (Null, Null) | (Boolean, Boolean) => Some(Boolean),
+        // Nulls match nothing.
+        (Null, other) | (other, Null) => common_type(other, other),
         (Date32 | Date64, Date32 | Date64) => {
             Some(if left == right { left.clone() } else { Date64 })
         }

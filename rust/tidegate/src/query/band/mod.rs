@@ -96,6 +96,12 @@ pub(crate) struct BandPlan {
 }
 
 impl BandJoin {
+    /// The columns of the left and the right side that are compared with each other.
+    pub fn pairs(&self) -> Vec<(String, String)> {
+        let times = self.sliding.iter().map(|sliding| &sliding.time);
+        self.on.iter().chain(times).chain(&self.options.by).cloned().collect()
+    }
+
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<BandPlan> {
         let (columns, widths) = (self.on.len(), self.within.len());
         if columns == 0 {

@@ -1,0 +1,117 @@
+//! Types for inputs that have none: a header without rows, or an empty frame.
+//!
+//! Such a column has Arrow's type `null`. As long as its input has no rows, it can have the type of
+//! the column that it is compared or put together with. A `null` column with rows keeps its type,
+//! and is refused where values are needed.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use tidegate::query::aggregate::Aggregation;
+
+use crate::join::Query;
+
+/// Types for a time column where no input says one: which of them fits depends on the arguments.
+static TIMES: [DataType; 2] = [DataType::Int64, DataType::Timestamp(TimeUnit::Microsecond, None)];
+
+/// Types for times and for values. Sums need numbers, while most other functions take values without
+/// a type.
+fn defaults() -> impl Iterator<Item = (&'static DataType, Option<DataType>)> {
+    let values = [None, Some(DataType::Float64)].into_iter();
+    values.flat_map(|values| TIMES.iter().map(move |time| (time, values.clone())))
+}
+
+fn is_null(schema: &Schema, name: &str) -> bool {
+    schema.field_with_name(name).is_ok_and(|field| *field.data_type() == DataType::Null)
+}
+
+/// The schema in which the columns without a type have the types that `of` gives them.
+fn typed(schema: &Schema, of: impl Fn(&str) -> Option<DataType>) -> SchemaRef {
+    let field = |field: &Arc<Field>| match field.data_type() {
+        DataType::Null => match of(field.name()) {
+            Some(data_type) => Arc::new(Field::clone(field).with_data_type(data_type)),
+            None => field.clone(),
+        },
+        _ => field.clone(),
+    };
+    let fields: Vec<_> = schema.fields().iter().map(field).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// The schemas of the sides of a join, of which some may be empty.
+pub(crate) fn of_join(
+    query: &impl Query,
+    schemas: [&SchemaRef; 2],
+    are_empty: [bool; 2],
+) -> [SchemaRef; 2] {
+    let given = schemas.map(SchemaRef::clone);
+    let pairs = query.pairs();
+    let [left, right] = schemas;
+    let lacks_type = |(l, r): &(String, String)| {
+        (are_empty[0] && is_null(left, l)) || (are_empty[1] && is_null(right, r))
+    };
+    if !pairs.iter().any(lacks_type) {
+        return given;
+    }
+    let with = |(times, values): (&DataType, Option<DataType>)| {
+        let side = |own: usize, name: &str| {
+            let names = |(l, r): &(String, String)| [l.clone(), r.clone()];
+            let Some(pair) = pairs.iter().map(names).find(|pair| pair[own] == name) else {
+                return values.clone();
+            };
+            let other = schemas[1 - own].field_with_name(&pair[1 - own]).ok()?.data_type();
+            match other {
+                DataType::Null => Some(times.clone()),
+                other => Some(other.clone()),
+            }
+        };
+        [0, 1].map(|own| match are_empty[own] {
+            true => typed(schemas[own], |name| side(own, name)),
+            false => schemas[own].clone(),
+        })
+    };
+    let fits = |schemas: &[SchemaRef; 2]| query.plan(&schemas[0], &schemas[1]).is_ok();
+    defaults().map(with).find(fits).unwrap_or(given)
+}
+
+/// The schemas of the streams of an aggregation, of which some may be empty.
+pub(crate) fn of_aggregation(
+    query: &Aggregation,
+    schemas: &[SchemaRef],
+    are_empty: impl Fn(usize) -> bool,
+) -> Vec<SchemaRef> {
+    let lacks_type = |(at, schema): (usize, &SchemaRef)| {
+        are_empty(at) && schema.fields().iter().any(|field| *field.data_type() == DataType::Null)
+    };
+    if !schemas.iter().enumerate().any(lacks_type) {
+        return schemas.to_vec();
+    }
+    let with = |(time, values): (&DataType, Option<DataType>)| {
+        let default = |name: &str| match name {
+            name if name == query.on => Some(time.clone()),
+            name if query.by.iter().any(|key| key == name) => None,
+            _ => values.clone(),
+        };
+        of_streams(schemas, &are_empty, default)
+    };
+    defaults().map(with).find(|schemas| query.schema(schemas).is_ok()).unwrap_or(schemas.to_vec())
+}
+
+/// The schemas of streams, of which some may be empty: a column without a type has the type of the
+/// column of its name in another stream, or the one that `default` gives.
+pub(crate) fn of_streams(
+    schemas: &[SchemaRef],
+    are_empty: impl Fn(usize) -> bool,
+    default: impl Fn(&str) -> Option<DataType>,
+) -> Vec<SchemaRef> {
+    let known = |name: &str| {
+        let mut fields = schemas.iter().filter_map(|schema| schema.field_with_name(name).ok());
+        let known = fields.find(|field| *field.data_type() != DataType::Null);
+        known.map(|field| field.data_type().clone()).or_else(|| default(name))
+    };
+    let one = |(at, schema): (usize, &SchemaRef)| match are_empty(at) {
+        true => typed(schema, known),
+        false => schema.clone(),
+    };
+    schemas.iter().enumerate().map(one).collect()
+}
