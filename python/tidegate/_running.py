@@ -50,9 +50,9 @@ class Running:
     If the block raises, the thread stops, and the sources stay as they are.
 
     If the sink or the operator raises, the thread ends; the block's end and `wait` raise the error.
-    Pushes that wait then raise `MemoryLimitError`, as they do where the block raises. The batch
-    that the sink has not taken is the operator's again, and so are the late rows that `late` has not
-    taken. Nothing is lost: mend the sink or `late`, and run the operator again.
+    Pushes that wait then raise `MemoryLimitError`, as they do where the block raises. Nothing is
+    lost: the operator keeps the batch that the sink has not taken, and the late rows that `late`
+    has not taken. Mend the sink or `late`, and run the operator again.
 
     Example:
         >>> import pyarrow as pa

@@ -866,6 +866,42 @@ class Operator(Generic[_StatsT_co]):
             TypeError: The sink is none of these.
         """
 
+    def skip(self) -> bool:
+        """Go on without what has no value, after a condition or a sum has failed.
+
+        A condition fails for a pair or a row if it divides by zero or leaves its type. A sum fails
+        if it does not fit its type. The operator then makes and keeps all other results of that
+        step, and stands: each `poll` raises the error, which names the values. Sources take no rows
+        meanwhile, so that feeders learn of the failure at once. Nothing is lost.
+
+        This call lets the operator go on. A pair or a row without a value does not meet the
+        condition, and a sum that does not fit is null. A later step may find more of them, and the
+        operator stands again.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> import tidegate as tg
+            >>> rows = pa.schema({"ts": pa.int64(), "x": pa.int64()})
+            >>> join = tg.IntervalJoin(
+            ...     rows, rows, on="ts", lower=0, upper=0, where="left.x / right.x > 1"
+            ... )
+            >>> left, right = join.sources
+            >>> left.push([{"ts": 1, "x": 8}, {"ts": 2, "x": 8}])
+            >>> right.push([{"ts": 1, "x": 0}, {"ts": 2, "x": 2}])
+            >>> left.close(), right.close()
+            (None, None)
+            >>> join.poll()
+            Traceback (most recent call last):
+            tidegate.TidegateError: where `left.x / right.x`: Divide by zero error, for left.x = 8...
+            >>> join.skip()
+            True
+            >>> join.poll()["ts"].to_pylist()
+            [2]
+
+        Returns:
+            Whether there was anything to leave out.
+        """
+
     def late(self) -> pa.Table:
         """Return the late rows that were not returned yet.
 

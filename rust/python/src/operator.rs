@@ -419,17 +419,29 @@ impl Operator {
     ) -> PyResult<Source> {
         let side = side.map(|side| input::word("side", side, &SIDE)).transpose()?;
         let lateness = lateness.map(|one| input::bound("lateness", one)).transpose()?.flatten();
-        let sources = self.all_sources()?;
-        let like = sources.iter().find(|source| source.side == side).or(sources.first());
-        let time_field = like.map(|source| source.time_field.clone());
+        let time_field = {
+            let sources = self.sources.lock();
+            let like = sources.iter().find(|source| source.side == side).or(sources.first());
+            like.map(|source| source.time_field.clone())
+        };
         let since = since.zip(time_field).map(|(since, field)| time("since", since, &field));
         let since = since.transpose()?;
         let add = |operator: &mut stream::Operator| operator.add_source(side, since, lateness);
-        // The operator gives both, so that calls at one time agree on the order.
-        let add = |operator: &mut stream::Operator| Ok((add(operator)?, self::sources(operator)));
-        let (source, all) = self.handle.briefly(py, add)?;
-        self.keep(all);
-        Ok(Source::new(&source, side))
+        let added = Source::new(&self.handle.briefly(py, add)?, side);
+        let mut sources = self.sources.lock();
+        if usize::from(added.number) == sources.len() {
+            sources.push(added.clone());
+            return Ok(added);
+        }
+        // Calls at one time are in another order here.
+        drop(sources);
+        self.keep(self.handle.briefly(py, |operator| Ok(self::sources(operator)))?);
+        Ok(added)
+    }
+
+    #[doc = manual!(Operator.skip)]
+    fn skip(&self, py: Python<'_>) -> PyResult<bool> {
+        self.handle.briefly(py, |operator| Ok(operator.skip()))
     }
 
     #[doc = manual!(Operator.memory_limit)]
@@ -581,6 +593,13 @@ impl Operator {
     /// Somebody is about to poll, as a chain does that hands rows on before.
     fn _go_on(&self) {
         self.handle.go_on();
+    }
+
+    /// Refuses the request for memory after so many others, or none; whether one was still to come.
+    #[cfg(debug_assertions)]
+    #[staticmethod]
+    fn _refuse_memory(after: Option<usize>) -> bool {
+        tidegate::refusal::after(after)
     }
 
     /// Does what is to be done before the next batch: true once it is there, `None` if it is not

@@ -132,12 +132,15 @@ impl Error {
 
     /// The same error, of an operator that it has stopped in the middle of its work.
     pub(crate) fn of_operator(self) -> Self {
-        if !self.is_memory() {
-            return self;
-        }
-        let cannot = "the operator failed in the middle of its rows and cannot go on; make a new \
-                      one, and restore a snapshot into it";
-        Error { message: format!("{}; {cannot}", self.message), ..self }
+        self.with(
+            "; the operator failed in the middle of its rows and cannot go on; make a new one, and \
+             restore a snapshot into it",
+        )
+    }
+
+    /// The same error, with more of a sentence.
+    pub(crate) fn with(self, text: &str) -> Self {
+        Error { message: format!("{}{text}", self.message), ..self }
     }
 
     /// The same error, said to be about `place`.

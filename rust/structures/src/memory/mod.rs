@@ -11,6 +11,7 @@
 //! | `records.rs` | the same for several columns that lie side by side, also of rows that come and leave |
 //! | `select.rs` | the values of an array in a range |
 //! | `bits.rs` | a set of row numbers |
+//! | `refusal.rs` | requests that a test has refused |
 //! | `allocator.rs` | what vectors come from: the pool, or the system |
 //! | `left.rs`, `limit.rs`, `reserve.rs` | memory that the machine leaves, or a limit; for small requests |
 //!
@@ -46,6 +47,8 @@ pub mod pages;
 pub mod partition;
 mod pool;
 pub mod records;
+#[cfg(debug_assertions)]
+pub mod refusal;
 mod reserve;
 pub mod select;
 mod slots;
@@ -138,6 +141,10 @@ pub fn keep_at_most(bytes: usize) -> bool {
 
 /// Whether there is memory for a number of bytes now. Small requests are not checked.
 pub fn room(bytes: usize) -> Result<(), OutOfMemory> {
+    #[cfg(debug_assertions)]
+    if refusal::is_due() {
+        return Err(OutOfMemory::refused(bytes));
+    }
     if bytes < LARGE { Ok(()) } else { look(bytes) }
 }
 

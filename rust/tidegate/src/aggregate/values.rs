@@ -232,15 +232,20 @@ impl<'a> FunctionValues<'a> {
             DataType::UInt64 => u64::try_from(value).is_ok(),
             _ => value.unsigned_abs() <= MAX_DECIMAL,
         };
+        let mut nulls = nulls;
         if let Some(row) = values.iter().position(|value| !fits(*value)) {
-            return Err(Error::data(format!(
+            let error = Error::data(format!(
                 "aggs: `{}`: {} the sum {} does not fit {}; cast the column to {}",
                 self.functions.outputs[at].name,
                 place(row),
                 values[row],
                 TypeName(data_type),
                 if self.scale(at).is_some() { "float64" } else { "a decimal or to float64" }
-            )));
+            ));
+            let Some(faults) = &self.functions.faults else { return Err(error) };
+            faults.note(error);
+            let fitting = NullBuffer::from_iter(values.iter().map(|value| fits(*value)));
+            nulls = NullBuffer::union(nulls.as_ref(), Some(&fitting));
         }
         Ok(match data_type {
             DataType::Int64 => {

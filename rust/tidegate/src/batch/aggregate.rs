@@ -15,6 +15,7 @@ use crate::aggregate::groups::Groups;
 use crate::aggregate::output::Output;
 use crate::aggregate::streams::Streams;
 use crate::aggregate::values::FunctionValues;
+use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::query::aggregate::Aggregation;
 use crate::query::aggregate::plan::{AggregatePlan, Span};
@@ -60,7 +61,7 @@ impl Aggregation {
     /// Aggregates the rows of all tables.
     pub fn run(&self, tables: Vec<Table>, stop: Stop) -> Result<Vec<RecordBatch>> {
         let driver = Driver::new(self.threads, stop);
-        let parts = self.run_on(&driver, tables, Ends::ALL, |_| ())?;
+        let parts = self.run_on(&driver, tables, Ends::ALL, None, |_| ())?;
         Ok(parts.into_iter().map(|part| part.batch).collect())
     }
 
@@ -71,11 +72,16 @@ impl Aggregation {
         driver: &Driver,
         tables: Vec<Table>,
         ends: Ends,
+        faults: Option<&Faults>,
         note: impl Fn(&Page) -> N + Sync,
     ) -> Result<Vec<Part<N>>> {
         let schemas: Vec<(String, &Schema)> =
             tables.iter().map(|table| (table.name().to_owned(), &**table.schema())).collect();
         let plan = AggregatePlan::new(self, &schemas)?;
+        let plan = match faults {
+            None => plan,
+            Some(faults) => plan.noting(faults),
+        };
         let streams = Streams::new(&tables, &plan, driver)?;
         drop(tables);
         if streams.table.rows() == 0 {

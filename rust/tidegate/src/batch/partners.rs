@@ -22,6 +22,7 @@ use crate::Result;
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::streams::Streams;
 use crate::aggregate::values::FunctionValues;
+use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::query::options::JoinPlan;
@@ -147,7 +148,7 @@ pub(super) struct PartnerRows {
 impl PartnerAggregation {
     /// Finds the partners of two tables' rows. The rows of the result are made when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
-        self.start_on(left, right, None, Driver::new(self.options().threads, stop))
+        self.start_on(left, right, None, None, Driver::new(self.options().threads, stop))
     }
 
     /// As [`start`](Self::start), on threads that are there. Of a stream, `before` says how many
@@ -157,6 +158,7 @@ impl PartnerAggregation {
         left: &Table,
         right: &Table,
         before: Option<u64>,
+        faults: Option<&Faults>,
         driver: Driver,
     ) -> Result<Join> {
         let found = match &self.join {
@@ -168,7 +170,12 @@ impl PartnerAggregation {
             PartnerJoin::Overlap(join) => join.partners(left, right, self.are_counts(), &driver)?,
         };
         let FoundPartners { plan: mut join, key_method, partners } = found;
-        let plan = self.plan(&join.schema, right.schema())?;
+        let mut plan = self.plan(&join.schema, right.schema())?;
+        if let Some(faults) = faults {
+            join.note(faults);
+            plan.inputs.note(faults);
+            plan.functions.faults = Some(faults.clone());
+        }
         let (mut counted, mut order) = (None, None);
         let (partners, pairs) = match partners {
             Source::Pairs(found, ts) => {

@@ -8,6 +8,7 @@
 //! | `fit.rs` | rows as a schema asks for them |
 //! | `dictionary.rs` | arrays as one, whose dictionaries may have few indices |
 //! | `roomy.rs` | the same with more indices, as operators keep them |
+//! | `faults.rs` | rows for which a condition has no value |
 //! | `names.rs`, `type_name.rs` | names and types for messages |
 //! | `row_ends.rs` | ends of intervals, computed from columns |
 //! | `keys/` | keys as dense numbers |
@@ -20,6 +21,7 @@ pub(crate) mod dictionary;
 pub(crate) mod distance;
 pub(crate) mod duration;
 pub mod expression;
+pub(crate) mod faults;
 pub(crate) mod fit;
 pub(crate) mod keys;
 pub(crate) mod names;

@@ -10,6 +10,7 @@ use super::identity::Identity;
 use super::output::{OutputColumn, Shape};
 use crate::Result;
 use crate::columns::expression::{Expr, Predicate};
+use crate::columns::faults::Faults;
 use crate::columns::keys::KeyColumn;
 use crate::columns::table::Names;
 
@@ -41,6 +42,13 @@ pub(crate) struct JoinPlan {
     pub(crate) predicate: Option<Predicate>,
     pub(crate) columns: Vec<OutputColumn>,
     pub(crate) schema: SchemaRef,
+}
+
+impl JoinPlan {
+    /// From now on the condition notes the pairs that it has no value for.
+    pub(crate) fn note(&mut self, faults: &Faults) {
+        self.predicate = self.predicate.take().map(|predicate| predicate.noting(faults));
+    }
 }
 
 impl JoinOptions {

@@ -199,6 +199,11 @@ impl Memory {
 impl Accounts {
     fn set_limit(&mut self, limit: Option<usize>) {
         self.limit = limit;
+        if limit.is_none() {
+            // Nobody has a share.
+            self.reserved = self.held;
+            return;
+        }
         let sources = (0..self.sources.len()).map(|source| Holder::Source(source as u16));
         self.reserved =
             sources.chain([Holder::State]).map(|holder| self.reserved_for(holder)).sum();

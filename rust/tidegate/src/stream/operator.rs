@@ -145,11 +145,24 @@ pub struct Operator {
     readers: Readers,
     /// Why the operator cannot go on.
     failed: Option<Error>,
+    /// What the last step has found no value for, until its user goes on without.
+    standing: Option<Standing>,
     /// How much sources had told before the last step.
     seen: u64,
     /// The schemas of results and of late rows, if they are kept with more indices of dictionaries.
     handed: Option<[SchemaRef; 2]>,
 }
+
+/// An operator that stands, since something had no value.
+#[derive(Debug)]
+struct Standing {
+    error: Error,
+    /// The results of the step, without those.
+    results: VecDeque<Made>,
+}
+
+/// How an operator goes on that stands.
+const SKIP: &str = "; no row is lost, and skip() goes on without it";
 
 /// Makes the operator of streams with these schemas. Inside, dictionaries that have few indices have
 /// more, so that rows of any batches can be put together.
@@ -182,6 +195,7 @@ impl Operator {
             digest: None,
             readers,
             failed: None,
+            standing: None,
             seen: 0,
             handed: None,
         }
@@ -525,17 +539,34 @@ impl Operator {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
+        if let Some(standing) = &self.standing {
+            return Err(standing.error.clone());
+        }
         // Nothing has been begun yet, so a poll that finds no memory here may be tried again.
         memory::ready()?;
         self.seen = self.common.intake.shared.news.count();
         self.common.intake.carry_idle()?;
         self.common.charges_results = !self.readers.is_empty();
         let (tactic, common) = (&mut self.tactic, &mut self.common);
-        let done = match Error::catch_unwound(|| tactic.step(common)) {
-            Ok(Err(error)) if !self.tactic.survives(&error) => Err(self.fail(error)),
-            Ok(done) => done,
-            Err(error) => Err(self.fail(error.of_operator())),
+        let made = common.ready.len();
+        let (done, is_whole) = match Error::catch_unwound(|| tactic.step(common)) {
+            Ok(Err(error)) => {
+                let is_whole = self.tactic.survives(&error);
+                (Err(error), is_whole)
+            }
+            Ok(done) => (done, true),
+            // What unwinds is a refusal of memory, or a bug.
+            Err(error) => {
+                let is_whole = error.is_memory() && self.tactic.survives(&error);
+                (Err(error), is_whole)
+            }
         };
+        let done = match (done, self.common.faults.take()) {
+            (Err(error), _) if !is_whole => Err(self.fail(error)),
+            (Ok(_), Some(fault)) => Err(self.stand(fault, made)),
+            (done, _) => done,
+        };
+        self.tell_standing(done.as_ref().err());
         let promise = match done {
             Ok(Step::NotYet) if !self.tactic.holds_back() => self.tactic.promise(&self.common),
             Ok(_) => self.tactic.reached(),
@@ -547,8 +578,36 @@ impl Operator {
 
     /// The operator cannot go on, and pushes need not wait for it.
     fn fail(&mut self, error: Error) -> Error {
+        let error = error.of_operator();
         self.common.intake.shared.broken.get_or_init(|| error.clone());
         self.failed.insert(error).clone()
+    }
+
+    /// The operator stands: the step has found no value for something, and has made its results
+    /// without it.
+    fn stand(&mut self, fault: Error, made: usize) -> Error {
+        let (error, results) = (fault.with(SKIP), self.common.ready.split_off(made));
+        self.standing.insert(Standing { error, results }).error.clone()
+    }
+
+    /// Tells sources why the operator takes no rows, if it does not. A limit that was reached is told
+    /// to those whose rows have no room.
+    fn tell_standing(&self, error: Option<&Error>) {
+        let has_ended = |error: &&Error| !error.is_stopped() && !error.is_memory();
+        let error = error.filter(|error| self.failed.is_some() || has_ended(error));
+        *self.common.intake.shared.standing.lock() = error.cloned();
+    }
+
+    /// Goes on without what the last step has found no value for; whether there was anything.
+    ///
+    /// A pair, or a row, for which a condition has no value does not meet it. A sum that does not fit
+    /// its type is null.
+    pub fn skip(&mut self) -> bool {
+        let Some(Standing { results, .. }) = self.standing.take() else { return false };
+        self.common.ready.extend(results);
+        self.tell_standing(None);
+        self.common.intake.shared.news.tell();
+        true
     }
 
     /// The state as bytes, from which [`restore`](Self::restore) goes on as if nothing had
@@ -659,6 +718,7 @@ impl Operator {
         self.common.pending.clear();
         self.common.intake.close();
         self.common.ready.clear();
+        self.standing = None;
         self.readers.clear();
         self.tactic.close();
     }

@@ -8,13 +8,15 @@ use tidegate_operators::rows::Side;
 pub(super) struct SourceSides {
     left: usize,
     first: usize,
-    added: Vec<Side>,
+    /// The side of each, and its number among those of the side.
+    added: Vec<(Side, u16)>,
+    counts: [usize; 2],
 }
 
 impl SourceSides {
     /// The first `left` of `sources` sources.
     pub(super) fn new(left: usize, sources: usize) -> Self {
-        SourceSides { left, first: sources, added: Vec::new() }
+        SourceSides { left, first: sources, added: Vec::new(), counts: [left, sources - left] }
     }
 
     /// The side of a source.
@@ -24,7 +26,7 @@ impl SourceSides {
         match number.checked_sub(self.first) {
             None if number < self.left => Side::Left,
             None => Side::Right,
-            Some(added) => self.added[added],
+            Some(added) => self.added[added].0,
         }
     }
 
@@ -41,19 +43,23 @@ impl SourceSides {
 
     /// The number of a source, among those of its side.
     pub(super) fn within(&self, source: u16) -> u16 {
-        let side = self.of(source);
-        (0..source).filter(|&other| self.of(other) == side).count() as u16
+        match usize::from(source).checked_sub(self.first) {
+            Some(added) => self.added[added].1,
+            None if usize::from(source) < self.left => source,
+            None => source - self.left as u16,
+        }
     }
 
     /// One more source follows.
     pub(super) fn add(&mut self, side: Side) {
-        self.added.push(side);
+        let count = &mut self.counts[side as usize];
+        self.added.push((side, *count as u16));
+        *count += 1;
     }
 
     /// How many sources a side has.
     pub(super) fn count(&self, side: Side) -> usize {
-        let first = if side == Side::Left { self.left } else { self.first - self.left };
-        first + self.added.iter().filter(|&&added| added == side).count()
+        self.counts[side as usize]
     }
 }
 

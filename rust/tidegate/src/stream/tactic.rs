@@ -19,6 +19,7 @@ use super::operator::{Figure, Step};
 use super::readers::Made;
 use super::state::snapshot::{Reader, Writer};
 use super::times::ResultTimes;
+use crate::columns::faults::Faults;
 use crate::{Error, Result};
 
 /// How one kind of operator makes results of the rows that are ready.
@@ -119,6 +120,8 @@ pub(super) struct Common {
     pub(super) charges_results: bool,
     pub(super) driver: Driver,
     pub(super) latency: Latency,
+    /// What the step has found no value for.
+    pub(super) faults: Faults,
 }
 
 impl Common {

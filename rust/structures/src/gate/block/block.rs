@@ -174,6 +174,12 @@ impl<R: Run> fmt::Debug for Block<R> {
 #[derive(Debug)]
 pub struct Planned<R: Run>(pub(super) Arc<Block<R>>);
 
+impl<R: Run> Clone for Planned<R> {
+    fn clone(&self) -> Self {
+        Planned(self.0.clone())
+    }
+}
+
 impl<R: Run> Planned<R> {
     /// Number of rows.
     #[allow(clippy::len_without_is_empty, reason = "a block that is given out has rows")]

@@ -1,7 +1,8 @@
 //! Checks an expression against two schemas, once, and fixes the type of every operation.
 
-use arrow_array::{ArrayRef, new_empty_array};
-use arrow_buffer::BooleanBuffer;
+use arrow_array::{Array, ArrayRef, new_empty_array};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
+use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, Schema, TimeUnit};
 
 use super::bound::{Bound, Operation, ZeroDivisor, any_can_fail, boolean, cast, float, scalar};
@@ -13,6 +14,7 @@ use super::types::{
 use super::value::EndCondition;
 use super::{Arithmetic, Binary, Comparison, Expr, Function, Literal, Origin, Unary};
 use super::{casts, functions, pattern};
+use crate::columns::faults::Faults;
 use crate::columns::names::known;
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result, shown};
@@ -24,6 +26,10 @@ pub struct Predicate {
     left: Vec<usize>,
     right: Vec<usize>,
     types: Vec<DataType>,
+    /// The columns' names in messages.
+    names: Vec<String>,
+    /// Where rows are noted that it has no value for; without, these are errors.
+    faults: Option<Faults>,
 }
 
 impl Predicate {
@@ -46,7 +52,63 @@ impl Predicate {
             columns.iter().map(|&i| schema.field(i).data_type().clone()).collect()
         };
         let types = [of(left, &left_columns), of(right, &right_columns)].concat();
-        Predicate { root, left: left_columns, right: right_columns, types }
+        let name = |side: &str, schema: &Schema, at: &usize| match right.fields().is_empty() {
+            true => schema.field(*at).name().clone(),
+            false => format!("{side}.{}", schema.field(*at).name()),
+        };
+        let of_left = left_columns.iter().map(|at| name("left", left, at));
+        let of_right = right_columns.iter().map(|at| name("right", right, at));
+        let names = of_left.chain(of_right).collect();
+        Predicate { root, left: left_columns, right: right_columns, types, names, faults: None }
+    }
+
+    /// The same condition, which does not hold for rows that it has no value for: they are noted.
+    pub(crate) fn noting(self, faults: &Faults) -> Self {
+        Predicate { faults: Some(faults.clone()), ..self }
+    }
+
+    /// The error of the only row, with its values.
+    fn of_row(&self, error: Error, columns: &[ArrayRef]) -> Error {
+        let value = |(name, column): (&String, &ArrayRef)| {
+            let value = array_value_to_string(column, 0).unwrap_or_default();
+            let value = if column.is_null(0) { "null".into() } else { shown(&value) };
+            format!("{name} = {value}")
+        };
+        let values: Vec<String> = self.names.iter().zip(columns).map(value).collect();
+        error.with(&format!(", for {}", values.join(", ")))
+    }
+
+    /// As [`evaluate`](Self::evaluate), of rows among which some have no value.
+    fn evaluate_by_halves(
+        &self,
+        columns: &[ArrayRef],
+        faults: &Faults,
+        into: &mut BooleanBufferBuilder,
+    ) -> Result<()> {
+        let rows = columns.first().map_or(1, |column| column.len());
+        match self.evaluate_all(columns, rows) {
+            Ok(values) => into.append_buffer(&values),
+            Err(error) if !error.is_data() => return Err(error),
+            Err(error) if rows == 1 => {
+                faults.note(self.of_row(error, columns));
+                into.append(false);
+            }
+            Err(_) => {
+                let half = rows / 2;
+                for (from, len) in [(0, half), (half, rows - half)] {
+                    let columns: Vec<ArrayRef> =
+                        columns.iter().map(|column| column.slice(from, len)).collect();
+                    self.evaluate_by_halves(&columns, faults, into)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn evaluate_all(&self, columns: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
+        let matches = self.root.boolean(&Rows::All { columns, len: rows })?;
+        let (values, nulls) = matches.into_parts();
+        Ok(nulls.map_or_else(|| values.clone(), |nulls| &values & nulls.inner()))
     }
 
     /// The expression that yields the boolean.
@@ -68,6 +130,8 @@ impl Predicate {
             left: of_left.iter().map(|&slot| self.left[slot]).collect(),
             right: of_right.iter().map(|&slot| self.right[slot - self.left.len()]).collect(),
             types: slots.iter().map(|&slot| self.types[slot].clone()).collect(),
+            names: slots.iter().map(|&slot| self.names[slot].clone()).collect(),
+            faults: self.faults.clone(),
         }
     }
 
@@ -120,9 +184,14 @@ impl Predicate {
             // Not even an error in constants, of which no row would be to blame.
             return Ok(BooleanBuffer::new_unset(0));
         }
-        let matches = self.root.boolean(&Rows::All { columns: &columns, len: rows })?;
-        let (values, nulls) = matches.into_parts();
-        Ok(nulls.map_or_else(|| values.clone(), |nulls| &values & nulls.inner()))
+        match (self.evaluate_all(&columns, rows), &self.faults) {
+            (Err(error), Some(faults)) if error.is_data() && !columns.is_empty() => {
+                let mut values = BooleanBufferBuilder::new(rows);
+                self.evaluate_by_halves(&columns, faults, &mut values)?;
+                Ok(values.finish())
+            }
+            (values, _) => values,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use tidegate_operators::aggregate::{Quantile, Windows};
 
 use super::{Aggregate, Aggregation, Design, Function, Takes};
 use crate::columns::expression::{Origin, Predicate};
+use crate::columns::faults::Faults;
 use crate::columns::keys::{KeyColumn, beyond_64_bits, common_type};
 use crate::columns::table::{Names, column};
 use crate::columns::time::{self, Unit};
@@ -33,6 +34,29 @@ pub(crate) struct FunctionsPlan {
     /// take.
     pub(crate) read: SchemaRef,
     pub(crate) outputs: Vec<OutputPlan>,
+    /// Where results are noted that have no value; without, these are errors.
+    pub(crate) faults: Option<Faults>,
+}
+
+impl AggregatePlan {
+    /// The same plan, whose conditions and functions note what they have no value for.
+    pub(crate) fn noting(mut self, faults: &Faults) -> Self {
+        self.functions.faults = Some(faults.clone());
+        for table in &mut self.tables {
+            table.rows = table.rows.take().map(|rows| rows.noting(faults));
+            table.inputs.note(faults);
+        }
+        self
+    }
+}
+
+impl InputPlan {
+    /// From now on the conditions note the rows that they have no value for.
+    pub(crate) fn note(&mut self, faults: &Faults) {
+        for predicate in &mut self.predicates {
+            *predicate = predicate.take().map(|predicate| predicate.noting(faults));
+        }
+    }
 }
 
 /// Windows in steps of the unit.
@@ -165,7 +189,7 @@ impl AggregatePlan {
             OutputPlan { name: name.clone(), function: function.clone(), columns }
         };
         let outputs: Vec<OutputPlan> = query.aggregates.iter().map(output).collect();
-        let functions = FunctionsPlan { read, outputs };
+        let functions = FunctionsPlan { read, outputs, faults: None };
         let schema = schema(&by, &window_type(&fields, unit), &functions)?;
         let tables = tables.iter().zip(&columns).zip(&times).map(table).collect::<Result<_>>()?;
         Ok(AggregatePlan { unit, span, by, functions, tables, schema })
@@ -431,7 +455,8 @@ impl FunctionsPlan {
             aggregate.predicate.as_ref().map(bind).transpose()
         };
         let predicates = aggregates.iter().map(bind).collect::<Result<_>>()?;
-        let functions = FunctionsPlan { read: Arc::new(schema.project(&read)?), outputs };
+        let functions =
+            FunctionsPlan { read: Arc::new(schema.project(&read)?), outputs, faults: None };
         Ok((functions, InputPlan { read, predicates }))
     }
 

@@ -32,7 +32,7 @@ use super::explanation::Explanation;
 use super::intake::late::late_schema;
 use super::intake::latency::Latency;
 use super::intake::ready::Rest;
-use super::intake::source::{ROW_BYTES, Stream};
+use super::intake::source::{Counted, ROW_BYTES, Stream};
 use super::intake::{Intake, Order, RestoredIntake};
 use super::lateness::Lateness;
 use super::memory::{Charge, Memory};
@@ -45,6 +45,7 @@ use crate::aggregate::output::Output;
 use crate::aggregate::streams::Streams;
 use crate::aggregate::values::FunctionValues;
 use crate::background::lasting;
+use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::query::aggregate::plan::{AggregatePlan, Span, design};
@@ -104,6 +105,8 @@ struct AggregateTactic {
     charge: Option<Charge>,
     /// For what is done once.
     alone: Driver,
+    /// Whether a failure now leaves rows without their results.
+    is_half_done: bool,
 }
 
 /// The names of the sources, and their streams.
@@ -193,11 +196,13 @@ fn aggregation(
         schema: schema.clone(),
         given: None,
         width: None,
+        counted: Some(Counted { span: whole.span, rows: whole.tables[0].rows.clone() }),
     };
-    let plan = of_schema(&schema.project(&read)?)?;
+    let faults = Faults::default();
+    let plan = of_schema(&schema.project(&read)?)?.noting(&faults);
     let keeps_rows = query.aggregates.iter().any(|one| one.function.is_of_all_values());
     if keeps_rows {
-        return whole::operator(query, plan, stream, read, options);
+        return whole::operator(query, plan, stream, read, faults, options);
     }
     let streams = streams(&stream, options)?;
     let algorithm = query.algorithm.unwrap_or_default();
@@ -222,6 +227,7 @@ fn aggregation(
         charges_results: false,
         driver: lasting(query.threads, false)?,
         latency: Latency::default(),
+        faults,
     };
     let tactic = AggregateTactic {
         groups: StreamGroups::new(Arc::new(plan.functions.read.project(&by)?))?,
@@ -233,6 +239,7 @@ fn aggregation(
         windows,
         charge: None,
         alone: Driver::new(1, Stop::default()),
+        is_half_done: false,
         stream,
         read,
         by,
@@ -260,11 +267,13 @@ impl Tactic for AggregateTactic {
             return Ok(Step::Went);
         }
         // 3. Promises alone may complete windows.
+        self.is_half_done = true;
         match (rest, common.intake.watermark()) {
             (Rest::End, _) => self.windows.finish(&common.driver)?,
             (_, Some(watermark)) => self.windows.advance(watermark, &common.driver)?,
             (_, None) => {}
         }
+        self.is_half_done = false;
         if self.make(common)? {
             return Ok(Step::Went);
         }
@@ -282,9 +291,9 @@ impl Tactic for AggregateTactic {
         common.look_ahead(EPOCH_ROWS) > MANY_ROWS || self.state_bytes() > MUCH_STATE
     }
 
-    fn survives(&self, error: &Error) -> bool {
-        // The limit has been reached by rows that have been taken in.
-        error.is_memory()
+    /// Rows that have left the gate are in the states, or windows that are complete are made.
+    fn survives(&self, _: &Error) -> bool {
+        !self.is_half_done
     }
 
     fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {
@@ -329,6 +338,7 @@ impl Tactic for AggregateTactic {
 impl AggregateTactic {
     /// Adds the rows that are pending.
     fn take_in(&mut self, common: &mut Common, driver: &Driver) -> Result<()> {
+        self.is_half_done = true;
         let pending = std::mem::take(&mut common.pending);
         let pieces = pending.iter().flat_map(Planned::pieces);
         common.latency.begin(pieces.map(|(pushed, rows)| (pushed.run.pushed, rows.len() as u64)));
@@ -368,6 +378,7 @@ impl AggregateTactic {
         // Before the rows are let go of, so that no source takes the room between.
         self.charge_state(common);
         drop(added);
+        self.is_half_done = false;
         self.check_limit(common)
     }
 
@@ -446,8 +457,10 @@ impl AggregateTactic {
 
     /// Makes the results of the next windows that are complete; whether there are any.
     fn make(&mut self, common: &mut Common) -> Result<bool> {
+        self.is_half_done = true;
         let mut pages = self.windows.pages(PAGES, self.groups.order(), &common.driver)?;
         if pages.is_empty() {
+            self.is_half_done = false;
             return Ok(false);
         }
         let rows: usize = pages.iter().map(|page| page.rows).sum();
@@ -461,6 +474,7 @@ impl AggregateTactic {
         let output = Output { plan: &self.plan, keys: self.groups.columns()?, values };
         let made = common.driver.fit(rows).map(pages, |page: Page| output.batch(page))?;
         common.keep(made)?;
+        self.is_half_done = false;
         Ok(true)
     }
 }

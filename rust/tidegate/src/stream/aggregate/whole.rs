@@ -37,6 +37,7 @@ use crate::background::lasting;
 use crate::batch::aggregate::Ends;
 use crate::columns::dictionary::concat_batches;
 use crate::columns::expression::{Origin, Predicate};
+use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Unit};
 use crate::query::aggregate::plan::{AggregatePlan, Span};
@@ -50,6 +51,7 @@ pub(super) fn operator(
     plan: AggregatePlan,
     stream: Stream,
     read: Vec<usize>,
+    faults: Faults,
     options: &AggregateOptions,
 ) -> Result<Operator> {
     let streams = streams(&stream, options)?;
@@ -67,6 +69,7 @@ pub(super) fn operator(
         charges_results: false,
         driver: lasting(query.threads, false)?,
         latency: Latency::default(),
+        faults: faults.clone(),
     };
     let on = plan.tables[0].time;
     let schema: SchemaRef = Arc::new(stream.schema.project(&read)?);
@@ -83,6 +86,7 @@ pub(super) fn operator(
         read,
         due: None,
         settled: None,
+        is_taking: false,
     };
     Ok(Operator::new(common, Box::new(tactic)))
 }
@@ -126,6 +130,8 @@ struct WholeTactic {
     due: Option<Option<i64>>,
     /// The same, as of the last time that windows were made.
     settled: Option<Option<i64>>,
+    /// Whether rows have left the gate that are not all kept.
+    is_taking: bool,
 }
 
 impl Tactic for WholeTactic {
@@ -137,13 +143,14 @@ impl Tactic for WholeTactic {
         }
         // 2. The next epoch is what is ready now.
         let rows = common.look_ahead(self.epoch_rows());
-        let blocks = std::mem::take(&mut common.pending);
-        if !blocks.is_empty() {
+        if rows > 0 {
             let driver = common.driver.fit(rows);
-            let ready = driver.within(|| ReadyRuns::new(&blocks, &driver))?;
-            drop(blocks);
+            let ready = driver.within(|| ReadyRuns::new(&common.pending, &driver))?;
+            common.pending.clear();
             let last = ready.ts.last().copied();
+            self.is_taking = true;
             self.take_in(common, ready)?;
+            self.is_taking = false;
             let now = match common.rest {
                 // Rows that are ready may be below the watermark.
                 Rest::More => last,
@@ -199,7 +206,7 @@ impl Tactic for WholeTactic {
     /// Rows are kept until their windows have been made, which can be tried again: a function of
     /// one's own may have failed.
     fn survives(&self, _: &Error) -> bool {
-        self.due.is_some()
+        !self.is_taking
     }
 
     fn has_rows(&self) -> bool {
@@ -387,7 +394,7 @@ impl WholeTactic {
         let ends = Ends { after: self.settled.flatten(), upto: now };
         let is_session = matches!(self.span, Span::Sessions(_));
         let note = |page: &Page| if is_session { ends_and_keys(page) } else { Vec::new() };
-        let parts = self.query.run_on(&driver, tables, ends, note)?;
+        let parts = self.query.run_on(&driver, tables, ends, Some(&common.faults), note)?;
         let open_from = parts.iter().filter_map(|part| part.open_from).min();
         let batches = parts.iter().map(|part| &part.batch).filter(|batch| batch.num_rows() > 0);
         if !is_session {

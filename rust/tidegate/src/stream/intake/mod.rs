@@ -139,6 +139,7 @@ impl Intake {
             news: Arc::new(News::default()),
             memory,
             broken: Arc::default(),
+            standing: Arc::default(),
             watermarks: Watermarks::new(numbers.map(side_of)),
             arrivals: match order {
                 Order::Merged => None,

@@ -9,6 +9,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::{Field, Schema, SchemaRef};
 use arrow_select::take::take_record_batch;
+use parking_lot::Mutex;
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::rows::{Draft, LateRow, Released, Reorder, Timed};
 use tidegate_structures::gate::{BlockSource, Run};
@@ -20,12 +21,14 @@ use super::late::{Late, LateRows, TOO_WIDE};
 use super::news::News;
 use super::watermarks::Watermarks;
 use crate::columns::dictionary::{concat_batches, of_column};
+use crate::columns::expression::{Origin, Predicate};
 use crate::columns::fit::{Extra, fit};
 use crate::columns::roomy::with_indices;
 use crate::columns::row_ends::Width;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Unit};
 use crate::columns::type_name::TypeName;
+use crate::query::aggregate::plan::Span;
 use crate::results::interleave::{Place, interleave};
 use crate::stream::memory::{Charge, Memory};
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
@@ -82,12 +85,51 @@ pub(crate) struct Stream {
     pub(crate) lateness: Option<i64>,
     /// How far ends of intervals may be from the times of their rows, if ends are computed from rows.
     pub(crate) width: Option<Arc<Width>>,
+    /// The windows that rows fall in, if there are any.
+    pub(crate) counted: Option<Counted>,
+}
+
+/// The windows of an aggregation, and the condition of the rows that they have.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    pub(crate) span: Span,
+    pub(crate) rows: Option<Predicate>,
+}
+
+impl Counted {
+    /// Whether a row is in a window. One that the condition has no value for is not.
+    fn counts(&self, batch: &RecordBatch, row: usize) -> bool {
+        let Some(rows) = &self.rows else { return true };
+        let columns: Vec<ArrayRef> = rows
+            .columns(Origin::Row)
+            .iter()
+            .map(|&column| batch.column(column).slice(row, 1))
+            .collect();
+        rows.evaluate(&columns, &[], 1).is_ok_and(|holds| holds.value(0))
+    }
 }
 
 impl Stream {
     /// The schema of pushed rows.
     fn given(&self) -> &SchemaRef {
         self.given.as_ref().unwrap_or(&self.schema)
+    }
+
+    /// Refuses rows whose windows begin or end beyond 64 bits: no result could name them. The first
+    /// row of the batch has this position in its source.
+    fn check_windows(&self, name: &str, batch: &RecordBatch, ts: &[i64], first: u64) -> Result<()> {
+        let Some(counted) = &self.counted else { return Ok(()) };
+        let is_beyond = |row: &usize| !counted.span.fits(ts[*row]) && counted.counts(batch, *row);
+        match (0..ts.len()).find(is_beyond) {
+            None => Ok(()),
+            Some(row) => Err(Error::data(format!(
+                "{name}: row {}: the time {} ({}) falls in a window that begins or ends beyond 64 \
+                 bits; leave out such rows or choose smaller windows",
+                first + row as u64,
+                ts[row],
+                self.unit.name()
+            ))),
+        }
     }
 
     /// Refuses rows whose columns differ from the stream's.
@@ -121,6 +163,8 @@ pub(crate) struct Shared {
     /// Why nothing more becomes final: the first source that was abandoned, or the failure of the
     /// operator.
     pub(crate) broken: Arc<OnceLock<Error>>,
+    /// Why the operator takes no rows: it stands, or has failed.
+    pub(crate) standing: Arc<Mutex<Option<Error>>>,
     /// The watermarks of all sources.
     pub(crate) watermarks: Watermarks,
     /// The way of rows that are wanted as they are pushed; others go through the gate.
@@ -312,6 +356,18 @@ impl Source {
         Ok(())
     }
 
+    /// Refuses rows of an operator that stands or has failed: they would pile up.
+    fn check_goes_on(&self) -> Result<()> {
+        let standing = self.shared.standing.lock().clone();
+        match standing {
+            None => Ok(()),
+            Some(error) => {
+                Err(error
+                    .within(&format!("{}: no row is taken, since the operator stands", self.name)))
+            }
+        }
+    }
+
     /// Says that rows are missing that will not come, for a reason. Rows that are final without them
     /// are handed out, and then a poll of the operator is an error. Nothing happens to a source that
     /// is closed or abandoned already.
@@ -363,6 +419,7 @@ impl Source {
     ) -> Result<()> {
         self.is_full = false;
         self.check_open()?;
+        self.check_goes_on()?;
         // 1. Whatever can be wrong with the rows is found before the first of them counts. Values are
         //    converted once they are known to be well formed.
         let driver = Driver::new(1, stop.clone());
@@ -382,6 +439,7 @@ impl Source {
             let column = batch.column(self.stream.on);
             let ts =
                 time::chunk_times(&self.name, self.time_field(), column, self.stream.unit, first)?;
+            self.stream.check_windows(&self.name, batch, &ts, first)?;
             let wide = match &self.stream.width {
                 None => Vec::new(),
                 Some(width) => {
@@ -713,6 +771,7 @@ impl Source {
     /// Promises that no later row is below `ts`, a number of steps of the time column's unit.
     pub fn advance(&mut self, ts: i64) -> Result<()> {
         self.check_open()?;
+        self.check_goes_on()?;
         memory::check();
         let scale = time::scale(self.time_field(), self.stream.unit);
         self.promise(ts.saturating_mul(scale))

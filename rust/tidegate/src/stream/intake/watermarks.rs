@@ -6,6 +6,7 @@
 //! goes on has that watermark at least. So its rows are those of a source that was there from the
 //! beginning, and has promised this watermark.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -21,7 +22,9 @@ pub(crate) struct Watermarks(Arc<Mutex<Standing>>);
 #[derive(Debug)]
 struct Standing {
     sources: Vec<One>,
-    idle: usize,
+    /// The open sources by their watermarks: active ones and idle ones, of each scope.
+    active: [BTreeSet<Reached>; 3],
+    idle: [BTreeSet<Reached>; 3],
     /// Of all sources, of left ones, and of right ones; exact only where a source is idle.
     reached: [Reached; 3],
 }
@@ -50,27 +53,32 @@ enum Scope {
 impl Scope {
     const ALL: [Scope; 3] = [Scope::All, Scope::Of(Side::Left), Scope::Of(Side::Right)];
 
-    fn has(self, one: &One) -> bool {
-        match self {
-            Scope::All => true,
-            Scope::Of(side) => one.side == Some(side),
-        }
+    /// Those that a source of a side is among.
+    fn of(side: Option<Side>) -> impl Iterator<Item = Scope> {
+        [Some(Scope::All), side.map(Scope::Of)].into_iter().flatten()
     }
 }
 
 impl Watermarks {
     /// Of sources of these sides, which have promised nothing.
     pub(crate) fn new(sides: impl Iterator<Item = Option<Side>>) -> Self {
-        let one = |side| One { watermark: i64::MIN, state: State::Active, side };
-        let sources = sides.map(one).collect();
-        Watermarks(Arc::new(Mutex::new(Standing { sources, idle: 0, reached: [NOTHING; 3] })))
+        let mut all = Standing {
+            sources: Vec::new(),
+            active: Default::default(),
+            idle: Default::default(),
+            reached: [NOTHING; 3],
+        };
+        sides.for_each(|side| all.add(side, i64::MIN));
+        Watermarks(Arc::new(Mutex::new(all)))
     }
 
     /// A source has promised something.
     pub(crate) fn rise(&self, source: u16, watermark: i64) {
         let mut all = self.0.lock();
-        let one = &mut all.sources[usize::from(source)];
-        one.watermark = one.watermark.max(watermark);
+        let one = all.sources[usize::from(source)];
+        if watermark > one.watermark {
+            all.put(source, One { watermark, ..one });
+        }
         if one.state == State::Idle {
             all.settle();
         }
@@ -86,7 +94,8 @@ impl Watermarks {
         let mut all = self.0.lock();
         all.settle();
         let floor = all.floor(source);
-        let own = std::mem::replace(&mut all.sources[usize::from(source)].watermark, floor);
+        let own = all.sources[usize::from(source)].watermark;
+        all.move_to(source, floor);
         all.change(source, State::Active);
         Resumed { floor, own }
     }
@@ -94,7 +103,7 @@ impl Watermarks {
     /// A source that was to go on has brought nothing, and is idle as before.
     pub(crate) fn take_back(&self, source: u16, resumed: Resumed) {
         let mut all = self.0.lock();
-        all.sources[usize::from(source)].watermark = resumed.own;
+        all.move_to(source, resumed.own);
         all.change(source, State::Idle);
     }
 
@@ -108,15 +117,12 @@ impl Watermarks {
     pub(crate) fn add(&self, side: Option<Side>, since: Option<i64>) -> Result<i64, i64> {
         let mut all = self.0.lock();
         all.settle();
-        all.sources.push(One { watermark: i64::MIN, state: State::Active, side });
-        let number = all.sources.len() - 1;
-        let floor = all.floor(number as u16);
+        let floor = all.floor_of(all.sources.len() as u16, i64::MIN, side);
         let since = since.unwrap_or(floor);
         if since < floor {
-            all.sources.pop();
             return Err(floor);
         }
-        all.sources[number].watermark = since;
+        all.add(side, since);
         Ok(since)
     }
 
@@ -130,7 +136,7 @@ impl Watermarks {
     pub(crate) fn wait_for(&self, source: u16) -> bool {
         let all = self.0.lock();
         let is_idle = all.sources[usize::from(source)].state == State::Idle;
-        let is_one_active = all.sources.iter().any(|one| one.state == State::Active);
+        let is_one_active = !all.active[Scope::All.number()].is_empty();
         match is_idle {
             true => !is_one_active,
             false => all.standing(Scope::All).is_some_and(|(_, slowest)| slowest == source),
@@ -139,20 +145,22 @@ impl Watermarks {
 
     /// Whether a source of this side is open.
     pub(crate) fn is_open(&self, side: Option<Side>) -> bool {
-        let open = |one: &One| one.side == side && one.state != State::Closed;
-        self.0.lock().sources.iter().any(open)
+        let all = self.0.lock();
+        let scope = side.map_or(Scope::All, Scope::Of).number();
+        !all.active[scope].is_empty() || !all.idle[scope].is_empty()
     }
 
     /// The idle sources, and how far the others have gone on without each.
     pub(crate) fn idle_sources(&self) -> Vec<(u16, i64)> {
         let mut all = self.0.lock();
-        if all.idle == 0 {
+        let scope = Scope::All.number();
+        if all.idle[scope].is_empty() {
             return Vec::new();
         }
         all.settle();
-        let idle = |&number: &u16| all.sources[usize::from(number)].state == State::Idle;
-        let numbers = (0..=u16::MAX).take(all.sources.len()).filter(idle);
-        numbers.map(|number| (number, all.floor(number))).collect()
+        let mut numbers: Vec<u16> = all.idle[scope].iter().map(|&(_, number)| number).collect();
+        numbers.sort_unstable();
+        numbers.into_iter().map(|number| (number, all.floor(number))).collect()
     }
 
     /// The watermark that an idle source has promised itself; none of another source.
@@ -188,17 +196,46 @@ const NOTHING: Reached = (i64::MIN, 0);
 
 impl Standing {
     fn change(&mut self, source: u16, state: State) {
-        let before = self.sources[usize::from(source)].state;
         // Where no source is idle, what was reached is not asked for.
-        let matters = self.idle > 0 || state == State::Idle;
+        let matters = state == State::Idle || !self.idle[Scope::All.number()].is_empty();
         if matters {
             self.settle();
         }
-        self.idle += usize::from(state == State::Idle);
-        self.idle -= usize::from(before == State::Idle);
-        self.sources[usize::from(source)].state = state;
+        self.put(source, One { state, ..self.sources[usize::from(source)] });
         if matters {
             self.settle();
+        }
+    }
+
+    /// One more source, which has promised this.
+    fn add(&mut self, side: Option<Side>, watermark: i64) {
+        let number = self.sources.len() as u16;
+        self.sources.push(One { watermark, state: State::Closed, side });
+        self.put(number, One { watermark, state: State::Active, side });
+    }
+
+    fn move_to(&mut self, source: u16, watermark: i64) {
+        self.put(source, One { watermark, ..self.sources[usize::from(source)] });
+    }
+
+    /// Gives a source another watermark or state.
+    fn put(&mut self, source: u16, now: One) {
+        let before = std::mem::replace(&mut self.sources[usize::from(source)], now);
+        for scope in Scope::of(now.side) {
+            if let Some(open) = self.open(before.state, scope) {
+                open.remove(&(before.watermark, source));
+            }
+            if let Some(open) = self.open(now.state, scope) {
+                open.insert((now.watermark, source));
+            }
+        }
+    }
+
+    fn open(&mut self, state: State, scope: Scope) -> Option<&mut BTreeSet<Reached>> {
+        match state {
+            State::Active => Some(&mut self.active[scope.number()]),
+            State::Idle => Some(&mut self.idle[scope.number()]),
+            State::Closed => None,
         }
     }
 
@@ -214,23 +251,23 @@ impl Standing {
 
     /// Where the slowest of the sources stands that are not idle, or the fastest where all are.
     fn standing(&self, scope: Scope) -> Option<Reached> {
-        let of = |state: State| {
-            let sources = (0..=u16::MAX).zip(&self.sources);
-            let own = sources.filter(move |(_, one)| scope.has(one) && one.state == state);
-            own.map(|(number, one)| (one.watermark, number))
-        };
-        of(State::Active).min().or_else(|| of(State::Idle).max())
+        let (active, idle) = (&self.active[scope.number()], &self.idle[scope.number()]);
+        active.first().or_else(|| idle.last()).copied()
     }
 
     /// The least watermark that a source can have which begins or goes on now.
     fn floor(&self, source: u16) -> i64 {
+        let one = &self.sources[usize::from(source)];
+        self.floor_of(source, one.watermark, one.side)
+    }
+
+    fn floor_of(&self, source: u16, watermark: i64, side: Option<Side>) -> i64 {
         let (ts, last) = self.reached[Scope::All.number()];
         // Rows of that time may have been handed out that sort after this source's.
         let is_behind = source < last && ts > i64::MIN;
         let of_all = if is_behind { ts.saturating_add(1) } else { ts };
-        let one = &self.sources[usize::from(source)];
-        let of_side = one.side.map_or(i64::MIN, |side| self.reached[Scope::Of(side).number()].0);
-        one.watermark.max(of_all).max(of_side)
+        let of_side = side.map_or(i64::MIN, |side| self.reached[Scope::Of(side).number()].0);
+        watermark.max(of_all).max(of_side)
     }
 }
 

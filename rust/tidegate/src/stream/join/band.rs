@@ -13,6 +13,7 @@ use tidegate_sync::Stop;
 use super::engine::{Engine, Prepare};
 use super::{Query, StreamOptions, eager, long_columns, operator, record_bytes};
 use crate::columns::codes::{CodeRanges, ColumnPlan, of_keys};
+use crate::columns::faults::Faults;
 use crate::columns::keys::KeyColumn;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Int64s, Unit};
@@ -154,7 +155,9 @@ fn join(
         query.check_of_one_stream()?;
     }
     let right = right.unwrap_or_else(|| left.clone());
-    let plan = query.plan(&left, &right)?;
+    let mut plan = query.plan(&left, &right)?;
+    let faults = Faults::default();
+    plan.join.note(&faults);
     let (Some(windows), Some(sliding)) = (plan.windows, &query.sliding) else {
         return Err(Error::argument(
             "a band join of rows as they come needs a window, and the columns of time",
@@ -224,6 +227,7 @@ fn join(
         explanation,
         widths: [None, None],
         within: within(windows.retention),
+        faults,
         of_one_stream,
     };
     let Some(near) = near else {

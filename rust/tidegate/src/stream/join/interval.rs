@@ -9,6 +9,7 @@ use tidegate_operators::interval::streaming::{
 
 use super::engine::{Engine, Prepare};
 use super::{Query, StreamOptions, eager, operator};
+use crate::columns::faults::Faults;
 use crate::columns::time::Bound;
 use crate::query::interval::IntervalJoin;
 use crate::query::options::JoinOptions;
@@ -141,6 +142,8 @@ fn join(
     }
     let identity = query.stream_identity(&bounded, &left, &right);
     plan.join.predicate = query.condition_within(&plan, &left, &right)?;
+    let faults = Faults::default();
+    plan.join.note(&faults);
     let explanation = explain(lines, &method, plan.join.columns.len(), options);
     let keys = KeyNumbers::new(plan.join.keys.clone());
     let query = Query {
@@ -152,6 +155,7 @@ fn join(
         explanation,
         widths: bounded.widths,
         within: Some(bounded.interval),
+        faults,
         of_one_stream: false,
     };
     if is_eager {

@@ -44,6 +44,7 @@ use super::state::store::Store;
 use super::tactic::{Admit, Common, Tactic};
 use super::times::ResultTimes;
 use crate::background::lasting;
+use crate::columns::faults::Faults;
 use crate::columns::row_ends::Width;
 use crate::columns::time::Unit;
 use crate::query::identity::Identity;
@@ -101,6 +102,8 @@ pub(super) struct Query<'a> {
     pub(super) widths: [Option<Width>; 2],
     /// The times within which all pairs are, if times alone say so.
     pub(super) within: Option<Interval>,
+    /// Where the condition notes the pairs that it has no value for.
+    pub(super) faults: Faults,
     /// Whether right rows are those of the left sources.
     pub(super) of_one_stream: bool,
 }
@@ -122,6 +125,7 @@ pub(super) fn operator<P: Prepare>(
         explanation,
         widths,
         within,
+        faults,
         of_one_stream,
     } = query;
     if of_one_stream != (options.sources.1 == 0) {
@@ -145,6 +149,7 @@ pub(super) fn operator<P: Prepare>(
             threads: if engine.join.has_threads() { 1 } else { query.threads },
             widths,
             order: Order::Merged,
+            faults,
         },
         options,
         engine.prepare.row_bytes(),
@@ -162,6 +167,7 @@ pub(super) fn operator<P: Prepare>(
         releasing: false,
         settled: None,
         reached: None,
+        is_half_done: false,
     };
     Ok(Operator::new(common, Box::new(tactic)))
 }
@@ -187,6 +193,8 @@ pub(super) struct Asked {
     /// How far ends may be from the times of left and of right rows.
     pub(super) widths: [Option<Width>; 2],
     pub(super) order: Order,
+    /// Where the condition of the join notes what it has no value for.
+    pub(super) faults: Faults,
 }
 
 impl Sides<'_> {
@@ -207,6 +215,7 @@ impl Sides<'_> {
                 unit: self.unit,
                 lateness: Some(0),
                 width,
+                counted: None,
             }
         };
         let of_side = |side: &str, sources: usize, lateness: &Lateness, stream: Stream| {
@@ -239,6 +248,7 @@ impl Sides<'_> {
             charges_results: false,
             driver: lasting(asked.threads, options.pin)?,
             latency: Latency::default(),
+            faults: asked.faults,
         })
     }
 }
@@ -264,10 +274,13 @@ pub(super) struct JoinTactic<P: Prepare> {
     settled: Option<i64>,
     /// The time up to which the results of rows were made, all of those before it.
     reached: Option<i64>,
+    /// Whether a step that fails now leaves rows without their results.
+    is_half_done: bool,
 }
 
 impl<P: Prepare> Tactic for JoinTactic<P> {
     fn step(&mut self, common: &mut Common) -> Result<Step> {
+        self.is_half_done = true;
         // 1. An epoch is joined until all of its results are made, or further rows are taken.
         if self.is_joining() && self.further_rows(common) == 0 {
             let driver = common.driver.fit(self.engine.join.epoch_rows());
@@ -282,13 +295,14 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         }
         // 2. The next epoch is what is ready now.
         let rows = common.look_ahead(EPOCH_ROWS);
-        let blocks = std::mem::take(&mut common.pending);
-        if !blocks.is_empty() {
+        if rows > 0 {
             self.settled = None;
             // On the caller's thread, or on one of those that last, near the others.
             common.driver.fit(rows).within(|| {
-                let ready = ReadyRuns::new(&blocks, &common.driver.fit(rows))?;
-                drop(blocks);
+                self.is_half_done = false;
+                let ready = ReadyRuns::new(&common.pending, &common.driver.fit(rows))?;
+                self.is_half_done = true;
+                common.pending.clear();
                 self.begin(common, ready)?;
                 self.go_on(common)
             })?;
@@ -337,6 +351,11 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         let rows = if flushes { kept as usize } else { rows };
         (settles && kept > LITTLE)
             || self.engine.comparisons_for(rows, self.plan.predicate.is_some()) > LITTLE
+    }
+
+    /// Rows that have not left the gate can be taken again.
+    fn survives(&self, _: &Error) -> bool {
+        !self.is_half_done
     }
 
     fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {

@@ -121,6 +121,7 @@ fn join() -> Operator {
         explanation,
         widths: [None, None],
         within: None,
+        faults: Default::default(),
         of_one_stream: false,
     };
     let streams = StreamOptions {

@@ -12,6 +12,7 @@ use super::engine::{Engine, KeptRows, Prepare};
 use super::{Query, StreamOptions, eager, operator};
 use crate::Result;
 use crate::columns::expression::{self, Predicate, Scan, SideColumns};
+use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Unit};
 use crate::query::options::JoinOptions;
@@ -88,12 +89,14 @@ fn join(
     [left, right]: [SchemaRef; 2],
     options: &StreamOptions,
 ) -> Result<Operator> {
-    let plan = query.plan(&left, &right)?;
+    let mut plan = query.plan(&left, &right)?;
+    let faults = Faults::default();
+    plan.join.note(&faults);
     if let (false, None, Retention::Time { left: of_left, right: of_right }) =
         (options.ordered, query.algorithm, plan.windows.retention)
     {
         let near = Interval::of_windows(of_left, of_right);
-        return eager_window_join(query, plan, &near, [left, right], options);
+        return eager_window_join(query, plan, faults, &near, [left, right], options);
     }
     let JoinOptions { how, threads, .. } = query.options;
     let scan = plan.join.predicate.as_ref().map(Predicate::scan);
@@ -128,6 +131,7 @@ fn join(
         explanation,
         widths: [None, None],
         within: within(plan.windows.retention),
+        faults,
         of_one_stream: false,
     };
     operator(query, engine, left, right, options)
@@ -138,6 +142,7 @@ fn join(
 fn eager_window_join(
     query: &WindowJoin,
     plan: WindowJoinPlan,
+    faults: Faults,
     near: &Interval,
     sides: [SchemaRef; 2],
     options: &StreamOptions,
@@ -172,6 +177,7 @@ fn eager_window_join(
         explanation,
         widths: [None, None],
         within: Some(*near),
+        faults,
         of_one_stream: false,
     };
     if !scans {

@@ -26,6 +26,7 @@ use super::state::snapshot::{Reader, Writer};
 use super::tactic::{Admit, Common, Tactic};
 use super::times::ResultTimes;
 use crate::background::lasting;
+use crate::columns::faults::Faults;
 use crate::columns::table::column;
 use crate::columns::time::{self, Bound, Unit};
 use crate::query::identity::Identity;
@@ -118,8 +119,10 @@ fn merge_of(
         charges_results: false,
         driver: lasting(options.threads, false)?,
         latency: Latency::default(),
+        faults: Faults::default(),
     };
-    Ok(Operator::new(common, Box::new(MergeTactic { stream })))
+    let (planned, rest) = (Vec::new(), Rest::NotYet);
+    Ok(Operator::new(common, Box::new(MergeTactic { stream, planned, rest })))
 }
 
 /// The stream that a merge takes.
@@ -127,7 +130,7 @@ pub(crate) fn stream_of(schema: SchemaRef, on: &str, lateness: Option<Bound>) ->
     let on = column("streams", &schema, on, "on")?;
     let unit = Unit::of("streams", schema.field(on))?;
     let lateness = Some(time::lateness(lateness, unit)?);
-    Ok(Stream { schema, given: None, on, unit, lateness, width: None })
+    Ok(Stream { schema, given: None, on, unit, lateness, width: None, counted: None })
 }
 
 fn explain(stream: &Stream, lateness: &[i64], options: &MergeOptions) -> Explanation {
@@ -152,23 +155,30 @@ fn explain(stream: &Stream, lateness: &[i64], options: &MergeOptions) -> Explana
 #[derive(Debug)]
 struct MergeTactic {
     stream: Stream,
+    /// The blocks of batches that have left the gate, until all are made: what fails is made again.
+    planned: Vec<Vec<Planned<SourceRun>>>,
+    /// How their reading ended.
+    rest: Rest,
 }
 
 impl Tactic for MergeTactic {
     fn step(&mut self, common: &mut Common) -> Result<Step> {
         let Some(reader) = common.intake.reader() else { return Ok(Step::End) };
-        let planning = Planning::new(reader);
-        if planning.blocks.is_empty() {
-            return Ok(if planning.rest == Rest::End { Step::End } else { Step::NotYet });
+        let planning = Planning::new(reader, &mut self.planned, &mut self.rest);
+        if planning.planned.is_empty() {
+            return Ok(if self.rest == Rest::End { Step::End } else { Step::NotYet });
         }
-        // The rows have left the gate: what fails now would be missing in what follows.
         let holds = common.charges_results;
-        let (made, pushed) =
-            make(&self.stream, planning, &common.driver, holds).map_err(Error::of_operator)?;
+        let (made, pushed) = make(&self.stream, planning, &common.driver, holds)?;
+        self.planned.clear();
         common.latency.begin(pushed.into_iter());
         common.latency.settle();
         common.ready.extend(made);
         Ok(Step::Went)
+    }
+
+    fn survives(&self, _: &Error) -> bool {
+        true
     }
 
     fn is_long(&self, _: &mut Common) -> bool {
@@ -215,25 +225,40 @@ type Pushed = Vec<(Instant, u64)>;
 /// The rows that a poll makes batches of, planned in order, one batch before it is asked for.
 struct Planning<'a> {
     reader: &'a mut BlockReader<SourceRun>,
-    blocks: Vec<Planned<SourceRun>>,
-    rest: Rest,
+    planned: &'a mut Vec<Vec<Planned<SourceRun>>>,
+    rest: &'a mut Rest,
     taken: usize,
 }
 
 impl<'a> Planning<'a> {
-    fn new(reader: &'a mut BlockReader<SourceRun>) -> Self {
-        let (blocks, rest) = plan(reader, BATCH_ROWS);
-        Planning { reader, blocks, rest, taken: 0 }
+    /// After the blocks that were planned by a step that has failed.
+    fn new(
+        reader: &'a mut BlockReader<SourceRun>,
+        planned: &'a mut Vec<Vec<Planned<SourceRun>>>,
+        rest: &'a mut Rest,
+    ) -> Self {
+        let mut planning = Planning { reader, planned, rest, taken: 0 };
+        if planning.planned.is_empty() {
+            planning.plan();
+        }
+        planning
+    }
+
+    fn plan(&mut self) {
+        let (blocks, rest) = plan(self.reader, BATCH_ROWS);
+        *self.rest = rest;
+        self.planned.extend((!blocks.is_empty()).then_some(blocks));
     }
 
     /// The blocks of the next batch, and its number.
     fn next(&mut self) -> Option<(usize, Vec<Planned<SourceRun>>)> {
-        let blocks = std::mem::take(&mut self.blocks);
+        let blocks = self.planned.get(self.taken)?.clone();
         self.taken += 1;
-        if self.rest == Rest::More && self.taken < POLL_BATCHES {
-            (self.blocks, self.rest) = plan(self.reader, BATCH_ROWS);
+        if self.taken == self.planned.len() && *self.rest == Rest::More && self.taken < POLL_BATCHES
+        {
+            self.plan();
         }
-        (!blocks.is_empty()).then_some((self.taken, blocks))
+        Some((self.taken, blocks))
     }
 }
 
@@ -244,7 +269,7 @@ fn make(
     driver: &Driver,
     holds: bool,
 ) -> Result<(Vec<Made>, Pushed)> {
-    let threads = if planning.rest == Rest::More { driver.threads().min(POLL_BATCHES) } else { 1 };
+    let threads = if *planning.rest == Rest::More { driver.threads().min(POLL_BATCHES) } else { 1 };
     let planning = Mutex::new(planning);
     let next = || planning.lock().next();
     let one = |filler: &mut Filler, blocks: Vec<Planned<SourceRun>>| {

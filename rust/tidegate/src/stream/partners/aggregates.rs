@@ -11,6 +11,7 @@ use super::kind::{Kind, Leaving, Settled};
 use super::standing::with_standing;
 use super::{Query, explain, operator};
 use crate::Result;
+use crate::columns::faults::Faults;
 use crate::columns::keys::KeyColumn;
 use crate::columns::time::Bound;
 use crate::query::aggregate::{Aggregate, Function};
@@ -109,12 +110,14 @@ fn join(
     let interval = Some(&plan.interval);
     let times = ResultTimes::of_pairs(interval, &plan.join, plan.times, plan.unit, How::Left);
     let keys = plan.join.keys;
+    let faults = Faults::default();
     let kind = OfPartners {
         query: query.clone(),
         interval: plan.interval,
         with_prevailing: plan.with_prevailing,
         looks_at_pairs: plan.looks_at_pairs,
         keys: keys.clone(),
+        faults: faults.clone(),
     };
     let asked = Asked {
         identity: plan.identity,
@@ -124,6 +127,7 @@ fn join(
         threads,
         widths: plan.widths,
         order: Order::Merged,
+        faults,
     };
     let sides = Sides { left: &left, right: &right, times: plan.times, unit: plan.unit };
     operator(Query { kind: Box::new(kind), asked, sides, keys }, options)
@@ -138,6 +142,7 @@ struct OfPartners {
     with_prevailing: bool,
     looks_at_pairs: bool,
     keys: Vec<KeyColumn>,
+    faults: Faults,
 }
 
 impl Kind for OfPartners {
@@ -154,7 +159,8 @@ impl Kind for OfPartners {
             return Ok(Settled::NONE);
         }
         let (left, right) = (left.table("left", rows)?, right.table("right", right.len())?);
-        let join = self.query.start_on(&left, &right, Some(gone), driver.clone())?;
+        let join =
+            self.query.start_on(&left, &right, Some(gone), Some(&self.faults), driver.clone())?;
         let batches = join.of_passing_rows().read_all()?;
         Ok(Settled { batches, leaving: Leaving::First(rows) })
     }

@@ -27,6 +27,7 @@ use crate::Result;
 use crate::aggregate::streams::mask;
 use crate::batch::asof::partners;
 use crate::columns::expression::{Origin, Predicate};
+use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::query::asof::{AsofJoin, AsofPlan};
 use crate::stream::intake::Order;
@@ -96,7 +97,9 @@ fn join(
     [left, right]: [SchemaRef; 2],
     options: &StreamOptions,
 ) -> Result<Operator> {
-    let plan = query.plan(&left, &right)?;
+    let mut plan = query.plan(&left, &right)?;
+    let faults = Faults::default();
+    plan.join.note(&faults);
     let of_sides = match &plan.join.predicate {
         None => Some([None, None]),
         Some(predicate) => predicate.by_side(),
@@ -126,6 +129,7 @@ fn join(
         threads,
         widths: [None, None],
         order: Order::Merged,
+        faults,
     };
     let sides = Sides { left: &left, right: &right, times: plan.times, unit: plan.unit };
     let keys = plan.join.keys.clone();

@@ -93,6 +93,7 @@ fn operator(query: Query<'_>, options: &StreamOptions) -> Result<Operator> {
         due: None,
         settled: None,
         needed: 0,
+        is_taking: false,
         is_half_done: false,
     };
     Ok(Operator::new(common, Box::new(tactic)))
@@ -118,6 +119,8 @@ struct PartnerTactic {
     settled: Option<Option<i64>>,
     /// The right rows that were needed when they were looked through last.
     needed: usize,
+    /// Whether rows have left the gate that are not all kept.
+    is_taking: bool,
     /// Whether results have been handed on of left rows that have not left.
     is_half_done: bool,
 }
@@ -131,13 +134,14 @@ impl Tactic for PartnerTactic {
         }
         // 2. The next epoch is what is ready now.
         let rows = common.look_ahead(self.epoch_rows());
-        let blocks = std::mem::take(&mut common.pending);
-        if !blocks.is_empty() {
+        if rows > 0 {
             let driver = common.driver.fit(rows);
-            let ready = driver.within(|| ReadyRuns::new(&blocks, &driver))?;
-            drop(blocks);
+            let ready = driver.within(|| ReadyRuns::new(&common.pending, &driver))?;
+            common.pending.clear();
             let last = ready.ts.last().copied();
+            self.is_taking = true;
             self.take_in(common, ready)?;
+            self.is_taking = false;
             let now = match common.rest {
                 // Rows that are ready may be below the watermark.
                 Rest::More => last,
@@ -199,7 +203,7 @@ impl Tactic for PartnerTactic {
     /// Left rows stay until they have results, which can be made again: a function of one's own may
     /// have failed.
     fn survives(&self, _: &Error) -> bool {
-        self.due.is_some() && !self.is_half_done
+        !self.is_taking && !self.is_half_done
     }
 
     fn has_rows(&self) -> bool {

@@ -63,7 +63,8 @@ pub(super) fn operator<F: Finder>(
     row_bytes: usize,
     options: &StreamOptions,
 ) -> Result<Operator> {
-    let Query { identity, options: asked, times, unit, plan, explanation, widths, .. } = query;
+    let Query { identity, options: asked, times, unit, plan, explanation, widths, faults, .. } =
+        query;
     let of_pairs = ResultTimes::of_pairs(Some(interval), &plan, times, unit, asked.how);
     let [left, right] = &sides;
     let common = Sides { left, right, times, unit }.common(
@@ -75,6 +76,7 @@ pub(super) fn operator<F: Finder>(
             threads: asked.threads,
             widths,
             order: Order::Arrival,
+            faults,
         },
         options,
         row_bytes,
