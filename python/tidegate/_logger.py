@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 
 _LOGGER = logging.getLogger("tidegate")
@@ -19,9 +18,9 @@ _LEVELS = {
     "restored": logging.INFO,
 }
 
-# When each was told last, by kind and source.
+# When each was told last, by kind and source. Each operation on it is atomic, so no lock is needed.
+# A signal handler may push rows while this thread is here, and a process may fork meanwhile.
 _TOLD: dict[tuple[str, int], float] = {}
-_LOCK = threading.Lock()
 
 # More of them are forgotten: most are of sources that are gone.
 _MOST = 10_000
@@ -32,11 +31,22 @@ def tell(kind: str, number: int, text: str) -> None:
     level = _LEVELS[kind]
     if not _LOGGER.isEnabledFor(level):
         return
-    now = time.monotonic()
-    with _LOCK:
-        if now - _TOLD.get((kind, number), -_QUIET) < _QUIET:
-            return
-        if len(_TOLD) >= _MOST:
-            _TOLD.clear()
-        _TOLD[kind, number] = now
-    _LOGGER.log(level, "%s", text, extra={"tidegate_kind": kind})
+    if _is_news((kind, number), time.monotonic()):
+        _LOGGER.log(level, "%s", text, extra={"tidegate_kind": kind})
+
+
+def _is_news(key: tuple[str, int], now: float) -> bool:
+    """Whether nothing was told of this within the last minute. Of several callers, one is told."""
+    last = _TOLD.get(key)
+    if last is not None:
+        if now - last < _QUIET:
+            return False
+        found = _TOLD.pop(key, None)
+        if found != last:
+            # Another caller was faster, and what it has noted stays.
+            if found is not None:
+                _TOLD.setdefault(key, found)
+            return False
+    if len(_TOLD) >= _MOST:
+        _TOLD.clear()
+    return _TOLD.setdefault(key, now) is now

@@ -202,6 +202,71 @@ def test_only_the_python_crate_knows_python():
         assert not [path for path, text in sources(crate).items() if re.search(r"\bpyo3\b", text)]
 
 
+def test_arrow_data_comes_through_one_file_which_checks_it():
+    importing = re.compile(r"\btidegate_import\b|\bcapsule::(stream|batch)\b")
+    values = re.compile(r"\btidegate_import::(\{[^}]*)?\b(Stream|Unopened|UnreadBatch)\b")
+    code = {path.name: text for path, text in sources("python").items()}
+    assert {name for name, text in code.items() if importing.search(text)} == {
+        # Pointers, texts of errors, and what the module does as it is imported.
+        *("capsule.rs", "error.rs", "lib.rs"),
+        "import.rs",
+    }
+    assert {name for name, text in code.items() if values.search(text)} == {
+        "capsule.rs",
+        "import.rs",
+    }
+    # `Unchecked` keeps its batches to itself.
+    assert re.search(r"struct Unchecked \{[^}]*\n    batches: Vec<RecordBatch>", code["import.rs"])
+    assert "pub(crate) fn next_unchecked" not in code["import.rs"]
+
+
+# Where pyarrow takes over rows of another library: of a relation that DuckDB has made, and of
+# polars. What follows is `checked`, or a native function.
+IMPORTS = {"io/given.py": 1}
+
+
+def test_python_computes_with_checked_rows_alone():
+    package = ROOT / "python" / "tidegate"
+    code = {
+        path.relative_to(package).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(package.rglob("*.py"))
+    }
+    importing = re.compile(r"\bfrom_stream\(|\b_import_from_c\w*\(")
+    counts = {name: len(importing.findall(text)) for name, text in code.items()}
+    assert {name: count for name, count in counts.items() if count} == IMPORTS
+    # Rows that are read batch by batch, and the calls that take them.
+    few = re.compile(r"(?<!def )\bfew_of\(|\.few\(")
+    allowed = {"self.few(self.schema.names, STREAM_BATCH_ROWS)"}
+    found = 0
+    for name, text in code.items():
+        if name.startswith("spark/"):
+            continue
+        for use in few.finditer(text):
+            line = text[text.rfind("\n", 0, use.start()) : text.index("\n", use.end())]
+            after = text[use.end() : use.end() + 200]
+            assert (
+                "checked(" in line or any(one in line for one in allowed) or "checked(" in after
+            ), f"{name}: {line.strip()}"
+            found += 1
+    assert found > 4
+
+
+def test_threads_come_back_to_the_interpreter_in_one_file():
+    returning = re.compile(r"\.detach\(|\bPython::(try_)?attach\(")
+    code = {path.name: text for path, text in sources("python").items()}
+    # The cause of an error is set by a thread that has the interpreter.
+    assert {name for name, text in code.items() if returning.search(text)} == {
+        "error.rs",
+        "interpreter.rs",
+    }
+    assert code["error.rs"].count("Python::attach(") == 1
+
+
+def test_no_guard_of_an_operator_leaves_its_closure():
+    for path, text in sources("python").items():
+        assert not re.search(r"ArcMutexGuard|lock_arc", text), path
+
+
 @pytest.mark.parametrize("crate", ["sync", "structures", "operators"])
 def test_kernels_know_nothing_of_arrow(crate):
     assert not [name for name in dependencies(crate) if name.startswith("arrow")]

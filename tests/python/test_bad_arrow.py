@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import tidegate as tg
 from tidegate import TidegateError, interval_join
 
 
@@ -129,6 +130,86 @@ def test_malformed_payload(name, source):
 )
 def test_malformed_key(name):
     refused(MALFORMED[name], Bare, as_key=True)
+
+
+GOOD = pa.table({"ts": [1, 2]})
+COLLECTED = {"all": tg.agg.collect("bad")}
+BOUNDED = {"memory_limit": "64MB"}
+JOINED = {
+    "interval_join": {"on": "ts", "lower": 0, "upper": 0},
+    "window_join": {"on": "ts", "window": 1},
+    "band_join": {"on": "ts", "within": 1},
+    "overlap_join": {"on": (("ts", "ts"), ("ts", "ts"))},
+    "asof_join": {"on": "ts"},
+}
+
+
+def joined(name: str) -> Callable[[object], object]:
+    call = getattr(tg, name)
+    return lambda bad: call(bad, GOOD, **JOINED[name], **BOUNDED)
+
+
+def update(bad: object) -> None:
+    schema = pa.schema({"ts": pa.int64(), "bad": bad.schema.field("bad").type})
+    tg.Digest(schema).update(bad)
+
+
+def push(bad: object) -> None:
+    tg.Merge(bad.schema).sources[0].push(bad)
+
+
+DOORS = {
+    "digest": tg.digest,
+    "digest_in_any_order": lambda bad: tg.digest(bad, ordered=False, threads=2),
+    "Digest.update": update,
+    "push": push,
+    "merge": tg.merge,
+    "merge_batches": lambda bad: [*tg.merge_batches([bad])],
+    "merge_within": lambda bad: tg.merge(bad, **BOUNDED),
+    "aggregate": lambda bad: tg.aggregate(bad, on="ts", size=1, aggs=COLLECTED),
+    "aggregate_within": lambda bad: tg.aggregate(bad, on="ts", size=1, aggs=COLLECTED, **BOUNDED),
+    **{f"{name}_within": joined(name) for name in JOINED},
+}
+
+
+class BareWithSchema(Bare):
+    """Says its columns, too."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.table.schema
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("source", [BareWithSchema, lambda table: table], ids=["bare", "pyarrow"])
+def test_every_function_checks_values_before_it_looks_at_them(name, door, source):
+    with pytest.raises(TidegateError, match=r"malformed|reading the Arrow stream failed"):
+        DOORS[door](source(MALFORMED[name].table()))
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_what_a_function_of_ones_own_returns_is_checked(name):
+    bad = MALFORMED[name].table()["bad"]
+    for returned in (bad.chunk(0), pa.chunked_array([bad.chunk(0).slice(0, 1), bad.chunk(0)[1:]])):
+        own = tg.agg.udf(lambda _, found=returned: found, "ts", returned.type)
+        with pytest.raises(TidegateError, match="malformed Arrow data"):
+            tg.aggregate(GOOD, on="ts", size=1, aggs={"x": own})
+
+
+ENDINGS = {".arrows": pa.ipc.new_stream, ".arrow": pa.ipc.new_file}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("name", ["falling offsets", "dictionary code out of bounds"])
+@pytest.mark.parametrize("door", [door for door in DOORS if door not in {"Digest.update", "push"}])
+def test_a_damaged_file_is_refused(tmp_path, ending, name, door):
+    path = tmp_path / f"damaged{ending}"
+    table = MALFORMED[name].table()
+    with ENDINGS[ending](path, table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(TidegateError, match="malformed Arrow data"):
+        DOORS[door](str(path))
 
 
 def test_offsets_beyond_the_text():

@@ -149,6 +149,53 @@ def test_a_process_ends_while_a_reader_works():
     assert in_child(script) == "True\n"
 
 
+DAEMONS = """
+    import sys, threading, time
+    import numpy as np, pyarrow as pa, tidegate as tg
+    def rows(begin):
+        return pa.table({"ts": np.arange(begin, begin + 200), "k": np.arange(200) % 50})
+    ready = [rows(begin) for begin in range(0, 100_000, 200)]
+    def operator():
+        return tg.IntervalJoin(ready[0].schema, ready[0].schema, on="ts", lower=-9, upper=9)
+    def feed(operator, does_poll=False):
+        for one in ready * 1000:
+            operator.sources[0].push(one)
+            operator.sources[1].push(one)
+            if does_poll:
+                operator.poll()
+    def join():
+        while True:
+            tg.interval_join(ready[0], ready[0], on="ts", lower=-9, upper=9)
+    def slow(values):
+        time.sleep(0.001)
+        return [len(one) for one in values]
+    def call():
+        own = {"n": tg.agg.udf(slow, "k", pa.int64())}
+        while True:
+            tg.aggregate(ready[0], on="ts", size=50, aggs=own)
+    operators = [operator() for _ in range(3)]
+    for one in operators:
+        {start}
+    time.sleep(0.2)
+    print("leaving")
+"""
+STARTS = {
+    "push": "threading.Thread(target=feed, args=(one,), daemon=True).start()",
+    "poll": "threading.Thread(target=feed, args=(one, True), daemon=True).start()",
+    "join": "threading.Thread(target=join, daemon=True).start()",
+    "own function": "threading.Thread(target=call, daemon=True).start()",
+    "running": "one.running(lambda _: None).__enter__(); "
+    "threading.Thread(target=feed, args=(one,), daemon=True).start()",
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_a_process_ends_while_daemon_threads_call(start):
+    # Without care one exit in three ends with SIGABRT.
+    for _ in range(5):
+        assert in_child(DAEMONS.replace("{start}", STARTS[start])) == "leaving\n"
+
+
 @needs_signals
 def test_a_process_waits_at_its_end_for_an_input_that_is_computed():
     # The input is made in Python, for longer than a thread may stand still at the end. A thread

@@ -4,6 +4,7 @@ import logging
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -180,3 +181,44 @@ def test_a_variable_says_how_much_memory_is_kept():
         'TIDEGATE_POOL_BYTES: expected a number of bytes, such as 0 or 335544320, got "much"'
         in (wrong.stderr)
     )
+
+
+class Interrupted(dict[tuple[str, int], float]):
+    """Notes during whose first operations a signal comes."""
+
+    def _come(self) -> None:
+        if not self:
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+    def get(self, *given: Any) -> Any:
+        self._come()
+        return super().get(*given)
+
+    def setdefault(self, *given: Any) -> Any:
+        self._come()
+        return super().setdefault(*given)
+
+
+def test_a_signal_handler_tells_while_the_thread_tells(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    one, other = tg.Merge(SCHEMA), tg.Merge(SCHEMA)
+    for merge in (one, other):
+        merge.sources[0].push([(10,)])
+    before = signal.signal(signal.SIGUSR1, lambda *_: other.sources[0].push([(5,)]))
+    try:
+        monkeypatch.setattr(_logger, "_TOLD", Interrupted())
+        one.sources[0].push([(5,)])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert len(told(caplog)) == 2
+
+
+def test_of_threads_that_tell_the_same_one_is_heard(caplog: pytest.LogCaptureFixture):
+    _logger._TOLD["late", 1] = -1e9
+    threads = [threading.Thread(target=_logger.tell, args=("late", 1, "rows")) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert told(caplog) == [("WARNING", "rows")]

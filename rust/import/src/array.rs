@@ -6,6 +6,7 @@
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null, null_mut};
+use std::sync::OnceLock;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::{Array, RecordBatch, RecordBatchOptions, StructArray};
@@ -153,12 +154,31 @@ impl Default for Kept {
     }
 }
 
+/// Calls what releases memory of a producer, or leaves the memory alone.
+type Release = fn(&mut dyn FnMut());
+
+static RELEASE: OnceLock<Release> = OnceLock::new();
+
+/// Has the memory of producers released by `release`, which calls the function that it is given, or
+/// leaves the memory alone: a producer may need what is about to end. Only the first call counts.
+pub fn release_through(release: Release) {
+    _ = RELEASE.set(release);
+}
+
+fn release(kept: Box<Kept>) {
+    let Some(through) = RELEASE.get() else { return drop(kept) };
+    let mut kept = Some(kept);
+    through(&mut || drop(kept.take()));
+    std::mem::forget(kept);
+}
+
 /// # Safety
 ///
 /// The array's private data is a `Kept` that was made to a raw pointer, and is not used after.
 unsafe extern "C" fn release_kept(array: *mut FFI_ArrowArray) {
     // SAFETY: as this function's.
-    drop(unsafe { Box::from_raw((*array).private_data.cast::<Kept>()) });
+    let kept = unsafe { Box::from_raw((*array).private_data.cast::<Kept>()) };
+    release(kept);
     // SAFETY: a consumer that releases an array may write to it.
     unsafe { (*array).release = None };
 }

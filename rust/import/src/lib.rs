@@ -59,7 +59,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 pub use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 pub use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 
-pub use crate::array::UnreadBatch;
+pub use crate::array::{UnreadBatch, release_through};
 pub use crate::error::{Error, Result, What};
 pub use crate::schema::schema;
 pub use crate::stream::{Stream, Unopened};

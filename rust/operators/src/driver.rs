@@ -3,6 +3,7 @@
 mod awake;
 mod crew;
 mod start;
+mod work_of;
 mod workers;
 
 use std::ops::Deref;
@@ -21,6 +22,7 @@ use awake::{AFTER_A_CALL, Awake};
 pub use crew::{Crew, Patience};
 pub use start::prepare_thread;
 use start::{Begun, begin};
+pub use work_of::WorkOf;
 pub(crate) use workers::Workers;
 
 /// The most threads a call may use.
@@ -146,7 +148,7 @@ impl Driver {
         let start = move |nth: usize| {
             pin_to(processors.get(nth % processors.len().max(1)).copied());
         };
-        let helpers = lasting_threads(driver.threads - 1, Box::new(start))?;
+        let helpers = lasting_threads(driver.threads - 1, helper_name, Box::new(start))?;
         let helpers = Some(Arc::new(Lasting::new(helpers, AFTER_A_CALL)));
         Ok(Driver { helpers, processors: available_processors(), ..driver })
     }
@@ -168,10 +170,11 @@ impl Driver {
     ) -> (A, B) {
         let Some(helpers) = &self.helpers else { return (one(), other()) };
         let (other, found) = (Mutex::new(Some(other)), Mutex::new(None));
+        let of = WorkOf::here();
         let run_other = || {
             let other = other.lock().expect("the lock is held only to take the work").take();
             if let Some(other) = other {
-                let outcome = other();
+                let outcome = of.clone().during(other);
                 *found.lock().expect("nothing fails while it is held") = Some(outcome);
             }
         };
@@ -222,15 +225,16 @@ impl Driver {
     ) -> std::io::Result<Receiver<std::thread::Result<T>>> {
         prepare_thread().map_err(std::io::Error::other)?;
         let (sender, receiver) = sync_channel(1);
+        let of = WorkOf::here();
         let run = move || {
-            let outcome = catch_unwind(AssertUnwindSafe(work));
+            let outcome = catch_unwind(AssertUnwindSafe(|| of.during(work)));
             // Nobody receives when the caller has left.
             let _ = sender.send(outcome);
         };
         if let Some(thread) = self.background.get() {
             thread.spawn(run);
         } else {
-            let made = lasting_threads(1, Box::new(|_| ()))?;
+            let made = lasting_threads(1, background_name, Box::new(|_| ()))?;
             // Where two came at once, the other's thread is taken, and this one ends.
             self.background.get_or_init(|| Lasting::new(made, Duration::ZERO)).spawn(run);
         }
@@ -315,6 +319,8 @@ impl Driver {
     /// Not generic, or each call of [`map`](Self::map) would have its own copy of all that starts
     /// threads and waits for them.
     fn on_threads(&self, workers: usize, work: &(dyn Fn() + Sync)) {
+        let of = WorkOf::here();
+        let work: &(dyn Fn() + Sync) = &|| of.clone().during(work);
         let shares_threads = rayon_core::current_thread_index().is_some()
             && rayon_core::current_num_threads() >= workers;
         match &self.helpers {
@@ -361,8 +367,11 @@ impl Driver {
         let take = |share: &Mutex<Vec<T>>| {
             std::mem::take(&mut *share.lock().expect("the lock is held only to take the tasks"))
         };
-        let run =
-            |nth: usize| self.take_turns_here(shares.get(nth).map_or_else(Vec::new, take), &over);
+        let of = WorkOf::here();
+        let run = |nth: usize| {
+            let tasks = shares.get(nth).map_or_else(Vec::new, take);
+            of.clone().during(|| self.take_turns_here(tasks, &over))
+        };
         if let Some(helpers) = &self.helpers {
             let of_helpers = Mutex::new(Ok(()));
             let mine = helpers.in_place_scope(|scope| {
@@ -443,9 +452,11 @@ pub fn with_threads<R: Send>(threads: usize, rows: usize, work: impl FnOnce() ->
 
 /// Not generic, or each call would have its own copy of all that makes and ends a pool of threads.
 fn with_threads_at_hand(threads: usize, rows: usize, work: &mut (dyn FnMut() + Send)) {
+    let of = WorkOf::here();
+    let work = &mut || of.clone().during(&mut *work);
     let is_worth_it = threads > 1 && rows >= 2 * PART_ROWS && memory::addresses_left().is_none();
     let threads = threads.min(MAX_THREADS);
-    let pool = is_worth_it.then(|| lasting_threads(threads, Box::new(|_| ())));
+    let pool = is_worth_it.then(|| lasting_threads(threads, call_name, Box::new(|_| ())));
     match pool.map(|pool| pool.map(|pool| Lasting::new(pool, Duration::ZERO))) {
         Some(Ok(pool)) if threads <= available_processors() => {
             pool.install(|| pool.while_awake(work))
@@ -458,8 +469,38 @@ fn with_threads_at_hand(threads: usize, rows: usize, work: &mut (dyn FnMut() + S
 /// The beginning of a thread of this number.
 type Start = dyn Fn(usize) + Send + Sync;
 
+// The names of threads, by which a debugger and the system tell them apart. Linux cuts them behind
+// 15 bytes.
+
+/// Of an operator's helper.
+fn helper_name(nth: usize) -> String {
+    format!("tidegate-{nth}")
+}
+
+/// Of the thread that does an operator's long calls.
+fn background_name(_: usize) -> String {
+    "tidegate-bg".into()
+}
+
+/// Of a thread that a call's parts share.
+fn call_name(nth: usize) -> String {
+    format!("tidegate-c{nth}")
+}
+
+/// Of a thread that one part of a call has.
+fn part_name(nth: usize) -> String {
+    format!("tidegate-p{nth}")
+}
+
+/// Of a thread that does a whole call while its caller looks for signals, or that reads ahead.
+const ALONE: &str = "tidegate-call";
+
 /// Threads that wait for work until they are dropped. Each begins with `start`.
-fn lasting_threads(threads: usize, start: Box<Start>) -> std::io::Result<ThreadPool> {
+fn lasting_threads(
+    threads: usize,
+    name: fn(usize) -> String,
+    start: Box<Start>,
+) -> std::io::Result<ThreadPool> {
     // Of the thread that was started last, until it has begun.
     let begun = Arc::new(Mutex::new(Begun::default()));
     let begun_here = begun.clone();
@@ -472,8 +513,7 @@ fn lasting_threads(threads: usize, start: Box<Start>) -> std::io::Result<ThreadP
     let spawn = |thread: ThreadBuilder| {
         begin(|builder, has_begun| {
             *lock(&begun) = has_begun;
-            let builder = builder.name(format!("tidegate-{}", thread.index()));
-            builder.spawn(|| thread.run()).map(drop)
+            builder.name(name(thread.index())).spawn(|| thread.run()).map(drop)
         })
     };
     let builder = ThreadPoolBuilder::new().num_threads(threads).start_handler(start);
@@ -509,15 +549,15 @@ fn spawn_some<'scope, R: Send + 'scope, W: FnOnce() -> R + Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl Iterator<Item = W>,
 ) -> Vec<ScopedJoinHandle<'scope, R>> {
-    let start = |work: W| {
+    let start = |(nth, work): (usize, W)| {
         begin(|builder, begun| {
-            builder.spawn_scoped(scope, move || {
+            builder.name(part_name(nth)).spawn_scoped(scope, move || {
                 begun.say(|| ());
                 work()
             })
         })
     };
-    work.map_while(|work| start(work).ok()).collect()
+    work.enumerate().map_while(|one| start(one).ok()).collect()
 }
 
 /// Says that something is over when it is left, however that is.
@@ -537,8 +577,9 @@ pub fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<Receiver<std::thread::Result<T>>> {
     let (sender, receiver) = sync_channel(1);
+    let of = WorkOf::here();
     start_alone(Box::new(move || {
-        let outcome = catch_unwind(AssertUnwindSafe(work));
+        let outcome = catch_unwind(AssertUnwindSafe(|| of.during(work)));
         // Nobody receives when the caller has left.
         let _ = sender.send(outcome);
     }))?;
@@ -553,7 +594,7 @@ fn start_alone(run: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
             begun.say(|| ());
             run();
         };
-        builder.name("tidegate".into()).spawn(run).map(drop)
+        builder.name(ALONE.into()).spawn(run).map(drop)
     })
 }
 

@@ -14,9 +14,10 @@ use tidegate::{Error, Next, Stop, check_call, in_background};
 use crate::error::{of_python, raise};
 use crate::import;
 use crate::input::bytes;
+use crate::interpreter::{attached, calling, this_thread};
 use crate::join::{self, Given, Query};
 use crate::plan::JoinPlan;
-use crate::reader::{BatchReader, BatchStream, Held, Numbers, this_thread};
+use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 use crate::source::elsewhere;
 
 pub(crate) const ROOM: &str = "tidegate.bounded";
@@ -76,7 +77,7 @@ impl Call<'_, '_> {
     ) -> PyResult<Bound<'py, PyAny>> {
         let (limit, batches) = (self.limit, self.batches);
         let reader = self.open(opener, 0.5)?;
-        py.import(ROOM)?.call_method1("table", (reader, limit, batches))
+        calling(py, || py.import(ROOM)?.call_method1("table", (reader, limit, batches)))
     }
 }
 
@@ -155,7 +156,7 @@ impl Shared {
             }
             drop(state);
             // There is nobody who reads where there is no Python any more.
-            let step = check_call().map(|()| Python::try_attach(|py| self.step(py)));
+            let step = check_call().map(|()| attached(|py| self.step(py)));
             let step = match step {
                 Ok(Some(step)) => step,
                 Ok(None) => return,
@@ -222,9 +223,7 @@ impl BatchStream for Made {
                 shared.make();
                 // Temporary files go with what makes the batches, now or with its last reference.
                 check_call().ok()?;
-                Python::try_attach(|py| {
-                    shared.rows.bind(py).call_method0("close").map(drop).map_err(|_| ())
-                })
+                attached(|py| shared.rows.bind(py).call_method0("close").map(drop).map_err(|_| ()))
             })?;
             state.has_begun = true;
         }

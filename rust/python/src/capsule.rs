@@ -16,6 +16,7 @@ use tidegate::Error;
 use tidegate_import::{Unopened, UnreadBatch};
 
 use crate::error::{error, raise};
+use crate::interpreter::calling;
 
 /// The stream of an object with `__arrow_c_stream__`, called `name` in messages.
 pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
@@ -60,7 +61,7 @@ pub(crate) fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schem
 /// What a method of Arrow's returns. What pyarrow raises becomes an error that names the argument.
 fn call<'py>(name: &str, ob: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, PyAny>> {
     let py = ob.py();
-    ob.call_method0(method).map_err(|error| {
+    calling(py, || ob.call_method0(method)).map_err(|error| {
         let module = error.get_type(py).module();
         if !module.is_ok_and(|module| module.to_string_lossy().starts_with("pyarrow")) {
             return error;

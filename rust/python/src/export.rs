@@ -18,6 +18,7 @@ use tidegate::Error;
 
 use crate::capsule;
 use crate::error::raise;
+use crate::interpreter::calling;
 
 /// A `pyarrow.Field`.
 pub(crate) fn field<'py>(py: Python<'py>, field: &Field) -> PyResult<Bound<'py, PyAny>> {
@@ -68,7 +69,8 @@ pub(crate) fn stream<'py>(
 
 /// What a function of pyarrow makes of an object.
 fn pyarrow<'py>(function: &str, exported: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    exported.py().import("pyarrow")?.call_method1(function, (exported,))
+    let py = exported.py();
+    calling(py, || py.import("pyarrow")?.call_method1(function, (exported,)))
 }
 
 fn schema_capsule(py: Python<'_>, schema: FFI_ArrowSchema) -> PyResult<Bound<'_, PyCapsule>> {

@@ -12,6 +12,7 @@ use tidegate::{Error, check_call};
 
 use crate::expression::extract_row;
 use crate::input::word;
+use crate::interpreter::{attached, called};
 use crate::{capsule, export, import};
 
 /// The columns of the result, from names to `tidegate.agg` functions.
@@ -95,10 +96,11 @@ fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
     let (call, of_none) = (udf.unbind(), returns.clone());
     let call = move |lists: RecordBatch| {
         check_call()?;
-        Python::attach(|py| {
+        let found = attached(|py| {
             let returned = || {
                 let lists = export::batch(py, lists)?;
-                import::batch("the function's results", &call.bind(py).call1((lists,))?)
+                let found = called(py, || call.bind(py).call1((lists,)))?;
+                import::batch("the function's results", &found)
             };
             let found = returned().map_err(|error| {
                 if error.is_instance_of::<PyKeyboardInterrupt>(py) {
@@ -109,7 +111,8 @@ fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
                 Error::data(text).caused_by(error.cause(py).unwrap_or(error))
             })?;
             Ok(found.map_or_else(|| new_empty_array(&of_none), |batch| batch.column(0).clone()))
-        })
+        });
+        found.unwrap_or_else(|| Err(Error::closed("the interpreter is about to end")))
     };
     Ok(Function::Udf(Udf { returns, call: Arc::new(call) }))
 }

@@ -11,54 +11,65 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use tidegate::stream::{Driven, News, Operator, Polled, ResultReader};
-use tidegate::{Driver, Error, Result, Stop};
+use tidegate::{Driver, Error, Result, Stop, WorkOf};
 
 use crate::error::raise;
 use crate::export;
+use crate::interpreter::{check_call_to, check_wait_for, released};
 use crate::interrupt::{PATIENCE, run_on};
 use crate::notice;
 
 /// A source that says nothing for so long while rows wait for it is told of.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Something that one call at a time may use.
-pub(crate) type Guard<T> = ArcMutexGuard<RawMutex, T>;
-
-/// Waits for its turn to use something, looking for signals meanwhile.
-pub(crate) fn hold<T: Send + 'static>(
-    py: Python<'_>,
-    shared: &Arc<Mutex<T>>,
-) -> PyResult<Guard<T>> {
-    loop {
-        if let Some(guard) = py.detach(|| shared.try_lock_arc_for(PATIENCE)) {
-            return Ok(guard);
-        }
-        py.check_signals()?;
-    }
-}
-
 /// Calls `work` with something on this thread, without the GIL, once it is its turn. For work of
 /// milliseconds.
 pub(crate) fn briefly<T: Send + 'static, R: Send>(
     py: Python<'_>,
     shared: &Arc<Mutex<T>>,
+    name: &str,
     work: impl FnOnce(&mut T) -> Result<R> + Send,
 ) -> PyResult<R> {
+    let object = number_of(shared);
+    check_call_to(object, name).map_err(raise)?;
     let mut work = Some(work);
     loop {
-        let done = py.detach(|| {
+        let done = released(py, || {
             let mut guard = shared.try_lock_for(PATIENCE)?;
             let work = work.take().expect("it is called once");
-            Some(catch_unwind(AssertUnwindSafe(|| work(&mut guard))))
+            let work = || WorkOf::one(object, || work(&mut guard));
+            Some(catch_unwind(AssertUnwindSafe(work)))
         });
         if let Some(outcome) = done {
             return outcome.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).map_err(raise);
         }
         py.check_signals()?;
+        check_wait_for(py, object, name)?;
     }
+}
+
+/// Calls `work` with something once it is its turn, unless `stop` is requested before.
+pub(crate) fn in_turn<T, R>(
+    shared: &Mutex<T>,
+    stop: &Stop,
+    work: impl FnOnce(&mut T) -> Result<R>,
+) -> Result<R> {
+    loop {
+        if let Some(mut guard) = shared.try_lock_for(PATIENCE) {
+            return work(&mut guard);
+        }
+        if stop.is_requested() {
+            return Err(Error::stopped("the call was asked to stop before its turn"));
+        }
+    }
+}
+
+/// What stands for something in [`WorkOf`].
+fn number_of<T>(shared: &Arc<Mutex<T>>) -> usize {
+    Arc::as_ptr(shared).addr()
 }
 
 /// An operator as the objects of its class hold it.
@@ -144,7 +155,8 @@ impl Handle {
         }
         *looked = Instant::now();
         drop(looked);
-        let waiting = py.detach(|| self.operator.try_lock().and_then(|held| held.stats().waiting));
+        let waiting =
+            released(py, || self.operator.try_lock().and_then(|held| held.stats().waiting));
         if let Some(waiting) = waiting.filter(|waiting| waiting.seconds >= SILENCE.as_secs_f64()) {
             let text = format!(
                 "{} rows of a {} wait for {}, which has been silent for {:.0} s; call its advance() \
@@ -177,7 +189,7 @@ impl Handle {
         work: impl FnOnce(&mut Operator) -> Result<R> + Send,
     ) -> PyResult<R> {
         self.check()?;
-        briefly(py, &self.operator, work)
+        briefly(py, &self.operator, self.name, work)
     }
 
     /// Calls `work` with the operator on one of its threads. It should end early once the stop is
@@ -189,11 +201,12 @@ impl Handle {
         work: impl FnOnce(&mut Operator, &Stop) -> Result<R> + Send + 'static,
     ) -> PyResult<R> {
         self.check()?;
-        // Before a thread is taken: those that wait for each other's work must not wait for their
-        // turn, too.
-        let mut guard = hold(py, &self.operator)?;
-        let asked = stop.clone();
-        run_on(py, stop, Some(&self.driver), move || work(&mut guard, &asked))
+        let object = number_of(&self.operator);
+        check_call_to(object, self.name).map_err(raise)?;
+        let (operator, asked) = (self.operator.clone(), stop.clone());
+        // One thread does all such work of the operator, so it waits for short calls alone.
+        let work = move || in_turn(&operator, &asked, |operator| work(operator, &asked));
+        run_on(py, stop, Some((&self.driver, object, self.name)), work)
     }
 
     fn find(&self, py: Python<'_>) -> PyResult<Polled> {
@@ -227,7 +240,8 @@ impl Handle {
         let handed_out = export::batch(py, batch.clone());
         let handed_out = handed_out.and_then(|handed_out| py.check_signals().map(|()| handed_out));
         if handed_out.is_err() {
-            py.detach(|| self.operator.lock().take_back(batch, self.reader.as_deref()));
+            let take_back = || self.operator.lock().take_back(batch, self.reader.as_deref());
+            released(py, take_back);
         }
         handed_out.map(Some)
     }
@@ -270,7 +284,7 @@ impl Handle {
             match self.find(py)? {
                 Polled::Batch(batch) => return self.hand_out(py, batch),
                 Polled::End => return Ok(None),
-                Polled::NotYet => py.detach(|| self.news.wait(seen, PATIENCE)),
+                Polled::NotYet => released(py, || self.news.wait(seen, PATIENCE)),
             }
             self.look_for_silence(py);
             py.check_signals()?;
@@ -311,7 +325,7 @@ impl Handle {
             if rest.is_zero() {
                 return Ok(None);
             }
-            py.detach(|| self.news.wait(seen, rest.min(PATIENCE)));
+            released(py, || self.news.wait(seen, rest.min(PATIENCE)));
             self.look_for_silence(py);
             py.check_signals()?;
         }
@@ -323,19 +337,30 @@ impl Handle {
         py: Python<'py>,
         arrived: fn(&mut Operator, usize),
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.check()?;
-        let guard = hold(py, &self.operator)?;
-        let stop = Stop::default();
-        let work = move || guard.late().map(|late| (guard, late));
-        let (mut guard, (batches, schema)) = run_on(py, &stop, Some(&self.driver), work)?;
-        let count = batches.len();
-        let late = export::table(py, batches, schema)?;
-        arrived(&mut guard, count);
-        Ok(late)
+        loop {
+            let work = |operator: &mut Operator, _: &Stop| {
+                Ok((operator.late_version(), operator.late()?))
+            };
+            let (version, (batches, schema)) = self.at_length(py, &Stop::default(), work)?;
+            let count = batches.len();
+            let late = export::table(py, batches, schema)?;
+            // If another call was faster, the rows are that call's.
+            let settle = move |operator: &mut Operator| {
+                let are_ours = operator.late_version() == version;
+                if are_ours {
+                    arrived(operator, count);
+                }
+                Ok(are_ours)
+            };
+            if self.briefly(py, settle)? {
+                return Ok(late);
+            }
+        }
     }
 
     /// Drops what is held. A poll of another thread rests first.
     pub(crate) fn close(&self, py: Python<'_>) -> PyResult<()> {
+        check_call_to(number_of(&self.operator), self.name).map_err(raise)?;
         self.polling.lock().request();
         self.briefly(py, |operator| {
             operator.close();

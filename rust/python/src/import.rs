@@ -16,7 +16,8 @@ use tidegate::{Driver, Error, Extra, Stop, Table, check_call};
 use tidegate_import::{Stream, Unopened, UnreadBatch};
 
 use crate::error::{error, raise};
-use crate::reader::{BatchReader, SharedStream, next, this_thread};
+use crate::interpreter::{attached, calling, this_thread};
+use crate::reader::{BatchReader, SharedStream, next};
 use crate::{capsule, export, interrupt};
 
 /// Rows whose values have not been checked. Each way out of it checks them.
@@ -343,7 +344,7 @@ fn own_number() -> Option<u64> {
     thread_local! {
         static NUMBER: OnceCell<Option<u64>> = const { OnceCell::new() };
     }
-    let ask = || Python::try_attach(this_thread).and_then(Result::ok);
+    let ask = || attached(this_thread).and_then(Result::ok);
     NUMBER.with(|number| *number.get_or_init(ask))
 }
 
@@ -377,7 +378,7 @@ fn refuse_collected(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
 fn check_lengths(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     let module = ob.get_type().module()?;
     if module.to_str()?.starts_with("pyarrow") && ob.hasattr("validate")? {
-        ob.call_method0("validate").map_err(|error| {
+        calling(ob.py(), || ob.call_method0("validate")).map_err(|error| {
             raise(Error::data(format!("{name}: malformed Arrow data: {}", error.value(ob.py()))))
         })?;
     }

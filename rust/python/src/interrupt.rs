@@ -6,9 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use tidegate::{Driver, Error, Result, Stop, in_background, in_background_of, prepare_thread};
+use tidegate::{
+    Driver, Error, Result, Stop, WorkOf, in_background, in_background_of, prepare_thread,
+};
 
 use crate::error::raise;
+use crate::interpreter::{check_wait_for, released};
 
 /// How long a signal may go unnoticed: well under the 0.2 s that a person takes for an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
@@ -19,7 +22,7 @@ pub(crate) fn detached<T: Send>(
     work: impl FnOnce() -> Result<T> + Send,
 ) -> PyResult<T> {
     prepare_thread().map_err(raise)?;
-    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    let outcome = released(py, || catch_unwind(AssertUnwindSafe(work)));
     outcome.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).map_err(raise)
 }
 
@@ -62,11 +65,14 @@ pub(crate) fn run<T: Send + 'static>(
     run_on(py, stop, None, work)
 }
 
+/// Something that works on a thread of a driver: its number and its name.
+pub(crate) type Worker<'a> = (&'a Driver, usize, &'a str);
+
 /// As [`run`], on one of the threads of a driver.
 pub(crate) fn run_on<T: Send + 'static>(
     py: Python<'_>,
     stop: &Stop,
-    driver: Option<&Driver>,
+    worker: Option<Worker<'_>>,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
     // With what says that inputs are held.
@@ -77,7 +83,7 @@ pub(crate) fn run_on<T: Send + 'static>(
         let outcome = work();
         *found.lock().unwrap_or_else(PoisonError::into_inner) = Some((outcome, alive));
     };
-    wait_for(py, stop, driver, Box::new(work))?;
+    wait_for(py, stop, worker, Box::new(work))?;
     let outcome = place.lock().unwrap_or_else(PoisonError::into_inner).take();
     let (outcome, _) = outcome.expect("the work has ended, and without a panic");
     outcome.map_err(raise)
@@ -87,19 +93,19 @@ pub(crate) fn run_on<T: Send + 'static>(
 fn wait_for(
     py: Python<'_>,
     stop: &Stop,
-    driver: Option<&Driver>,
+    worker: Option<Worker<'_>>,
     work: Box<dyn FnOnce() + Send>,
 ) -> PyResult<()> {
     // A thread that is started may be waited for until it has begun.
-    let outcome = py.detach(|| match driver {
-        Some(driver) => in_background_of(driver, work),
+    let outcome = released(py, || match worker {
+        Some((driver, object, _)) => in_background_of(driver, move || WorkOf::one(object, work)),
         None => in_background(work),
     });
     let mut outcome = outcome.map_err(raise)?;
     loop {
         // The receiver moves through the closure, since it cannot be shared with the thread that
         // waits.
-        let (receiver, received) = py.detach(move || {
+        let (receiver, received) = released(py, move || {
             let received = outcome.recv_timeout(PATIENCE);
             (outcome, received)
         });
@@ -107,10 +113,18 @@ fn wait_for(
         match received {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(panic)) => return Err(raise(Error::from_panic(&*panic))),
-            Err(RecvTimeoutError::Timeout) => py.check_signals().inspect_err(|_| stop.request())?,
+            Err(RecvTimeoutError::Timeout) => {
+                look(py, worker).inspect_err(|_| stop.request())?;
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(raise(Error::from_panic(&"a thread ended without an answer")));
             }
         }
     }
+}
+
+/// Looks for signals, and for a wait that cannot end.
+fn look(py: Python<'_>, worker: Option<Worker<'_>>) -> PyResult<()> {
+    py.check_signals()?;
+    worker.map_or(Ok(()), |(_, object, name)| check_wait_for(py, object, name))
 }

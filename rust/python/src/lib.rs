@@ -46,6 +46,7 @@
 //! | `reader.rs` | a result as record batches |
 //! | `export.rs` | objects of pyarrow; streams for any consumer |
 //! | `bounded.rs` | calls with a `memory_limit`, whose batches `tidegate.bounded` makes |
+//! | `interpreter.rs` | how threads let go of the interpreter and come back to it |
 //! | `interrupt.rs` | native work without the GIL, which Ctrl-C ends |
 //! | `error.rs` | errors as Python exceptions |
 
@@ -67,6 +68,7 @@ mod functions;
 mod handle;
 mod import;
 mod input;
+mod interpreter;
 mod interrupt;
 mod interval_join;
 mod join;
@@ -150,6 +152,8 @@ mod _tidegate {
         // Of the package alone, and so in no list of names.
         module.setattr("_check", wrap_pyfunction!(import::check_rows, module)?)?;
         module.setattr("_CheckedBatches", module.py().get_type::<import::CheckedBatches>())?;
+        tidegate_import::release_through(interpreter::release);
+        interpreter::count_anew_after_fork(module.py())?;
         let end_readers = wrap_pyfunction!(reader::end_readers, module)?;
         module.py().import("atexit")?.call_method1("register", (end_readers,))?;
         error::register(module)

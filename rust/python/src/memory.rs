@@ -3,13 +3,15 @@
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
+use crate::interpreter::released;
+
 /// The variable that names the most bytes that are kept.
 const VARIABLE: &str = "TIDEGATE_POOL_BYTES";
 
 #[doc = manual!(release_memory)]
 #[pyfunction]
 pub(crate) fn release_memory(py: Python<'_>) -> bool {
-    py.detach(tidegate::release_memory)
+    released(py, tidegate::release_memory)
 }
 
 /// Keeps as much as the environment says.

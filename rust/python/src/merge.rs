@@ -16,6 +16,7 @@ use crate::export;
 use crate::handle::Handle;
 use crate::import::{Input, Unchecked, UserThread, take};
 use crate::input::{self, bound, bytes, count, threads_of};
+use crate::interpreter::calling;
 use crate::interrupt;
 use crate::operator::{self, Operator};
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
@@ -36,7 +37,8 @@ pub(crate) fn merge<'py>(
     if let Some(limit) = bytes("memory_limit", memory_limit)? {
         let half = (limit / 2).into_pyobject(py)?;
         let reader = merge_batches(py, streams, on, lateness, threads, Some(half.as_any()))?;
-        return py.import(bounded::ROOM)?.call_method1("table", (reader, limit, "merge_batches"));
+        let made = (reader, limit, "merge_batches");
+        return calling(py, || py.import(bounded::ROOM)?.call_method1("table", made));
     }
     let lateness = lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten();
     let threads = threads_of(threads)?;

@@ -15,9 +15,9 @@ use tidegate::{Digest as Rows, Error, Extra, Stop, TypeName};
 
 use crate::digest::Digest;
 use crate::error::raise;
-use crate::handle::{Handle, briefly, check_process, hold};
+use crate::handle::{Handle, briefly, check_process, in_turn};
 use crate::input::bytes;
-use crate::interrupt::detached;
+use crate::interpreter::{attached, calling, released};
 use crate::{export, import, input, interrupt, notice};
 
 /// The time between two looks for room within the memory limit.
@@ -50,10 +50,10 @@ impl Source {
     fn table<'py>(&self, rows: &Bound<'py, PyList>, extra: Extra) -> PyResult<Bound<'py, PyAny>> {
         let py = rows.py();
         let (name, schema) =
-            briefly(py, &self.source, |source| Ok((source.stats().name, source.schema().clone())))?;
+            self.briefly(py, |source| Ok((source.stats().name, source.schema().clone())))?;
         let schema = export::schema(py, &schema)?;
         let arguments = (rows, schema, &*name, extra == Extra::Ignore);
-        py.import("tidegate._rows")?.call_method1("table", arguments)
+        calling(py, || py.import("tidegate._rows")?.call_method1("table", arguments))
     }
 
     /// Calls `work` with the source, once it is its turn: in the background if it puts many rows in
@@ -64,13 +64,25 @@ impl Source {
         rows: usize,
         work: impl FnOnce(&mut stream::Source, &Stop) -> tidegate::Result<R> + Send + 'static,
     ) -> PyResult<R> {
-        let mut source = hold(py, &self.source)?;
-        let stop = Stop::default();
-        if source.rows_held() + rows < FEW_ROWS {
-            return detached(py, move || work(&mut source, &stop));
+        let (stop, mut work) = (Stop::default(), Some(work));
+        let mut take = || work.take().expect("it is taken once");
+        let at_once = |source: &mut stream::Source| {
+            let is_short = source.rows_held() + rows < FEW_ROWS;
+            is_short.then(|| take()(source, &stop)).transpose()
+        };
+        if let Some(done) = self.briefly(py, at_once)? {
+            return Ok(done);
         }
-        let asked = stop.clone();
-        interrupt::run(py, &stop, move || work(&mut source, &asked))
+        let (source, asked, work) = (self.source.clone(), stop.clone(), take());
+        interrupt::run(py, &stop, move || in_turn(&source, &asked, |source| work(source, &asked)))
+    }
+
+    fn briefly<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut stream::Source) -> tidegate::Result<R> + Send,
+    ) -> PyResult<R> {
+        briefly(py, &self.source, "source", work)
     }
 }
 
@@ -128,7 +140,7 @@ impl Source {
                 Err(error) => error,
             };
             let (is_full, news) =
-                briefly(py, &self.source, |source| Ok((source.is_full(), source.news())))?;
+                self.briefly(py, |source| Ok((source.is_full(), source.news())))?;
             if is_full && !std::mem::replace(&mut waits, true) {
                 notice::tell(py, &self.source, "full", &error.value(py).to_string());
             }
@@ -139,7 +151,7 @@ impl Source {
                 return Err(error);
             }
             // Nothing tells of room: it comes with the next results, a millisecond's work.
-            py.detach(|| std::thread::sleep(ROOM));
+            released(py, || std::thread::sleep(ROOM));
             py.check_signals()?;
         }
     }
@@ -167,7 +179,7 @@ impl Source {
         let times = operator.handle.briefly(py, |operator| Ok(operator.times()))?;
         let schema = operator.schema.clone();
         let follow = move |source: &mut stream::Source| source.follow(&times, &schema, of);
-        Ok((self.time_field.name().clone(), briefly(py, &self.source, follow)?))
+        Ok((self.time_field.name().clone(), self.briefly(py, follow)?))
     }
 
     /// Promises what the operator before does, unless results of it wait.
@@ -180,7 +192,7 @@ impl Source {
 
     /// Whether the last push was refused by the memory limit, and would fit if less were held.
     fn _is_full(&self, py: Python<'_>) -> PyResult<bool> {
-        briefly(py, &self.source, |source| Ok(source.is_full()))
+        self.briefly(py, |source| Ok(source.is_full()))
     }
 
     #[doc = manual!(Source.advance)]
@@ -308,6 +320,10 @@ impl Kind {
 
 /// A date or time in the unit of a column.
 fn steps(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
+    calling(ob.py(), || steps_of(ob, field))
+}
+
+fn steps_of(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let pyarrow = ob.py().import("pyarrow")?;
     let data_type = export::field(ob.py(), field)?.getattr("type")?;
     // A pandas.Timestamp has the instant in UTC, with all of its digits and years, in NumPy's form
@@ -383,7 +399,7 @@ impl Drop for Operator {
     fn drop(&mut self) {
         let Some(lost) = self.handle.lost() else { return };
         // Not where Python has ended.
-        Python::try_attach(|py| {
+        attached(|py| {
             let kind = py.get_type::<PyResourceWarning>();
             if let Ok(text) = CString::new(lost)
                 && let Err(error) = PyErr::warn(py, &kind, &text, 1)
@@ -614,9 +630,11 @@ impl Operator {
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let schema = export::schema(slf.py(), &slf.get().schema)?;
-        let readers = slf.py().import("pyarrow")?.getattr("RecordBatchReader")?;
-        let reader = readers.call_method1("from_batches", (schema, slf))?;
-        reader.call_method1("__arrow_c_stream__", (requested_schema,))
+        calling(slf.py(), || {
+            let readers = slf.py().import("pyarrow")?.getattr("RecordBatchReader")?;
+            let reader = readers.call_method1("from_batches", (schema, slf))?;
+            reader.call_method1("__arrow_c_stream__", (requested_schema,))
+        })
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -647,13 +665,15 @@ fn drive<'py>(
     punctuations: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = operator.py();
-    let running = py.import("tidegate._running")?;
-    if !punctuations {
-        return running.call_method1(function, (operator, sink, late));
-    }
-    let module = py.import("tidegate._punctuations")?;
-    let sink = module.call_method1("Punctuated", (operator, sink))?;
-    running.call_method1(function, (operator, sink, late))
+    calling(py, || {
+        let running = py.import("tidegate._running")?;
+        if !punctuations {
+            return running.call_method1(function, (operator, sink, late));
+        }
+        let module = py.import("tidegate._punctuations")?;
+        let sink = module.call_method1("Punctuated", (operator, sink))?;
+        running.call_method1(function, (operator, sink, late))
+    })
 }
 
 /// Numbers that describe an operator, and each of its sources.

@@ -11,10 +11,13 @@ use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyType};
-use tidegate::{Error, Next};
+use tidegate::{Error, Next, WorkOf};
 
 use crate::error::{of_python, raise};
 use crate::export;
+use crate::interpreter::{
+    self, attached, calling, check_call_to, check_wait_for, released, this_thread,
+};
 use crate::interrupt::{PATIENCE, detached, end_calls};
 
 /// Numbers that describe the work so far, which become a dict once the GIL is held again.
@@ -70,8 +73,12 @@ impl Stream {
 
     /// The next batch, if it comes within `patience`.
     pub(crate) fn next_within(&self, patience: Duration) -> tidegate::Result<Next> {
-        let returned = self.returned().pop();
-        returned.map_or_else(|| self.batches.next_within(patience), |batch| Ok(Next::Batch(batch)))
+        let object = self.number();
+        check_call_to(object, "reader")?;
+        if let Some(batch) = self.returned().pop() {
+            return Ok(Next::Batch(batch));
+        }
+        WorkOf::one(object, || self.batches.next_within(patience))
     }
 
     /// Hands out a batch, or keeps it for the next read where that fails: it may run Python code,
@@ -90,8 +97,15 @@ impl Stream {
         handed_out.map(Some)
     }
 
+    /// What stands for this in [`WorkOf`].
+    fn number(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     fn close(&self) {
-        self.returned().clear();
+        let returned = std::mem::take(&mut *self.returned());
+        // Without the lock: their memory may be another library's, which may run Python code.
+        drop(returned);
         self.batches.close();
     }
 }
@@ -118,7 +132,7 @@ pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     let here = open.into_iter().filter(|(process, ..)| *process == std::process::id());
     let readers: Vec<(Weak<Stream>, Held)> = here.map(|(_, reader, held)| (reader, held)).collect();
     let calls = end_calls();
-    py.detach(|| {
+    released(py, || {
         readers.iter().filter_map(|(reader, _)| reader.upgrade()).for_each(|reader| reader.close())
     });
     // A stream whose reader is not gone lives with it, too.
@@ -130,10 +144,11 @@ pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     };
     let mut patience = Patience::new(py)?;
     while is_at_work() && !patience.is_out()? {
-        py.detach(|| std::thread::sleep(Duration::from_millis(1)));
+        released(py, || std::thread::sleep(Duration::from_millis(1)));
         py.check_signals()?;
     }
-    Ok(())
+    let mut patience = Patience::new(py)?;
+    interpreter::end(py, || patience.is_out().map(|is_out| !is_out))
 }
 
 /// How long the end of the interpreter waits for other threads.
@@ -220,16 +235,12 @@ impl BatchReader {
     }
 }
 
-/// The number by which Python knows this thread.
-pub(crate) fn this_thread(py: Python<'_>) -> PyResult<u64> {
-    py.import("threading")?.call_method0("get_ident")?.extract()
-}
-
 /// Fails if the user code that `batches` waits for waits for the thread `caller`, which waits for a
 /// batch: for ever.
 fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResult<()> {
     let Some(user) = batches.user_thread() else { return Ok(()) };
-    let waiting = py.import("tidegate._waiting")?.call_method1("waits_for", (user, caller))?;
+    let waits = || py.import("tidegate._waiting")?.call_method1("waits_for", (user, caller));
+    let waiting = calling(py, waits)?;
     if !waiting.is_truthy()? {
         return Ok(());
     }
@@ -255,7 +266,7 @@ pub(crate) fn next(
         go_on()?;
         if batches.user_thread().is_some() {
             // There is no Python any more where this gives nothing, and so nobody who waits.
-            let checked = Python::try_attach(|py| {
+            let checked = attached(|py| {
                 check_wait(py, &**batches, caller)
                     .map_err(|error| Error::argument(error.value(py).to_string()))
             });
@@ -276,14 +287,14 @@ impl BatchReader {
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.check_process()?;
         // Without the GIL, which a thread may need that is about to let go of a lock.
-        let numbers = py.detach(|| self.batches.stats());
+        let numbers = released(py, || self.batches.stats());
         numbers(py)
     }
 
     #[doc = manual!(BatchReader.close)]
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.check_process()?;
-        py.detach(|| self.batches.close());
+        released(py, || self.batches.close());
         Ok(())
     }
 
@@ -302,6 +313,7 @@ impl BatchReader {
                 Next::End => return Ok(None),
                 Next::NotYet => {}
             }
+            check_wait_for(py, self.batches.number(), "reader")?;
             if self.batches.user_thread().is_some() {
                 check_wait(py, &**self.batches, this_thread(py)?)?;
             }
@@ -350,9 +362,9 @@ fn next_for_c(batches: &Stream, signals: &Signals) -> tidegate::Result<Option<Re
     if !batches.needs_gil() {
         return next(batches, 0, go_on);
     }
-    let attached = Python::try_attach(|py| {
+    let attached = attached(|py| {
         let caller = this_thread(py).map_err(|error| Error::bug(error.to_string()))?;
-        py.detach(|| next(batches, caller, go_on))
+        released(py, || next(batches, caller, go_on))
     });
     attached.unwrap_or_else(|| Err(Error::closed("the interpreter is about to end")))
 }
@@ -383,7 +395,7 @@ impl Signals {
         }
         *looked = Instant::now();
         drop(looked);
-        let looked = Python::try_attach(|py| {
+        let looked = attached(|py| {
             let Err(raised) = py.check_signals() else { return Ok(()) };
             if !raised.is_instance_of::<PyKeyboardInterrupt>(py) {
                 return Err(of_python(py, raised));

@@ -4,10 +4,11 @@
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
-use tidegate::Stop;
+use tidegate::{Error, Stop};
 
 use crate::error::raise;
 use crate::import::{self, Unchecked, is_arrow};
+use crate::interpreter::attached;
 use crate::interrupt;
 
 /// An input whose schema is known.
@@ -170,5 +171,7 @@ pub(crate) fn elsewhere(
     stop: &Stop,
     work: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send + 'static,
 ) -> PyResult<Py<PyAny>> {
-    interrupt::run(py, stop, move || Ok(Python::attach(work)))?
+    interrupt::run(py, stop, move || {
+        attached(work).ok_or_else(|| Error::closed("the interpreter is about to end"))
+    })?
 }

@@ -8,6 +8,7 @@
 //!  or loom's      ├─▶ OptimisticLock                    values that are read without a lock
 //!                 ├─▶ ring, Stack, OnceLink               values from one thread to another
 //!                 ├─▶ Bell                                threads that wait for a ring
+//!                 ├─▶ Door                                threads that are inside, until it is closed
 //!                 ├─▶ Loan                                borrowed work for threads that last
 //!                 └─▶ Budget                              memory under one limit
 //! ```
@@ -39,6 +40,7 @@ pub mod atomic;
 mod bell;
 mod budget;
 mod counter;
+mod door;
 #[cfg(loom)]
 mod explore;
 mod high_water;
@@ -58,6 +60,7 @@ pub use bell::Bell;
 pub use budget::{Budget, Charge, Exceeded};
 pub use counter::Counter;
 pub use crossbeam_utils::{Backoff, CachePadded};
+pub use door::Door;
 #[cfg(loom)]
 pub use explore::explore;
 pub use high_water::HighWater;

@@ -83,7 +83,7 @@ pub use query::window::{Algorithm, Window, WindowJoin};
 pub use results::Next;
 pub use tidegate_operators::asof::Strategy;
 pub use tidegate_operators::band::index::IndexKind;
-pub use tidegate_operators::driver::{Driver, MAX_THREADS, default_threads, with_threads};
+pub use tidegate_operators::driver::{Driver, MAX_THREADS, WorkOf, default_threads, with_threads};
 pub use tidegate_operators::rows::{Closed, How};
 pub use tidegate_structures::instructions::{Instructions, chosen as chosen_instructions};
 #[cfg(debug_assertions)]
@@ -91,4 +91,4 @@ pub use tidegate_structures::memory::refusal;
 pub use tidegate_structures::memory::{
     Allocator, keep_at_most as keep_memory_at_most, release as release_memory,
 };
-pub use tidegate_sync::Stop;
+pub use tidegate_sync::{Door, Stop};

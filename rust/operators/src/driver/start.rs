@@ -28,6 +28,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tidegate_structures::memory::{self, OutOfMemory};
 
+use super::work_of::WorkOf;
+
 /// Bytes of a thread's stack: as many as std takes by default.
 const STACK: usize = 2 << 20;
 
@@ -82,5 +84,6 @@ fn use_thread_locals() {
     let lock = Mutex::new(());
     let _held = lock.lock();
     drop(lock.try_lock_for(Duration::ZERO));
+    drop(WorkOf::here());
     IS_PREPARED.set(true);
 }

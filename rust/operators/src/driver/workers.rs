@@ -39,7 +39,7 @@ impl Workers {
         for (nth, work) in work.into_iter().enumerate() {
             let processor = processors.get(nth % processors.len().max(1)).copied();
             let thread = begin(|builder, begun| {
-                builder.name(format!("tidegate-own-{nth}")).spawn(move || {
+                builder.name(format!("tidegate-own{nth}")).spawn(move || {
                     pin_to(processor);
                     begun.say(|| ());
                     work();

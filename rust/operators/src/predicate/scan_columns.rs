@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use tidegate_structures::memory;
 use tidegate_structures::simd::bitmaps::BLOCK_ROWS;
 use tidegate_structures::simd::scan::{Span, scan, scan_two};
 
@@ -198,6 +199,7 @@ impl ScanColumns {
     /// Adds to `found`, for each new row, the places of its run whose rows it matches, ascending.
     pub fn find(&self, ranges: &Ranges, runs: &[Range<u32>], found: &mut [Vec<u32>]) {
         for first in (0..runs.len()).step_by(GROUP) {
+            memory::check();
             let group = first..runs.len().min(first + GROUP);
             let rows: Vec<usize> =
                 group.filter(|&row| !runs[row].is_empty() && !ranges.is_empty(row)).collect();

@@ -364,6 +364,11 @@ impl Operator {
         Ok((batches.collect::<Result<_>>()?, given.clone()))
     }
 
+    /// As long as it stays the same, [`late`](Self::late) begins with the same batches.
+    pub fn late_version(&self) -> u64 {
+        self.common.intake.shared.late.version()
+    }
+
     /// Forgets the first `batches` batches of late rows.
     pub fn forget_late(&mut self, batches: usize) {
         self.common.intake.shared.late.forget(batches);

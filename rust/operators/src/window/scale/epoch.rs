@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use tidegate_structures::memory;
+
 use crate::rows::{Extent, Side};
 use crate::window::TimeLog;
 
@@ -49,7 +51,7 @@ impl Epoch {
             }
             *start..end
         };
-        self.windows = ts.iter().zip(&sides).zip(&self.offsets).map(window).collect();
+        self.windows = memory::collect(ts.iter().zip(&sides).zip(&self.offsets).map(window));
         (self.ts, self.sides) = (ts, sides);
     }
 }

@@ -303,7 +303,10 @@ impl ScaleJoin {
 
     /// Gives the rows of the epoch to shares, round robin.
     fn store(&mut self, sides: &[Side]) {
-        let mut rows = vec![[Vec::new(), Vec::new()]; self.shares.len()];
+        // Each gets as many as any other, of both sides.
+        let most = sides.len().div_ceil(self.shares.len());
+        let of_share = |_| [memory::vec(most), memory::vec(most)];
+        let mut rows: Vec<[Vec<u32>; 2]> = (0..self.shares.len()).map(of_share).collect();
         for (&side, &offset) in sides.iter().zip(&self.epoch.offsets) {
             // Algorithm 1, L19.
             let counter = &mut self.counters[side as usize];
@@ -356,7 +359,9 @@ impl ScaleJoin {
                     if sides[at] == Side::Left { (own, other) } else { (other, own) };
                 (firsts[0].wrapping_add(left), firsts[1].wrapping_add(right))
             };
-            let (left, right): (Vec<u32>, Vec<u32>) = block.map(pair).unzip();
+            let (mut left, mut right) = (memory::vec(block.len()), memory::vec(block.len()));
+            left.extend(block.clone().map(|at| pair(at).0));
+            right.extend(block.map(|at| pair(at).1));
             filter(&left, &right)
         };
         let kept = driver.map(blocks, keep).map_err(Failed::Stopped)?;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
 use super::MatchedRow;
@@ -109,12 +110,13 @@ impl Share {
         rows: Range<usize>,
         piece: Option<(usize, usize)>,
     ) -> Found {
-        let mut of_rows = vec![Vec::new(); rows.len()];
+        let mut of_rows = memory::filled(rows.len(), Vec::new());
         let mut compared = 0;
         for side in [Side::Left, Side::Right] {
             let half = &self.0[side.other() as usize];
             let other_first = firsts[side.other() as usize];
-            let own: Vec<usize> = rows.clone().filter(|&row| epoch.sides[row] == side).collect();
+            let mut own: Vec<usize> = memory::vec(rows.len());
+            own.extend(rows.clone().filter(|&row| epoch.sides[row] == side));
             let run = |&row: &usize| {
                 let of_window = &epoch.windows[row];
                 let offset = |number: &u32| number.wrapping_sub(other_first);
@@ -131,10 +133,10 @@ impl Share {
                 };
                 (half.gone + start) as u32..(half.gone + end) as u32
             };
-            let runs: Vec<Range<u32>> = own.iter().map(run).collect();
+            let runs: Vec<Range<u32>> = memory::collect(own.iter().map(run));
             let numbers = own.iter().map(|&row| gone[side as usize] + epoch.offsets[row] as usize);
             let ranges = Ranges::new(&half.window, terms, side, numbers);
-            let mut found = vec![Vec::new(); own.len()];
+            let mut found = memory::filled(own.len(), Vec::new());
             compared += match &half.index {
                 Some(index) => index.find(&half.window, &ranges, &runs, &mut found),
                 None => {
@@ -154,7 +156,10 @@ impl Share {
             end += offsets.len();
             end
         });
-        Found { ends: ends.collect(), offsets: of_rows.concat(), compared }
+        let ends = memory::collect(ends);
+        let mut offsets = memory::vec(end);
+        of_rows.iter().for_each(|found| offsets.extend_from_slice(found));
+        Found { ends, offsets, compared }
     }
 }
 
@@ -163,9 +168,10 @@ impl Half {
         if rows.is_empty() {
             return;
         }
+        memory::reserve(&mut self.numbers, rows.len());
         self.numbers.extend(rows.iter().map(|offset| first.wrapping_add(*offset)));
         let at = |offset: u32| (gone[side as usize] + offset as usize) as u32;
-        let more: Vec<u32> = rows.into_iter().map(at).collect();
+        let more: Vec<u32> = memory::collect(rows.into_iter().map(at));
         let grown = self.numbers.len() > 2 * self.made_with.max(LEAST_ROWS);
         if !grown && self.window.append(terms, side, &more) {
             self.index.iter_mut().for_each(|index| index.grow(&self.window));
@@ -173,8 +179,8 @@ impl Half {
         }
         self.numbers.drain(..self.gone);
         self.gone = 0;
-        let order: Vec<u32> =
-            self.numbers.iter().map(|number| at(number.wrapping_sub(first))).collect();
+        let numbers = self.numbers.iter().map(|number| at(number.wrapping_sub(first)));
+        let order: Vec<u32> = memory::collect(numbers);
         self.window = ScanColumns::new(terms, side, Some(&order), order.len())
             .expect("room beside the numbers");
         self.made_with = order.len();

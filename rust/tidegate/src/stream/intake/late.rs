@@ -96,11 +96,23 @@ struct Kept {
     /// Pushes whose late rows a function has been given, which may fail.
     lent: Vec<Arc<Late>>,
     pushes: Vec<Arc<Late>>,
+    /// Changes whenever the first of the pushes is another one.
+    version: u64,
 }
 
 impl Kept {
+    /// Removes the first pushes.
+    fn take(&mut self, pushes: usize) -> Vec<Arc<Late>> {
+        self.version += 1;
+        self.pushes.drain(..pushes).collect()
+    }
+
     /// Those that were lent are kept as before.
     fn take_back(&mut self) {
+        if self.lent.is_empty() {
+            return;
+        }
+        self.version += 1;
         let later = std::mem::take(&mut self.pushes);
         self.pushes = std::mem::take(&mut self.lent);
         self.pushes.extend(later);
@@ -156,16 +168,22 @@ impl LateRows {
         late
     }
 
+    /// As long as it stays the same, the first pushes of [`kept`](Self::kept) are the same.
+    pub(crate) fn version(&self) -> u64 {
+        self.lock().version
+    }
+
     /// Forgets the late rows of the first pushes.
     pub(crate) fn forget(&self, pushes: usize) {
-        self.lock().pushes.drain(..pushes);
+        self.lock().take(pushes);
     }
 
     /// Lends the late rows of the first pushes, until [`settle`](Self::settle).
     pub(crate) fn lend(&self, pushes: usize) {
         let mut kept = self.lock();
+        let lent = kept.take(pushes);
         kept.take_back();
-        kept.lent = kept.pushes.drain(..pushes).collect();
+        kept.lent = lent;
     }
 
     /// Forgets the rows that were lent, if they were taken; else they are kept as before.
@@ -179,7 +197,8 @@ impl LateRows {
 
     /// Forgets all.
     pub(crate) fn clear(&self) {
-        *self.lock() = Kept::default();
+        let mut kept = self.lock();
+        *kept = Kept { version: kept.version + 1, ..Kept::default() };
     }
 
     /// As [`kept`](Self::kept), of an operator of which all sources are as `stream`, a batch for

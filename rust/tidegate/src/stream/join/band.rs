@@ -378,6 +378,11 @@ impl Prepare for PrepareCodes {
         self.order.len() == 1
     }
 
+    fn comparisons_a_row(&self) -> u64 {
+        // The indexes of papers are trees whose nodes are anywhere in memory.
+        if self.kind == BandAlgorithm::Auto.index() { 1 } else { 64 }
+    }
+
     fn release(&mut self, join: &mut AnyIndexJoin) {
         if let Some(keys) = &mut self.keys {
             keys.keep([join.rows(Side::Left), join.rows(Side::Right)]);

@@ -50,6 +50,11 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         false
     }
 
+    /// About how many comparisons of rows take as long as looking for the matches of one.
+    fn comparisons_a_row(&self) -> u64 {
+        1
+    }
+
     /// The test that is left for the pairs that the join finds, if there is one.
     fn test<'a>(&'a self, _join: &Self::Join, kept: &'a KeptRows<'_>) -> Option<Box<Filter<'a>>> {
         kept.has_condition().then(|| -> Box<Filter<'a>> {
@@ -109,8 +114,8 @@ impl<P: Prepare> Engine<P> {
     /// The most pairs that may be compared for this number of rows until some results are given.
     pub(super) fn comparisons_for(&self, rows: usize, has_condition: bool) -> u64 {
         let all_match = !has_condition && self.prepare.finds_results();
-        let others = if all_match { 1 } else { rows + self.rows() };
-        rows as u64 * others as u64
+        let others = if all_match { 1 } else { (rows + self.rows()) as u64 };
+        rows as u64 * others.max(self.prepare.comparisons_a_row())
     }
 
     /// Finds the results of more rows of the epoch.

@@ -1,0 +1,108 @@
+//! Whose work a thread does, to tell a call that waits for itself.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+thread_local! {
+    static HERE: RefCell<WorkOf> = const { RefCell::new(WorkOf(None)) };
+}
+
+/// The objects whose work a thread does, from the one that it does now to the one whose call began
+/// it all. Threads that share a call's work do it for the same objects.
+#[derive(Clone, Debug, Default)]
+pub struct WorkOf(Option<Arc<Link>>);
+
+#[derive(Debug)]
+struct Link {
+    object: usize,
+    within: WorkOf,
+}
+
+impl WorkOf {
+    /// Of this thread.
+    pub fn here() -> Self {
+        HERE.with_borrow(Clone::clone)
+    }
+
+    /// Calls `work` as work of an object, which a number stands for.
+    pub fn one<R>(object: usize, work: impl FnOnce() -> R) -> R {
+        WorkOf(Some(Arc::new(Link { object, within: Self::here() }))).during(work)
+    }
+
+    /// Calls `work` as work of these objects.
+    pub(super) fn during<R>(self, work: impl FnOnce() -> R) -> R {
+        let _back = Back(HERE.replace(self));
+        work()
+    }
+
+    /// Whether an object is one of them.
+    pub fn includes(&self, object: usize) -> bool {
+        let mut next = &self.0;
+        while let Some(link) = next {
+            if link.object == object {
+                return true;
+            }
+            next = &link.within.0;
+        }
+        false
+    }
+}
+
+/// Puts back what was before, however the work ends.
+struct Back(WorkOf);
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        HERE.set(std::mem::take(&mut self.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+    use crate::driver::{Driver, in_background, with_threads};
+    use tidegate_sync::Stop;
+
+    #[test]
+    fn a_thread_works_for_the_objects_whose_calls_it_is_in() {
+        WorkOf::one(1, || {
+            WorkOf::one(2, || {
+                let here = WorkOf::here();
+                assert!(here.includes(1) && here.includes(2) && !here.includes(3));
+            });
+            assert!(!WorkOf::here().includes(2));
+            let caught = catch_unwind(|| WorkOf::one(3, || panic!("the work failed")));
+            assert!(caught.is_err() && !WorkOf::here().includes(3));
+        });
+        assert!(!WorkOf::here().includes(1));
+    }
+
+    #[test]
+    fn threads_that_share_work_do_it_for_the_same_objects() {
+        let lasting = Driver::lasting(3, Stop::default(), false).unwrap();
+        for driver in [Driver::new(3, Stop::default()), lasting] {
+            let found = WorkOf::one(1, || {
+                let of_pool = || driver.map((0..64).collect(), |_: i32| WorkOf::here().includes(1));
+                let mut found = of_pool().unwrap();
+                found.extend(with_threads(3, 1 << 20, of_pool).unwrap());
+                let here = || WorkOf::here().includes(1);
+                let (one, other) = driver.both(here, here);
+                found.extend([one, other]);
+                found.push(in_background(here).unwrap().recv().unwrap().unwrap());
+                found.push(driver.in_background(here).unwrap().recv().unwrap().unwrap());
+                found
+            });
+            assert_eq!(found, vec![true; found.len()]);
+            assert!(
+                !driver
+                    .in_background(|| WorkOf::here().includes(1))
+                    .unwrap()
+                    .recv()
+                    .unwrap()
+                    .unwrap()
+            );
+        }
+    }
+}
