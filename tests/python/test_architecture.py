@@ -182,6 +182,22 @@ def test_only_sync_names_atomics():
         assert not dependencies(crate) & {"crossbeam-utils", "crossbeam-epoch", "loom"}
 
 
+def test_rows_of_streams_ask_for_the_memory_of_copies_and_sorts():
+    # `unzip` and stable sorts take what grows with the rows from the allocator, which ends the
+    # process where there is none. The rows are columns, or in a vector of this name.
+    unannounced = re.compile(r"\.unzip\(\)|\b(?:rows|order)\.sort(?:_by|_by_key)?\(")
+    rooms = [ROOT / "rust/operators/src/rows", ROOT / "rust/tidegate/src/stream"]
+    found = {
+        file.name: unannounced.findall(file.read_text(encoding="utf-8").split("#[cfg(test)]")[0])
+        for room in rooms
+        for file in room.rglob("*.rs")
+    }
+    # The one sort whose buffer is announced is in `sort_by_key`.
+    assert {name: calls for name, calls in found.items() if calls} == {
+        "reorder.rs": ["rows.sort_by_key("]
+    }
+
+
 def test_only_the_driver_starts_threads():
     starting = re.compile(r"\bthread::(spawn|scope|Builder)\b|\bBuilder::new\(\)\.name\b")
     operators = RUST / "operators" / "src"

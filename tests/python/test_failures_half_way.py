@@ -260,6 +260,29 @@ def test_a_snapshot_and_late_rows_that_find_no_memory_can_be_asked_for_again(mak
     assert outcome(again, found) == undisturbed(make)
 
 
+@pytest.mark.parametrize("make", OPERATORS)
+def test_an_operator_whose_restore_finds_no_memory_is_as_it_was_or_closed(make):
+    operator = make()
+    for call in calls(operator)[:-2]:
+        call()
+    saved = operator.snapshot()
+    for after in range(RUNS_AT_MOST):
+        again, found = make(), []
+        fails = refused(after, partial(again.restore, saved))
+        try:
+            if fails:
+                again.restore(saved)
+        except tg.ClosedError:
+            continue
+        for call in calls(again)[-2:]:
+            call()
+        taken(again, found)
+        assert outcome(again, found) == undisturbed(make)
+        if not fails:
+            break
+    assert after > 5
+
+
 def categorical(first: int, times: range) -> pd.DataFrame:
     words = pd.Categorical([f"S{first + at}" for at in range(len(times))])
     return pd.DataFrame({"ts": list(times), "word": words})
@@ -276,6 +299,8 @@ def test_categoricals_whose_values_together_have_no_indices_come_out_in_short_ba
             frame = categorical(1000 * step + 100 * number, range(100 * step, 100 * step + 100))
             source.push(frame)
             pushed += [(row.ts, number, row.word) for row in frame.itertuples()]
+    if (batch := operator.poll()) is not None:
+        operator._take_back(batch)
     saved = operator.snapshot()
     again = tg.Merge(schema, lateness=lateness, sources=2, threads=1)
     again.restore(saved)

@@ -8,6 +8,7 @@ use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
 use arrow_schema::{ArrowError, DataType};
 use bytemuck::AnyBitPattern;
+use tidegate_structures::memory;
 
 use super::gather::{demand_texts, fixed_width, raw_values};
 use crate::columns::dictionary::interleave as interleave_any;
@@ -41,7 +42,7 @@ pub(crate) fn interleave(
                 NO_PLACE => (chunks.len(), 0),
                 _ => (chunk as usize, row as usize),
             };
-            let places: Vec<_> = places.iter().map(place).collect();
+            let places: Vec<_> = memory::collect(places.iter().map(place));
             demand_texts(chunks, places.iter().copied());
             interleave_any(&sources, &places)
         }
@@ -71,9 +72,9 @@ fn fixed<T: ArrowNativeType + AnyBitPattern>(
         let value = |&(chunk, row): &Place| {
             values.get(chunk as usize).map_or_else(T::default, |of| of[row as usize])
         };
-        places.iter().map(value).collect()
+        memory::collect(places.iter().map(value))
     } else {
-        places.iter().map(|&(chunk, row)| values[chunk as usize][row as usize]).collect()
+        memory::collect(places.iter().map(|&(chunk, row)| values[chunk as usize][row as usize]))
     };
     let has_nulls = is_missing || chunks.iter().any(|chunk| chunk.null_count() > 0);
     let valid = |at: usize| {

@@ -489,11 +489,7 @@ impl Operator {
         if let Some(digest) = &mut self.digest {
             digest.take_back(&batch);
         }
-        let batch = match &self.handed {
-            None => Ok(batch),
-            Some(_) => with_indices(&batch, &self.common.schema),
-        };
-        self.common.ready.push_front(batch.expect("there is room for more indices").into());
+        self.common.ready.push_front(batch.into());
     }
 
     /// The next of the finished batches.
@@ -517,8 +513,12 @@ impl Operator {
     fn next_made(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let Some(made) = self.common.ready.front() else { return Ok(None) };
-            let Some([schema, _]) = &self.handed else { return Ok(Some(made.batch.clone())) };
+            // A batch that was taken back is as it was handed out.
             let rows = made.batch.num_rows();
+            let schema = match &self.handed {
+                Some([schema, _]) if made.batch.schema_ref() != schema => schema,
+                _ => return Ok(Some(made.batch.clone())),
+            };
             match with_indices(&made.batch, schema) {
                 Err(error) if error.is_schema() && rows > 1 => {
                     let half = |from: usize, to: usize| Made {
@@ -644,6 +644,11 @@ impl Operator {
         writer.number(self.rows_out);
         if let Some(digest) = &self.digest {
             writer.bytes(&digest.to_bytes());
+        }
+        if self.handed.is_some() {
+            for made in &mut self.common.ready {
+                made.batch = with_indices(&made.batch, &self.common.schema)?;
+            }
         }
         if let Some(rows) = self.tactic.batch_rows() {
             self.common.ready = recut(&self.common.ready, &self.common.schema, rows)?;

@@ -1,6 +1,7 @@
 //! The side of each source of a join.
 
 use tidegate_operators::rows::Side;
+use tidegate_structures::memory;
 
 /// Which sources are left ones. The sources of the beginning are: the first ones. Sources that were
 /// added follow, in any order.
@@ -33,12 +34,12 @@ impl SourceSides {
     /// The side of each of these sources.
     pub(super) fn of_each(&self, sources: &[u16]) -> Vec<Side> {
         if !self.added.is_empty() {
-            return sources.iter().map(|&source| self.of(source)).collect();
+            return memory::collect(sources.iter().map(|&source| self.of(source)));
         }
         // A comparison a source, which the processor makes for many of them at once.
         let left = self.left;
         let of = |&source: &u16| if usize::from(source) < left { Side::Left } else { Side::Right };
-        sources.iter().map(of).collect()
+        memory::collect(sources.iter().map(of))
     }
 
     /// The number of a source, among those of its side.

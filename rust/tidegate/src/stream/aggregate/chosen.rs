@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use tidegate_structures::memory;
 
 use crate::Result;
 use crate::columns::dictionary::interleave_batches;
@@ -79,7 +80,7 @@ impl ChosenRows {
             (batch, number as usize - starts[batch])
         };
         let batches: Vec<&RecordBatch> = self.batches.iter().collect();
-        interleave_batches(&batches, &numbers.iter().map(place).collect::<Vec<_>>())
+        interleave_batches(&batches, &memory::collect(numbers.iter().map(place)))
     }
 
     /// Keeps only these rows, which get their numbers from 0 on.

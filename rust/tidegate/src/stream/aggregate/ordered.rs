@@ -12,6 +12,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use tidegate_operators::aggregate::{OutputValues, Page, StreamingWindows};
 use tidegate_operators::driver::Driver;
+use tidegate_structures::memory;
 
 use super::groups::{GROUP_BYTES, StreamGroups};
 use crate::Result;
@@ -96,7 +97,7 @@ impl OrderedColumns {
             }
             let code =
                 |number: &u32| column.codes[*number as usize].expect("every value has a code");
-            of_columns.push(Arc::new(numbers.iter().map(code).collect::<Vec<i64>>()));
+            of_columns.push(Arc::new(memory::collect(numbers.iter().map(code))));
         }
         Ok(self
             .of_output

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use tidegate_operators::aggregate::{Saved, StateBounds};
 use tidegate_operators::driver::Driver;
+use tidegate_structures::memory;
 
 use super::chosen::ChosenRows;
 use super::groups::StreamGroups;
@@ -63,7 +64,7 @@ impl AggregateTactic {
         saved.words.iter().for_each(|&word| writer.number(word));
         // 4. Rows that functions have chosen, by the order of states.
         if !self.rows.is_needless() {
-            let all: Vec<u32> = (0..self.rows.len() as u32).collect();
+            let all: Vec<u32> = memory::collect(0..self.rows.len() as u32);
             writer.table(&self.rows.table(&all)?)?;
         }
         Ok(())

@@ -18,6 +18,7 @@ use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take_record_batch;
 use tidegate_operators::aggregate::Page;
 use tidegate_operators::driver::Driver;
+use tidegate_structures::memory;
 
 use super::super::explanation::Explanation;
 use super::super::intake::late::late_schema;
@@ -404,10 +405,10 @@ impl WholeTactic {
         // Sessions come by their ends, then their keys.
         let all = concat_batches(&common.schema, batches)?;
         if all.num_rows() > 0 {
-            let order: Vec<(i64, u32)> =
-                parts.iter().flat_map(|part| part.noted.iter().copied()).collect();
-            let mut rows: Vec<u32> = (0..all.num_rows() as u32).collect();
-            rows.sort_by_key(|&row| order[row as usize]);
+            let mut order: Vec<(i64, u32)> = memory::vec(all.num_rows());
+            order.extend(parts.iter().flat_map(|part| part.noted.iter().copied()));
+            let mut rows: Vec<u32> = memory::collect(0..all.num_rows() as u32);
+            rows.sort_unstable_by_key(|&row| (order[row as usize], row));
             common.keep([Ok(take_record_batch(&all, &UInt32Array::from(rows))?)])?;
         }
         Ok(Some(open_from.unwrap_or(i64::MAX)))

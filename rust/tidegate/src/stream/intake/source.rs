@@ -526,8 +526,9 @@ impl Source {
         }
         let mut is_kept = memory::filled(push.ts.len(), true);
         wide.iter().for_each(|&row| is_kept[row as usize] = false);
-        let kept: UInt32Array =
-            (0..push.ts.len() as u32).filter(|&row| is_kept[row as usize]).collect();
+        let mut kept = memory::vec(push.ts.len());
+        kept.extend((0..push.ts.len() as u32).filter(|&row| is_kept[row as usize]));
+        let kept = UInt32Array::from(kept);
         let mut aside: Vec<LateRow> = memory::vec(push.ts.len());
         aside.extend(wide.iter().map(|&row| LateRow { row, watermark: TOO_WIDE }));
         if !kept.is_empty() {

@@ -8,6 +8,7 @@ use tidegate_operators::band::index::{Bands, most_selective};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::eager::Log;
 use tidegate_operators::rows::{How, Interval, Retention, RowJoin, Side};
+use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
 use super::engine::{Engine, Prepare};
@@ -268,8 +269,9 @@ impl TimeBand {
     fn ranges(&self, side: Side, table: &Table) -> Result<CodeRanges> {
         let codes = time::times(table, self.on[side as usize], self.unit)?;
         // A time that matches none has a least one above the greatest.
-        let reached = codes.iter().map(|&ts| self.near.reached(side, ts).unwrap_or((1, 0)));
-        let (low, high) = reached.unzip();
+        let reached = |&ts: &i64| self.near.reached(side, ts).unwrap_or((1, 0));
+        let low = memory::collect(codes.iter().map(|ts| reached(ts).0));
+        let high = memory::collect(codes.iter().map(|ts| reached(ts).1));
         Ok(CodeRanges { codes: Int64s::Arrow(codes.into_buffer()), low, high })
     }
 }

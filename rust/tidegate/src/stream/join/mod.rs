@@ -59,6 +59,7 @@ pub(super) use late::LateSides;
 use maker::long_columns;
 pub(super) use maker::record_bytes;
 pub(super) use maker::{BATCH_ROWS, Maker};
+use tidegate_structures::memory;
 pub use window::window_join;
 
 /// Rows of an epoch, at most, about: enough to share out among threads, few enough that their
@@ -588,6 +589,7 @@ pub(super) fn side_rows(
         *next = if is_last { (place.0 + 1, 0) } else { (place.0, place.1 + 1) };
         place
     });
-    let places: Vec<Place> = places.collect();
-    gather_batch(schema, &batches.iter().collect::<Vec<_>>(), &places)
+    let mut all: Vec<Place> = memory::vec(sources.len());
+    all.extend(places);
+    gather_batch(schema, &batches.iter().collect::<Vec<_>>(), &all)
 }

@@ -18,6 +18,7 @@ use arrow_schema::SchemaRef;
 use tidegate_operators::asof::Strategy;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{How, NO_ROW, Results};
+use tidegate_structures::memory;
 use tidegate_structures::memory::bits::BitSet;
 
 use super::kind::{Kind, Leaving, Settled};
@@ -165,8 +166,10 @@ impl Kind for AsOfTime {
         let finals = self.finals(left, right, &partners, driver)?;
         // 2. The left rows that are final, in the order of these times.
         let is_final = |row: &u32| now.is_none_or(|now| finals[*row as usize] < now);
-        let (mut rows, mut staying): (Vec<u32>, Vec<u32>) =
-            (0..seen as u32).partition(|row| is_final(row));
+        let (mut rows, mut staying) = (memory::vec(seen), memory::vec(left.len()));
+        for row in 0..seen as u32 {
+            if is_final(&row) { rows.push(row) } else { staying.push(row) }
+        }
         let leaving = match staying.first() {
             Some(&first) if (first as usize) < rows.len() => {
                 staying.extend(seen as u32..left.len() as u32);
@@ -174,7 +177,7 @@ impl Kind for AsOfTime {
             }
             _ => Leaving::First(rows.len()),
         };
-        rows.sort_by_key(|&row| finals[row as usize]);
+        rows.sort_unstable_by_key(|&row| (finals[row as usize], row));
         // 3. Their results.
         let partner = |row: &u32| partners[*row as usize];
         match self.how {
@@ -183,7 +186,7 @@ impl Kind for AsOfTime {
             _ => {}
         }
         let of_right =
-            if self.how.pairs() { rows.iter().map(partner).collect() } else { Vec::new() };
+            if self.how.pairs() { memory::collect(rows.iter().map(partner)) } else { Vec::new() };
         let results = Results { left: rows, right: of_right };
         let batches = match results.left.is_empty() {
             true => Vec::new(),
@@ -262,7 +265,7 @@ impl AsOfTime {
     ) -> Result<Vec<i64>> {
         let rows = partners.len();
         if self.plan.asof.strategy == Strategy::Backward {
-            return Ok((0..rows).map(|row| left.ts(row)).collect());
+            return Ok(memory::collect((0..rows).map(|row| left.ts(row))));
         }
         let never = self.without_partners(left, rows, driver)?;
         let time = |(row, &partner): (usize, &u32)| {
@@ -273,7 +276,7 @@ impl AsOfTime {
                 partner => ts.saturating_add_unsigned(right.ts(partner as usize).abs_diff(ts)),
             }
         };
-        Ok(partners.iter().enumerate().map(time).collect())
+        Ok(memory::collect(partners.iter().enumerate().map(time)))
     }
 
     /// Of the first left rows, those that can have no partner, whatever comes: their key is null,

@@ -74,7 +74,7 @@ impl Writer {
 
     /// Writes which rows have had a match, and of how many from the first on it is settled.
     pub(crate) fn matched(&mut self, (matched, settled): &(Vec<bool>, usize)) {
-        self.bytes(&matched.iter().map(|&matched| u8::from(matched)).collect::<Vec<_>>());
+        self.bytes(&memory::collect(matched.iter().map(|&matched| u8::from(matched))));
         self.number(*settled as u64);
     }
 
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
         {
             return Err(damaged("it does not say for each row whether the row has had a match"));
         }
-        Ok((matched.iter().map(|&byte| byte == 1).collect(), settled as usize))
+        Ok((memory::collect(matched.iter().map(|&byte| byte == 1)), settled as usize))
     }
 
     /// A table, which must have this schema.

@@ -8,10 +8,12 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use arrow_select::take::take_record_batch;
+use tidegate_structures::memory;
 use tidegate_structures::memory::records::COLUMNS;
 
 use crate::Result;
 use crate::results::gather::{Column, Rows, concat_rows, fixed_width, raw_values};
+use crate::stream::intake::source::batch_bytes;
 use crate::stream::memory::Charge;
 
 /// How many neighbouring segments are put together: results are gathered from few segments faster
@@ -201,7 +203,8 @@ impl Store {
         if surplus == 0 || surplus < needed / SPARE {
             return Ok(());
         }
-        let rows = UInt32Array::from_iter_values(gone as u32..segment.len() as u32);
+        let rows = UInt32Array::from(memory::collect(gone as u32..segment.len() as u32));
+        memory::demand(batch_bytes(&segment.rows));
         segment.rows = take_record_batch(&segment.rows, &rows)?;
         segment.first += gone;
         segment.held.iter_mut().for_each(Held::give_back);
@@ -239,8 +242,9 @@ impl Store {
                 continue;
             }
             let at = |&offset: &u32| (first + u64::from(offset) - number) as u32;
-            let rows =
-                take_record_batch(&rows, &UInt32Array::from_iter_values(here.iter().map(at)))?;
+            let places = UInt32Array::from(memory::collect(here.iter().map(at)));
+            memory::demand(batch_bytes(&rows));
+            let rows = take_record_batch(&rows, &places)?;
             let before = |number: u64| {
                 here.partition_point(|&offset| first + u64::from(offset) < number) as u64
             };
