@@ -27,7 +27,7 @@ async def batches(operator: Any) -> AsyncIterator[pa.RecordBatch]:  # noqa: ANN4
     nothing is lost if the caller is cancelled meanwhile. The threads of the event loop stay free.
     """
     loop = asyncio.get_running_loop()
-    thread = ThreadPoolExecutor(1, thread_name_prefix="tidegate")
+    thread = ThreadPoolExecutor(1, thread_name_prefix="tidegate-aio")
     try:
         while True:
             is_ready = await loop.run_in_executor(thread, operator._is_ready_within, _PATIENCE)  # noqa: SLF001

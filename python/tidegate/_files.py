@@ -50,5 +50,5 @@ def _elsewhere(work: Callable[[], Any]) -> Any:  # noqa: ANN401 - of any work
         except BaseException as error:  # noqa: BLE001 - it is raised by who waits
             done.set_exception(error)
 
-    threading.Thread(target=run, daemon=True).start()
+    threading.Thread(target=run, name="tidegate-files", daemon=True).start()
     return done.result()

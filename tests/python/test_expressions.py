@@ -309,3 +309,68 @@ def test_join_names_what_is_wrong_with_an_expression(
 ) -> None:
     with pytest.raises(error, match=message):
         kept(where)
+
+
+# Over both sides, with two numbers of one side on both sides of the comparison.
+OF_BOTH = [
+    "left.x {0} right.y {1} right.x",
+    "left.x {1} right.x {0} right.y",
+    "left.x {0} left.y {1} right.x",
+    "left.x {0} right.x {1} left.y {0} right.y",
+    "coalesce(right.x, left.x) {0} right.y {1} 1",
+    "case when right.x {1} left.x then right.y else left.y end {1} 1",
+    "round(left.x {0} right.x) {1} right.y",
+    "length(right.s) {1} length(left.s)",
+    "cast(right.x as double) {0} left.y {1} right.y",
+]
+EMPTY_JOINS: dict[str, Callable[..., pa.Table]] = {
+    "interval_join": lambda one, other, **more: tidegate.interval_join(
+        one, other, on="ts", lower=0, upper=1, **more
+    ),
+    "window_join": lambda one, other, **more: tidegate.window_join(
+        one, other, on="ts", window=1, **more
+    ),
+    "band_join": lambda one, other, **more: tidegate.band_join(
+        one, other, on="ts", within=1, **more
+    ),
+    "overlap_join": lambda one, other, **more: tidegate.overlap_join(
+        one, other, on=(("ts", "ts"), ("ts", "ts")), **more
+    ),
+    "asof_join": lambda one, other, **more: tidegate.asof_join(one, other, on="ts", **more),
+}
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.float64(), pa.float32(), pa.int64(), pa.decimal128(9, 2)], ids=str
+)
+@pytest.mark.parametrize("join", EMPTY_JOINS)
+def test_conditions_are_computed_where_a_side_is_empty(join, kind):
+    columns = {"ts": [1, 2], "x": pa.array([1, 2], kind), "y": pa.array([3, 1], kind)}
+    rows = pa.table({**columns, "s": ["a", "b"]})
+    chunks = {"no chunk": rows.schema.empty_table(), "an empty chunk": rows.slice(0, 0)}
+    for form in OF_BOTH:
+        for operator in ("+", "-", "*"):
+            for comparison in ("<", "<=", "=", "!=", ">"):
+                where = form.format(operator, comparison)
+                for empty in chunks.values():
+                    for how in ("inner", "left"):
+                        call = EMPTY_JOINS[join]
+                        found = call(rows, empty, where=where, how=how)
+                        assert found.num_rows == (2 if how == "left" else 0), where
+                        assert call(empty, rows, where=where, how=how).num_rows == 0, where
+
+
+@pytest.mark.parametrize("where", [form.format("-", "<") for form in OF_BOTH])
+def test_streams_compute_conditions_where_no_row_of_a_side_is_kept(where):
+    rows = pa.table({"ts": [1, 2], "x": [1.0, 2.0], "y": [3.0, 1.0], "s": ["a", "b"]})
+    query = {"on": "ts", "lower": 0, "upper": 1, "where": where}
+    counted = {"n": tidegate.agg.count(), "most": tidegate.agg.max("x")}
+    for more in ({"how": "left"}, {"aggs": counted}):
+        join = tidegate.IntervalJoin(rows.schema, rows.schema, **query, **more)
+        one, other = join.sources
+        one.push(rows)
+        other.advance(50)
+        found = list(iter(join.poll, None))
+        one.close()
+        other.close()
+        assert sum(batch.num_rows for batch in [*found, *join]) == 2

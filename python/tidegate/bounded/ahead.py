@@ -25,7 +25,7 @@ def ahead(batches: Iterator[Batch], most: int) -> Generator[Batch, None, None]:
         >>> [*ahead(iter("abc"), 2)]
         ['a', 'b', 'c']
     """
-    with ThreadPoolExecutor(1, thread_name_prefix="tidegate-ahead") as thread:
+    with ThreadPoolExecutor(1, thread_name_prefix="tidegate-read") as thread:
         waiting = deque(thread.submit(next, batches, END) for _ in range(most))
         try:
             while (batch := waiting.popleft().result()) is not END:

@@ -20,7 +20,7 @@ class Feeder(threading.Thread):
     """Pushes the rows of a growing file."""
 
     def __init__(self, operator: tidegate.Operator[Any], number: int, reading: "Reading") -> None:
-        super().__init__()
+        super().__init__(name=f"tidegate-feed{number}")
         self._operator = operator
         self._number = number
         self._source = operator.sources[number]

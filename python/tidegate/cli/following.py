@@ -292,7 +292,7 @@ def _stopped_by_signals(*events: threading.Event) -> Iterator[None]:
             signal.signal(known, handler)
 
     before = {number: signal.getsignal(number) for number in _stopping()}
-    setter = threading.Thread(target=set_events, daemon=True)
+    setter = threading.Thread(target=set_events, name="tidegate-signal", daemon=True)
     setter.start()
     for known in before:
         signal.signal(known, stop)

@@ -273,7 +273,7 @@ def _open_pipe(name: str, stop: threading.Event) -> int:
         except BaseException as error:  # noqa: BLE001 - it is raised by who waits
             opened.set_exception(error)
 
-    threading.Thread(target=run, daemon=True).start()
+    threading.Thread(target=run, name="tidegate-pipe", daemon=True).start()
     while not stop.is_set():
         if wait([opened], PATIENCE_S).done:
             return opened.result()

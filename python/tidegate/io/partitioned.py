@@ -178,7 +178,9 @@ class _Writer:
         self._batches: Queue[pa.RecordBatch | None] = Queue(2)
         self._stopped = threading.Event()
         self._failure: Exception | None = None
-        self._thread = threading.Thread(target=self._work, args=(folder, layout, by))
+        self._thread = threading.Thread(
+            target=self._work, name="tidegate-write", args=(folder, layout, by)
+        )
         self._thread.start()
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
