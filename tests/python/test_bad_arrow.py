@@ -192,7 +192,7 @@ def test_what_a_function_of_ones_own_returns_is_checked(name):
     bad = MALFORMED[name].table()["bad"]
     for returned in (bad.chunk(0), pa.chunked_array([bad.chunk(0).slice(0, 1), bad.chunk(0)[1:]])):
         own = tg.agg.udf(lambda _, found=returned: found, "ts", returned.type)
-        with pytest.raises(TidegateError, match="malformed Arrow data|Invalid"):
+        with pytest.raises(TidegateError, match=r"malformed Arrow data|Invalid"):
             tg.aggregate(GOOD, on="ts", size=1, aggs={"x": own})
 
 

@@ -12,7 +12,7 @@ import pytest
 import tidegate as tg
 
 ROWS = pa.table({"ts": np.arange(3000), "x": np.arange(3000) * 0.5})
-MESSAGE = "is called by a function that it waits for"
+MESSAGE = "is called by a function or stream that it waits for"
 needs_signals = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
 
 Call = Callable[[], object]

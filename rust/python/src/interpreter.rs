@@ -163,7 +163,7 @@ pub(crate) fn check_wait_for(py: Python<'_>, object: usize, name: &str) -> PyRes
 #[cold]
 fn within_itself(name: &str) -> Error {
     Error::argument(format!(
-        "this {name} is called by a function that it waits for, or by a thread that this function \
-         waits for; call it once the function has returned"
+        "this {name} is called by a function or stream that it waits for, or by a thread that one \
+         of them waits for; call it once the function has returned, and outside of the stream"
     ))
 }
