@@ -192,11 +192,14 @@ def test_names_suffix_and_columns(spark, sides):
         same(found, tidegate.asof_join(SIDES[0], renamed, **query, columns=columns))
 
 
-def test_only_the_columns_that_are_read_travel(sides):
-    text = tidegate.spark.explain(
-        tidegate.spark.asof_join, *sides, **LAST, where="right.x > 3", columns=["right_name"]
-    )
-    assert "sent       left key, ts; right key, ts, x, right_name" in text
+def test_left_columns_that_are_not_read_do_not_travel(sides):
+    join = tidegate.spark.asof_join
+    query = {**LAST, "where": "right.x > 3"}
+    text = tidegate.spark.explain(join, *sides, **query, columns=["right_name"])
+    assert f"sent       left key, ts; right {', '.join(SIDES[1].column_names)}\n" in text
+    # No right column comes out, so that none of them decides.
+    text = tidegate.spark.explain(join, *sides, **query, columns=["key"], how="semi")
+    assert "sent       left key, ts; right key, ts, x\n" in text
 
 
 @pytest.mark.parametrize("how", ["semi", "anti"])

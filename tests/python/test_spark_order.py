@@ -208,3 +208,16 @@ def test_streams_see_the_rows_of_one_time_in_the_order_of_their_values(spark, tm
     expected = {k: place for k, place in LARGEST.items() if f"v_{k}" not in NOT_IN_FILES}
     told = dict(zip(rows["k"].to_pylist(), rows["place"].to_pylist(), strict=True))
     assert told.items() >= expected.items()
+
+
+@pytest.mark.parametrize("parallelism", ["broadcast", "key", *more("time")])
+def test_fewer_columns_do_not_change_which_row_is_nearest(spark, parallelism):
+    left = spark.sql("select 'a' as k, 5L as ts")
+    right = spark.sql("from values ('a', 5L, 1, 9), ('a', 5L, 2, 7) as t(k, ts, seq, bid)")
+    query = {"on": "ts", "by": "k", "parallelism": parallelism}
+    for columns in (None, ["k", "bid"], ["bid"]):
+        found = tidegate.spark.asof_join(left, right, **query, columns=columns)
+        assert [row.bid for row in found.collect()] == [7], columns
+    # Another order of columns is another order of rows.
+    found = tidegate.spark.asof_join(left, right.select("bid", "k", "ts", "seq"), **query)
+    assert [row.bid for row in found.collect()] == [9]

@@ -538,7 +538,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     keep the last of each key for ever, or as long as `tolerance` says.
 
     Spark keeps no order of rows. So right rows of equal time are put in the order of their values:
-    by the columns that the join reads, in the order of the DataFrame, and nulls last. Of candidates
+    by `on`, then by the other columns in the order of the DataFrame, and nulls last. Of candidates
     of one time before `l`, the partner is the last in this order, and of candidates of one time
     after `l`, it is the first. A time before includes an equal one unless `strategy` is `forward`.
     Structs compare field by field, and arrays and maps element by element.
@@ -590,8 +590,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             partner, or that have none.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns do not travel at all, and
-            do not decide among right rows of equal time. None takes all.
+        columns: The columns of the result, in this order. Other left columns do not travel at all.
+            Right columns do, since all of them decide among right rows of equal time. None takes
+            all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
             that is not moved keeps its partitions, or at most this number. For streams, it is the
             number of buckets that keys are divided into, one for each of

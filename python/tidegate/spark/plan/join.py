@@ -71,7 +71,11 @@ class Columns:
         if not plan.schema.names:
             message = "`columns` is empty: name at least one column of the result"
             raise tidegate.SchemaError(message)
-        sent = tables[0].select(plan.left_columns), tables[1].select(plan.right_columns)
+        right_columns = plan.right_columns
+        if query.is_asof and query.arguments.get("how") not in ("semi", "anti"):
+            # All columns decide among right rows of one time, whichever come out.
+            right_columns = tables[1].column_names
+        sent = tables[0].select(plan.left_columns), tables[1].select(right_columns)
         native = tuple(asked)
         if not query.aggs:
             # Without the left column of its name, a right column needs no suffix in the native
@@ -81,7 +85,9 @@ class Columns:
             native = tuple(native_name[origin] for origin in asked.values())
         result = spark_schema(asked, left.schema, right.schema, plan.keys, query.how)
         result = _widened(left.sparkSession, result, plan.schema, asked, tables)
-        result = _told_apart(left.sparkSession, result, asked, query.arguments["suffix"])
+        result = _told_apart(
+            left.sparkSession, result, asked, query.arguments.get("suffix", "_right")
+        )
         of_right = aggregate_fields(query.aggs, right.schema, tables[1].schema, plan.schema)
         return cls(
             sent[0].schema,
