@@ -59,15 +59,20 @@ SHOWN = 60
 def told(function: Function) -> Function:
     """The same function, whose error for an unknown argument says what to write.
 
+    It refuses DataFrames of Spark before it asks them for rows, unless it is of `tidegate.spark`.
+
     Example:
         >>> import tidegate as tg
         >>> tg.asof_join([], [], left_on="ts", right_on="time")
         Traceback (most recent call last):
         TypeError: asof_join() has no argument left_on or right_on; write on=('ts', 'time')
     """
+    is_of_spark = function.__module__.startswith("tidegate.spark")
 
     @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the function
+        if not is_of_spark:
+            _check_collected(function, given, named)
         try:
             return function(*given, **named)
         except (TypeError, ValueError):
@@ -78,17 +83,6 @@ def told(function: Function) -> Function:
 
     # A native function is known by the package, from where it can be pickled.
     call.__module__ = function.__module__.removesuffix("._tidegate")
-    return call  # type: ignore[return-value]
-
-
-def collects_nothing(function: Function) -> Function:
-    """The same function, which refuses DataFrames of Spark before it asks them for rows."""
-
-    @functools.wraps(function)
-    def call(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the function
-        _check_collected(function, given, named)
-        return function(*given, **named)
-
     return call  # type: ignore[return-value]
 
 

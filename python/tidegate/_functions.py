@@ -3,24 +3,24 @@
 from typing import TYPE_CHECKING
 
 from tidegate import _tidegate
-from tidegate._arguments import collects_nothing, told, told_class
+from tidegate._arguments import told, told_class
 from tidegate._files import of_files
 
-aggregate = told(collects_nothing(of_files(_tidegate.aggregate)))
-aggregate_batches = told(collects_nothing(of_files(_tidegate.aggregate_batches)))
-asof_join = told(collects_nothing(of_files(_tidegate.asof_join)))
-asof_join_batches = told(collects_nothing(of_files(_tidegate.asof_join_batches)))
-band_join = told(collects_nothing(of_files(_tidegate.band_join)))
-band_join_batches = told(collects_nothing(of_files(_tidegate.band_join_batches)))
-digest = told(collects_nothing(_tidegate.digest))
-interval_join = told(collects_nothing(of_files(_tidegate.interval_join)))
-interval_join_batches = told(collects_nothing(of_files(_tidegate.interval_join_batches)))
-merge = told(collects_nothing(of_files(_tidegate.merge)))
-merge_batches = told(collects_nothing(of_files(_tidegate.merge_batches)))
-overlap_join = told(collects_nothing(of_files(_tidegate.overlap_join)))
-overlap_join_batches = told(collects_nothing(of_files(_tidegate.overlap_join_batches)))
-window_join = told(collects_nothing(of_files(_tidegate.window_join)))
-window_join_batches = told(collects_nothing(of_files(_tidegate.window_join_batches)))
+aggregate = told(of_files(_tidegate.aggregate))
+aggregate_batches = told(of_files(_tidegate.aggregate_batches))
+asof_join = told(of_files(_tidegate.asof_join))
+asof_join_batches = told(of_files(_tidegate.asof_join_batches))
+band_join = told(of_files(_tidegate.band_join))
+band_join_batches = told(of_files(_tidegate.band_join_batches))
+digest = told(_tidegate.digest)
+interval_join = told(of_files(_tidegate.interval_join))
+interval_join_batches = told(of_files(_tidegate.interval_join_batches))
+merge = told(of_files(_tidegate.merge))
+merge_batches = told(of_files(_tidegate.merge_batches))
+overlap_join = told(of_files(_tidegate.overlap_join))
+overlap_join_batches = told(of_files(_tidegate.overlap_join_batches))
+window_join = told(of_files(_tidegate.window_join))
+window_join_batches = told(of_files(_tidegate.window_join_batches))
 
 if TYPE_CHECKING:
     Aggregate = _tidegate.Aggregate
