@@ -684,3 +684,24 @@ def test_explain_says_that_later_filters_reach_no_scan(spark):
         query |= {"by": "ts"} if parallelism == "key" else {}
         text = tidegate.spark.explain(tidegate.spark.interval_join, frame, frame, **query)
         assert ("after the join reach no scan" in text) != reaches
+
+
+def test_an_error_of_a_task_is_short_and_says_which_rows_a_number_counts(spark):
+    left = spark.sql("select cast(null as bigint) as ts union all select 2L")
+    query = {"on": "ts", "lower": 0, "upper": 0, "parallelism": "time"}
+    with pytest.raises(PySparkException) as raised:
+        tidegate.spark.interval_join(left, spark.range(9).selectExpr("id ts"), **query).collect()
+    lines = str(raised.value).splitlines()
+    assert len(lines) <= 6
+    assert lines[-2].startswith("tidegate.TidegateError: left: column `ts`, row 0: the time is nul")
+    assert lines[-1] == "A row's number counts the rows of its side in this task of Spark."
+
+
+def test_an_error_of_a_function_of_the_caller_has_its_lines(spark):
+    def then(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return tidegate.interval_join(batch, batch, on="missing", lower=0, upper=0)
+
+    frame = spark.range(9).selectExpr("id ts")
+    query = {"on": "ts", "lower": 0, "upper": 0, "then": then, "then_schema": "ts bigint"}
+    with pytest.raises(PySparkException, match="in then\n"):
+        tidegate.spark.interval_join(frame, frame, **query).collect()

@@ -22,12 +22,32 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batches], Batches]:
-    """The work under the name that Spark's plans show, and a clear error if it cannot be done."""
+    """The work under the name that Spark's plans show, and a clear error if it cannot be done.
+
+    Spark shows the traceback of an error. Where all of it is inside this package, it says nothing
+    to a user, so that such an error begins here.
+    """
     pickled: bytes = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
     load = loader()
 
+    # These are pickled whole, as `loader` says.
+    def is_ours(error: Exception) -> bool:
+        trace = error.__traceback__
+        while trace is not None:
+            if not trace.tb_frame.f_globals.get("__name__", "").startswith("tidegate."):
+                return False
+            trace = trace.tb_next
+        return type(error).__module__.startswith("tidegate")
+
     def run(batches: Batches) -> Batches:
-        yield from load(pickled)(batches)
+        try:
+            yield from load(pickled)(batches)
+        except Exception as error:
+            if not is_ours(error):
+                raise
+            if "row " in str(error):
+                error.add_note("A row's number counts the rows of its side in this task of Spark.")
+            raise error.with_traceback(None) from None
 
     run.__name__ = name
     return run
