@@ -75,12 +75,12 @@ def partitioned_writer(
     with naming(name, f"cannot be written as {layout}"):
         remove_leftovers(target.parent)
         with mark.open("xb") as locked:
-            # For others to know that the folder is no leftover, and what it would be called.
-            try_lock(locked.fileno())
-            locked.write(os.fsencode(target.name))
-            locked.flush()
-            os.fsync(locked.fileno())
             try:
+                # For others to know that the folder is no leftover, and what it would be called.
+                try_lock(locked.fileno())
+                locked.write(os.fsencode(target.name))
+                locked.flush()
+                os.fsync(locked.fileno())
                 _make(folder, target)
                 writer = _Writer(folder, layout, _written_schema(schema, layout), by)
                 try:
