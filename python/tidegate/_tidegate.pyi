@@ -1939,7 +1939,8 @@ class WindowJoin(StreamJoin):
         pin: Whether each worker thread of the operator stays on one processor. This helps where
             nothing else needs these processors, and costs time where something does. Operators
             start at different processors. The thread that calls the operator is not pinned. With
-            Python functions among `aggs`, no thread is. None pins the threads of `scalejoin-gates` alone.
+            Python functions among `aggs`, no thread is. None pins the threads of `scalejoin-gates`
+            alone.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 

@@ -552,6 +552,12 @@ pub(crate) fn to_plan(
     Ok(JoinPlan::new(plan, left, right))
 }
 
+/// The schemas of two sides of which some may be empty, with types for columns without one.
+fn typed(query: &impl Query, schemas: [&SchemaRef; 2], are_empty: [bool; 2]) -> [SchemaRef; 2] {
+    let fits = |left: &Schema, right: &Schema| query.plan(left, right).is_ok();
+    untyped::of_join(&query.pairs(), fits, schemas, are_empty)
+}
+
 /// Reads and checks two inputs and calls `work` with them, such that Ctrl-C stops it.
 fn run<'py, Q: Query, T: Send + 'static>(
     py: Python<'py>,
@@ -565,7 +571,7 @@ fn run<'py, Q: Query, T: Send + 'static>(
     let inputs = [("left", left), ("right", right)];
     let read = source::read(&inputs, &stop, |schemas| {
         // Whether there are rows, only reading tells.
-        let [left, right] = untyped::of_join(&query, [&schemas[0], &schemas[1]], [true; 2]);
+        let [left, right] = typed(&query, [&schemas[0], &schemas[1]], [true; 2]);
         Ok(query.plan(&left, &right)?.needed(&left, &right).into())
     })?;
     let mut read = read.into_iter();
@@ -575,7 +581,7 @@ fn run<'py, Q: Query, T: Send + 'static>(
     let running = stop.clone();
     let rows = left.rows() + right.rows();
     let are_empty = [left.rows() == 0, right.rows() == 0];
-    let [of_left, of_right] = untyped::of_join(&query, [left.schema(), right.schema()], are_empty);
+    let [of_left, of_right] = typed(&query, [left.schema(), right.schema()], are_empty);
     let (left, right) = (left.of_schema(of_left), right.of_schema(of_right));
     let work = move || {
         let driver = Driver::new(threads, running.clone());

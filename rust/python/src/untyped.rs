@@ -9,8 +9,6 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidegate::query::aggregate::Aggregation;
 
-use crate::join::Query;
-
 /// Types for a time column where no input says one: which of them fits depends on the arguments.
 static TIMES: [DataType; 2] = [DataType::Int64, DataType::Timestamp(TimeUnit::Microsecond, None)];
 
@@ -38,14 +36,15 @@ fn typed(schema: &Schema, of: impl Fn(&str) -> Option<DataType>) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// The schemas of the sides of a join, of which some may be empty.
+/// The schemas of the sides of a join, of which some may be empty. The join compares these pairs of
+/// columns; `fits` says whether it takes sides of two schemas.
 pub(crate) fn of_join(
-    query: &impl Query,
+    pairs: &[(String, String)],
+    fits: impl Fn(&Schema, &Schema) -> bool,
     schemas: [&SchemaRef; 2],
     are_empty: [bool; 2],
 ) -> [SchemaRef; 2] {
     let given = schemas.map(SchemaRef::clone);
-    let pairs = query.pairs();
     let [left, right] = schemas;
     let lacks_type = |(l, r): &(String, String)| {
         (are_empty[0] && is_null(left, l)) || (are_empty[1] && is_null(right, r))
@@ -70,8 +69,7 @@ pub(crate) fn of_join(
             false => schemas[own].clone(),
         })
     };
-    let fits = |schemas: &[SchemaRef; 2]| query.plan(&schemas[0], &schemas[1]).is_ok();
-    defaults().map(with).find(fits).unwrap_or(given)
+    defaults().map(with).find(|[left, right]| fits(left, right)).unwrap_or(given)
 }
 
 /// The schemas of the streams of an aggregation, of which some may be empty.
