@@ -1434,8 +1434,9 @@ class AsofJoin(StreamJoin):
             for either value.
         pin: Whether each worker thread of the operator stays on one processor. This helps where
             nothing else needs these processors, and costs time where something does. Operators
-            start at different processors. The thread that calls the operator is not pinned. None
-            pins none.
+            start at different processors. The thread that calls the operator is not pinned. With
+            Python functions among the aggregates, no thread is. None pins the threads of a
+            `WindowJoin` with `scalejoin-gates` alone.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1637,7 +1638,8 @@ class IntervalJoin(StreamJoin):
         pin: Whether each worker thread of the operator stays on one processor. This helps where
             nothing else needs these processors, and costs time where something does. Operators
             start at different processors. The thread that calls the operator is not pinned. With
-            Python functions among `aggs`, no thread is. None pins none.
+            Python functions among the aggregates, no thread is. None pins the threads of a
+            `WindowJoin` with `scalejoin-gates` alone.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1939,8 +1941,8 @@ class WindowJoin(StreamJoin):
         pin: Whether each worker thread of the operator stays on one processor. This helps where
             nothing else needs these processors, and costs time where something does. Operators
             start at different processors. The thread that calls the operator is not pinned. With
-            Python functions among `aggs`, no thread is. None pins the threads of `scalejoin-gates`
-            alone.
+            Python functions among the aggregates, no thread is. None pins the threads of a
+            `WindowJoin` with `scalejoin-gates` alone.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -2104,7 +2106,8 @@ class BandJoin(StreamJoin):
         pin: Whether each worker thread of the operator stays on one processor. This helps where
             nothing else needs these processors, and costs time where something does. Operators
             start at different processors. The thread that calls the operator is not pinned. With
-            Python functions among `aggs`, no thread is. None pins none.
+            Python functions among the aggregates, no thread is. None pins the threads of a
+            `WindowJoin` with `scalejoin-gates` alone.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
