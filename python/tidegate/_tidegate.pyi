@@ -892,7 +892,7 @@ class Operator(Generic[_StatsT_co]):
             (None, None)
             >>> join.poll()
             Traceback (most recent call last):
-            tidegate.TidegateError: where `left.x / right.x`: Divide by zero error, for left.x = 8...
+            tidegate.TidegateError: where `left.x / right.x`: Divide by zero error, for left.x...
             >>> join.skip()
             True
             >>> join.poll()["ts"].to_pylist()

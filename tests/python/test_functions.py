@@ -488,7 +488,7 @@ def test_a_row_that_a_condition_leaves_out_may_be_at_the_end_of_time():
     for where, wanted in (("ts < 1000", [1.0]), (None, None)):
         windows = Aggregate(rows.schema, on="ts", size=5, aggs={"m": agg.median("v")}, where=where)
         if wanted is None:
-            with pytest.raises(TidegateError, match="row 1: .*begins or ends beyond 64 bits"):
+            with pytest.raises(TidegateError, match=r"row 1: .*begins or ends beyond 64 bits"):
                 windows.sources[0].push(rows)
         else:
             windows.sources[0].push(rows)
