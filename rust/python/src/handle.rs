@@ -338,9 +338,8 @@ impl Handle {
         arrived: fn(&mut Operator, usize),
     ) -> PyResult<Bound<'py, PyAny>> {
         loop {
-            let work = |operator: &mut Operator, _: &Stop| {
-                Ok((operator.late_version(), operator.late()?))
-            };
+            let work =
+                |operator: &mut Operator, _: &Stop| Ok((operator.late_version(), operator.late()?));
             let (version, (batches, schema)) = self.at_length(py, &Stop::default(), work)?;
             let count = batches.len();
             let late = export::table(py, batches, schema)?;
