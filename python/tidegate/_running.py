@@ -7,11 +7,12 @@ import enum
 import os
 import queue
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from tidegate._tidegate import ClosedError, MemoryLimitError, Source, TidegateError
-from tidegate._turns import Turns
+from tidegate._turns import Stop, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +80,7 @@ class Running:
             raise TypeError(message)
         self._operator = operator
         self._late = late
-        self._stopped = threading.Event()
+        self._stopped = Stop()
         self._sink = sink_of(sink)
         self._turns = Turns() if turns is None else turns
         self._ended = ended
@@ -225,7 +226,7 @@ class Running:
             if step is Step.END:
                 return
             if step is Step.NO_ROOM:
-                self._stopped.wait(_ROOM)
+                time.sleep(_ROOM)
 
 
 def _hand_late(operator: Any, late: Late) -> None:  # noqa: ANN401 - of Rust

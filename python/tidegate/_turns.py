@@ -1,4 +1,4 @@
-"""Steps of several threads, and a caller that has all of them rest meanwhile."""
+"""Steps of several threads, which rest while a caller is alone, and end when they are told to."""
 
 from __future__ import annotations
 
@@ -16,6 +16,25 @@ if TYPE_CHECKING:
 _PATIENCE = 0.1
 
 
+class Stop:
+    """A request to stop.
+
+    A signal handler may make it at any moment. A `threading.Event` has a lock, which the thread
+    that the handler interrupts may hold.
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        """Make the request."""
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        """Whether the request was made."""
+        return self._is_set
+
+
 class Turns:
     """Threads go step by step, side by side, and rest between two steps for a caller."""
 
@@ -26,7 +45,7 @@ class Turns:
         self._process = os.getpid()
 
     @contextmanager
-    def step(self, stopped: threading.Event) -> Iterator[bool]:
+    def step(self, stopped: Stop) -> Iterator[bool]:
         """A step of this thread, which begins once nobody is alone; false if it is to stop before.
 
         A caller who is alone may wait for a thread that waits for the end of this one.

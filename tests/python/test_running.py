@@ -341,6 +341,28 @@ def test_a_block_that_raises_closes_no_source():
     assert total(found) == 10
 
 
+def test_a_signal_handler_may_stop_whatever_it_interrupts():
+    """A handler runs between any two steps of a thread; a trace function runs there, too."""
+    running = Merge(pa.schema({"ts": pa.int64()})).running(print)
+    stops = []
+
+    def interrupt(*_):
+        sys.settrace(None)
+        stops.append(running.stop())
+        sys.settrace(interrupt)
+        return interrupt
+
+    def stop():
+        sys.settrace(interrupt)
+        running.stop()
+
+    thread = threading.Thread(target=stop, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert len(stops) > 3
+
+
 def test_stop_ends_a_thread_whose_queue_is_full():
     batches: queue.Queue[pa.RecordBatch | None] = queue.Queue(maxsize=1)
     merge = Merge(SCHEMA)
