@@ -22,8 +22,10 @@ def table(rows: Sequence[Any], schema: pa.Schema, name: str, ignores_extra: bool
     names = dict.fromkeys(schema.names)
     values = [_values(row, number, names, name, ignores_extra) for number, row in enumerate(rows)]
     columns = list(zip(*values, strict=True)) or [()] * len(schema)
-    arrays = [_array(column, field, name) for column, field in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    # Without what the schema says about values: these have not been compared with it.
+    fields = [field.with_type(_made(field.type)).remove_metadata() for field in schema]
+    arrays = [_array(column, field, name) for column, field in zip(columns, fields, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def _values(
@@ -55,6 +57,15 @@ def _values(
     message = f"{name}: expected rows as dicts or tuples, or Arrow data, got a list whose row "
     message += f"{number} is {type(row).__name__}"
     raise TypeError(message)
+
+
+def _made(type_: pa.DataType) -> pa.DataType:
+    """The type itself, or one of the same values that pyarrow can make of Python's."""
+    if not pa.types.is_dictionary(type_):
+        return type_
+    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    values = views.get(type_.value_type, type_.value_type)
+    return pa.dictionary(type_.index_type, values, type_.ordered)
 
 
 def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:

@@ -7,12 +7,12 @@
 use std::cell::OnceCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tidegate::stream::Source;
-use tidegate::{Driver, Error, Extra, Stop, Table, check_call};
+use tidegate::{Driver, Error, Extra, Stop, Table, check_call, without_index};
 use tidegate_import::{Stream, Unopened, UnreadBatch};
 
 use crate::error::{error, raise};
@@ -100,6 +100,7 @@ pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
         return input(Rows::Reader(batches, schema, this_thread(ob.py())?), true);
     }
     refuse_collected(name, ob)?;
+    let ob = &calling(ob.py(), || with_named_range(ob))?;
     check_lengths(name, ob)?;
     let kind = ob.get_type().fully_qualified_name()?;
     let kind = kind.to_string_lossy();
@@ -114,6 +115,26 @@ pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
         "{name}: expected Arrow data (an object with __arrow_c_stream__ or __arrow_c_array__, such \
          as a pyarrow Table, a polars or pandas DataFrame, or a DuckDB relation), got {kind}"
     )))
+}
+
+/// A frame of pandas whose named index lists its values, if that index numbers the rows. Arrow has
+/// a column for an index that lists its values, and only for such a one.
+fn with_named_range<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let Some(index) = ob.getattr_opt("index")? else { return Ok(ob.clone()) };
+    let kind = index.get_type();
+    let is_range = kind.name()? == "RangeIndex" && kind.module()?.to_str()?.starts_with("pandas");
+    if !is_range || !ob.hasattr("columns")? {
+        return Ok(ob.clone());
+    }
+    let name = index.getattr("name")?;
+    if name.is_none() {
+        return Ok(ob.clone());
+    }
+    let listed =
+        ob.py().import("pandas")?.getattr("Index")?.call1((index.call_method0("to_numpy")?,))?;
+    let frame = ob.call_method1("copy", (false,))?;
+    frame.setattr("index", listed.call_method1("rename", (name,))?)?;
+    Ok(frame)
 }
 
 /// Whether [`take`] takes the object as it is. A relation of DuckDB would, and can do better: it
@@ -145,7 +166,8 @@ impl Input {
             }
             Rows::Reader(batches, schema, caller) => (Open::Reader(batches, caller), schema),
         };
-        Ok(Batches { name, rows, schema, stop: Stop::default(), user_thread: None })
+        let (schema, kept) = plain(schema, &rows);
+        Ok(Batches { name, rows, schema, kept, stop: Stop::default(), user_thread: None })
     }
 
     /// As [`open`](Self::open); waits end when `stop` is requested.
@@ -261,6 +283,8 @@ pub(crate) struct Batches {
     name: String,
     rows: Open,
     schema: SchemaRef,
+    /// The columns that are left without the index of pandas.
+    kept: Option<Vec<usize>>,
     /// Ends the wait for a batch of a reader of ours.
     stop: Stop,
     /// Where to say which thread reads.
@@ -309,7 +333,7 @@ impl Batches {
         if let Some(user_thread) = &self.user_thread {
             *user_thread.lock().unwrap_or_else(PoisonError::into_inner) = own_number();
         }
-        match &mut self.rows {
+        let batch = match &mut self.rows {
             Open::Stream(stream) => {
                 stream.next_batch().map_err(|failure| error(&self.name, failure))
             }
@@ -318,7 +342,24 @@ impl Batches {
                 read.map_err(|failure| error(&self.name, failure))
             }
             Open::Reader(batches, caller) => next(batches, *caller, || check(&self.stop)),
-        }
+        }?;
+        batch.map(|batch| self.without_index(batch)).transpose()
+    }
+
+    fn without_index(&self, batch: RecordBatch) -> tidegate::Result<RecordBatch> {
+        let Some(kept) = &self.kept else { return Ok(batch) };
+        let columns = kept.iter().map(|&at| batch.column(at).clone()).collect();
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(self.schema.clone(), columns, &rows)
+            .map_err(|failure| Error::data(format!("{}: {failure}", self.name)))
+    }
+}
+
+/// The schema without the index of pandas, and the columns that are left. A reader of ours has none.
+fn plain(schema: SchemaRef, rows: &Open) -> (SchemaRef, Option<Vec<usize>>) {
+    match without_index(&schema) {
+        Some((schema, kept)) if !matches!(rows, Open::Reader(..)) => (schema, Some(kept)),
+        _ => (schema, None),
     }
 }
 
@@ -352,7 +393,8 @@ fn own_number() -> Option<u64> {
 pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     for candidate in [Some(ob.clone()), ob.getattr_opt("schema")?].into_iter().flatten() {
         if candidate.hasattr("__arrow_c_schema__")? {
-            return capsule::schema(name, &candidate);
+            let schema = capsule::schema(name, &candidate)?;
+            return Ok(without_index(&schema).map_or(schema, |(schema, _)| schema));
         }
     }
     let input = take(name, ob)?;

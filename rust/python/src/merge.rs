@@ -7,7 +7,7 @@ use std::time::Duration;
 use arrow_schema::{DataType, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
-use tidegate::stream::{self, MergeOptions, MergeStreams, merge_tables};
+use tidegate::stream::{self, MergeOptions, MergeStreams, merge_tables, merged_schema};
 use tidegate::{Bound as Length, Driver, Error, Next, Stop, with_threads};
 
 use crate::bounded;
@@ -60,7 +60,7 @@ pub(crate) fn merge<'py>(
         let tables = typed.map(|rows| rows.table(&driver));
         let tables = tables.collect::<tidegate::Result<Vec<_>>>()?;
         let merged = merge_tables(&tables, &on, lateness, &driver)?;
-        Ok((merged, tables[0].schema().clone()))
+        Ok((merged, merged_schema(&tables)))
     };
     let (batches, schema) = interrupt::run(py, &stop, move || with_threads(threads, rows, work))?;
     export::table(py, batches, schema)

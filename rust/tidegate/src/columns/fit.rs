@@ -12,6 +12,7 @@ use arrow_ord::cmp::distinct;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::expression::is_text_or_binary;
+use crate::columns::metadata::{check_categories, check_extensions};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result, shown};
 
@@ -47,11 +48,16 @@ pub(crate) fn fit(
         true => (0..wanted.len()).collect(),
         false => places(name, schema, given, extra)?,
     };
+    for (field, &place) in wanted.iter().zip(&places) {
+        check_extensions(field, "the operator", given.field(place), name)?;
+    }
     let mut first = first;
     let mut fitted = Vec::with_capacity(batches.len());
     for batch in batches {
         let column = |(field, &place): (&std::sync::Arc<Field>, &usize)| {
-            exact(name, field, batch.column(place), first)
+            let column = batch.column(place);
+            check_categories(name, field, given.field(place), column, first)?;
+            exact(name, field, column, first)
         };
         let columns = wanted.iter().zip(&places).map(column).collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

@@ -9,6 +9,7 @@
 //! | `dictionary.rs` | arrays as one, whose dictionaries may have few indices |
 //! | `roomy.rs` | the same with more indices, as operators keep them |
 //! | `faults.rs` | rows for which a condition has no value |
+//! | `metadata.rs` | what a result says about its values and rows |
 //! | `names.rs`, `type_name.rs` | names and types for messages |
 //! | `row_ends.rs` | ends of intervals, computed from columns |
 //! | `keys/` | keys as dense numbers |
@@ -24,6 +25,7 @@ pub mod expression;
 pub(crate) mod faults;
 pub(crate) mod fit;
 pub(crate) mod keys;
+pub(crate) mod metadata;
 pub(crate) mod names;
 pub(crate) mod roomy;
 pub(crate) mod row_ends;

@@ -7,6 +7,7 @@ use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 use tidegate_operators::rows::How;
 
 use crate::columns::keys::KeyColumn;
+use crate::columns::metadata::{self, Origin};
 use crate::columns::names::known;
 use crate::columns::table::Names;
 use crate::{Error, Result, shown};
@@ -68,7 +69,8 @@ impl Shape<'_> {
             columns = wanted.iter().map(&mut pick).collect::<Result<_>>()?;
         }
         let (columns, fields): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
-        Ok((columns, Arc::new(Schema::new_with_metadata(fields, left.metadata().clone()))))
+        let metadata = metadata::of_join(left, right, origins(&columns, &fields, left, right));
+        Ok((columns, Arc::new(Schema::new_with_metadata(fields, metadata))))
     }
 
     fn wants(&self, name: &str) -> bool {
@@ -90,7 +92,7 @@ impl Shape<'_> {
             Some(key) if optional => {
                 let other = right.field(key.right);
                 let nullable = field.is_nullable() || other.is_nullable();
-                let field = Field::clone(field)
+                let field = metadata::of_both(field, other)
                     .with_data_type(key.holding_type(field, other))
                     .with_nullable(nullable);
                 (OutputColumn::Either(at, key.right), Arc::new(field))
@@ -119,6 +121,27 @@ impl Shape<'_> {
             .map(column)
             .collect()
     }
+}
+
+/// The result's columns, by the names of those that they come from.
+fn origins<'a>(
+    columns: &'a [OutputColumn],
+    fields: &'a [FieldRef],
+    left: &'a Schema,
+    right: &'a Schema,
+) -> impl Iterator<Item = Origin<'a>> {
+    columns.iter().zip(fields).map(|(column, field)| {
+        let (of_left, of_right) = match *column {
+            OutputColumn::Left(at) => (Some(at), None),
+            OutputColumn::Right(at) => (None, Some(at)),
+            OutputColumn::Either(left, right) => (Some(left), Some(right)),
+        };
+        Origin {
+            name: field.name(),
+            left: of_left.map(|at| left.field(at).name().as_str()),
+            right: of_right.map(|at| right.field(at).name().as_str()),
+        }
+    })
 }
 
 fn nullable(field: &FieldRef, optional: bool) -> FieldRef {

@@ -44,7 +44,7 @@ pub use join::{Parallelism, StreamOptions, band_join, band_self_join, interval_j
 pub use lateness::Lateness;
 pub use memory::Memory;
 pub use merge::streams::{MergeInput, MergeStreams};
-pub use merge::tables::merge_tables;
+pub use merge::tables::{merge_tables, merged_schema};
 pub use merge::{MergeOptions, merge};
 pub use operator::{Figure, Operator, Polled, Stats, Step, Waiting};
 pub use partners::{asof_join, partner_aggregates};

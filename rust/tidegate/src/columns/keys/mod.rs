@@ -41,6 +41,7 @@ pub(crate) use self::types::{beyond_64_bits, common_type, is_word};
 pub(crate) use self::words::canonical;
 use self::words::{WordColumn, direct, span, words};
 use super::table::Table;
+use crate::columns::metadata::check_extensions;
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
@@ -75,6 +76,7 @@ impl KeyColumn {
         right: usize,
         right_field: &Field,
     ) -> Result<Self> {
+        check_extensions(left_field, "left", right_field, "right")?;
         let common =
             common_type(left_field.data_type(), right_field.data_type()).ok_or_else(|| {
                 Error::schema(format!(

@@ -10,6 +10,7 @@ use super::{Aggregate, Aggregation, Design, Function, Takes};
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::faults::Faults;
 use crate::columns::keys::{KeyColumn, beyond_64_bits, common_type};
+use crate::columns::metadata::{check_extensions, of_both};
 use crate::columns::table::{Names, column};
 use crate::columns::time::{self, Unit};
 use crate::columns::type_name::TypeName;
@@ -358,8 +359,9 @@ fn read_schema(
             common = Some(match common {
                 None => field.clone(),
                 Some(common) if common.data_type() == field.data_type() => {
+                    check_extensions(&common, &tables[0].0, field, table)?;
                     let nullable = common.is_nullable() || field.is_nullable();
-                    common.with_nullable(nullable)
+                    of_both(&common, field).with_nullable(nullable)
                 }
                 Some(common) => {
                     let both =
@@ -372,7 +374,7 @@ fn read_schema(
                             ))
                         })?;
                     let nullable = common.is_nullable() || field.is_nullable();
-                    common.with_data_type(both).with_nullable(nullable)
+                    of_both(&common, field).with_data_type(both).with_nullable(nullable)
                 }
             });
         }

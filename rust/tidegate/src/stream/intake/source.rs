@@ -23,6 +23,7 @@ use super::watermarks::Watermarks;
 use crate::columns::dictionary::{concat_batches, of_column};
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::fit::{Extra, fit};
+use crate::columns::metadata::check_extensions;
 use crate::columns::roomy::with_indices;
 use crate::columns::row_ends::Width;
 use crate::columns::table::Table;
@@ -131,25 +132,21 @@ impl Stream {
             ))),
         }
     }
+}
 
-    /// Refuses rows whose columns differ from the stream's.
-    pub(crate) fn check_schema(&self, name: &str, given: &Schema) -> Result<()> {
-        let same = |a: &Schema, b: &Schema| {
-            a.fields().len() == b.fields().len()
-                && a.fields()
-                    .iter()
-                    .zip(b.fields())
-                    .all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type())
-        };
-        if same(given, self.given()) {
-            return Ok(());
-        }
-        Err(Error::schema(format!(
-            "{name}: expected rows of ({}), got ({}); select, order and cast the columns first",
-            columns(self.given()),
-            columns(given)
-        )))
+/// Refuses rows whose columns differ from those of the first stream.
+pub(crate) fn check_schema(first: &Schema, name: &str, given: &Schema) -> Result<()> {
+    let both = || first.fields().iter().zip(given.fields());
+    let same = first.fields().len() == given.fields().len()
+        && both().all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
+    if same {
+        return both().try_for_each(|(a, b)| check_extensions(a, "the first stream", b, name));
     }
+    Err(Error::schema(format!(
+        "{name}: expected rows of ({}), got ({}); select, order and cast the columns first",
+        columns(first),
+        columns(given)
+    )))
 }
 
 /// The parts that all sources of an operator share.
@@ -500,10 +497,6 @@ impl Source {
         }
         self.release(&mut change)?;
         Ok(change)
-    }
-
-    pub(crate) fn check_schema(&self, given: &Schema) -> Result<()> {
-        self.stream.check_schema(&self.name, given)
     }
 
     fn hold(&mut self, charge: Charge) {

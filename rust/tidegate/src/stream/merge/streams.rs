@@ -19,9 +19,10 @@ use tidegate_sync::Stop;
 
 use super::{MergeOptions, merge_of};
 use crate::background::in_background;
+use crate::columns::metadata::of_all;
 use crate::columns::time::Bound;
 use crate::results::Next;
-use crate::stream::intake::source::columns;
+use crate::stream::intake::source::{check_schema, columns};
 use crate::stream::{Operator, Polled, Stats, lock};
 use crate::{Error, Result};
 
@@ -124,16 +125,20 @@ impl MergeStreams {
         threads: usize,
         memory_limit: Option<usize>,
     ) -> Result<Self> {
-        let Some(first) = streams.first() else {
+        if streams.is_empty() {
             return Err(at_least_one());
-        };
+        }
         if streams.len() > MAX_SOURCES {
             let given = streams.len();
             return Err(Error::argument(format!(
                 "streams: expected at most {MAX_SOURCES} streams, got {given}"
             )));
         }
-        let schema = first.batches.schema();
+        let schemas: Vec<_> = streams.iter().map(|stream| stream.batches.schema()).collect();
+        for (number, schema) in schemas.iter().enumerate() {
+            check_schema(&schemas[0], &format!("streams[{number}]"), schema)?;
+        }
+        let schema = of_all(&schemas[0], schemas.iter());
         let options = MergeOptions {
             on: on.to_owned(),
             sources: streams.len(),
@@ -142,9 +147,6 @@ impl MergeStreams {
             threads,
         };
         let merge = merge_of(schema, &options, |number| format!("streams[{number}]"))?;
-        for (source, stream) in merge.sources().iter().zip(&streams) {
-            lock(source).check_schema(&stream.batches.schema())?;
-        }
         let schema = merge.schema().clone();
         let state = State {
             on: schema.index_of(on)?,

@@ -8,16 +8,18 @@
 use std::time::Duration;
 
 use arrow_array::{RecordBatch, RecordBatchIterator};
+use arrow_schema::SchemaRef;
 use tidegate_operators::order::merge::{MAX_RUNS, Merger, Stretch, stretches};
 use tidegate_structures::memory;
 
 use super::stream_of;
 use super::streams::{MergeInput, MergeStreams, at_least_one};
+use crate::columns::metadata::of_all;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Bound, Int64s};
 use crate::results::Next;
 use crate::results::weave::weave;
-use crate::stream::intake::source::Stream;
+use crate::stream::intake::source::{Stream, check_schema};
 use crate::{Driver, Result};
 
 /// Batches that a result should have, so that each of a few threads has some.
@@ -57,10 +59,10 @@ pub fn merge_tables(
     driver: &Driver,
 ) -> Result<Vec<RecordBatch>> {
     let Some(first) = tables.first() else { return Err(at_least_one()) };
-    let stream = stream_of(first.schema().clone(), on, lateness)?;
     for table in tables {
-        stream.check_schema(table.name(), table.schema())?;
+        check_schema(first.schema(), table.name(), table.schema())?;
     }
+    let stream = stream_of(merged_schema(tables), on, lateness)?;
     if tables.len() <= MAX_RUNS {
         let times = tables.iter().map(|table| time::times(table, stream.on, stream.unit));
         let times: Vec<Int64s> = times.collect::<Result<_>>()?;
@@ -75,6 +77,11 @@ pub fn merge_tables(
         }
     }
     as_streams(tables, on, lateness, driver)
+}
+
+/// The schema of merged tables, of which there is at least one.
+pub fn merged_schema(tables: &[Table]) -> SchemaRef {
+    of_all(tables[0].schema(), tables.iter().map(Table::schema))
 }
 
 /// The rows of a stretch.

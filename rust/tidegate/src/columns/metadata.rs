@@ -1,0 +1,225 @@
+//! Metadata of fields and schemas: a result keeps what holds for all of its values.
+//!
+//! Some metadata describes the values: the categories of a polars enum, the parameters of an
+//! extension type. A column with values of several inputs keeps it if all inputs agree.
+//!
+//! Some describes the rows: pandas writes where the index of a frame is. An unnamed index and the
+//! labels of columns are left out at the entrance, as no result has the rows of its input, and a
+//! result may rename its columns. A named index is a column like any other. What pandas says of a
+//! column is kept under the name that the column has in the result.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use arrow_cast::cast;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use serde_json::{Value, json};
+
+use crate::{Error, Result, shown};
+
+const EXTENSION_NAME: &str = "ARROW:extension:name";
+const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
+const PANDAS: &str = "pandas";
+
+/// Where polars has the categories of an enum, by its age. It reads any other value as null.
+const ENUM_CATEGORIES: [&str; 2] = ["_PL_ENUM_VALUES2", "_PL_ENUM_VALUES"];
+
+/// A field with the metadata that describes values of both fields.
+pub(crate) fn of_both(field: &Field, other: &Field) -> Field {
+    let mut metadata = field.metadata().clone();
+    metadata.retain(|key, value| other.metadata().get(key) == Some(value));
+    if extension(field) != extension(other) {
+        metadata.remove(EXTENSION_NAME);
+        metadata.remove(EXTENSION_METADATA);
+    }
+    field.clone().with_metadata(metadata)
+}
+
+/// The first schema, whose fields have the metadata on which all schemas of its columns agree.
+pub(crate) fn of_all<'a>(
+    first: &SchemaRef,
+    others: impl Iterator<Item = &'a SchemaRef>,
+) -> SchemaRef {
+    let mut fields: Vec<Arc<Field>> = first.fields().to_vec();
+    for other in others {
+        for (field, other) in fields.iter_mut().zip(other.fields()) {
+            if field.metadata() != other.metadata() {
+                *field = Arc::new(of_both(field, other));
+            }
+        }
+    }
+    Arc::new(Schema::new_with_metadata(fields, first.metadata().clone()))
+}
+
+/// The extension type of a field: its name and its parameters.
+fn extension(field: &Field) -> Option<(&String, Option<&String>)> {
+    let metadata = field.metadata();
+    metadata.get(EXTENSION_NAME).map(|name| (name, metadata.get(EXTENSION_METADATA)))
+}
+
+/// Refuses two extension types in one column: their values are stored alike and mean something
+/// else, as do months and days of pandas.
+pub(crate) fn check_extensions(
+    field: &Field,
+    place: &str,
+    other: &Field,
+    other_place: &str,
+) -> Result<()> {
+    match (extension(field), extension(other)) {
+        (Some(one), Some(another)) if one != another => Err(Error::schema(format!(
+            "column `{}` is {} in {place} and {} in {other_place}; convert one of them",
+            shown(field.name()),
+            named(one),
+            named(another)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn named((name, parameters): (&String, Option<&String>)) -> String {
+    match parameters.filter(|text| !text.is_empty()) {
+        None => shown(name).into_owned(),
+        Some(text) => format!("{} {}", shown(name), shown(text)),
+    }
+}
+
+/// Refuses a value that is not among the categories that a field of polars lists. `other` is the
+/// field of the values.
+pub(crate) fn check_categories(
+    name: &str,
+    field: &Field,
+    other: &Field,
+    column: &ArrayRef,
+    first: u64,
+) -> Result<()> {
+    let key = ENUM_CATEGORIES.iter().find(|key| field.metadata().contains_key(**key));
+    let Some(text) = key.and_then(|key| field.metadata().get(*key)) else { return Ok(()) };
+    if key.and_then(|key| other.metadata().get(*key)) == Some(text) {
+        return Ok(());
+    }
+    let failed = |error| Error::data(format!("{name}: column `{}`: {error}", shown(field.name())));
+    let categories: HashSet<&str> = categories(text).collect();
+    let values = cast(column, &DataType::LargeUtf8).map_err(failed)?;
+    let values = values.as_string::<i64>();
+    let is_other = |&row: &usize| values.is_valid(row) && !categories.contains(values.value(row));
+    match (0..values.len()).find(is_other) {
+        None => Ok(()),
+        Some(row) => Err(Error::data(format!(
+            "{name}: column `{}`, row {}: `{}` is not a category of the polars Enum that the \
+             operator was made with; add the category, or make the operator with a String column",
+            shown(field.name()),
+            first + row as u64,
+            shown(values.value(row))
+        ))),
+    }
+}
+
+/// The categories of an enum as polars writes them: each with its number of bytes before it.
+fn categories(mut text: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        let (length, rest) = text.split_once(';')?;
+        let (category, rest) = rest.split_at_checked(length.parse().ok()?)?;
+        text = rest;
+        Some(category)
+    })
+}
+
+/// The schema of a frame without an unnamed index of pandas, and the columns that are left; none
+/// where pandas has written nothing.
+pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
+    let mut pandas = pandas(schema)?;
+    // What is no name is the start and step of an index that numbers rows, and has no column.
+    let levels = list(&pandas, "index_columns").filter_map(Value::as_str).map(str::to_owned);
+    let (unnamed, named): (HashSet<String>, HashSet<String>) =
+        levels.partition(|name| is_unnamed_level(name));
+    let kept: Vec<usize> = (0..schema.fields().len())
+        .filter(|&at| !unnamed.contains(schema.field(at).name()))
+        .collect();
+    set_indexes(&mut pandas, |name| named.contains(name));
+    if let Some(columns) = pandas["columns"].as_array_mut() {
+        columns.retain(|column| field_name(column).is_some_and(|name| !unnamed.contains(name)));
+        // With labels that are no strings, pyarrow finds its columns by these.
+        columns.iter_mut().for_each(|column| column["name"] = column["field_name"].clone());
+    }
+    let mut metadata = schema.metadata().clone();
+    metadata.insert(PANDAS.to_owned(), pandas.to_string());
+    let fields: Vec<_> = kept.iter().map(|&at| schema.fields()[at].clone()).collect();
+    Some((Arc::new(Schema::new_with_metadata(fields, metadata)), kept))
+}
+
+/// Whether pyarrow has made the name for a level of an index without one.
+fn is_unnamed_level(name: &str) -> bool {
+    let level = name.strip_prefix("__index_level_").and_then(|rest| rest.strip_suffix("__"));
+    level.is_some_and(|level| level.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// A column of a result: its name, and the columns whose values it has.
+pub(crate) struct Origin<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) left: Option<&'a str>,
+    pub(crate) right: Option<&'a str>,
+}
+
+/// The metadata of the result of a join: the left side's, and what pandas says of the columns.
+pub(crate) fn of_join<'a>(
+    left: &Schema,
+    right: &Schema,
+    columns: impl Iterator<Item = Origin<'a>>,
+) -> HashMap<String, String> {
+    let mut metadata = left.metadata().clone();
+    metadata.remove(PANDAS);
+    let (of_left, of_right) = (pandas(left), pandas(right));
+    let Some(any) = of_left.as_ref().or(of_right.as_ref()) else { return metadata };
+    let (in_left, in_right) = (by_name(of_left.as_ref()), by_name(of_right.as_ref()));
+    let mut of_left_side = HashSet::new();
+    let described = columns.filter_map(|column| {
+        of_left_side.extend(column.left);
+        let left = column.left.map(|name| in_left.get(name).copied());
+        let right = column.right.map(|name| in_right.get(name).copied());
+        let mut found = match (left, right) {
+            (Some(left), Some(right)) => left.filter(|left| {
+                right.is_some_and(|right| left["numpy_type"] == right["numpy_type"])
+            }),
+            (one, None) | (None, one) => one.flatten(),
+        }?
+        .clone();
+        found["name"] = json!(column.name);
+        found["field_name"] = json!(column.name);
+        Some(found)
+    });
+    let described: Vec<_> = described.collect();
+    let mut pandas = any.clone();
+    set_indexes(&mut pandas, |name| of_left.is_some() && of_left_side.contains(name));
+    pandas["columns"] = Value::Array(described);
+    metadata.insert(PANDAS.to_owned(), pandas.to_string());
+    metadata
+}
+
+/// Leaves the columns that are levels of the index, and no labels of columns.
+fn set_indexes(pandas: &mut Value, is_level: impl Fn(&str) -> bool) {
+    if let Some(levels) = pandas["index_columns"].as_array_mut() {
+        levels.retain(|level| level.as_str().is_some_and(&is_level));
+    }
+    pandas["column_indexes"] = json!([]);
+}
+
+/// What pandas has written, if it is what pandas writes.
+fn pandas(schema: &Schema) -> Option<Value> {
+    let found: Value = serde_json::from_str(schema.metadata().get(PANDAS)?).ok()?;
+    found.is_object().then_some(found)
+}
+
+fn list<'a>(pandas: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    pandas[name].as_array().into_iter().flatten()
+}
+
+fn field_name(column: &Value) -> Option<&str> {
+    column["field_name"].as_str()
+}
+
+fn by_name(pandas: Option<&Value>) -> HashMap<&str, &Value> {
+    let columns = pandas.into_iter().flat_map(|pandas| list(pandas, "columns"));
+    columns.filter_map(|column| Some((field_name(column)?, column))).collect()
+}

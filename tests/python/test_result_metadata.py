@@ -1,0 +1,262 @@
+"""What results say about their values and rows: categories, extension types, pandas' indexes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import tidegate as tg
+from tidegate import agg
+
+# Enums of polars: a field lists the categories, and polars reads any other value as null.
+
+
+def enum(categories: str, *values: str) -> Any:
+    pl = pytest.importorskip("polars")
+    key = pl.Series(values, dtype=pl.Enum(list(categories)))
+    return pl.DataFrame({"ts": pl.Series(range(len(values)), dtype=pl.Int64), "k": key})
+
+
+def read(table: pa.Table) -> Any:
+    return pytest.importorskip("polars").DataFrame(table.to_reader())
+
+
+JOINS: dict[str, Callable[..., pa.Table]] = {
+    "interval_join": lambda *sides, **more: tg.interval_join(
+        *sides, on="ts", lower=0, upper=1, **more
+    ),
+    "interval_join_batches": lambda *sides, **more: pa.Table.from_batches(
+        list(tg.interval_join_batches(*sides, on="ts", lower=0, upper=1, **more))
+    ),
+    "overlap_join": lambda *sides, **more: tg.overlap_join(*sides, on=("ts", "ts"), **more),
+    "window_join": lambda *sides, **more: tg.window_join(*sides, on="ts", window=1, **more),
+    "band_join": lambda *sides, **more: tg.band_join(*sides, on="ts", within=1, **more),
+}
+
+
+@pytest.mark.parametrize("how", ["right", "full"])
+@pytest.mark.parametrize("name", JOINS)
+def test_a_key_of_two_enums_has_the_values_of_both(name, how):
+    found = read(JOINS[name](enum("ab", "a", "b"), enum("bc", "b", "c"), by="k", how=how))
+    assert set(found["k"]) == ({"a", "b", "c"} if how == "full" else {"b", "c"})
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti", "full"])
+def test_a_key_of_one_enum_stays_one(how):
+    left = enum("ab", "a", "b")
+    found = read(JOINS["interval_join"](left, enum("ab", "b"), by="k", how=how))
+    assert found.schema["k"] == left.schema["k"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda streams: tg.merge(streams, on="ts"),
+        lambda streams: tg.merge(streams, on="ts", memory_limit="1GB"),
+        lambda streams: tg.merge([streams[0].reverse(), streams[1]], on="ts", lateness=9),
+        lambda streams: pa.Table.from_batches(list(tg.merge_batches(streams, on="ts"))),
+        lambda streams: tg.aggregate(
+            streams, on="ts", by="k", size=9, aggs={"n": agg.count(), "first": agg.first("k")}
+        ),
+    ],
+)
+def test_streams_of_two_enums_have_the_values_of_both(call):
+    found = read(call([enum("ab", "a", "b"), enum("bc", "b", "c")]))
+    assert set(found["k"]) == {"a", "b", "c"}
+    same = call([enum("abc", "a", "b"), enum("abc", "b", "c")])
+    assert read(same).schema["k"] == enum("abc").schema["k"]
+
+
+def merged(schema: Any, *pushed: Any) -> pa.Table:
+    merge = tg.Merge(schema)
+    for rows in pushed:
+        merge.sources[0].push(rows)
+    merge.sources[0].close()
+    return pa.Table.from_batches(list(merge), merge.schema)
+
+
+def test_an_operator_takes_the_categories_that_it_was_made_with():
+    frame = enum("ab", "a", "b")
+    schema = pa.table(frame).schema
+    strings = pa.table({"ts": [2], "k": ["a"]})
+    found = read(merged(schema, frame, strings, [{"ts": 3, "k": "b"}], enum("ba", *"aaaaa")[4:]))
+    assert found["k"].to_list() == ["a", "b", "a", "b", "a"]
+    assert found.schema == frame.schema
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        lambda: enum("bc", "b", "c"),
+        lambda: pa.table({"ts": [0, 1], "k": ["a", "c"]}),
+        lambda: [{"ts": 0, "k": None}, {"ts": 1, "k": "c"}],
+    ],
+)
+def test_an_operator_refuses_other_categories(rows):
+    with pytest.raises(tg.TidegateError, match="column `k`, row 1: `c` is not a category of the"):
+        merged(pa.table(enum("ab")).schema, rows())
+
+
+# Extension types: values that are stored alike, and mean something else
+
+
+def periods(freq: str) -> pd.DataFrame:
+    return pd.DataFrame({"ts": [1, 2], "p": pd.period_range("2026-01", periods=2, freq=freq)})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda one, other: tg.merge([one, other], on="ts"),
+        lambda one, other: pa.Table.from_batches(list(tg.merge_batches([one, other], on="ts"))),
+        lambda one, other: tg.aggregate(
+            [one, other], on="ts", by="p", size=1, aggs={"n": agg.count()}
+        ),
+        lambda one, other: tg.asof_join(one, other, on="ts", by="p"),
+        merged,
+    ],
+)
+def test_periods_of_two_lengths_are_no_one_column(call):
+    with pytest.raises(tg.SchemaError, match=r'`p` is pandas.period {"freq": "M"} in .*"D"}'):
+        call(periods("M"), periods("D"))
+    assert call(periods("M"), periods("M")).num_rows >= 2
+
+
+def test_a_plain_column_beside_an_extension_type_leaves_plain_values():
+    plain = pa.table({"ts": [5], "p": pa.array([3], pa.int64())})
+    found = tg.merge([periods("M"), plain], on="ts")
+    assert found["p"].to_pylist() == [672, 673, 3]
+
+
+# Indexes of pandas
+
+FRAME = pd.DataFrame(
+    {"ts": [1, 2, 3, 4], "n": pd.array([1, None, 2**60 + 1, 4], "Int64"), "s": list("wxyz")}
+)
+UNNAMED = {
+    "a slice": FRAME.iloc[2:],
+    "a filter": FRAME[FRAME.ts % 2 == 1],
+    "gaps": FRAME.iloc[[0, 1, 3]],
+    "labels": FRAME.set_axis(list("wxyz")),
+    "twice the same label": FRAME.set_axis([7, 7, 8, 8]),
+    "levels": FRAME.set_index([pd.Index(list("abcd")), pd.Index([4, 3, 2, 1])]),
+}
+
+
+@pytest.mark.parametrize("frame", UNNAMED.values(), ids=UNNAMED)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda frame: tg.interval_join(frame, FRAME, on="ts", lower=0, upper=1),
+        lambda frame: tg.interval_join(FRAME, frame, on="ts", lower=0, upper=1),
+        lambda frame: tg.asof_join(frame, frame, on="ts"),
+        lambda frame: tg.merge([frame, FRAME], on="ts"),
+        lambda frame: tg.merge([FRAME, frame], on="ts"),
+        lambda frame: merged(frame, frame),
+        lambda frame: merged(FRAME, frame),
+        lambda frame: merged(frame, FRAME),
+        lambda frame: merged(frame, [{"ts": 5, "n": 5, "s": "v"}]),
+        lambda frame: tg.merge([pa.Table.from_pandas(frame), FRAME], on="ts"),
+        lambda frame: tg.interval_join(
+            frame, frame, on="ts", lower=0, upper=1, aggs={"most": agg.max("ts")}
+        ),
+    ],
+)
+def test_an_unnamed_index_is_left_out(call, frame):
+    found = call(frame)
+    assert not [name for name in found.schema.names if name.startswith("__index_level_")]
+    assert found.to_pandas().index.equals(pd.RangeIndex(found.num_rows))
+
+
+def test_an_unnamed_index_in_a_parquet_file_is_left_out(tmp_path):
+    for name in ("labels", "levels"):
+        UNNAMED[name].to_parquet(tmp_path / name)
+        path = (tmp_path / name).rename(tmp_path / f"{name}.parquet")
+        for given in (path, [path]):
+            found = tg.asof_join(given, given, on="ts")
+            assert found.schema.names == ["ts", "n", "s", "ts_right", "n_right", "s_right"]
+
+
+NAMED = {
+    "listed": FRAME.set_index(pd.Index([5, 7, 8, 9], name="at")),
+    "evenly spaced": FRAME.set_axis(pd.RangeIndex(3, 11, 2, name="at")),
+    "times": FRAME.set_axis(pd.date_range("2026-01-01", periods=4, name="at")),
+    "one of two levels": FRAME.set_index(
+        [pd.Index([3, 4, 5, 6], name="at"), pd.Index(list("abcd"))]
+    ),
+}
+
+
+@pytest.mark.parametrize("frame", NAMED.values(), ids=NAMED)
+def test_a_named_index_is_a_column_and_stays_the_index(frame):
+    columns = [*FRAME, "at"]
+    wanted = frame.index.get_level_values("at")
+    for found in (tg.merge([frame], on="at"), merged_on(frame, "at")):
+        assert found.schema.names == columns
+        assert found.to_pandas().index.equals(wanted)
+    last = tg.asof_join(frame, frame, on="at")
+    assert last.schema.names == [*columns, *(f"{name}_right" for name in columns)]
+    assert last.to_pandas().index.equals(wanted)
+    without = tg.asof_join(frame, frame, on="at", columns=["n", "at_right"]).to_pandas()
+    assert without.index.equals(pd.RangeIndex(4))
+    assert without["at_right"].tolist() == wanted.tolist()
+    # The frame that was given is as it was.
+    assert list(frame) == list(FRAME)
+
+
+def merged_on(frame: pd.DataFrame, on: str) -> pa.Table:
+    merge = tg.Merge(frame, on=on)
+    merge.sources[0].push(frame)
+    merge.sources[0].close()
+    return pa.Table.from_batches(list(merge), merge.schema)
+
+
+def test_labels_are_no_rows_of_the_left_frame():
+    left = pd.DataFrame({"ts": [0, 10, 20, 30]}).iloc[2:]
+    found = tg.interval_join(left, pd.DataFrame({"ts": [21, 22]}), on="ts", lower=0, upper=5)
+    assert found.num_rows == len(left)
+    assert found.to_pandas().index.equals(pd.RangeIndex(2))
+
+
+# Labels and types of the columns of pandas
+
+
+@pytest.mark.parametrize(
+    "labels", [[0, 1], [pd.Timestamp("2026-01-01"), pd.Timestamp("2027-01-01")]]
+)
+def test_labels_that_are_no_strings_become_strings(labels):
+    frame = pd.DataFrame(np.arange(4).reshape(2, 2), columns=labels)
+    names = [str(label) for label in labels]
+    found = tg.asof_join(frame, frame, on=names[0]).to_pandas()
+    assert list(found) == names + [f"{name}_right" for name in names]
+    assert list(tg.merge([frame], on=names[0]).to_pandas()) == names
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "full"])
+def test_nullable_integers_stay_exact_on_both_sides(how):
+    found = tg.interval_join(FRAME, FRAME, on="ts", lower=1, upper=2, how=how).to_pandas()
+    for name, at in (("n", "ts"), ("n_right", "ts_right")):
+        assert found[name].dtype == "Int64"
+        rows = found.dropna(subset=[name])
+        wanted = FRAME.set_index("ts")["n"].loc[rows[at].astype(int)]
+        assert rows[name].tolist() == wanted.tolist()
+    renamed = FRAME.rename(columns={"n": "m"})
+    for sides in ((pa.table({"ts": [1, 2]}), renamed), (renamed, pa.table({"ts": [1, 2]}))):
+        assert tg.asof_join(*sides, on="ts").to_pandas()["m"].dtype == "Int64"
+
+
+def test_a_function_has_its_own_type_under_the_name_of_a_column():
+    texts = FRAME.assign(n=pd.array(list("wxyz"), "string"))
+    found = tg.interval_join(
+        texts, texts, on="ts", lower=0, upper=1, columns=["ts"], aggs={"n": agg.count()}
+    )
+    assert found.to_pandas()["n"].tolist() == [2, 2, 2, 1]
+
+
+def test_other_metadata_of_the_left_schema_stays():
+    left = pa.table({"ts": [1]}).replace_schema_metadata({"source": "a"})
+    found = tg.asof_join(left, FRAME, on="ts")
+    assert found.schema.metadata[b"source"] == b"a"
