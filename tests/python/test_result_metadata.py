@@ -260,3 +260,31 @@ def test_other_metadata_of_the_left_schema_stays():
     left = pa.table({"ts": [1]}).replace_schema_metadata({"source": "a"})
     found = tg.asof_join(left, FRAME, on="ts")
     assert found.schema.metadata[b"source"] == b"a"
+
+
+# Categories
+
+
+@pytest.mark.parametrize("other", [["b", "a", "unused"], ["c", "a"], ["a"]])
+def test_merged_categories_are_there_once(other):
+    first = pd.Categorical(["a", "b", None], categories=["b", "a", "unused"], ordered=True)
+    second = pd.Categorical(["a", None, other[0]], categories=other, ordered=True)
+    frames = [pd.DataFrame({"ts": [1, 2, 3], "x": column}) for column in (first, second)]
+    for found in (tg.merge(frames), pa.Table.from_batches(list(tg.merge_batches(frames)))):
+        column = found.to_pandas()["x"]
+        values = column.astype(object).where(column.notna(), None).tolist()
+        assert values == ["a", "a", "b", None, None, other[0]]
+        assert column.cat.categories[:3].tolist() == ["b", "a", "unused"]
+
+
+def test_nullable_keys_of_groups_stay_exact():
+    found = tg.aggregate(FRAME, on="ts", by=["n", "s"], size=9, aggs={"rows": agg.count()})
+    assert found.to_pandas()["n"].tolist() == [1, 4, 2**60 + 1, pd.NA]
+    assert found.to_pandas().index.equals(pd.RangeIndex(4))
+
+
+def test_arrow_types_with_fields_come_back():
+    lists = pd.Series([[1], None], dtype=pd.ArrowDtype(pa.list_(pa.int64())))
+    frame = pd.DataFrame({"ts": [1, 2], "x": lists})
+    found = tg.asof_join(frame, frame, on="ts").to_pandas()
+    assert [found[name][0].tolist() for name in ("x", "x_right")] == [[1], [1]]

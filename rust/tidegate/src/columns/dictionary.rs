@@ -3,8 +3,12 @@
 //! `arrow-select` merges dictionaries by a table that forgets some values, or puts them one behind
 //! the other. With indices of 8 or 16 bits, values that would fit then do not: three times the
 //! dictionary of a hundred texts is an error, and of a hundred text views a panic. Here such arrays
-//! get one dictionary first, which has each value once, as far as rows use it. Dictionaries that
-//! have room one behind the other are left to `arrow-select`.
+//! get one dictionary first, which has each value once, as far as rows use it.
+//!
+//! A column of dictionaries gets one also where there is room: equal dictionaries are one, and
+//! others become one with all of their values in their order. pandas refuses a dictionary that has
+//! a value twice. Dictionaries within lists and structs are left to `arrow-select` if they have
+//! room one behind the other.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,33 +34,35 @@ type Made<T> = std::result::Result<T, ArrowError>;
 
 /// Calls a function for the type of a dictionary's indices.
 macro_rules! by_indices {
-    ($indices:expr, $make:ident($values:expr)) => {
+    ($indices:expr, $make:ident($($values:expr),+)) => {
         match $indices {
-            DataType::Int8 => $make::<Int8Type>($values),
-            DataType::Int16 => $make::<Int16Type>($values),
-            DataType::Int32 => $make::<Int32Type>($values),
-            DataType::Int64 => $make::<Int64Type>($values),
-            DataType::UInt8 => $make::<UInt8Type>($values),
-            DataType::UInt16 => $make::<UInt16Type>($values),
-            DataType::UInt32 => $make::<UInt32Type>($values),
-            _ => $make::<UInt64Type>($values),
+            DataType::Int8 => $make::<Int8Type>($($values),+),
+            DataType::Int16 => $make::<Int16Type>($($values),+),
+            DataType::Int32 => $make::<Int32Type>($($values),+),
+            DataType::Int64 => $make::<Int64Type>($($values),+),
+            DataType::UInt8 => $make::<UInt8Type>($($values),+),
+            DataType::UInt16 => $make::<UInt16Type>($($values),+),
+            DataType::UInt32 => $make::<UInt32Type>($($values),+),
+            _ => $make::<UInt64Type>($($values),+),
         }
     };
 }
 
 /// The arrays, which are of one type, one behind the other.
 pub(crate) fn concat(arrays: &[&dyn Array]) -> Made<ArrayRef> {
-    match unified(arrays)? {
-        Some(arrays) => arrow_select::concat::concat(&borrowed(&arrays)),
-        None => arrow_select::concat::concat(arrays),
-    }
+    let shared = shared(arrays, usize::MAX)?;
+    let arrays = &shared.as_deref().map_or_else(|| arrays.to_vec(), borrowed);
+    let unified = unified(arrays)?;
+    let arrays = &unified.as_deref().map_or_else(|| arrays.clone(), borrowed);
+    of_one(arrays, &|arrays| arrow_select::concat::concat(arrays))
 }
 
 /// The values at `places`: the number of an array, and of a row there.
 pub(crate) fn interleave(arrays: &[&dyn Array], places: &[(usize, usize)]) -> Made<ArrayRef> {
-    let is_tight = |array: &&dyn Array| has_dictionary(array.data_type());
-    if !arrays.first().is_some_and(is_tight) || !is_beyond(&all_data(arrays)) {
-        return arrow_select::interleave::interleave(arrays, places);
+    let shared = shared(arrays, places.len())?;
+    let arrays = &shared.as_deref().map_or_else(|| arrays.to_vec(), borrowed);
+    if !is_tight(arrays) {
+        return of_one(arrays, &|arrays| arrow_select::interleave::interleave(arrays, places));
     }
     // Only values of these rows need room.
     let mut rows: Vec<Vec<u32>> = vec![Vec::new(); arrays.len()];
@@ -69,7 +75,8 @@ pub(crate) fn interleave(arrays: &[&dyn Array], places: &[(usize, usize)]) -> Ma
         |(array, rows): (&&dyn Array, Vec<u32>)| take(*array, &UInt32Array::from(rows), None);
     let taken = arrays.iter().zip(rows).map(taken).collect::<Made<Vec<ArrayRef>>>()?;
     let taken = unified(&borrowed(&taken))?.unwrap_or(taken);
-    arrow_select::interleave::interleave(&borrowed(&taken), &places)
+    let interleave = |arrays: &[&dyn Array]| arrow_select::interleave::interleave(arrays, &places);
+    of_one(&borrowed(&taken), &interleave)
 }
 
 /// The batches of a schema as one.
@@ -136,18 +143,92 @@ pub(crate) fn encoded(indices: &DataType, values: &ArrayRef) -> Made<ArrayRef> {
     by_indices!(indices, each_its_own(values))
 }
 
-/// The same values, with one dictionary where the dictionaries have no room one behind the other;
-/// none if all have.
+/// The same values with one dictionary, which has all values of the dictionaries; none if these are
+/// one already, have more than `most` values together, or find no room in one.
+fn shared(arrays: &[&dyn Array], most: usize) -> Made<Option<Vec<ArrayRef>>> {
+    let Some(DataType::Dictionary(indices, _)) = arrays.first().map(|array| array.data_type())
+    else {
+        return Ok(None);
+    };
+    if is_one(arrays) {
+        return Ok(None);
+    }
+    let dictionaries = || arrays.iter().map(|array| array.as_any_dictionary().values());
+    // Of no values, such as that of an array of nulls, is any dictionary a part.
+    let Some(longest) = dictionaries().max_by_key(|values| values.len()) else { return Ok(None) };
+    if dictionaries().all(|values| values.is_empty() || values == longest) {
+        let with_it = |array: &&dyn Array| array.as_any_dictionary().with_values(longest.clone());
+        return Ok(Some(arrays.iter().map(with_it).collect()));
+    }
+    if dictionaries().map(|values| values.len()).sum::<usize>() > most {
+        return Ok(None);
+    }
+    match by_indices!(&**indices, of_all_values(arrays)) {
+        Err(ArrowError::DictionaryKeyOverflowError) => Ok(None),
+        made => made.map(Some),
+    }
+}
+
+/// The dictionary arrays with one dictionary, of all values of theirs.
+fn of_all_values<K: ArrowDictionaryKeyType>(arrays: &[&dyn Array]) -> Made<Vec<ArrayRef>> {
+    let arrays: Vec<_> = arrays.iter().map(|array| array.as_dictionary::<K>()).collect();
+    let mut numbers = Numbers::<K>::new(arrays[0].values().data_type())?;
+    let number = |(at, array): (usize, &&DictionaryArray<K>)| numbers.of(array.values(), at);
+    let number_of = arrays.iter().enumerate().map(number).collect::<Made<Vec<_>>>()?;
+    let values = numbers.values(&arrays.iter().map(|array| array.values()).collect::<Vec<_>>())?;
+    let array = |(array, number_of): (&&DictionaryArray<K>, &Vec<K::Native>)| {
+        let keys = array.keys().iter().map(|key| key.map(|key| number_of[key.as_usize()]));
+        let keys = keys.collect::<PrimitiveArray<K>>();
+        Ok(Arc::new(DictionaryArray::try_new(keys, values.clone())?) as ArrayRef)
+    };
+    arrays.iter().zip(&number_of).map(array).collect()
+}
+
+/// One array of arrays, made of their indices where they are dictionaries with the same values.
+fn of_one(arrays: &[&dyn Array], make: &dyn Fn(&[&dyn Array]) -> Made<ArrayRef>) -> Made<ArrayRef> {
+    match arrays.first().map(|array| array.data_type()) {
+        Some(DataType::Dictionary(indices, _)) if is_one(arrays) => {
+            by_indices!(&**indices, of_keys(arrays, make))
+        }
+        _ => make(arrays),
+    }
+}
+
+/// An array of indices of arrays that have the same dictionary. `arrow-select` would put this one
+/// behind itself.
+fn of_keys<K: ArrowDictionaryKeyType>(
+    arrays: &[&dyn Array],
+    make: &dyn Fn(&[&dyn Array]) -> Made<ArrayRef>,
+) -> Made<ArrayRef> {
+    let first = arrays[0].as_dictionary::<K>();
+    let keys = |array: &&'_ dyn Array| array.as_dictionary::<K>().keys().clone();
+    let keys: Vec<PrimitiveArray<K>> = arrays.iter().map(keys).collect();
+    let keys = make(&keys.iter().map(|keys| keys as &dyn Array).collect::<Vec<_>>())?;
+    let keys = keys.as_primitive::<K>().clone();
+    Ok(Arc::new(DictionaryArray::try_new(keys, first.values().clone())?))
+}
+
+/// Whether all arrays have the same dictionary.
+fn is_one(arrays: &[&dyn Array]) -> bool {
+    let dictionary = |array: &&dyn Array| array.to_data().child_data()[0].clone();
+    arrays.windows(2).all(|two| dictionary(&two[0]).ptr_eq(&dictionary(&two[1])))
+}
+
+/// Whether the arrays need one dictionary before they become one array.
+fn is_tight(arrays: &[&dyn Array]) -> bool {
+    match arrays.first().map(|array| array.data_type()) {
+        Some(DataType::Dictionary(..)) => !is_one(arrays),
+        Some(data_type) => has_dictionary(data_type) && is_beyond(&all_data(arrays)),
+        None => false,
+    }
+}
+
+/// The same values, with one dictionary if they need it, of the values that the rows use.
 fn unified(arrays: &[&dyn Array]) -> Made<Option<Vec<ArrayRef>>> {
-    let is_tight = |array: &&dyn Array| has_dictionary(array.data_type());
-    if arrays.len() < 2 || !is_tight(&arrays[0]) {
+    if !is_tight(arrays) {
         return Ok(None);
     }
-    let arrays = all_data(arrays);
-    if !is_beyond(&arrays) {
-        return Ok(None);
-    }
-    Ok(Some(with_one(arrays)?.into_iter().map(make_array).collect()))
+    Ok(Some(with_one(all_data(arrays))?.into_iter().map(make_array).collect()))
 }
 
 fn borrowed(arrays: &[ArrayRef]) -> Vec<&dyn Array> {
@@ -384,6 +465,39 @@ mod tests {
         let different = [part(0), part(100), part(200)];
         let found = concat(&borrowed(&different));
         assert!(matches!(found, Err(ArrowError::DictionaryKeyOverflowError)));
+    }
+
+    #[test]
+    fn dictionaries_become_one_that_has_each_value_once() {
+        let of = |values: &[&str]| bytes(Arc::new(StringArray::from(values.to_vec())));
+        let values = |array: &ArrayRef| array.as_any_dictionary().values().clone();
+        let (first, same, other) =
+            (of(&["b", "a", "unused"]), of(&["b", "a", "unused"]), of(&["c", "a"]));
+        let places = [(1, 1), (0, 0), (1, 0), (0, 1), (1, 1), (0, 0)];
+        for found in [
+            concat(&[&*first, &*same]).unwrap(),
+            interleave(&[&*first, &*same], &places).unwrap(),
+            interleave(
+                &[&*first, &*same, &*arrow_array::new_null_array(first.data_type(), 1)],
+                &places,
+            )
+            .unwrap(),
+        ] {
+            assert_eq!(*values(&found), *values(&first));
+        }
+        for found in [
+            concat(&[&*first, &*other]).unwrap(),
+            interleave(&[&*first, &*other], &places).unwrap(),
+        ] {
+            assert_eq!(*values(&found), StringArray::from(vec!["b", "a", "unused", "c"]));
+        }
+        let found = interleave(&[&*first, &*other], &places).unwrap();
+        let expected = StringArray::from(vec!["a", "b", "c", "a", "a", "b"]);
+        assert_eq!(*cast(&found, &DataType::Utf8).unwrap(), expected);
+        // Of more values than rows, those that the rows use.
+        let found = interleave(&[&*first, &*other], &places[..2]).unwrap();
+        assert_eq!(*cast(&found, &DataType::Utf8).unwrap(), StringArray::from(vec!["a", "b"]));
+        assert_eq!(values(&found).len(), 2);
     }
 
     #[test]

@@ -140,6 +140,7 @@ pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     set_indexes(&mut pandas, |name| named.contains(name));
     if let Some(columns) = pandas["columns"].as_array_mut() {
         columns.retain(|column| field_name(column).is_some_and(|name| !unnamed.contains(name)));
+        columns.retain(is_readable);
         // With labels that are no strings, pyarrow finds its columns by these.
         columns.iter_mut().for_each(|column| column["name"] = column["field_name"].clone());
     }
@@ -147,6 +148,14 @@ pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     metadata.insert(PANDAS.to_owned(), pandas.to_string());
     let fields: Vec<_> = kept.iter().map(|&at| schema.fields()[at].clone()).collect();
     Some((Arc::new(Schema::new_with_metadata(fields, metadata)), kept))
+}
+
+/// Whether pandas finds the type of a column by the name that it has written. Of its Arrow types it
+/// does not find those with fields.
+fn is_readable(column: &Value) -> bool {
+    !column["numpy_type"]
+        .as_str()
+        .is_some_and(|name| name.contains('<') && name.ends_with("[pyarrow]"))
 }
 
 /// Whether pyarrow has made the name for a level of an index without one.
@@ -168,33 +177,58 @@ pub(crate) fn of_join<'a>(
     right: &Schema,
     columns: impl Iterator<Item = Origin<'a>>,
 ) -> HashMap<String, String> {
+    let columns: Vec<_> = columns.collect();
+    let levels: HashSet<&str> = columns.iter().filter_map(|column| column.left).collect();
     let mut metadata = left.metadata().clone();
     metadata.remove(PANDAS);
+    let described = describe(left, right, &columns, |name| levels.contains(name));
+    metadata.extend(described.map(|pandas| (PANDAS.to_owned(), pandas)));
+    metadata
+}
+
+/// The metadata of groups: what pandas says of their keys.
+pub(crate) fn of_groups<'a>(
+    first: &Schema,
+    keys: impl Iterator<Item = &'a str>,
+) -> HashMap<String, String> {
+    let key = |name| Origin { name, left: Some(name), right: None };
+    let described =
+        describe(first, &Schema::empty(), &keys.map(key).collect::<Vec<_>>(), |_| false);
+    described.map(|pandas| (PANDAS.to_owned(), pandas)).into_iter().collect()
+}
+
+/// What pandas says of the columns of a result, whose index has those levels of the left side's.
+fn describe(
+    left: &Schema,
+    right: &Schema,
+    columns: &[Origin<'_>],
+    is_level: impl Fn(&str) -> bool,
+) -> Option<String> {
     let (of_left, of_right) = (pandas(left), pandas(right));
-    let Some(any) = of_left.as_ref().or(of_right.as_ref()) else { return metadata };
+    let mut described = of_left.as_ref().or(of_right.as_ref())?.clone();
     let (in_left, in_right) = (by_name(of_left.as_ref()), by_name(of_right.as_ref()));
-    let mut of_left_side = HashSet::new();
-    let described = columns.filter_map(|column| {
-        of_left_side.extend(column.left);
+    let of_column = |column: &Origin<'_>| {
         let left = column.left.map(|name| in_left.get(name).copied());
         let right = column.right.map(|name| in_right.get(name).copied());
         let mut found = match (left, right) {
-            (Some(left), Some(right)) => left.filter(|left| {
-                right.is_some_and(|right| left["numpy_type"] == right["numpy_type"])
-            }),
+            (Some(left), Some(right)) => {
+                let same = |one: &&Value| right.is_some_and(|two| has_type(one, two));
+                left.filter(same)
+            }
             (one, None) | (None, one) => one.flatten(),
         }?
         .clone();
         found["name"] = json!(column.name);
         found["field_name"] = json!(column.name);
         Some(found)
-    });
-    let described: Vec<_> = described.collect();
-    let mut pandas = any.clone();
-    set_indexes(&mut pandas, |name| of_left.is_some() && of_left_side.contains(name));
-    pandas["columns"] = Value::Array(described);
-    metadata.insert(PANDAS.to_owned(), pandas.to_string());
-    metadata
+    };
+    set_indexes(&mut described, |name| of_left.is_some() && is_level(name));
+    described["columns"] = columns.iter().filter_map(of_column).collect();
+    Some(described.to_string())
+}
+
+fn has_type(column: &Value, other: &Value) -> bool {
+    column["numpy_type"] == other["numpy_type"]
 }
 
 /// Leaves the columns that are levels of the index, and no labels of columns.

@@ -10,7 +10,7 @@ use super::{Aggregate, Aggregation, Design, Function, Takes};
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::faults::Faults;
 use crate::columns::keys::{KeyColumn, beyond_64_bits, common_type};
-use crate::columns::metadata::{check_extensions, of_both};
+use crate::columns::metadata::{check_extensions, of_both, of_groups};
 use crate::columns::table::{Names, column};
 use crate::columns::time::{self, Unit};
 use crate::columns::type_name::TypeName;
@@ -191,7 +191,8 @@ impl AggregatePlan {
         };
         let outputs: Vec<OutputPlan> = query.aggregates.iter().map(output).collect();
         let functions = FunctionsPlan { read, outputs, faults: None };
-        let schema = schema(&by, &window_type(&fields, unit), &functions)?;
+        let metadata = of_groups(tables[0].1, query.by.iter().map(|name| &**name));
+        let schema = schema(&by, &window_type(&fields, unit), &functions, metadata)?;
         let tables = tables.iter().zip(&columns).zip(&times).map(table).collect::<Result<_>>()?;
         Ok(AggregatePlan { unit, span, by, functions, tables, schema })
     }
@@ -411,7 +412,12 @@ fn window_type(fields: &[&Field], unit: Unit) -> DataType {
     DataType::Timestamp(unit, zone)
 }
 
-fn schema(by: &[KeyColumn], window: &DataType, functions: &FunctionsPlan) -> Result<SchemaRef> {
+fn schema(
+    by: &[KeyColumn],
+    window: &DataType,
+    functions: &FunctionsPlan,
+    metadata: HashMap<String, String>,
+) -> Result<SchemaRef> {
     let mut fields = vec![
         Field::new("window_start", window.clone(), false),
         Field::new("window_end", window.clone(), false),
@@ -427,7 +433,7 @@ fn schema(by: &[KeyColumn], window: &DataType, functions: &FunctionsPlan) -> Res
             )));
         }
     }
-    Ok(Arc::new(Schema::new(fields)))
+    Ok(Arc::new(Schema::new_with_metadata(fields, metadata)))
 }
 
 impl FunctionsPlan {
