@@ -7,6 +7,7 @@ enough. Rows come batch by batch, so that a filter behind the join leaves few of
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     Frame: TypeAlias = pl.LazyFrame | pl.DataFrame
 
 __all__ = ["Joins"]
+
+# By what is there, since a release may be a candidate.
+if "explain_name" not in inspect.signature(register_io_source).parameters:
+    _message = f"tidegate.polars needs polars 2 or later, and this is {pl.__version__}; "
+    _message += "write pip install --upgrade polars"
+    raise ImportError(_message)
 
 
 @pl.api.register_lazyframe_namespace("tidegate")

@@ -1,6 +1,8 @@
 """Joins as steps of lazy polars queries: the rows of tables, whatever comes behind the join."""
 
+import importlib
 import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -212,3 +214,10 @@ def test_categories_within_lists_and_structs(columns):
         expected = pl.DataFrame(getattr(tidegate, name)(frame, frame, **query).to_reader())
         assert joined.collect().equals(expected)
         assert joined.select(columns).collect().equals(expected.select(columns))
+
+
+def test_an_older_polars_is_refused_by_name(monkeypatch):
+    monkeypatch.delitem(sys.modules, "tidegate.polars")
+    monkeypatch.setattr("polars.io.plugins.register_io_source", lambda _source: None)
+    with pytest.raises(ImportError, match=r"needs polars 2 or later, and this is \d.*; write pip"):
+        importlib.import_module("tidegate.polars")
