@@ -131,6 +131,13 @@ def test_a_plain_column_beside_an_extension_type_leaves_plain_values():
     assert found["p"].to_pylist() == [672, 673, 3]
 
 
+def test_integers_beyond_64_bits_beside_an_extension_type_are_plain_values():
+    plain = pa.table({"ts": [5], "p": pa.array([2**63], pa.uint64())})
+    found = tg.aggregate([periods("M"), plain], on="ts", by="p", size=9, aggs={"n": agg.count()})
+    assert found.schema.field("p").metadata is None
+    assert found["p"].to_pylist() == [672, 673, 2**63]
+
+
 # Indexes of pandas
 
 FRAME = pd.DataFrame(

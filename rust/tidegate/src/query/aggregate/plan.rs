@@ -353,7 +353,9 @@ fn read_schema(
         let types: Vec<&DataType> = fields.iter().map(|field| field.data_type()).collect();
         if let Some(integers) = beyond_64_bits(&types) {
             let nullable = fields.iter().any(|field| field.is_nullable());
-            return Ok(fields[0].clone().with_data_type(integers).with_nullable(nullable));
+            let (first, others) = (fields[0].clone(), fields[1..].iter());
+            let common = others.fold(first, |common, field| of_both(&common, field));
+            return Ok(common.with_data_type(integers).with_nullable(nullable));
         }
         let mut common: Option<Field> = None;
         for ((table, _), field) in tables.iter().zip(fields) {
