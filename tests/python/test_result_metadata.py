@@ -129,6 +129,7 @@ def test_a_plain_column_beside_an_extension_type_leaves_plain_values():
     plain = pa.table({"ts": [5], "p": pa.array([3], pa.int64())})
     found = tg.merge([periods("M"), plain], on="ts")
     assert found["p"].to_pylist() == [672, 673, 3]
+    assert found.to_pandas()["p"].tolist() == [672, 673, 3]
 
 
 def test_integers_beyond_64_bits_beside_an_extension_type_are_plain_values():
@@ -253,6 +254,84 @@ def test_nullable_integers_stay_exact_on_both_sides(how):
     renamed = FRAME.rename(columns={"n": "m"})
     for sides in ((pa.table({"ts": [1, 2]}), renamed), (renamed, pa.table({"ts": [1, 2]}))):
         assert tg.asof_join(*sides, on="ts").to_pandas()["m"].dtype == "Int64"
+
+
+FUNCTIONS = {
+    "max": (agg.max("n"), "Int64", [2**60 + 1, pd.NA]),
+    "sum": (agg.sum("n"), "Int64", [2**60 + 2, pd.NA]),
+    "sum of small integers": (agg.sum("small"), "Int64", [200, pd.NA]),
+    "min of small integers": (agg.min("small"), "Int8", [100, pd.NA]),
+    "mean": (agg.mean("small"), "Float64", [100.0, pd.NA]),
+    "any": (agg.any("flag"), "boolean", [True, pd.NA]),
+    "first": (agg.first("s"), "string", ["a", pd.NA]),
+    "period": (agg.last("p"), "period[M]", [pd.Period("2026-02"), pd.NaT]),
+    "count": (agg.count("n"), "int64", [2, 0]),
+    "distinct": (agg.count_distinct("n"), "int64", [2, 0]),
+}
+OF_FUNCTIONS = pd.DataFrame(
+    {
+        "ts": [0, 1, 5],
+        "n": pd.array([2**60 + 1, 1, None], "Int64"),
+        "small": pd.array([100, 100, None], "Int8"),
+        "flag": pd.array([True, False, None], "boolean"),
+        "s": pd.array(["a", "b", None], "string"),
+        "p": pd.PeriodIndex(["2026-01", "2026-02", None], freq="M"),
+    }
+)
+
+
+def partners(left: Any) -> Callable[[Any], pa.Table]:
+    return lambda aggs: tg.interval_join(
+        left, OF_FUNCTIONS, on="ts", lower=0, upper=1, aggs=aggs, columns=["ts"]
+    )
+
+
+def partners_of_streams(aggs: Any) -> pa.Table:
+    join = tg.IntervalJoin(
+        pa.schema({"ts": pa.int64()}), OF_FUNCTIONS, on="ts", lower=0, upper=1, aggs=aggs
+    )
+    join.left_sources[0].push(pa.table({"ts": [0, 5]}))
+    join.right_sources[0].push(OF_FUNCTIONS)
+    for source in (*join.left_sources, *join.right_sources):
+        source.close()
+    return pa.Table.from_batches(list(join), join.schema)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda aggs: tg.aggregate(OF_FUNCTIONS, on="ts", size=5, aggs=aggs),
+        partners(pa.table({"ts": [0, 5]})),
+        partners(pd.DataFrame({"ts": [0, 5]})),
+        partners_of_streams,
+    ],
+    ids=["aggregate", "partners", "partners of a frame", "partners of streams"],
+)
+def test_functions_of_nullable_columns_stay_exact(call, name):
+    function, dtype, values = FUNCTIONS[name]
+    found = call({"f": function}).to_pandas()["f"]
+    assert (str(found.dtype), found.tolist()) == (dtype, values)
+
+
+@pytest.mark.parametrize("call", [tg.merge, tg.merge_batches])
+def test_merged_columns_are_nullable_where_one_is(call):
+    frames = [FRAME.assign(n=[1, 2, 3, 4]), FRAME]
+    for streams in (frames, frames[::-1]):
+        found = call(streams, on="ts")
+        table = found if isinstance(found, pa.Table) else pa.Table.from_batches(list(found))
+        assert table.to_pandas()["n"].dtype == "Int64"
+
+
+def test_groups_of_integers_of_two_widths_have_the_wider_type():
+    small = FRAME.assign(n=pd.array([1, None, 3, 4], "Int8"))
+    unsigned = FRAME.assign(n=pd.array([2**63, None, 3, 4], "UInt64"))
+    aggs = {"rows": agg.count(), "most": agg.max("n")}
+    found = tg.aggregate([small, FRAME], on="ts", by="n", size=9, aggs=aggs).to_pandas()
+    assert [str(found[name].dtype) for name in ("n", "most")] == ["Int64", "Int64"]
+    assert found["n"].tolist() == [1, 3, 4, 2**60 + 1, pd.NA]
+    found = tg.aggregate([unsigned, FRAME], on="ts", by="n", size=9, aggs=aggs).to_pandas()
+    assert found["n"].tolist() == [1, 3, 4, 2**60 + 1, 2**63, None]
 
 
 def test_a_function_has_its_own_type_under_the_name_of_a_column():

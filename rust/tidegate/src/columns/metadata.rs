@@ -37,20 +37,22 @@ pub(crate) fn of_both(field: &Field, other: &Field) -> Field {
     field.clone().with_metadata(metadata)
 }
 
-/// The first schema, whose fields have the metadata on which all schemas of its columns agree.
-pub(crate) fn of_all<'a>(
-    first: &SchemaRef,
-    others: impl Iterator<Item = &'a SchemaRef>,
-) -> SchemaRef {
+/// The first schema of several with the same columns, with the metadata on which all agree.
+pub(crate) fn of_all<'a>(inputs: impl Iterator<Item = &'a SchemaRef>) -> SchemaRef {
+    let inputs: Vec<&Schema> = inputs.map(|schema| &**schema).collect();
+    let first = inputs[0];
     let mut fields: Vec<Arc<Field>> = first.fields().to_vec();
-    for other in others {
+    for other in &inputs[1..] {
         for (field, other) in fields.iter_mut().zip(other.fields()) {
             if field.metadata() != other.metadata() {
                 *field = Arc::new(of_both(field, other));
             }
         }
     }
-    Arc::new(Schema::new_with_metadata(fields, first.metadata().clone()))
+    let columns = fields.iter().map(|field| Origin::named(field, field.name(), &inputs));
+    let described = describe(&inputs, &columns.collect::<Vec<_>>(), |_| true);
+    let metadata = with_columns(first, described);
+    Arc::new(Schema::new_with_metadata(fields, metadata))
 }
 
 /// The extension type of a field: its name and its parameters.
@@ -164,71 +166,112 @@ fn is_unnamed_level(name: &str) -> bool {
     level.is_some_and(|level| level.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A column of a result: its name, and the columns whose values it has.
+/// A column of a result, and the columns that its values come from, each with its input's number.
 pub(crate) struct Origin<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) left: Option<&'a str>,
-    pub(crate) right: Option<&'a str>,
+    pub(crate) field: &'a Field,
+    pub(crate) of: Vec<(usize, &'a Field)>,
+}
+
+impl<'a> Origin<'a> {
+    /// A column whose values come from the column of this name in every input.
+    pub(crate) fn named(field: &'a Field, name: &str, inputs: &[&'a Schema]) -> Self {
+        let column = |(input, schema): (usize, &&'a Schema)| {
+            Some((input, schema.field_with_name(name).ok()?))
+        };
+        Origin { field, of: inputs.iter().enumerate().filter_map(column).collect() }
+    }
 }
 
 /// The metadata of the result of a join: the left side's, and what pandas says of the columns.
-pub(crate) fn of_join<'a>(
-    left: &Schema,
-    right: &Schema,
-    columns: impl Iterator<Item = Origin<'a>>,
-) -> HashMap<String, String> {
-    let columns: Vec<_> = columns.collect();
-    let levels: HashSet<&str> = columns.iter().filter_map(|column| column.left).collect();
-    let mut metadata = left.metadata().clone();
-    metadata.remove(PANDAS);
-    let described = describe(left, right, &columns, |name| levels.contains(name));
-    metadata.extend(described.map(|pandas| (PANDAS.to_owned(), pandas)));
-    metadata
-}
-
-/// The metadata of groups: what pandas says of their keys.
-pub(crate) fn of_groups<'a>(
-    first: &Schema,
-    keys: impl Iterator<Item = &'a str>,
-) -> HashMap<String, String> {
-    let key = |name| Origin { name, left: Some(name), right: None };
-    let described =
-        describe(first, &Schema::empty(), &keys.map(key).collect::<Vec<_>>(), |_| false);
-    described.map(|pandas| (PANDAS.to_owned(), pandas)).into_iter().collect()
-}
-
-/// What pandas says of the columns of a result, whose index has those levels of the left side's.
-fn describe(
+pub(crate) fn of_join(
     left: &Schema,
     right: &Schema,
     columns: &[Origin<'_>],
-    is_level: impl Fn(&str) -> bool,
-) -> Option<String> {
-    let (of_left, of_right) = (pandas(left), pandas(right));
-    let mut described = of_left.as_ref().or(of_right.as_ref())?.clone();
-    let (in_left, in_right) = (by_name(of_left.as_ref()), by_name(of_right.as_ref()));
-    let of_column = |column: &Origin<'_>| {
-        let left = column.left.map(|name| in_left.get(name).copied());
-        let right = column.right.map(|name| in_right.get(name).copied());
-        let mut found = match (left, right) {
-            (Some(left), Some(right)) => {
-                let same = |one: &&Value| right.is_some_and(|two| has_type(one, two));
-                left.filter(same)
-            }
-            (one, None) | (None, one) => one.flatten(),
-        }?
-        .clone();
-        found["name"] = json!(column.name);
-        found["field_name"] = json!(column.name);
-        Some(found)
-    };
-    set_indexes(&mut described, |name| of_left.is_some() && is_level(name));
-    described["columns"] = columns.iter().filter_map(of_column).collect();
-    Some(described.to_string())
+) -> HashMap<String, String> {
+    let of_left = columns.iter().flat_map(|column| column.of.iter().find(|(side, _)| *side == 0));
+    let levels: HashSet<&str> = of_left.map(|(_, field)| field.name().as_str()).collect();
+    with_columns(left, describe(&[left, right], columns, |name| levels.contains(name)))
 }
 
-fn has_type(column: &Value, other: &Value) -> bool {
-    column["numpy_type"] == other["numpy_type"]
+/// The metadata of left rows with functions of right rows.
+pub(crate) fn of_partners(
+    left: &Schema,
+    right: &Schema,
+    functions: &[Origin<'_>],
+) -> HashMap<String, String> {
+    let mut described = describe(&[right], functions, |_| false);
+    if let (Some(of_left), Some(of_functions)) = (pandas(left), &mut described) {
+        let columns = list(&of_left, "columns").chain(list(of_functions, "columns"));
+        let columns = columns.cloned().collect();
+        *of_functions = of_left;
+        of_functions["columns"] = columns;
+    }
+    with_columns(left, described.or_else(|| pandas(left)))
+}
+
+/// The metadata of groups of the rows of these tables: what pandas says of their columns.
+pub(crate) fn of_groups(tables: &[&Schema], columns: &[Origin<'_>]) -> HashMap<String, String> {
+    with_columns(&Schema::empty(), describe(tables, columns, |_| false))
+}
+
+/// The metadata of a schema, in which pandas says this of the columns.
+fn with_columns(schema: &Schema, described: Option<Value>) -> HashMap<String, String> {
+    let mut metadata = schema.metadata().clone();
+    metadata.remove(PANDAS);
+    metadata.extend(described.map(|pandas| (PANDAS.to_owned(), pandas.to_string())));
+    metadata
+}
+
+/// What pandas says of the columns of a result, whose index has those levels of the first input's.
+fn describe(
+    inputs: &[&Schema],
+    columns: &[Origin<'_>],
+    is_level: impl Fn(&str) -> bool,
+) -> Option<Value> {
+    let said: Vec<Option<Value>> = inputs.iter().map(|schema| pandas(schema)).collect();
+    let mut described = said.iter().flatten().next()?.clone();
+    let by_name: Vec<_> = said.iter().map(|pandas| by_name(pandas.as_ref())).collect();
+    let of_column = |column: &Origin<'_>| {
+        let of = |(input, field): &(usize, &Field)| {
+            said_of(column.field, field, by_name[*input].get(field.name().as_str())?)
+        };
+        let found: Vec<Value> = column.of.iter().filter_map(of).collect();
+        found.iter().find(|said| is_nullable_number(said)).or(found.first()).cloned()
+    };
+    set_indexes(&mut described, |name| said[0].is_some() && is_level(name));
+    described["columns"] = columns.iter().filter_map(of_column).collect();
+    Some(described)
+}
+
+/// What pandas says of a column of an input, if that holds for values of it in a result.
+fn said_of(column: &Field, of: &Field, said: &Value) -> Option<Value> {
+    let mut said = said.clone();
+    if of.data_type() != column.data_type() || extension(of) != extension(column) {
+        let name = nullable_number(column.data_type()).filter(|_| is_nullable_number(&said))?;
+        said["numpy_type"] = json!(name);
+        said["pandas_type"] = json!(name.to_lowercase());
+    }
+    said["name"] = json!(column.name());
+    said["field_name"] = json!(column.name());
+    Some(said)
+}
+
+/// Whether pandas reads the column as numbers or booleans that may be null, which stay exact.
+fn is_nullable_number(said: &Value) -> bool {
+    let name = said["numpy_type"].as_str().unwrap_or_default();
+    let kind = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    ["boolean", "Int", "UInt", "Float"].contains(&kind)
+}
+
+/// The type of pandas for numbers or booleans that may be null.
+fn nullable_number(data_type: &DataType) -> Option<String> {
+    let is_number =
+        data_type.is_integer() || matches!(data_type, DataType::Float32 | DataType::Float64);
+    match data_type {
+        DataType::Boolean => Some("boolean".to_owned()),
+        // Int8 to UInt64, Float32 and Float64: pandas has the same names.
+        _ => is_number.then(|| data_type.to_string()),
+    }
 }
 
 /// Leaves the columns that are levels of the index, and no labels of columns.

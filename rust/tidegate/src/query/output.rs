@@ -69,7 +69,7 @@ impl Shape<'_> {
             columns = wanted.iter().map(&mut pick).collect::<Result<_>>()?;
         }
         let (columns, fields): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
-        let metadata = metadata::of_join(left, right, origins(&columns, &fields, left, right));
+        let metadata = metadata::of_join(left, right, &origins(&columns, &fields, left, right));
         Ok((columns, Arc::new(Schema::new_with_metadata(fields, metadata))))
     }
 
@@ -123,25 +123,21 @@ impl Shape<'_> {
     }
 }
 
-/// The result's columns, by the names of those that they come from.
+/// The result's columns, and those that their values come from.
 fn origins<'a>(
-    columns: &'a [OutputColumn],
+    columns: &[OutputColumn],
     fields: &'a [FieldRef],
     left: &'a Schema,
     right: &'a Schema,
-) -> impl Iterator<Item = Origin<'a>> {
-    columns.iter().zip(fields).map(|(column, field)| {
-        let (of_left, of_right) = match *column {
-            OutputColumn::Left(at) => (Some(at), None),
-            OutputColumn::Right(at) => (None, Some(at)),
-            OutputColumn::Either(left, right) => (Some(left), Some(right)),
-        };
-        Origin {
-            name: field.name(),
-            left: of_left.map(|at| left.field(at).name().as_str()),
-            right: of_right.map(|at| right.field(at).name().as_str()),
+) -> Vec<Origin<'a>> {
+    let of = |column: &OutputColumn| match *column {
+        OutputColumn::Left(at) => vec![(0, left.field(at))],
+        OutputColumn::Right(at) => vec![(1, right.field(at))],
+        OutputColumn::Either(of_left, of_right) => {
+            vec![(0, left.field(of_left)), (1, right.field(of_right))]
         }
-    })
+    };
+    columns.iter().zip(fields).map(|(column, field)| Origin { field, of: of(column) }).collect()
 }
 
 fn nullable(field: &FieldRef, optional: bool) -> FieldRef {

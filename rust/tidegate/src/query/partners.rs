@@ -16,6 +16,7 @@ use super::overlap::{OF_PAIRS, OverlapJoin};
 use super::plan::QueryPlan;
 use super::window::{Window, WindowJoin, WindowPlan};
 use crate::columns::expression::Predicate;
+use crate::columns::metadata::of_partners;
 use crate::columns::row_ends::Width;
 use crate::columns::time::{Bound, Unit};
 use crate::{Error, Result, shown};
@@ -205,7 +206,10 @@ impl PartnerAggregation {
                 )));
             }
         }
-        let schema = Arc::new(Schema::new_with_metadata(fields, of_left.metadata().clone()));
+        let results = fields[of_left.fields().len()..].iter().map(|field| &**field);
+        let columns: Vec<_> = functions.origins(results, &[right]).collect();
+        let metadata = of_partners(of_left, right, &columns);
+        let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
         Ok(PartnersPlan { functions, inputs, schema })
     }
 

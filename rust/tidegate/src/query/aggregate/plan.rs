@@ -10,7 +10,7 @@ use super::{Aggregate, Aggregation, Design, Function, Takes};
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::faults::Faults;
 use crate::columns::keys::{KeyColumn, beyond_64_bits, common_type};
-use crate::columns::metadata::{check_extensions, of_both, of_groups};
+use crate::columns::metadata::{self, check_extensions, of_both};
 use crate::columns::table::{Names, column};
 use crate::columns::time::{self, Unit};
 use crate::columns::type_name::TypeName;
@@ -191,8 +191,8 @@ impl AggregatePlan {
         };
         let outputs: Vec<OutputPlan> = query.aggregates.iter().map(output).collect();
         let functions = FunctionsPlan { read, outputs, faults: None };
-        let metadata = of_groups(tables[0].1, query.by.iter().map(|name| &**name));
-        let schema = schema(&by, &window_type(&fields, unit), &functions, metadata)?;
+        let schemas: Vec<&Schema> = tables.iter().map(|(_, schema)| *schema).collect();
+        let schema = schema(&by, &window_type(&fields, unit), &functions, &schemas)?;
         let tables = tables.iter().zip(&columns).zip(&times).map(table).collect::<Result<_>>()?;
         Ok(AggregatePlan { unit, span, by, functions, tables, schema })
     }
@@ -418,7 +418,7 @@ fn schema(
     by: &[KeyColumn],
     window: &DataType,
     functions: &FunctionsPlan,
-    metadata: HashMap<String, String>,
+    tables: &[&Schema],
 ) -> Result<SchemaRef> {
     let mut fields = vec![
         Field::new("window_start", window.clone(), false),
@@ -435,6 +435,10 @@ fn schema(
             )));
         }
     }
+    let (keys, results) = fields[2..].split_at(by.len());
+    let keys = keys.iter().map(|key| metadata::Origin::named(key, key.name(), tables));
+    let columns: Vec<_> = keys.chain(functions.origins(results.iter(), tables)).collect();
+    let metadata = metadata::of_groups(tables, &columns);
     Ok(Arc::new(Schema::new_with_metadata(fields, metadata)))
 }
 
@@ -499,6 +503,21 @@ impl FunctionsPlan {
                 .with_metadata(metadata.unwrap_or_default()))
         };
         self.outputs.iter().map(field).collect()
+    }
+
+    /// These columns of the result, and the columns of the inputs that their values come from. A
+    /// count, which is never null, is a number that no input has.
+    pub(crate) fn origins<'a>(
+        &'a self,
+        fields: impl Iterator<Item = &'a Field>,
+        inputs: &[&'a Schema],
+    ) -> impl Iterator<Item = metadata::Origin<'a>> {
+        fields.zip(&self.outputs).map(|(field, output)| match output.column() {
+            Some(at) if field.is_nullable() => {
+                metadata::Origin::named(field, self.read.field(at).name(), inputs)
+            }
+            _ => metadata::Origin { field, of: Vec::new() },
+        })
     }
 }
 

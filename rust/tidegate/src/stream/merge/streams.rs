@@ -138,7 +138,7 @@ impl MergeStreams {
         for (number, schema) in schemas.iter().enumerate() {
             check_schema(&schemas[0], &format!("streams[{number}]"), schema)?;
         }
-        let schema = of_all(&schemas[0], schemas.iter());
+        let schema = of_all(schemas.iter());
         let options = MergeOptions {
             on: on.to_owned(),
             sources: streams.len(),

@@ -81,7 +81,7 @@ pub fn merge_tables(
 
 /// The schema of merged tables, of which there is at least one.
 pub fn merged_schema(tables: &[Table]) -> SchemaRef {
-    of_all(tables[0].schema(), tables.iter().map(Table::schema))
+    of_all(tables.iter().map(Table::schema))
 }
 
 /// The rows of a stretch.
