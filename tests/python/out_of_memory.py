@@ -146,6 +146,12 @@ KINDS: dict[str, tuple[Data, Callable[..., int]]] = {
     "window of time": (tables, rows_of(tg.window_join, on="ts", by="k", window=50_000)),
     "window of rows": (tables, rows_of(tg.window_join, on="ts", by="k", window=rows(50_000))),
     "band": (tables, rows_of(tg.band_join, on="x", within=4e-6)),
+    "band with lists": (
+        tables,
+        rows_of(
+            tg.band_join, on="x", within=2e-5, aggs={"n": agg.count(), "all": agg.collect("ts")}
+        ),
+    ),
     "overlap": (tables, rows_of(tg.overlap_join, on=("ts", "ts"), by="k")),
     "aggregate": (tables, rows_of(one_of(tg.aggregate), **SLIDING)),
     "aggregate of text": (TEXT, rows_of(one_of(tg.aggregate), **SLIDING)),
@@ -163,6 +169,25 @@ KINDS: dict[str, tuple[Data, Callable[..., int]]] = {
     "snapshot": (TEXT, snapshots),
 }
 """What can be tried: what makes the data, and the call."""
+
+DENSE = {"on": "ts", "window": 2000, "where": left.x < right.x + 0.2, "columns": {}}
+ALGORITHMS = [
+    "auto",
+    "cell",
+    "handshake",
+    "low-latency-handshake",
+    "scalejoin",
+    "scalejoin-gates",
+    "splitjoin",
+    "three-step",
+]
+KINDS |= {
+    f"many pairs by {algorithm}": (
+        lambda: tuple(side.slice(0, 6000) for side in tables()),
+        rows_of(tg.window_join, algorithm=algorithm, **DENSE),
+    )
+    for algorithm in ALGORITHMS
+}
 
 
 def size() -> int:

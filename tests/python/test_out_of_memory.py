@@ -33,6 +33,11 @@ ALIKE = {
     "window of rows",
     "aggregate of text",
     "IntervalJoin of text",
+    "many pairs by cell",
+    "many pairs by low-latency-handshake",
+    "many pairs by scalejoin",
+    "many pairs by scalejoin-gates",
+    "many pairs by three-step",
 }
 
 TRIED = [kind for kind in out_of_memory.KINDS if campaign.ALL or kind not in ALIKE]

@@ -199,7 +199,6 @@ impl ScanColumns {
     /// Adds to `found`, for each new row, the places of its run whose rows it matches, ascending.
     pub fn find(&self, ranges: &Ranges, runs: &[Range<u32>], found: &mut [Vec<u32>]) {
         for first in (0..runs.len()).step_by(GROUP) {
-            memory::check();
             let group = first..runs.len().min(first + GROUP);
             let rows: Vec<usize> =
                 group.filter(|&row| !runs[row].is_empty() && !ranges.is_empty(row)).collect();
@@ -294,6 +293,8 @@ impl ScanColumns {
         if run.is_empty() {
             return;
         }
+        // The rows that are found take memory piece by piece.
+        memory::check();
         let mut of_rows = rows.map(|row| std::mem::take(&mut found[row]));
         let before: [usize; N] = std::array::from_fn(|nth| of_rows[nth].len());
         self.candidates(ranges, rows, run.start as usize..run.end as usize, &mut of_rows);
@@ -359,6 +360,7 @@ impl ScanColumns {
                 self.announce(ranges, next, run(next));
             }
             let run = run(row);
+            memory::check();
             let mut places = [std::mem::take(&mut found[row])];
             *before = places[0].len();
             self.candidates(ranges, [row], run.start as usize..run.end as usize, &mut places);

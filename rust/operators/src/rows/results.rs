@@ -1,5 +1,7 @@
 //! From matches to result rows: pairs, and rows that come once or without a match.
 
+use tidegate_structures::memory;
+
 use super::{Extent, How, KeptColumns, RowLog, Side};
 
 /// In place of a row's number, where a result row has no row of that side.
@@ -27,6 +29,8 @@ impl Results {
             Side::Left => (&mut self.left, &mut self.right),
             Side::Right => (&mut self.right, &mut self.left),
         };
+        memory::reserve(own, others.len());
+        memory::reserve(other, others.len());
         own.resize(own.len() + others.len(), offset);
         other.extend(others);
     }
@@ -64,6 +68,7 @@ impl Results {
                 self.left.extend(later.set_matched(offset).then_some(offset))
             }
             (How::Semi, Side::Right) => {
+                memory::reserve(&mut self.left, matches.len());
                 self.left.extend(matches.iter().filter(|&&left| earlier.set_matched(left)))
             }
             _ => {

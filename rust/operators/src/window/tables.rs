@@ -1,5 +1,6 @@
 //! The pairs of whole tables, as a join of sliding windows finds them.
 
+use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
 
 use super::SlidingJoin;
@@ -92,6 +93,8 @@ pub fn pairs(
             driver.check().map_err(Failed::Stopped)?;
             let [left, right] = [Side::Left, Side::Right].map(|side| join.first(side) as u32);
             let found = join.advance(driver, keep)?.into_results();
+            memory::reserve(&mut pairs.left, found.left.len());
+            memory::reserve(&mut pairs.right, found.right.len());
             pairs.left.extend(found.left.iter().map(|offset| rows_of(Side::Left, left + offset)));
             pairs
                 .right

@@ -272,6 +272,7 @@ pub fn all_values_of_matches(
             let (mut ends, mut rows, mut missing) = (Vec::new(), Vec::new(), Vec::new());
             for (at, list) in found.rows_of_each().enumerate() {
                 let before = rows.len();
+                memory::reserve(&mut rows, list.size_hint().0);
                 rows.extend(list.filter(counted));
                 missing.extend((rows.len() == before).then_some(at));
                 ends.push(rows.len());

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
 
 use super::super::functions::{Function, OutputValue};
@@ -39,14 +40,14 @@ impl<'a> Lists<'a> {
         if runs.iter().all(|run| of(run).is_sorted_by(is_before)) {
             return Lists { rows: Some(Rows::Borrowed(rows)), runs: runs.into() };
         }
-        let mut sorted = Vec::with_capacity(runs.iter().map(|run| run.len()).sum());
+        let mut sorted = memory::vec(runs.iter().map(|run| run.len()).sum());
         let sort = |run: &Run| {
             let start = sorted.len();
             sorted.extend_from_slice(of(run));
             sorted[start..].sort_unstable_by_key(|&row| place(row));
             Run { start: start as u32, end: sorted.len() as u32 }
         };
-        let runs = runs.iter().map(sort).collect();
+        let runs = memory::collect(runs.iter().map(sort)).into();
         Lists { rows: Some(Rows::Sorted(sorted)), runs }
     }
 

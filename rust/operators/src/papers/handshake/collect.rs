@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tidegate_structures::memory;
 use tidegate_sync::{HighWater, Receiver};
 
 use super::finder::Found;
@@ -76,9 +77,13 @@ impl Collector {
             let before = *taken;
             while let Some(mut found) = from.receive() {
                 *taken += found.len() as u64;
+                memory::check();
                 match &mut self.sorter {
                     Some(sorter) => sorter.add(&found),
-                    None => results.append(&mut found),
+                    None => {
+                        memory::reserve(results, found.len());
+                        results.append(&mut found);
+                    }
                 }
             }
             if *taken > before {
@@ -123,7 +128,9 @@ impl Sorter {
             if self.buckets.len() <= bucket {
                 self.buckets.resize_with(bucket + 1, Vec::new);
             }
-            self.buckets[bucket].push(result);
+            let bucket = &mut self.buckets[bucket];
+            memory::reserve(bucket, 1);
+            bucket.push(result);
         }
         self.held += found.len();
         self.most = self.most.max(self.held);
@@ -136,6 +143,7 @@ impl Sorter {
             && let Some(mut bucket) = self.buckets.pop_front()
         {
             bucket.sort_unstable();
+            memory::reserve(results, bucket.len());
             results.append(&mut bucket);
             self.first += 1;
         }
@@ -144,7 +152,9 @@ impl Sorter {
             && let Some(bucket) = self.buckets.front_mut()
         {
             bucket.sort_unstable();
-            results.extend(bucket.drain(..bucket.partition_point(|found| found.seq < upto)));
+            let ready = bucket.partition_point(|found| found.seq < upto);
+            memory::reserve(results, ready);
+            results.extend(bucket.drain(..ready));
         }
         self.held -= results.len() - before;
     }
