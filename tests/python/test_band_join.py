@@ -299,9 +299,7 @@ def test_bad_arguments(arguments, error, text):
 def test_values_that_have_no_code_are_named():
     unsigned = pa.table({"x": pa.array([1, 2**63], pa.uint64())})
     signed = pa.table({"x": [1]})
-    with pytest.raises(
-        tg.TidegateError, match=r"left: column `x`, rows 0 to 1: .*9223372036854775808"
-    ):
+    with pytest.raises(tg.TidegateError, match=r"left: column `x`, row 1: 9223372036854775808 "):
         tg.band_join(unsigned, signed, on="x", within=1)
     large = pa.table({"x": pa.array([Decimal(10) ** 20], pa.decimal128(38, 2))})
     with pytest.raises(tg.TidegateError, match="does not fit 64 bits with 2 decimal places; cast"):

@@ -19,6 +19,7 @@ from tidegate import (
     agg,
     aggregate,
     asof_join,
+    band_join,
     interval_join,
     overlap_join,
     window_join,
@@ -237,6 +238,72 @@ def test_a_result_that_would_need_such_a_time_says_what_to_write():
     sides[1] = sides[1].set_column(0, "t", near.column("t"))
     with pytest.raises(TidegateError, match=r"a key does not fit .*; cast the keys of both sides"):
         interval_join(*sides, **key)
+
+
+BEYOND = "9999-12-31T00:00:00 does not fit 64 bits in ns; cast the other time"
+
+
+@pytest.mark.parametrize("far_side", ["left", "right"])
+def test_a_value_without_a_place_is_named(far_side):
+    ends = [dt.datetime.fromisoformat(day) for day in ("2026-01-01", "9999-12-31")]
+    columns = {"left": pa.array([NOW, NOW], pa.timestamp("ns"))}
+    columns["right"] = columns["left"]
+    columns[far_side] = pa.array(ends, pa.timestamp("us"))
+    sides = [pa.table({"t": columns[side], "n": [1, 1]}) for side in ("left", "right")]
+    named = f"^{far_side}: column `t`, row 1: {BEYOND}"
+    for within in ("1h", ("1h", None), (None, "0s")):
+        with pytest.raises(TidegateError, match=named):
+            band_join(*sides, on="t", within=within)
+    with pytest.raises(TidegateError, match=f"^{far_side}: column `t`, row 1: {BEYOND}"):
+        asof_join(*sides, on="t", strategy="nearest")
+    together: dict[str, Any] = {"on": "n", "lower": 0, "upper": 0}
+    with pytest.raises(TidegateError, match=rf"^where `{far_side}\.t`: {BEYOND}"):
+        interval_join(*sides, **together, where="right.t - left.t < INTERVAL '1 hour'")
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        (
+            "left.n * right.n > 0",
+            r"4611686018427387904 \* 4611686018427387904 overflows int64; cast",
+        ),
+        ("left.d + right.d > left.d", r"overflows duration\[s\]; filter"),
+        ("CAST(left.n AS INTEGER) > 0", "4611686018427387904 is no value of int32; filter"),
+        ("left.t - right.t + INTERVAL '1 nanosecond' > left.d", None),
+        (
+            "coalesce(left.d, INTERVAL '1 nanosecond') > left.d",
+            "4611686018427387904 does not fit 64 bits in ns; cast the other duration to duration",
+        ),
+        ("left.t + INTERVAL '1 nanosecond' > right.t", "4611686018427387904 does not fit 64 bits"),
+    ],
+)
+def test_conditions_name_values_beyond_their_types(where, text):
+    most = 2**62
+    side = pa.table(
+        {
+            "n": [most],
+            "d": pa.array([most], pa.duration("s")),
+            "t": pa.array([most], pa.timestamp("s")),
+        }
+    )
+    join: dict[str, Any] = {"on": "n", "lower": 0, "upper": 0, "where": where, "columns": []}
+    if text is None:
+        assert interval_join(side, side, **join).num_rows == 0
+        return
+    with pytest.raises(TidegateError, match=f"^where .*: .*{text}"):
+        interval_join(side, side, **join)
+
+
+def test_durations_of_different_units_compare_exactly():
+    long = pa.table({"t": [0, 0], "d": pa.array([2**40, -(2**40)], pa.duration("s"))})
+    short = pa.table({"t": [0], "e": pa.array([5], pa.duration("ns"))})
+    for text, holds in OPERATORS.items():
+        joined = interval_join(
+            long, short, on="t", lower=0, upper=0, where=f"left.d {text} right.e"
+        )
+        kept = [steps for steps in (2**40, -(2**40)) if holds(steps * 10**9, 5)]
+        assert joined.column("d").cast(pa.int64()).to_pylist() == kept
 
 
 def test_a_file_whose_row_group_is_not_read_agrees_with_the_table(tmp_path):

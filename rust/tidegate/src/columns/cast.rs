@@ -1,8 +1,13 @@
 //! Values of an array in another type.
 
 use arrow_array::{Array, ArrayRef};
+use arrow_cast::display::ArrayFormatter;
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::{ArrowError, DataType, TimeUnit};
+
+use super::time::{Unit, nanoseconds};
+use super::type_name::TypeName;
+use crate::shown;
 
 /// A value that does not fit is an error. Arrow's own default makes null of it.
 pub(crate) const EXACT: CastOptions<'static> =
@@ -11,4 +16,38 @@ pub(crate) const EXACT: CastOptions<'static> =
 /// The values of an array as `to`, or an error if one of them does not fit.
 pub(crate) fn cast(array: &dyn Array, to: &DataType) -> Result<ArrayRef, ArrowError> {
     cast_with_options(array, to, &EXACT)
+}
+
+/// The first value that does not fit `to`, and what to do about it; none if all of them do.
+pub(crate) fn misfit(array: &dyn Array, to: &DataType) -> Option<(usize, String)> {
+    let lenient = CastOptions { safe: true, ..EXACT };
+    let found = cast_with_options(array, to, &lenient).ok()?;
+    let row = (0..found.len()).find(|&row| found.is_null(row) && array.is_valid(row))?;
+    let (value, from) = (text(array, row), array.data_type());
+    let reason = match (from, to) {
+        (_, DataType::Timestamp(unit, _)) if from.is_temporal() => beyond(*unit, "time", from),
+        (DataType::Duration(_), DataType::Duration(unit)) => beyond(*unit, "duration", from),
+        _ => format!("is no value of {}; filter such rows out first", TypeName(to)),
+    };
+    Some((row, format!("{value} {reason}")))
+}
+
+fn beyond(unit: TimeUnit, what: &str, from: &DataType) -> String {
+    format!(
+        "does not fit 64 bits in {}; cast the other {what} to {}, or filter such rows out first",
+        Unit::Nanoseconds(nanoseconds(unit)).name(),
+        TypeName(from)
+    )
+}
+
+/// A value as messages show it. A time that no calendar has is shown as its number of steps.
+pub(crate) fn text(array: &dyn Array, row: usize) -> String {
+    let text = |array: &dyn Array, row| {
+        let values = ArrayFormatter::try_new(array, &EXACT.format_options).ok()?;
+        values.value(row).try_to_string().ok().filter(|text| text != "<invalid>")
+    };
+    let steps = || text(&cast(&array.slice(row, 1), &DataType::Int64).ok()?, 0);
+    text(array, row)
+        .or_else(steps)
+        .map_or_else(|| "a value".to_owned(), |text| shown(&text).into_owned())
 }

@@ -14,7 +14,7 @@ use tidegate_operators::rows::{NO_KEY, Side};
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
-use super::cast::cast;
+use super::cast::{cast, misfit};
 use super::distance::{CodeStep, Distance, Within};
 use super::keys::common_type;
 use super::table::{Table, column};
@@ -188,12 +188,8 @@ impl ColumnPlan {
         let missing =
             driver.map(pieces, |(first, piece, out): (usize, ArrayRef, &mut [Slot<i64>])| {
                 encode(&piece, &self.common, first as u32, out).map_err(|error| {
-                    let (name, last) =
-                        (table.schema().field(column).name(), first + piece.len() - 1);
-                    Error::data(format!(
-                        "{}: column `{name}`, rows {first} to {last}: {error}",
-                        table.name()
-                    ))
+                    let name = table.schema().field(column).name();
+                    Error::data(format!("{}: column `{name}`, {error}", table.name()))
                 })
             })?;
         let missing = missing.into_iter().collect::<Result<Vec<_>>>()?.concat();
@@ -285,7 +281,10 @@ fn encode(
     if let (DataType::UInt64, DataType::Int64) = (chunk.data_type(), common) {
         check_int64(chunk.as_primitive(), first)?;
     }
-    let array = cast(&chunk, common)?;
+    let array = cast(&chunk, common).map_err(|error| match misfit(&chunk, common) {
+        Some((row, text)) => Error::data(format!("row {}: {text}", first as usize + row)),
+        None => error.into(),
+    })?;
     let mut missing: Vec<u32> = match array.nulls().filter(|nulls| nulls.null_count() > 0) {
         None => Vec::new(),
         Some(nulls) => {
@@ -315,8 +314,9 @@ fn encode(
                 out.set(value.map_err(|_| {
                     let value = values.value_as_string(row);
                     Error::data(format!(
-                        "{value} does not fit 64 bits with {scale} decimal places; cast the column \
-                         to float64"
+                        "row {}: {value} does not fit 64 bits with {scale} decimal places; cast \
+                         the column to float64",
+                        first as usize + row
                     ))
                 })?);
             }

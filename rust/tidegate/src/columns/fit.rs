@@ -6,11 +6,11 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ord::cmp::distinct;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
+use super::cast::text;
 use super::expression::is_text_or_binary;
 use crate::columns::metadata::{check_categories, check_extensions};
 use crate::columns::type_name::TypeName;
@@ -235,15 +235,13 @@ fn exact(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<Arr
     match lost {
         None => Ok(found),
         Some(row) => {
-            let options = FormatOptions::default();
-            let value = ArrayFormatter::try_new(&plain, &options)
-                .map_or_else(|_| "a value".to_owned(), |values| values.value(row).to_string());
+            let value = text(&plain, row);
             Err(Error::data(format!(
                 "{name}: column `{}`, row {}: {} of {} is no value of {}; round it first, or make \
                  the operator with a wider type",
                 shown(field.name()),
                 first + row as u64,
-                shown(&value),
+                value,
                 TypeName(from),
                 TypeName(to)
             )))

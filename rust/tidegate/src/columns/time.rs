@@ -15,6 +15,7 @@ use tidegate_operators::rows::{Closed, Interval};
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
+use super::cast::text;
 use super::duration::duration_text;
 use super::table::Table;
 use crate::columns::type_name::TypeName;
@@ -382,7 +383,7 @@ fn read(table: &Table, column: usize, chunks: &[ArrayRef], unit: Unit) -> Result
     for chunk in chunks {
         let out = &mut times[filled..filled + chunk.len()];
         widen(chunk, factor, out)
-            .map_or(Ok(()), |row| Err(too_long(table.name(), field, unit, filled + row)))?;
+            .map_or(Ok(()), |row| Err(too_long(table.name(), field, unit, (chunk, row, filled))))?;
         filled += chunk.len();
     }
     Ok(Int64s::Own(times.written()))
@@ -403,7 +404,7 @@ pub(crate) fn chunk_times(
     }
     let mut times = memory::filled(chunk.len(), 0);
     match widen(chunk, factor, Slot::of(&mut times)) {
-        Some(row) => Err(too_long(name, field, unit, first + row)),
+        Some(row) => Err(too_long(name, field, unit, (chunk, row, first))),
         None => Ok(times.into()),
     }
 }
@@ -416,7 +417,13 @@ pub(crate) fn scale(field: &Field, unit: Unit) -> i64 {
     }
 }
 
-fn too_long(name: &str, field: &Field, unit: Unit, row: usize) -> Error {
+/// The error of a row of a chunk, whose first row is called row `first`.
+fn too_long(
+    name: &str,
+    field: &Field,
+    unit: Unit,
+    (chunk, row, first): (&ArrayRef, usize, usize),
+) -> Error {
     let next = match unit {
         Unit::Integer => "filter such rows out first".to_owned(),
         Unit::Nanoseconds(_) => format!(
@@ -425,8 +432,10 @@ fn too_long(name: &str, field: &Field, unit: Unit, row: usize) -> Error {
         ),
     };
     Error::data(format!(
-        "{name}: column `{}`, row {row}: the time does not fit 64 bits in {}; {next}",
+        "{name}: column `{}`, row {}: {} does not fit 64 bits in {}; {next}",
         field.name(),
+        first + row,
+        text(chunk, row),
         unit.name()
     ))
 }

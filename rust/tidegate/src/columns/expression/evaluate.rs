@@ -25,8 +25,9 @@ use super::compare::{compare, compare_times};
 use super::functions::{case_values, first_values, part_values};
 use super::pattern;
 use super::{Arithmetic, Comparison};
-use crate::columns::cast::cast;
-use crate::columns::time::Unit;
+use crate::columns::cast::{cast, misfit};
+use crate::columns::time::{Unit, nanoseconds};
+use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
 /// The pairs that an expression is evaluated on.
@@ -127,7 +128,7 @@ impl Bound {
         match &self.operation {
             Operation::Column(slot) => rows.column(*slot).map(Value::Array),
             Operation::Scalar(value) => Ok(Value::Scalar(value.clone())),
-            Operation::Cast(x) => self.map(x, rows, |array| cast(array, &self.data_type)),
+            Operation::Cast(x) => self.cast(x, rows),
             Operation::Negate(x) => self.map(x, rows, |array| numeric::neg(array)),
             Operation::Abs(x) => self.map(x, rows, abs),
             Operation::Not(x) => self.map(x, rows, |array| Ok(Arc::new(not(array.as_boolean())?))),
@@ -207,6 +208,16 @@ impl Bound {
         Ok(value.like(result))
     }
 
+    fn cast(&self, operand: &Bound, rows: &Rows) -> Result<Value> {
+        let value = operand.evaluate(rows)?;
+        let (array, to) = (value.array(), &self.data_type);
+        let result = cast(array, to).map_err(|error| match misfit(array, to) {
+            Some((_, text)) => Error::data(format!("where `{}`: {text}", self.text)),
+            None => self.failed(&error),
+        })?;
+        Ok(value.like(result))
+    }
+
     fn divide(&self, operands: &[Bound; 2], zero: ZeroDivisor, rows: &Rows) -> Result<Value> {
         let (left, right) = both(operands, rows)?;
         let quotient = numeric::div(&left, &right)?;
@@ -219,7 +230,19 @@ impl Bound {
 
     #[cold]
     fn failed(&self, error: &ArrowError) -> Error {
-        Error::data(format!("where `{}`: {error}", self.text))
+        let text = match error {
+            ArrowError::ArithmeticOverflow(text) => {
+                let operation = text.strip_prefix("Overflow happened on: ").unwrap_or(text);
+                let mend = match self.data_type.is_numeric() {
+                    true => "cast one side to double",
+                    false => "filter such rows out first",
+                };
+                format!("{operation} overflows {}; {mend}", TypeName(&self.data_type))
+            }
+            ArrowError::ComputeError(text) => text.clone(),
+            other => other.to_string(),
+        };
+        Error::data(format!("where `{}`: {text}", self.text))
     }
 }
 
@@ -227,8 +250,8 @@ fn both(operands: &[Bound; 2], rows: &Rows) -> Result<(Value, Value)> {
     Ok((operands[0].evaluate(rows)?, operands[1].evaluate(rows)?))
 }
 
-/// A boolean for each pair. Times of different units have the finer one, in which some may not fit
-/// 64 bits; they are then compared in their own units.
+/// A boolean for each pair. Times and durations of different units have the finer one, in which some
+/// may not fit 64 bits; they are then compared in their own units.
 fn compared(operator: Comparison, left: &Bound, right: &Bound, rows: &Rows) -> Result<Value> {
     let error = match (left.evaluate(rows), right.evaluate(rows)) {
         (Ok(left), Ok(right)) => {
@@ -247,12 +270,16 @@ fn compared(operator: Comparison, left: &Bound, right: &Bound, rows: &Rows) -> R
     }
 }
 
-/// An expression of times before it is cast to another unit, and the nanoseconds of a step.
+/// An expression of times or durations before it is cast to another unit, and the nanoseconds of a
+/// step.
 fn in_own_unit(bound: &Bound) -> Option<(&Bound, i64)> {
     let inner = match &bound.operation {
         Operation::Cast(inner) => inner,
         _ => bound,
     };
+    if let DataType::Duration(unit) = inner.data_type {
+        return Some((inner, nanoseconds(unit)));
+    }
     match Unit::of("", &Field::new("", inner.data_type.clone(), true)) {
         Ok(Unit::Nanoseconds(step)) => Some((inner, step)),
         _ => None,
