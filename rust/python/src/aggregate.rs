@@ -172,6 +172,7 @@ fn to_plan(
         .zip(&streams)
         .map(|(name, stream)| schema(name, stream))
         .collect::<PyResult<Vec<_>>>()?;
+    let schemas = untyped::of_aggregation(&query, &schemas, |_| true);
     let plan = query.query_plan(&schemas).map_err(raise)?;
     let plan = AggregationPlan::new(plan, schemas);
     let Some(Limited { limit, .. }) = limited else { return Ok(plan) };

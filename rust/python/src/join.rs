@@ -548,6 +548,7 @@ pub(crate) fn to_plan(
     query: impl Query,
 ) -> PyResult<JoinPlan> {
     let (left, right) = (schema("left", left)?, schema("right", right)?);
+    let [left, right] = typed(&query, [&left, &right], [true; 2]);
     let plan = query.plan(&left, &right).map_err(raise)?;
     Ok(JoinPlan::new(plan, left, right))
 }
