@@ -479,20 +479,9 @@ class _Join:
             yield from self._join_marked(left, right)
         else:
             with self._call(left, right) as reader:
-                yield from map(self._decoded, reader)
+                yield from reader
                 self._note(reader)
         self.left_done += rows
-
-    def _decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of the result, with texts that were numbers of a dictionary."""
-        schema = self.plan.schema
-        if batch.schema.equals(schema):
-            return batch
-        columns = [
-            column if column.type == field.type else column.cast(field.type)
-            for column, field in zip(batch.columns, schema, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _note(self, reader: Any) -> None:  # noqa: ANN401 - of Rust
         stats = reader.stats()
@@ -510,7 +499,7 @@ class _Join:
                 alone = batch.filter(pc.invert(is_pair)).column(ROW)
                 matched[alone.to_numpy()] = False
                 pairs = batch.filter(is_pair) if len(alone) else batch
-                yield self._decoded(pairs.select(names))
+                yield pairs.select(names)
             self._note(reader)
         start = 0
         for part in self.window:
@@ -554,7 +543,7 @@ class _Join:
                 continue
             alone = pa.Table.from_batches([batch.select(self.right.plain.names)])
             with self._call(nothing, alone) as reader:
-                yield from map(self._decoded, reader)
+                yield from reader
 
     # Right rows that stay the last of their key
 

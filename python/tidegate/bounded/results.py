@@ -6,13 +6,15 @@ from typing import Any
 import pyarrow as pa
 
 import tidegate
+from tidegate.io.files import with_wide_indices
 
 
 class Result:
     """Batches that are made while they are read.
 
     Args:
-        schema: The schema of every batch.
+        schema: The schema of every batch. Dictionaries get indices of 32 bits, since nobody knows
+            how many values all batches have together.
         batches: Gives the batches, and None from time to time, so that a closed reader is noticed.
         stats: Tells numbers that describe the work so far.
         max_rows: The most rows that there may be.
@@ -25,7 +27,7 @@ class Result:
         stats: Callable[[], dict[str, Any]],
         max_rows: int | None = None,
     ) -> None:
-        self.schema = schema
+        self.schema = with_wide_indices(schema)
         self._batches = batches
         self._stats = stats
         self._max_rows = max_rows
@@ -46,7 +48,16 @@ class Result:
             message += "raise it, or ask for fewer rows"
             raise tidegate.MemoryLimitError(message)
         self._rows = rows
-        return batch if batch.num_rows else None
+        return self._as_told(batch) if batch.num_rows else None
+
+    def _as_told(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.schema.equals(self.schema):
+            return batch
+        columns = [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(batch.columns, self.schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def close(self) -> None:
         """End the work, and let go of its temporary files."""

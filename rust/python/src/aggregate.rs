@@ -148,11 +148,12 @@ fn to_table<'py>(
     let work = move || {
         let schemas: Vec<SchemaRef> = read.iter().map(|rows| rows.schema().clone()).collect();
         let schemas = untyped::of_aggregation(&query, &schemas, |at| read[at].rows() == 0);
-        let schema = query.schema(&schemas)?;
         let driver = Driver::new(query.threads, running.clone());
         let typed = read.into_iter().zip(schemas).map(|(rows, schema)| rows.of_schema(schema));
         let tables = typed.map(|rows| rows.table(&driver));
-        let tables = tables.collect::<tidegate::Result<_>>()?;
+        let tables = untyped::with_room(tables.collect::<tidegate::Result<_>>()?)?;
+        let schemas: Vec<SchemaRef> = tables.iter().map(|table| table.schema().clone()).collect();
+        let schema = query.schema(&schemas)?;
         Ok((query.run(tables, running)?, schema))
     };
     let (batches, schema) = interrupt::run(py, &stop, move || with_threads(threads, rows, work))?;

@@ -586,8 +586,11 @@ fn run<'py, Q: Query, T: Send + 'static>(
     let (left, right) = (left.of_schema(of_left), right.of_schema(of_right));
     let work = move || {
         let driver = Driver::new(threads, running.clone());
-        let (left, right) = (left.table(&driver)?, right.table(&driver)?);
-        work(&query, &left, &right, running)
+        let tables = vec![left.table(&driver)?, right.table(&driver)?];
+        let pairs = query.pairs();
+        let shared: Vec<_> = pairs.iter().map(|(left, right)| vec![&**left, &**right]).collect();
+        let tables = tidegate::with_room(tables, &shared)?;
+        work(&query, &tables[0], &tables[1], running)
     };
     interrupt::run(py, &stop, move || with_threads(threads, rows, work))
 }

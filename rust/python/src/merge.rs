@@ -58,7 +58,7 @@ pub(crate) fn merge<'py>(
         let schemas = untyped::of_streams(&schemas, |at| read[at].rows() == 0, time);
         let typed = read.into_iter().zip(schemas).map(|(rows, schema)| rows.of_schema(schema));
         let tables = typed.map(|rows| rows.table(&driver));
-        let tables = tables.collect::<tidegate::Result<Vec<_>>>()?;
+        let tables = untyped::with_room(tables.collect::<tidegate::Result<Vec<_>>>()?)?;
         let merged = merge_tables(&tables, &on, lateness, &driver)?;
         Ok((merged, merged_schema(&tables)))
     };

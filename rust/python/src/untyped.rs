@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use tidegate::Table;
 use tidegate::query::aggregate::Aggregation;
 
 /// Types for a time column where no input says one: which of them fits depends on the arguments.
@@ -112,4 +113,13 @@ pub(crate) fn of_streams(
         false => schema.clone(),
     };
     schemas.iter().enumerate().map(one).collect()
+}
+
+/// Streams whose columns of one name become one column, with room in its dictionaries.
+pub(crate) fn with_room(tables: Vec<Table>) -> tidegate::Result<Vec<Table>> {
+    let Some(first) = tables.first() else { return Ok(tables) };
+    let names: Vec<String> =
+        first.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let shared: Vec<_> = names.iter().map(|name| vec![&**name; tables.len()]).collect();
+    tidegate::with_room(tables, &shared)
 }

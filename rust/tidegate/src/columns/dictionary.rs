@@ -267,6 +267,30 @@ fn is_beyond(arrays: &[ArrayData]) -> bool {
     beyond || (0..arrays[0].child_data().len()).any(|at| is_beyond(&children(arrays, at)))
 }
 
+/// Whether one dictionary has room for the values of all dictionaries of the arrays, which are of one
+/// type, and so for those of their children.
+pub(crate) fn have_room(arrays: &[ArrayData]) -> bool {
+    fn are_numbered<K: ArrowDictionaryKeyType>(arrays: &[ArrayData]) -> bool {
+        let mut values: Vec<&ArrayData> =
+            arrays.iter().map(|array| &array.child_data()[0]).collect();
+        values.dedup_by(|one, other| one.ptr_eq(other));
+        let mut numbers = Numbers::<K>::new(values[0].data_type());
+        let mut number = |values: &ArrayData| match &mut numbers {
+            Ok(numbers) => numbers.of(&make_array(values.clone()), 0).is_ok(),
+            Err(_) => false,
+        };
+        values.into_iter().all(|values| number(values))
+    }
+    let Some(first) = arrays.first() else { return true };
+    let has_own = match first.data_type() {
+        DataType::Dictionary(indices, _) if is_beyond(arrays) => {
+            by_indices!(&**indices, are_numbered(arrays))
+        }
+        _ => true,
+    };
+    has_own && (0..first.child_data().len()).all(|at| have_room(&children(arrays, at)))
+}
+
 /// The largest index of a type.
 fn most(indices: &DataType) -> usize {
     match indices {

@@ -20,7 +20,8 @@ use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, UnionFields};
 use tidegate_structures::memory;
 
-use super::dictionary::{compacted, of_column};
+use super::dictionary::{compacted, have_room, of_column};
+use super::table::Table;
 use crate::Result;
 
 type Made<T> = std::result::Result<T, ArrowError>;
@@ -81,6 +82,57 @@ fn children(data_type: &DataType) -> Vec<&DataType> {
         DataType::Union(fields, _) => fields.iter().map(|(_, field)| field.data_type()).collect(),
         _ => Vec::new(),
     }
+}
+
+/// Inputs of one call, with indices of 32 bits in the columns whose dictionaries have too many values
+/// together for their own. Results then have room for the values of all chunks and inputs in one
+/// dictionary, as whoever writes them needs. `shared` are columns of different inputs that become one
+/// column of the result: a name for each input.
+pub fn with_room(tables: Vec<Table>, shared: &[Vec<&str>]) -> Result<Vec<Table>> {
+    let mut wide = vec![Vec::new(); tables.len()];
+    let has_narrow = |table: &Table, at: usize| {
+        let data_type = table.schema().field(at).data_type();
+        roomy_type(data_type) != *data_type
+    };
+    let data = |(table, at): (usize, usize)| {
+        tables[table].chunks(at).iter().map(|chunk| chunk.to_data()).collect::<Vec<_>>()
+    };
+    let mut check = |columns: Vec<(usize, usize)>| {
+        let chunks: Vec<_> = columns.iter().flat_map(|&column| data(column)).collect();
+        let parts = chunks.chunk_by(|one, other| one.data_type() == other.data_type());
+        if parts.map(have_room).collect::<Vec<_>>() != [true] && !chunks.is_empty() {
+            columns.into_iter().for_each(|(table, at)| wide[table].push(at));
+        }
+    };
+    for (number, table) in tables.iter().enumerate() {
+        let narrow = (0..table.schema().fields().len()).filter(|&at| has_narrow(table, at));
+        narrow.for_each(|at| check(vec![(number, at)]));
+    }
+    for names in shared {
+        let place = |(number, name): (usize, &&str)| {
+            Some((number, tables[number].schema().index_of(name).ok()?))
+        };
+        let columns: Vec<_> = names.iter().enumerate().filter_map(place).collect();
+        if columns.iter().any(|&(number, at)| has_narrow(&tables[number], at)) {
+            check(columns);
+        }
+    }
+    let with = |(table, wide): (Table, Vec<usize>)| match wide.is_empty() {
+        true => Ok(table),
+        false => widened_columns(&table, &wide),
+    };
+    tables.into_iter().zip(wide).map(with).collect()
+}
+
+fn widened_columns(table: &Table, wide: &[usize]) -> Result<Table> {
+    let field = |(at, field): (usize, &FieldRef)| match wide.contains(&at) {
+        true => roomy_field(field),
+        false => field.clone(),
+    };
+    let fields = table.schema().fields().iter().enumerate().map(field).collect::<Fields>();
+    let schema = Arc::new(Schema::new_with_metadata(fields, table.schema().metadata().clone()));
+    let batches = table.batches().iter().map(|batch| with_indices(batch, &schema));
+    Table::of_valid(table.name(), schema.clone(), batches.collect::<Result<_>>()?)
 }
 
 /// The rows with the dictionaries of a schema that differs in their indices alone. A schema error if
