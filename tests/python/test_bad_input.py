@@ -15,6 +15,7 @@ from tidegate import (
     SchemaError,
     StateError,
     TidegateError,
+    agg,
     aggregate,
     interval_join,
     interval_join_batches,
@@ -127,7 +128,8 @@ def test_keys_that_cannot_be_compared(one, other):
     ("type_", "text"),
     [
         (pa.list_(pa.int8()), "a key is of integers, floats, booleans, text, bytes, decimals"),
-        (pa.duration("s"), "a key is of integers"),
+        (pa.duration("s"), "cast the left one to string"),
+        (pa.time64("ns"), "cast the left one to string"),
         (pa.decimal256(76, 0), "cast one of them"),
     ],
     ids=str,
@@ -136,6 +138,43 @@ def test_keys_that_cannot_be_compared_say_what_can(type_, text):
     one = pa.table({"ts": pa.array([], pa.int64()), "k": pa.nulls(0, type_)})
     other = pa.table({"ts": pa.array([], pa.int64()), "k": pa.nulls(0, pa.string())})
     refuses(SchemaError, text, one, other, by="k")
+
+
+@pytest.mark.parametrize("type_", [pa.time32("s"), pa.time64("ns"), pa.duration("us")], ids=str)
+def test_times_of_day_and_durations_are_cast_before_they_are_keys(type_):
+    table = pa.table({"ts": pa.array([], pa.int64()), "k": pa.nulls(0, type_)})
+    refuses(SchemaError, "; cast both to integers or to strings", table, table, by="k")
+    number = table.set_column(1, "k", pa.nulls(0, pa.int32()))
+    refuses(SchemaError, "; cast the left one to int32", table, number, by="k")
+    refuses(SchemaError, "; cast the right one to int32", number, table, by="k")
+    real = table.set_column(1, "k", pa.nulls(0, pa.float64()))
+    refuses(SchemaError, "; a key is of integers", table, real, by="k")
+    with pytest.raises(SchemaError, match="cannot be a key; cast it to integers or to strings"):
+        aggregate(table, on="ts", by="k", size=1, aggs={"n": agg.count()})
+
+
+OBJECTS = pl.DataFrame({"ts": [1, 2], "o": pl.Series([object(), object()], dtype=pl.Object)})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: interval_join(OBJECTS, OBJECTS.select("ts"), on="ts", lower=0, upper=0),
+        lambda: interval_join(OBJECTS.select("ts"), OBJECTS, on="ts", lower=0, upper=0),
+        lambda: interval_join(OBJECTS.lazy(), OBJECTS.lazy(), on="ts", lower=0, upper=0),
+        lambda: interval_join(
+            OBJECTS.to_dict(), OBJECTS.select("ts"), on="ts", lower=0, upper=0, columns=["ts"]
+        ),
+        lambda: aggregate(OBJECTS, on="ts", size=1, aggs={"o": agg.first("o")}),
+        lambda: merge([OBJECTS, OBJECTS], on="ts"),
+        lambda: Merge(OBJECTS),
+        lambda: Merge(OBJECTS.schema),
+        lambda: Merge(pa.table(OBJECTS).schema).sources[0].push(OBJECTS),
+    ],
+)
+def test_python_objects_of_polars_are_refused(call):
+    with pytest.raises(SchemaError, match=r": column `o` holds Python objects .*; convert it to"):
+        call()
 
 
 def test_streams_that_are_no_list():

@@ -328,13 +328,25 @@ def _of_parquet_file(given: pq.ParquetFile, name: str, _how: Reading) -> OpenTab
 
 
 def _of_lazy_frame(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: ANN401 - may lack
-    empty = sys.modules["polars"].DataFrame(schema=given.collect_schema())
+    schema = given.collect_schema()
+    for column, dtype in schema.items():
+        _refuse_objects(column, dtype)
     return OpenTable(
-        pa.table(empty).schema,
+        pa.table(sys.modules["polars"].DataFrame(schema=schema)).schema,
         lambda columns: given.select(columns).collect(),
         lambda columns, rows: _of_frames(given.select(columns).collect_batches(chunk_size=rows)),
         name,
     )
+
+
+def _refuse_objects(column: str, dtype: object) -> None:
+    """Refuse a column of Python objects: polars hands out their addresses as the values."""
+    if str(dtype) == "Object":
+        message = (
+            f"column `{column}` holds Python objects (type Object of polars), which Arrow has "
+        )
+        message += "no type for; convert it to another type, or leave it out with .drop()"
+        raise SchemaError(message)
 
 
 def _of_frames(frames: Iterator[Any]) -> Iterator[pa.RecordBatch]:
@@ -381,6 +393,7 @@ def _array(column: object, values: Any) -> pa.Array | pa.ChunkedArray:  # noqa: 
     if not isinstance(column, str):
         message = f"expected the names of columns as the keys of the dict, got {column!r:.80}"
         raise TypeError(message)
+    _refuse_objects(column, getattr(values, "dtype", None))
     try:
         has_chunks = hasattr(values, "__arrow_c_stream__") or isinstance(values, pa.ChunkedArray)
         return pa.chunked_array(values) if has_chunks else pa.array(values)

@@ -12,7 +12,7 @@ use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use tidegate::Error;
+use tidegate::{Error, shown};
 use tidegate_import::{Unopened, UnreadBatch};
 
 use crate::error::{error, raise};
@@ -58,8 +58,34 @@ pub(crate) fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schem
     imported("requested_schema", || unsafe { tidegate_import::schema(pointer.cast()) })
 }
 
+/// Refuses columns of Python objects in a frame or a schema of polars. It hands out their addresses
+/// as if these were values.
+fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
+    if !ob.get_type().module()?.to_str()?.starts_with("polars.") {
+        return Ok(());
+    }
+    calling(ob.py(), || {
+        let schema = ob.getattr_opt("schema")?.unwrap_or_else(|| ob.clone());
+        if !schema.hasattr("items")? {
+            return Ok(());
+        }
+        for item in schema.call_method0("items")?.try_iter()? {
+            let (column, data_type): (String, Bound<'_, PyAny>) = item?.extract()?;
+            if data_type.str()? == "Object" {
+                return Err(raise(Error::schema(format!(
+                    "{name}: column `{}` holds Python objects (type Object of polars), which Arrow \
+                     has no type for; convert it to another type, or leave it out with .drop()",
+                    shown(&column)
+                ))));
+            }
+        }
+        Ok(())
+    })
+}
+
 /// What a method of Arrow's returns. What pyarrow raises becomes an error that names the argument.
 fn call<'py>(name: &str, ob: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, PyAny>> {
+    refuse_objects(name, ob)?;
     let py = ob.py();
     calling(py, || ob.call_method0(method)).map_err(|error| {
         let module = error.get_type(py).module();

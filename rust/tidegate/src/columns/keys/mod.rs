@@ -48,6 +48,9 @@ use crate::{Error, Result};
 /// Rows a thread encodes at a time.
 const PART_ROWS: usize = 1 << 16;
 
+const KEY_TYPES: &str =
+    "a key is of integers, floats, booleans, text, bytes, decimals, dates or timestamps";
+
 /// The numbers of both sides' keys.
 #[derive(Debug)]
 pub(crate) struct Keys {
@@ -107,14 +110,26 @@ impl KeyColumn {
 }
 
 /// How to compare keys that cannot be.
-fn mend(left: &DataType, right: &DataType) -> &'static str {
-    let never = |given: &DataType| given.is_nested() || matches!(given, DataType::Duration(_));
-    match never(left) || never(right) {
-        true => {
-            "a key is of integers, floats, booleans, text, bytes, decimals, dates or timestamps"
-        }
-        false => "cast one of them",
+fn mend(left: &DataType, right: &DataType) -> String {
+    let is_key = |given: &DataType| common_type(given, given).is_some();
+    let is_castable = |given: &DataType| given.is_integer() || given.is_string();
+    match (is_span(left), is_span(right)) {
+        (true, true) => "cast both to integers or to strings".to_owned(),
+        (true, false) if is_castable(right) => format!("cast the left one to {}", TypeName(right)),
+        (false, true) if is_castable(left) => format!("cast the right one to {}", TypeName(left)),
+        _ if is_key(left) && is_key(right) => "cast one of them".to_owned(),
+        _ => KEY_TYPES.to_owned(),
     }
+}
+
+/// How to make a key of a column that cannot be one.
+pub(crate) fn mend_one(given: &DataType) -> &'static str {
+    if is_span(given) { "cast it to integers or to strings" } else { KEY_TYPES }
+}
+
+/// Whether values are durations or times of day: numbers whose type no key has.
+fn is_span(given: &DataType) -> bool {
+    matches!(given, DataType::Duration(_) | DataType::Time32(_) | DataType::Time64(_))
 }
 
 /// Numbers the keys of both sides.

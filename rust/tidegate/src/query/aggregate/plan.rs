@@ -9,7 +9,7 @@ use tidegate_operators::aggregate::{Quantile, Windows};
 use super::{Aggregate, Aggregation, Design, Function, Takes};
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::faults::Faults;
-use crate::columns::keys::{KeyColumn, beyond_64_bits, common_type};
+use crate::columns::keys::{KeyColumn, beyond_64_bits, common_type, mend_one};
 use crate::columns::metadata::{self, check_extensions, of_both};
 use crate::columns::table::{Names, column};
 use crate::columns::time::{self, Unit};
@@ -391,8 +391,9 @@ fn key(read: &Schema, at: usize) -> Result<KeyColumn> {
     let name = field.name();
     KeyColumn::new(at, field, at, field).map_err(|_| {
         Error::schema(format!(
-            "by: column `{name}` is {}, which cannot be a key; cast it first",
-            TypeName(field.data_type())
+            "by: column `{name}` is {}, which cannot be a key; {}",
+            TypeName(field.data_type()),
+            mend_one(field.data_type())
         ))
     })
 }
