@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::{Matches, Run};
@@ -71,7 +72,7 @@ impl Matches {
                 }
             }
             let lengths: Vec<u32> = found.iter().map(|places| places.len() as u32).collect();
-            let mut rows = found.concat();
+            let mut rows = memory::concat(&found);
             if let Some(numbers) = &self.rows {
                 rows.iter_mut().for_each(|row| *row = numbers[*row as usize]);
             }

@@ -22,7 +22,8 @@
 //! Rust ends the process where an allocation fails. An operator in somebody else's process must
 //! not: it gives its memory back and says how much it was refused. So
 //!
-//! - what grows with the rows is allocated by [`vec`], [`filled`], [`collect`], [`reserve`] and
+//! - what grows with the rows is allocated by [`vec`], [`filled`], [`collect`], [`concat`],
+//!   [`reserve`] and
 //!   [`Pages`](pages::Pages), or announced by [`demand`] where another library allocates it. Each
 //!   of them [raises](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to the caller of
 //!   the operator;
@@ -244,6 +245,13 @@ pub fn filled<T: Clone>(len: usize, value: T) -> Vec<T> {
 pub fn collect<T>(items: impl ExactSizeIterator<Item = T>) -> Vec<T> {
     let mut all = vec(items.len());
     all.extend(items);
+    all
+}
+
+/// The values of all parts, one part behind the other.
+pub fn concat<T: Copy>(parts: &[Vec<T>]) -> Vec<T> {
+    let mut all = vec(parts.iter().map(Vec::len).sum());
+    parts.iter().for_each(|part| all.extend_from_slice(part));
     all
 }
 

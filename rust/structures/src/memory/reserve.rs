@@ -41,27 +41,31 @@ pub(super) fn is_whole() -> bool {
 /// Takes the reserve anew, as much of it as can be had.
 #[cold]
 pub(super) fn renew() -> Result<(), OutOfMemory> {
-    // Where an allocation fails meanwhile, it does not get at the reserve: so there is none from
-    // here on.
-    let Some(mut addresses) = lock() else { return Ok(()) };
-    let take = |size: usize| MmapOptions::new().len(size).no_reserve_swap().map_anon().ok();
+    let most = limit::room().map_or(RESERVE, |room| (room / PART).clamp(LEAST, MOST));
+    let halves = std::iter::successors(Some(most), |size| (size / 2 >= LEAST).then_some(size / 2));
+    if take([most]) {
+        return Ok(());
+    }
+    // The pool itself makes small allocations here, which find what is kept for the end.
+    pool::empty_pool();
+    if take(halves) { Ok(()) } else { Err(OutOfMemory::refused(LEAST)) }
+}
+
+/// Takes what is missing, the reserve in the first of the sizes that can be had. Returns whether
+/// nothing is missing then.
+fn take(sizes: impl IntoIterator<Item = usize>) -> bool {
+    // An allocation that fails meanwhile does not get at the reserve.
+    let Some(mut addresses) = lock() else { return true };
+    let map = |size: usize| MmapOptions::new().len(size).no_reserve_swap().map_anon().ok();
     if addresses.last.is_none() {
-        addresses.last = take(LAST);
+        addresses.last = map(LAST);
     }
     if addresses.reserve.is_none() {
-        let most = limit::room().map_or(RESERVE, |room| (room / PART).clamp(LEAST, MOST));
-        let sizes =
-            || std::iter::successors(Some(most), |size| (size / 2 >= LEAST).then_some(size / 2));
-        addresses.reserve = take(most).or_else(|| {
-            pool::empty_pool();
-            sizes().find_map(take)
-        });
+        addresses.reserve = sizes.into_iter().find_map(map);
     }
-    if addresses.reserve.is_none() || addresses.last.is_none() {
-        return Err(OutOfMemory::refused(LEAST));
-    }
-    WHOLE.set(1);
-    Ok(())
+    let is_whole = addresses.reserve.is_some() && addresses.last.is_some();
+    WHOLE.set(is_whole.into());
+    is_whole
 }
 
 /// Gives the reserve to the next allocation. Returns whether there was any.

@@ -10,6 +10,7 @@ use std::fmt::Debug;
 use std::ops::{Not, Range};
 use std::sync::Arc;
 
+use tidegate_structures::memory;
 use tidegate_structures::simd::scan::{Lane, Span};
 use tidegate_sync::Stop;
 
@@ -234,12 +235,8 @@ impl<T: Rank> SlidingHandshake<T> {
             filter(&left, &right)
         };
         let kept = driver.map(blocks, keep).map_err(Failed::Stopped)?;
-        let kept = kept
-            .into_iter()
-            .collect::<Result<Vec<_>, FilterError>>()
-            .map_err(Failed::Filter)?
-            .concat();
-        let mut kept = kept.into_iter();
+        let kept = kept.into_iter().collect::<Result<Vec<_>, FilterError>>();
+        let mut kept = memory::concat(&kept.map_err(Failed::Filter)?).into_iter();
         found.retain(|_| kept.next().expect("a verdict a pair"));
         Ok(found)
     }

@@ -233,11 +233,8 @@ impl GatedScaleJoin {
             .collect();
         let keep = |block: Range<usize>| filter(&left[block.clone()], &right[block]);
         let kept = driver.map(blocks, keep).map_err(Failed::Stopped)?;
-        let kept: Vec<bool> = kept
-            .into_iter()
-            .collect::<Result<Vec<_>, FilterError>>()
-            .map_err(Failed::Filter)?
-            .concat();
+        let kept = kept.into_iter().collect::<Result<Vec<_>, FilterError>>();
+        let kept = memory::concat(&kept.map_err(Failed::Filter)?);
         let mut left = Taken::default();
         let mut start = 0;
         for (row, end) in taken.rows {

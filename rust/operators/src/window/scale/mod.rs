@@ -365,11 +365,8 @@ impl ScaleJoin {
             filter(&left, &right)
         };
         let kept = driver.map(blocks, keep).map_err(Failed::Stopped)?;
-        let kept: Vec<bool> = kept
-            .into_iter()
-            .collect::<Result<Vec<_>, FilterError>>()
-            .map_err(Failed::Filter)?
-            .concat();
+        let kept = kept.into_iter().collect::<Result<Vec<_>, FilterError>>();
+        let kept = memory::concat(&kept.map_err(Failed::Filter)?);
         Ok(found.retain(&kept))
     }
 
