@@ -104,6 +104,46 @@ def test_rows_are_those_of_the_join_of_tables(
     assert bucket.header is None
 
 
+CONDITIONS = {
+    "interval": {},
+    "where": {"where": "(left.v + right.v) % 3 = 0"},
+}
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("more", CONDITIONS.values(), ids=CONDITIONS)
+@pytest.mark.parametrize("reach", [(-30, 0), (0, 30), (-30, 30)], ids=str)
+def test_workers_that_take_a_bucket_over_do_not_find_old_pairs_again(
+    how: str, more: dict[str, str], reach: tuple[int, int]
+) -> None:
+    join = sides(how, *(end * SECOND for end in reach))
+    join = dataclasses.replace(join, arguments={**join.arguments, **more})
+    bucket = Bucket(join)
+    tables: tuple[list[pa.Table], list[pa.Table]] = ([], [])
+    for batch in range(8):
+        # Each key has 20 rows a side and second.
+        ts = [(100 + batch) * SECOND + at * 25_000 for at in range(40)]
+        for side in (LEFT, RIGHT):
+            numbers = range(40 * batch + side, 40 * batch + side + 40)
+            tables[side].append(pa.table([[1, 2] * 20, ts, [*numbers]], schema=SCHEMA))
+        store._warm.clear()
+        bucket.batch((99 + batch) * SECOND, *(pack(side, tables[side][-1]) for side in range(2)))
+    # Left rows may come out alone until `upper` has passed, right ones until `-lower` has.
+    lower, upper = reach
+    waits = (upper > 0 and how not in ("inner", "right")) or (
+        lower < 0 and how in ("right", "full")
+    )
+    if not waits:
+        [warm] = store._warm.values()
+        assert isinstance(warm.bucket, operators._Join)
+        found = sum(warm.bucket.native.stats()["comparisons"])
+        # The rows of the last two seconds at most, with those of the whole time.
+        assert found <= 2 * 80 * 20 * 8
+    bucket.batch(1000 * SECOND)
+    expected = tidegate.interval_join(*map(pa.concat_tables, tables), **join.arguments)
+    assert counted(read(bucket.output, None)) == counted(expected.to_pylist())
+
+
 def one_row(second: int, key: int = 1) -> pa.Table:
     return pa.table([[key], [second * SECOND], [second]], schema=SCHEMA)
 

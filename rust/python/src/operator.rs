@@ -538,6 +538,12 @@ impl Operator {
         self.handle.tell_restored(py)
     }
 
+    /// Takes in the rows that are ready now as rows whose results have been handed out before, by an
+    /// operator that this one goes on from.
+    fn _recall(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.at_length(py, &Stop::default(), stream::Operator::recall)
+    }
+
     #[doc = manual!(Operator.close)]
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.handle.close(py)

@@ -41,6 +41,9 @@ class Bucket(Protocol):
     def advance(self, watermark: int) -> None:
         """No earlier row will come."""
 
+    def recall(self, watermark: int) -> None:
+        """As `advance`, where results up to the watermark have come out of another operator."""
+
     def poll(self) -> pa.RecordBatch | None:
         """The next results that are final, if there are any."""
 
@@ -190,6 +193,10 @@ class _Join:
     def advance(self, watermark: int) -> None:
         _advance(self.native.sources, watermark)
 
+    def recall(self, watermark: int) -> None:
+        self.advance(watermark)
+        self.native._recall()  # noqa: SLF001 - of Rust
+
     def poll(self) -> pa.RecordBatch | None:
         batch = self.native.poll()
         return batch if batch is None or self.home is None else at_home(batch, *self.home)
@@ -254,6 +261,11 @@ class LeftRows(Condensing):
             self._native.sources[RIGHT].push(rows)
             self._waiting = self._waiting.filter(pc.invert(is_ready)).combine_chunks()
         _advance(self._native.sources, watermark)
+
+    def recall(self, watermark: int) -> None:
+        """As `advance`, where results up to the watermark have come out of another operator."""
+        self.advance(watermark)
+        self._native._recall()  # noqa: SLF001 - of Rust
 
     def poll(self) -> pa.RecordBatch | None:
         """The next results that are final, if there are any."""
@@ -393,6 +405,10 @@ class _Aggregate(Condensing):
             self._waiting = [rows.filter(pc.invert(is_ready)).combine_chunks()]
         for source in self._native.sources:
             source.advance(before)
+
+    def recall(self, watermark: int) -> None:
+        self.advance(watermark)
+        self._native._recall()  # noqa: SLF001 - of Rust
 
     def _take(self, rows: pa.Table) -> None:
         on, name = self._work.final.on, self._work.source

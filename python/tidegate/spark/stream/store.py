@@ -7,7 +7,8 @@ store is the truth, though. Every update of a bucket writes a new random number 
 an entry with a key of its own, and an operator that is kept in memory under another number than the
 header's is not used: its batch was not committed, or another worker has had the bucket since. An
 operator that is not there is made anew, fed with the bucket's entries and advanced to the header's
-watermark; what it finds up to there has come out before.
+watermark. Results up to there have come out before: a join of pairs does not find them again, as
+far as it does not matter which rows have had a partner.
 
 Spark gives a bucket's task to any idle worker, so that operators of former micro-batches are left
 in other workers. A worker keeps one operator per bucket at most. It also drops operators that are
@@ -348,8 +349,8 @@ class Processor(StatefulProcessor):
                     bucket.push(side, rows)
                     count += rows.num_rows
             entries.append(Entry(until, count, _bytes(parts)))
-        for _ in _results(bucket, header.watermark):
-            pass
+        if header.watermark != _NONE:
+            bucket.recall(header.watermark)
         return Warm(bucket, entries, size, header)
 
     def _divided(

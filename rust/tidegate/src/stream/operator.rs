@@ -476,6 +476,18 @@ impl Operator {
         Ok(())
     }
 
+    /// Takes in the rows that are ready now as rows whose results were handed out by an operator
+    /// that this one goes on from: they are dropped here. A join does not find old pairs again, as
+    /// far as it does not matter which rows have had a match. When `pause` is requested this fails,
+    /// and a later call goes on.
+    pub fn recall(&mut self, pause: &Stop) -> Result<()> {
+        self.common.recalls = true;
+        let recalled = self.catch_up(pause);
+        self.common.recalls = false;
+        self.common.ready.clear();
+        recalled
+    }
+
     /// Takes a batch back that was handed out last, and did not arrive, unless the operator was
     /// closed meanwhile.
     pub fn take_back(&mut self, batch: RecordBatch, by: Option<&ResultReader>) {

@@ -118,6 +118,8 @@ pub(super) struct Common {
     pub(super) ready: VecDeque<Made>,
     /// Whether results are charged until they are read.
     pub(super) charges_results: bool,
+    /// Whether results are dropped, since they were handed out before: a tactic need not make them.
+    pub(super) recalls: bool,
     pub(super) driver: Driver,
     pub(super) latency: Latency,
     /// What the step has found no value for.

@@ -225,6 +225,7 @@ fn aggregation(
         rest: Rest::NotYet,
         ready: Default::default(),
         charges_results: false,
+        recalls: false,
         driver: lasting(query.threads, false)?,
         latency: Latency::default(),
         faults,

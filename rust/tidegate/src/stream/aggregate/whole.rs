@@ -68,6 +68,7 @@ pub(super) fn operator(
         rest: Rest::NotYet,
         ready: Default::default(),
         charges_results: false,
+        recalls: false,
         driver: lasting(query.threads, false)?,
         latency: Latency::default(),
         faults: faults.clone(),

@@ -111,6 +111,36 @@ impl<P: Prepare> Engine<P> {
         })
     }
 
+    /// Takes in rows in merged order whose results have been given. The first `settled` of them can
+    /// come out no more without a match, and are kept as they are; the others begin an epoch. This
+    /// engine has no rows yet.
+    pub(super) fn recall(
+        &mut self,
+        driver: &Driver,
+        (mut ts, mut sides): (Vec<i64>, Vec<Side>),
+        batches: &[RecordBatch; 2],
+        settled: usize,
+    ) -> Result<()> {
+        let (later, later_sides) = (ts.split_off(settled), sides.split_off(settled));
+        let kept = [Side::Left, Side::Right].map(|side| {
+            let own = ts.iter().zip(&sides).filter(|(_, of)| **of == side);
+            let ts: Vec<i64> = own.map(|(ts, _)| *ts).collect();
+            Kept { matched: vec![true; ts.len()], ts, settled: 0 }
+        });
+        let part = |side: Side| {
+            let (batch, rows) = (&batches[side as usize], kept[side as usize].ts.len());
+            (batch.slice(0, rows), batch.slice(rows, batch.num_rows() - rows))
+        };
+        let ((left, later_left), (right, later_right)) = (part(Side::Left), part(Side::Right));
+        if settled > 0 {
+            self.restore(&kept, [&left, &right])?;
+        }
+        if !later.is_empty() {
+            self.begin(driver, later, later_sides, &[later_left, later_right])?;
+        }
+        Ok(())
+    }
+
     /// The most pairs that may be compared for this number of rows until some results are given.
     pub(super) fn comparisons_for(&self, rows: usize, has_condition: bool) -> u64 {
         let all_match = !has_condition && self.prepare.finds_results();

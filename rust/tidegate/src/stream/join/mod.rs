@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{How, Interval, Progress, Results, RowJoin, Side};
 
 use super::explanation::Explanation;
@@ -160,6 +161,7 @@ pub(super) fn operator<P: Prepare>(
         unit,
         plan,
         how: query.how,
+        within,
         stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
         of_one_stream,
         engine,
@@ -247,6 +249,7 @@ impl Sides<'_> {
             rest: Rest::NotYet,
             ready: Default::default(),
             charges_results: false,
+            recalls: false,
             driver: lasting(asked.threads, options.pin)?,
             latency: Latency::default(),
             faults: asked.faults,
@@ -261,6 +264,8 @@ pub(super) struct JoinTactic<P: Prepare> {
     unit: Unit,
     plan: JoinPlan,
     how: How,
+    /// The times within which all pairs are, if times alone say so.
+    within: Option<Interval>,
     stores: [Store; 2],
     /// Whether right rows of results are rows of the left side, too; the right one has none.
     of_one_stream: bool,
@@ -294,7 +299,15 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             self.engine.refill([&left, &right])?;
             return Ok(Step::Went);
         }
-        // 2. The next epoch is what is ready now.
+        // 2. Rows whose pairs were handed out are not joined again.
+        if common.recalls && !self.has_rows() {
+            let rows = common.look_ahead(usize::MAX);
+            if rows > 0 {
+                common.driver.fit(rows).within(|| self.recall(common))?;
+                return Ok(Step::Went);
+            }
+        }
+        // 3. The next epoch is what is ready now.
         let rows = common.look_ahead(EPOCH_ROWS);
         if rows > 0 {
             self.settled = None;
@@ -309,12 +322,12 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             })?;
             return Ok(Step::Went);
         }
-        // 3. At the end, what was held back.
+        // 4. At the end, what was held back.
         if common.rest == Rest::End && self.engine.join.holds_back() {
             self.engine.join.flush();
             return Ok(Step::Went);
         }
-        // 4. Rows that only results held back are kept for, where a source finds no room. This is done
+        // 5. Rows that only results held back are kept for, where a source finds no room. This is done
         //    once for the rows that have come: sources try again meanwhile, and each refusal would
         //    have it done anew.
         let memory = &common.intake.shared.memory;
@@ -326,7 +339,7 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             self.release();
             return Ok(Step::Went);
         }
-        // 5. Promises alone may settle that rows remain without a match, and little memory that
+        // 6. Promises alone may settle that rows remain without a match, and little memory that
         //    stores are made smaller.
         let now = if common.rest == Rest::End { None } else { common.intake.watermark() };
         if now.is_none() || now != self.settled || memory.is_short() {
@@ -445,9 +458,57 @@ impl<P: Prepare> JoinTactic<P> {
 
     /// Takes ready rows into the stores and begins to join them.
     fn begin(&mut self, common: &mut Common, ready: ReadyRuns) -> Result<()> {
-        common.latency.begin(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
         self.epoch = ready.ts.last().copied();
         self.has_new = true;
+        self.enter(common, ready, |engine, driver, ts, sides, batches| {
+            engine.begin(driver, ts, sides, batches)
+        })
+    }
+
+    /// Takes ready rows into the stores as rows that are kept, since their pairs were handed out. Of
+    /// those that may still come out without a match, the engine finds again whether they have one.
+    fn recall(&mut self, common: &mut Common) -> Result<()> {
+        let ready = ReadyRuns::new(&common.pending, &common.driver)?;
+        common.pending.clear();
+        let since = self.unsettled_since(common.intake.watermark());
+        self.reached = ready.ts.last().copied();
+        self.epoch = self.reached.filter(|&last| last >= since);
+        self.enter(common, ready, |engine, driver, ts, sides, batches| {
+            let settled = ts.partition_point(|&ts| ts < since);
+            engine.recall(driver, (ts, sides), batches, settled)
+        })?;
+        if self.epoch.is_none() {
+            common.latency.settle();
+        }
+        Ok(())
+    }
+
+    /// The time from which on it matters whether rows have had a match, since rows from `now` on may
+    /// be their first.
+    fn unsettled_since(&self, now: Option<i64>) -> i64 {
+        let (lower, upper) = match &self.within {
+            Some(Interval { lower, upper, .. }) => (*lower, *upper),
+            None => (None, None),
+        };
+        let lasting = [(Side::Left, upper), (Side::Right, lower.map(i64::saturating_neg))];
+        let since = |lasting: Option<i64>| match (now, lasting) {
+            (None, _) => i64::MAX,
+            (Some(_), None) => i64::MIN,
+            (Some(now), Some(lasting)) => now.saturating_sub(lasting.max(0)),
+        };
+        let marked = lasting.iter().filter(|(side, _)| self.how.marks(*side));
+        marked.map(|(_, lasting)| since(*lasting)).min().unwrap_or(i64::MAX)
+    }
+
+    /// Takes ready rows into the stores, and lets the engine take them with `take`.
+    fn enter(
+        &mut self,
+        common: &mut Common,
+        ready: ReadyRuns,
+        take: impl FnOnce(&mut Engine<P>, &Driver, Vec<i64>, Vec<Side>, &[RecordBatch; 2]) -> Result<()>
+        + Send,
+    ) -> Result<()> {
+        common.latency.begin(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
         let ReadyRuns { ts, sources, mut runs } = ready;
         let of_sources = common.intake.sides();
         let side_of = |source: u16| of_sources.of(source);
@@ -477,9 +538,9 @@ impl<P: Prepare> JoinTactic<P> {
             }
             Ok::<_, Error>(())
         };
-        let begin = || engine.begin(&driver, ts, sides, &batches);
-        let (begun, stored) = driver.both(begin, store);
-        begun.and(stored)
+        let take = || take(engine, &driver, ts, sides, &batches);
+        let (taken, stored) = driver.both(take, store);
+        taken.and(stored)
     }
 
     /// Joins more of the epoch. When all of its results are made, rows are let go of that no later
@@ -506,6 +567,7 @@ impl<P: Prepare> JoinTactic<P> {
         let kept = KeptRows::new(&self.plan, self.sides(), first);
         match self.engine.advance(&common.driver, &kept)? {
             Progress::Results(results) => self.make(common, &results),
+            Progress::Pieces(_) if common.recalls => Ok(()),
             Progress::Pieces(pieces) => {
                 let (join, maker) = (&*self.engine.join, self.maker());
                 let driver = common.driver.fit(join.epoch_rows());
@@ -534,7 +596,7 @@ impl<P: Prepare> JoinTactic<P> {
 
     /// Makes the batches of results.
     fn make(&self, common: &mut Common, results: &Results) -> Result<()> {
-        if results.left.is_empty() {
+        if results.left.is_empty() || common.recalls {
             return Ok(());
         }
         let driver = common.driver.fit(results.left.len());

@@ -117,6 +117,7 @@ fn merge_of(
         rest: Rest::NotYet,
         ready: Default::default(),
         charges_results: false,
+        recalls: false,
         driver: lasting(options.threads, false)?,
         latency: Latency::default(),
         faults: Faults::default(),
