@@ -195,7 +195,7 @@ class _Join:
 
     def recall(self, watermark: int) -> None:
         self.advance(watermark)
-        self.native._recall()  # noqa: SLF001 - of Rust
+        _recall(self.native)
 
     def poll(self) -> pa.RecordBatch | None:
         batch = self.native.poll()
@@ -265,7 +265,7 @@ class LeftRows(Condensing):
     def recall(self, watermark: int) -> None:
         """As `advance`, where results up to the watermark have come out of another operator."""
         self.advance(watermark)
-        self._native._recall()  # noqa: SLF001 - of Rust
+        _recall(self._native)
 
     def poll(self) -> pa.RecordBatch | None:
         """The next results that are final, if there are any."""
@@ -408,7 +408,7 @@ class _Aggregate(Condensing):
 
     def recall(self, watermark: int) -> None:
         self.advance(watermark)
-        self._native._recall()  # noqa: SLF001 - of Rust
+        _recall(self._native)
 
     def _take(self, rows: pa.Table) -> None:
         on, name = self._work.final.on, self._work.source
@@ -452,6 +452,11 @@ def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
     """
     for source in sources:
         source.advance(watermark - 1)
+
+
+def _recall(native: Any) -> None:  # noqa: ANN401 - its stub has public methods alone
+    """Take in what is ready without its results, which have come out of another operator."""
+    native._recall()  # noqa: SLF001 - of Rust
 
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:
