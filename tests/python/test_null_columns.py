@@ -14,6 +14,7 @@ from tidegate import (
     agg,
     aggregate,
     asof_join,
+    explain,
     band_join,
     interval_join,
     merge,
@@ -217,3 +218,14 @@ def test_merges_with_an_empty_input_without_types(empty, full):
     assert merge([empty]).num_rows == 0
     with pytest.raises(SchemaError, match="column `ts` is null"):
         merge([full.set_column(0, "ts", pa.nulls(3))])
+
+
+@pytest.mark.parametrize("full", [TABLE, DAYS], ids=["integers", "times"])
+def test_an_empty_side_without_types_is_explained_as_it_is_joined(empty, full):
+    one = {"on": "ts", "by": "k", "lower": None, "upper": None}
+    for sides in ([full, empty], [empty, full], [empty, empty]):
+        assert explain(interval_join, *sides, **one).startswith("interval_join")
+        assert explain(asof_join, *sides, on="ts", by="k").startswith("asof_join")
+    size = 5 if full is TABLE else "1h"
+    aggs = {"sum": agg.sum("n")}
+    assert explain(aggregate, [full, empty], on="ts", size=size, aggs=aggs).startswith("aggregate")

@@ -93,8 +93,9 @@ impl Error {
                 }
             }
             Error::Unknown { column, format } => format!(
-                "column `{column}` has the type `{format}`, which Arrow does not define; cast it \
-                 first, or pass the other columns alone"
+                "column `{column}` has the type `{format}`, which Arrow does not define, \
+                 so no column of the input can be read; cast it first, or pass \
+                 frame.drop(\"{column}\")"
             ),
             Error::NoRows(found) => format!(
                 "expected rows (record batches, or an array of structs), got Arrow data of type {}",
