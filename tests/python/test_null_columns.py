@@ -14,8 +14,8 @@ from tidegate import (
     agg,
     aggregate,
     asof_join,
-    explain,
     band_join,
+    explain,
     interval_join,
     merge,
     overlap_join,
@@ -229,3 +229,11 @@ def test_an_empty_side_without_types_is_explained_as_it_is_joined(empty, full):
     size = 5 if full is TABLE else "1h"
     aggs = {"sum": agg.sum("n")}
     assert explain(aggregate, [full, empty], on="ts", size=size, aggs=aggs).startswith("aggregate")
+
+
+def test_a_type_that_arrow_does_not_define_is_named_with_what_to_pass():
+    frame = pl.DataFrame({"ts": [1], "big": pl.Series([1], dtype=pl.Int128)})
+    with pytest.raises(SchemaError, match=r"column `big` has the type .*; cast .*drop\(\"big\"\)"):
+        interval_join(frame, frame, on="ts", lower=0, upper=0)
+    rest = frame.drop("big")
+    assert interval_join(rest, rest, on="ts", lower=0, upper=0).num_rows == 1
