@@ -275,11 +275,11 @@ pub(crate) fn have_room(arrays: &[ArrayData]) -> bool {
             arrays.iter().map(|array| &array.child_data()[0]).collect();
         values.dedup_by(|one, other| one.ptr_eq(other));
         let mut numbers = Numbers::<K>::new(values[0].data_type());
-        let mut number = |values: &ArrayData| match &mut numbers {
+        let number = |values: &ArrayData| match &mut numbers {
             Ok(numbers) => numbers.of(&make_array(values.clone()), 0).is_ok(),
             Err(_) => false,
         };
-        values.into_iter().all(|values| number(values))
+        values.into_iter().all(number)
     }
     let Some(first) = arrays.first() else { return true };
     let has_own = match first.data_type() {
