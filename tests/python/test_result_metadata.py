@@ -330,6 +330,12 @@ def test_groups_of_integers_of_two_widths_have_the_wider_type():
     found = tg.aggregate([small, FRAME], on="ts", by="n", size=9, aggs=aggs).to_pandas()
     assert [str(found[name].dtype) for name in ("n", "most")] == ["Int64", "Int64"]
     assert found["n"].tolist() == [1, 3, 4, 2**60 + 1, pd.NA]
+    of_arrow = [small.astype({"n": "int8[pyarrow]"}), FRAME.astype({"n": "int64[pyarrow]"})]
+    aggs_of_arrow = {"most": agg.max("n"), "mean": agg.mean("n")}
+    found = tg.aggregate(of_arrow, on="ts", by="n", size=9, aggs=aggs_of_arrow).to_pandas()
+    types = ["int64[pyarrow]", "int64[pyarrow]", "double[pyarrow]"]
+    assert [str(found[name].dtype) for name in ("n", "most", "mean")] == types
+    assert found["n"].tolist() == [1, 3, 4, 2**60 + 1, pd.NA]
     found = tg.aggregate([unsigned, FRAME], on="ts", by="n", size=9, aggs=aggs).to_pandas()
     assert found["n"].tolist() == [1, 3, 4, 2**60 + 1, 2**63, None]
 

@@ -17,11 +17,15 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde_json::{Value, json};
 
+use crate::columns::type_name::TypeName;
 use crate::{Error, Result, shown};
 
 const EXTENSION_NAME: &str = "ARROW:extension:name";
 const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
 const PANDAS: &str = "pandas";
+
+/// What pandas writes behind the name of a type of Arrow.
+const ARROW_TYPE: &str = "[pyarrow]";
 
 /// Where polars has the categories of an enum, by its age. It reads any other value as null.
 const ENUM_CATEGORIES: [&str; 2] = ["_PL_ENUM_VALUES2", "_PL_ENUM_VALUES"];
@@ -157,7 +161,7 @@ pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
 fn is_readable(column: &Value) -> bool {
     !column["numpy_type"]
         .as_str()
-        .is_some_and(|name| name.contains('<') && name.ends_with("[pyarrow]"))
+        .is_some_and(|name| name.contains('<') && name.ends_with(ARROW_TYPE))
 }
 
 /// Whether pyarrow has made the name for a level of an index without one.
@@ -236,7 +240,7 @@ fn describe(
             said_of(column.field, field, by_name[*input].get(field.name().as_str())?)
         };
         let found: Vec<Value> = column.of.iter().filter_map(of).collect();
-        found.iter().find(|said| is_nullable_number(said)).or(found.first()).cloned()
+        found.iter().find(|said| is_nullable(said)).or(found.first()).cloned()
     };
     set_indexes(&mut described, |name| said[0].is_some() && is_level(name));
     described["columns"] = columns.iter().filter_map(of_column).collect();
@@ -247,30 +251,42 @@ fn describe(
 fn said_of(column: &Field, of: &Field, said: &Value) -> Option<Value> {
     let mut said = said.clone();
     if of.data_type() != column.data_type() || extension(of) != extension(column) {
-        let name = nullable_number(column.data_type()).filter(|_| is_nullable_number(&said))?;
-        said["numpy_type"] = json!(name);
+        let are_numbers = [of, column].iter().all(|field| is_number(field.data_type()));
+        let name = nullable_name(said["numpy_type"].as_str()?, column.data_type());
+        let name = name.filter(|_| are_numbers)?;
         said["pandas_type"] = json!(name.to_lowercase());
+        said["numpy_type"] = json!(name);
     }
     said["name"] = json!(column.name());
     said["field_name"] = json!(column.name());
     Some(said)
 }
 
-/// Whether pandas reads the column as numbers or booleans that may be null, which stay exact.
-fn is_nullable_number(said: &Value) -> bool {
+/// Whether pandas reads the column as a type that has nulls, beside which integers stay exact.
+fn is_nullable(said: &Value) -> bool {
     let name = said["numpy_type"].as_str().unwrap_or_default();
+    name.ends_with(ARROW_TYPE) || is_masked(name)
+}
+
+/// Whether pandas keeps a mask of the nulls in columns of this type.
+fn is_masked(name: &str) -> bool {
     let kind = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
     ["boolean", "Int", "UInt", "Float"].contains(&kind)
 }
 
-/// The type of pandas for numbers or booleans that may be null.
-fn nullable_number(data_type: &DataType) -> Option<String> {
-    let is_number =
-        data_type.is_integer() || matches!(data_type, DataType::Float32 | DataType::Float64);
+fn is_number(data_type: &DataType) -> bool {
+    data_type.is_integer()
+        || matches!(data_type, DataType::Boolean | DataType::Float32 | DataType::Float64)
+}
+
+/// The type of pandas for numbers that are made of those of a type with nulls.
+fn nullable_name(of: &str, data_type: &DataType) -> Option<String> {
     match data_type {
+        _ if of.ends_with(ARROW_TYPE) => Some(format!("{}{ARROW_TYPE}", TypeName(data_type))),
+        _ if !is_masked(of) => None,
         DataType::Boolean => Some("boolean".to_owned()),
-        // Int8 to UInt64, Float32 and Float64: pandas has the same names.
-        _ => is_number.then(|| data_type.to_string()),
+        // From Int8 to Float64, pandas has the same names.
+        _ => Some(data_type.to_string()),
     }
 }
 
