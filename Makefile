@@ -26,7 +26,7 @@ MODULE := $(VENV)/.module
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo quick test coverage loom aarch64 stress fuzz campaign check audit format site bench claims wheel clean
+.PHONY: help install demo quick test lowest coverage loom aarch64 stress fuzz campaign check audit format site bench claims wheel clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ quick: $(DEVELOP) ## Run the core of each room: Rust unit tests, and Python test
 
 test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and Spark; the benches are `make check`'s.
 	$(SCRIPTS)/test.sh
+
+lowest: $(VENV)/.pip ## Run the core of the Python tests with the lowest versions that pyproject.toml allows.
+	$(SCRIPTS)/test_lowest.sh
 
 coverage: $(DEVELOP) ## Report the lines and the unsafe blocks that the tests without Spark reach.
 	$(SCRIPTS)/coverage.sh

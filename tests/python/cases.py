@@ -4,7 +4,7 @@ A Spark query takes a second, so that the product of what such a test varies wou
 """
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -49,6 +49,15 @@ def keys_of_all_types(keys: Mapping[str, pa.Array]) -> pa.Table:
     }
     kinds = pa.array([kind for kind, _ in rows])
     return pa.table({**columns, "kind": kinds, "ts": range(len(rows))})
+
+
+def array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """Make an array as pyarrow does, also of dictionaries that older releases cannot make."""
+    if not pa.types.is_dictionary(type_):
+        return pa.array(values, type_)
+    encoded = pa.array(values, type_.value_type).dictionary_encode()
+    indices = encoded.indices.cast(type_.index_type)
+    return pa.DictionaryArray.from_arrays(indices, encoded.dictionary)
 
 
 def more(*cases: Any) -> tuple[Any, ...]:

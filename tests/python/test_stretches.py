@@ -82,7 +82,9 @@ def written(groups, kind: pa.DataType, folder, name: str, **options) -> pa.Table
 
 
 def in_order(table: pa.Table) -> pa.Table:
-    return table.take(pc.sort_indices(table, [("ts", "ascending", "at_start")]))
+    is_null = table["ts"].is_null()
+    nulls, others = table.filter(is_null), table.filter(pc.invert(is_null))
+    return pa.concat_tables([nulls, others.take(pc.sort_indices(others, [("ts", "ascending")]))])
 
 
 def some_limit(chance: random.Random) -> int:

@@ -328,11 +328,17 @@ def _of_parquet_file(given: pq.ParquetFile, name: str, _how: Reading) -> OpenTab
 
 
 def _of_lazy_frame(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: ANN401 - may lack
+    polars = sys.modules["polars"]
+    if not hasattr(given, "collect_batches"):
+        message = "expected a LazyFrame of polars 1.34 or later, "
+        message += f"and this is polars {polars.__version__}; "
+        message += "write .collect() behind it, or pip install --upgrade polars"
+        raise TypeError(message)
     schema = given.collect_schema()
     for column, dtype in schema.items():
         _refuse_objects(column, dtype)
     return OpenTable(
-        pa.table(sys.modules["polars"].DataFrame(schema=schema)).schema,
+        pa.table(polars.DataFrame(schema=schema)).schema,
         lambda columns: given.select(columns).collect(),
         lambda columns, rows: _of_frames(given.select(columns).collect_batches(chunk_size=rows)),
         name,
