@@ -423,7 +423,7 @@ def test_duckdb_finds_the_same(seed) -> None:
     wanted = duckdb.sql(
         "SELECT l, r FROM a JOIN b USING (k) "
         "WHERE a.ts BETWEEN b.ts - b.near AND b.ts + b.near ORDER BY l, r",
-        connection=connected(left, right),
+        connection=connection,
     ).fetchall()
     assert rows(found) == wanted
 
