@@ -655,12 +655,15 @@ class Operator(Generic[_StatsT_co]):
         """Add a source while the operator runs.
 
         The new source counts as one that was there from the beginning and has promised the
-        watermark `since`: the rows of the result are the same. It is the last of `sources`, so its
-        rows come after those of other sources of the same time. `Source.close` removes a source.
+        watermark `since`: the rows of the result and their order are the same. It is the last of
+        `sources`. Among rows of equal time, its rows come after those of the other sources; in a
+        join, after those of its side, and left rows before right ones. `Source.close` removes a
+        source.
 
         Without `since`, the source begins at the operator's watermark, which is the least one of
         its open sources that are not idle; in a join, at the watermark of its side if that is
-        greater. Where sources are fed from several threads, that depends on how far they have come:
+        greater. While all left sources are idle, right rows of that time may have been handed out,
+        so a new left source begins one step of the time unit later. Where sources are fed from several threads, that depends on how far they have come:
         give `since` if the feeder knows the time from which it has rows. A snapshot has the added
         sources, and `restore` makes them again.
 
@@ -687,7 +690,8 @@ class Operator(Generic[_StatsT_co]):
             The source.
 
         Raises:
-            OrderError: Rows of the time `since` may have been handed out already.
+            OrderError: Rows that sort after those of the source at `since` may have been handed
+                out already.
             ClosedError: The operator, all of its sources, or all of its side are closed.
             TidegateError: The operator is an aggregation, which keeps the sources that it was made
                 with. The side is missing, or the operator has no sides. The sources differ in

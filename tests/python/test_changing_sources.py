@@ -5,11 +5,12 @@ come. It knows nothing of polls, threads and snapshots, so the rows depend on no
 """
 
 import datetime as dt
+import functools
 import random
 import threading
 import zlib
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
@@ -18,6 +19,7 @@ import campaign
 from tidegate import (
     Aggregate,
     AsofJoin,
+    BandJoin,
     ClosedError,
     IntervalJoin,
     Merge,
@@ -26,9 +28,15 @@ from tidegate import (
     Source,
     StateError,
     TidegateError,
+    WindowJoin,
     agg,
+    asof_join,
+    band_join,
     interval_join,
+    rows,
+    window_join,
 )
+from tidegate.types import BandAlgorithm, WindowAlgorithm
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("n", pa.int64())])
 LEFT = pa.schema([("ts", pa.int64()), ("l", pa.int64())])
@@ -58,6 +66,11 @@ class Modelled:
     # What it does in an operator that has all sources from the beginning.
     deeds: list[tuple[str, Any]] = field(default_factory=list)
 
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """Its place among sources with rows of one time: left ones come first."""
+        return self.side == "right", self.number
+
 
 class Model:
     """What a naive reader of the docs expects of sources that come and go."""
@@ -65,28 +78,40 @@ class Model:
     def __init__(self, sides: list[str | None], lateness: list[int]) -> None:
         of_both = zip(sides, lateness, strict=True)
         self.sources = [Modelled(number, *both) for number, both in enumerate(of_both)]
-        self.reached: dict[str | None, tuple[int, int]] = {}
+        self.reached: dict[str | None, tuple[int, tuple[bool, int]]] = {}
 
     def look(self) -> None:
         """Note how far all sources, and those of each side, have come."""
         for side in (None, "left", "right"):
             own = [source for source in self.sources if side in (None, source.side)]
-            active = [(one.watermark, one.number) for one in own if one.state == "active"]
-            idle = [(one.watermark, one.number) for one in own if one.state == "idle"]
+            active = [(one.watermark, one.rank) for one in own if one.state == "active"]
+            idle = [(one.watermark, one.rank) for one in own if one.state == "idle"]
             if active or idle:
                 now = min(active) if active else max(idle)
-                self.reached[side] = max(self.reached.get(side, (LEAST, 0)), now)
+                self.reached[side] = max(self.reached.get(side, now), now)
 
-    def floor(self, number: int, side: str | None) -> int:
+    def floor(self, source: Modelled) -> int:
+        """From which time on an idle source goes on: its rows sort after all that came."""
         ts, last = self.reached[None]
-        of_all = ts + 1 if number < last and ts > LEAST else ts
-        return max(of_all, self.reached.get(side, (LEAST, 0))[0] if side else LEAST)
+        of_all = ts + 1 if source.rank < last and ts > LEAST else ts
+        return max(source.watermark, of_all, self.floor_of(source.side))
+
+    def floor_of_next(self, side: str | None) -> int:
+        """The least time of a source that is added: its rows sort after what any one promises."""
+        active = [(one.watermark, one.rank) for one in self.sources if one.state == "active"]
+        idle = [(self.floor(one), one.rank) for one in self.sources if one.state == "idle"]
+        ts, slowest = min(active + idle)
+        rank = Modelled(len(self.sources), side, 0).rank
+        return max(ts + 1 if rank < slowest else ts, self.floor_of(side))
+
+    def floor_of(self, side: str | None) -> int:
+        return self.reached[side][0] if side else LEAST
 
     def push(self, number: int, rows: list[tuple[int, int]]) -> None:
         source = self.sources[number]
         if source.state == "idle":
             self.look()
-            source.watermark = max(source.watermark, self.floor(number, source.side))
+            source.watermark = self.floor(source)
             source.state = "active"
             source.deeds.append(("advance", source.watermark))
         for ts, n in rows:
@@ -115,19 +140,23 @@ class Model:
         self.look()
         number = len(self.sources)
         source = Modelled(number, side, lateness)
-        source.watermark = self.floor(number, side) if since is None else since
+        source.watermark = self.floor_of_next(side) if since is None else since
         if source.watermark > LEAST:
             source.deeds.append(("advance", source.watermark))
         self.sources.append(source)
 
-    def rows(self) -> list[tuple[int, int]]:
-        """All rows that were not late, in merged order."""
+    def rows(self, side: str | None = None) -> list[tuple[int, int]]:
+        """All rows that were not late, or those of a side, in merged order."""
         keyed = [
-            (ts, source.number, at, n)
-            for source in self.sources
+            (ts, source.rank, at, n)
+            for source in self.of(side)
             for at, (ts, n) in enumerate(sorted(source.taken, key=lambda row: row[0]))
         ]
         return [(ts, n) for ts, _, _, n in sorted(keyed)]
+
+    def of(self, side: str | None) -> list[Modelled]:
+        """The sources of a side, or all."""
+        return [source for source in self.sources if side in (None, source.side)]
 
 
 def push(source: Source, rows: list[tuple[int, int]]) -> None:
@@ -137,8 +166,10 @@ def push(source: Source, rows: list[tuple[int, int]]) -> None:
 class Play:
     """Random things that are done with an operator and its model."""
 
-    def __init__(self, operator: Operator, model: Model, draw: random.Random) -> None:
-        self.operator, self.model, self.draw = operator, model, draw
+    def __init__(
+        self, operator: Operator, model: Model, draw: random.Random, *, pace: int = 3
+    ) -> None:
+        self.operator, self.model, self.draw, self.pace = operator, model, draw, pace
         self.found: list[dict[str, Any]] = []
         self.clock, self.count = 0, 0
 
@@ -150,7 +181,7 @@ class Play:
             deed(self.draw.choice(is_open))
 
     def push(self, source: Modelled) -> None:
-        self.clock += self.draw.randrange(4)
+        self.clock += self.draw.randint(0, self.pace)
         times = [self.clock - self.draw.randrange(8) for _ in range(self.draw.randrange(1, 5))]
         rows = [(ts, self.count + at) for at, ts in enumerate(times)]
         self.count += len(rows)
@@ -173,7 +204,7 @@ class Play:
         if number == 9:
             return
         self.model.look()
-        later = max(self.model.floor(number, side), self.clock - 3)
+        later = max(self.model.floor_of_next(side), self.clock - 3)
         since, lateness = self.draw.choice([None, later]), self.draw.randrange(4)
         added = self.operator.add_source(side=side, since=since, lateness=lateness)
         assert added.number == number
@@ -198,7 +229,10 @@ def end(operator: Operator, model: Model) -> list[dict[str, Any]]:
 
 def from_the_beginning(operator: Operator, model: Model) -> list[dict[str, Any]]:
     """What an operator gives whose sources are all there at once, one after the other."""
-    for source, mine in zip(model.sources, operator.sources, strict=True):
+    # The operator has its left sources first.
+    for source, mine in zip(
+        sorted(model.sources, key=lambda source: source.rank), operator.sources, strict=True
+    ):
         for deed, what in source.deeds:
             getattr(mine, deed)(*(() if what is None else (what,)))
     for mine in operator.sources:
@@ -263,17 +297,66 @@ def test_joins_give_what_the_tables_of_the_rows_in_time_give(seed: int, how: Any
     play = Play(join, model, draw)
     play.go_on(80)
     found = play.found + end(join, model)
-
-    def table(side: str, name: str, schema: pa.Schema) -> pa.Table:
-        rows = [row for one in model.sources if one.side == side for row in one.taken]
-        return pa.Table.from_pylist([{"ts": ts, name: n} for ts, n in rows], schema)
-
-    tables = table("left", "l", LEFT), table("right", "r", RIGHT)
-    expected = interval_join(*tables, **args).to_pylist()
+    expected = interval_join(*tables(model), **args).to_pylist()
     assert sorted(map(repr, found)) == sorted(map(repr, expected)), seed
     late = sorted(n for source in model.sources for n in source.late)
     told = [row.get("l") if row["late_side"] == "left" else row["r"] for row in late_rows(join)]
     assert sorted(told) == late
+
+
+def tables(model: Model) -> tuple[pa.Table, pa.Table]:
+    """The rows of each side that were not late, in merged order."""
+    left = [{"ts": ts, "l": n} for ts, n in model.rows("left")]
+    right = [{"ts": ts, "r": n} for ts, n in model.rows("right")]
+    return pa.Table.from_pylist(left, LEFT), pa.Table.from_pylist(right, RIGHT)
+
+
+NEAR = {"on": [("l", "r")], "within": 9, "time": "ts"}
+JOINS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "interval": (IntervalJoin, interval_join, {"on": "ts", "lower": -1, "upper": 1}),
+    "asof": (AsofJoin, asof_join, {"on": "ts"}),
+    "asof-forward": (AsofJoin, asof_join, {"on": "ts", "strategy": "forward"}),
+    "window": (WindowJoin, window_join, {"on": "ts", "window": 1}),
+    "band": (BandJoin, band_join, NEAR | {"window": 1}),
+}
+LAST_ROWS = {"window": (rows(3), rows(2))}
+for name in get_args(WindowAlgorithm):
+    asked = {"on": "ts", "algorithm": name} | LAST_ROWS
+    JOINS[f"window of rows, {name}"] = (WindowJoin, window_join, asked)
+# Sorting is for whole tables.
+for name in set(get_args(BandAlgorithm)) - {"sort"}:
+    asked = NEAR | {"algorithm": name} | LAST_ROWS
+    JOINS[f"band of rows, {name}"] = (BandJoin, band_join, asked)
+
+
+@pytest.mark.parametrize("of", JOINS)
+@pytest.mark.parametrize("seed", range(campaign.tries(5)))
+def test_added_sources_of_a_join_have_the_places_of_sources_that_were_always_there(
+    seed: int, of: str
+):
+    draw = random.Random(f"{seed} {of}")  # noqa: S311 - no secret
+    operator, of_tables, args = JOINS[of]
+    args = args | {"how": draw.choice(["inner", "left"])}
+    lefts, rights = draw.randint(1, 2), draw.randint(1, 2)
+    made = functools.partial(operator, LEFT, RIGHT, **args)
+    join = made(sources=(lefts, rights))
+    model = Model(["left"] * lefts + ["right"] * rights, [0] * (lefts + rights))
+    # Most rows have the time of others.
+    play = Play(join, model, draw, pace=1)
+    play.go_on(40)
+    if draw.random() < 0.5:
+        play.operator = made(sources=(lefts, rights))
+        play.operator.restore(join.snapshot())
+    play.go_on(60)
+    found = play.found + end(play.operator, model)
+    sides = [model.of(side) for side in ("left", "right")]
+    whole = made(
+        sources=tuple(map(len, sides)),
+        lateness=tuple([source.lateness for source in side] for side in sides),
+    )
+    assert found == from_the_beginning(whole, model), seed
+    expected = of_tables(*tables(model), **args).to_pylist()
+    assert sorted(map(repr, found)) == sorted(map(repr, expected)), seed
 
 
 def late_rows(operator: Operator) -> list[dict[str, Any]]:
@@ -301,6 +384,44 @@ def test_an_asof_join_takes_sources():
     for source in join.sources:
         source.close()
     assert [row["r"] for row in taken(join)] == [2]
+
+
+def test_rows_of_a_left_source_come_before_right_rows_of_their_time_whenever_it_was_added():
+    join = WindowJoin(LEFT, RIGHT, on="ts", window=rows(1))
+    left, right = join.sources
+    added = join.add_source(side="left")
+    for source, number in ((right, 10), (right, 11), (left, 1), (added, 2)):
+        source.push([(5, number)])
+    for source in join.sources:
+        source.close()
+    # Of the left rows, which come first, the window has the one of the added source.
+    assert [(row["l"], row["r"]) for row in taken(join)] == [(2, 10), (2, 11)]
+
+
+def test_a_left_source_begins_after_right_rows_that_were_handed_out():
+    join = WindowJoin(LEFT, RIGHT, on="ts", window=rows(1))
+    left, right = join.sources
+    left.idle()
+    push(right, [(10, 0), (10, 1)])
+    assert taken(join) == []
+    with pytest.raises(OrderError, match=r"since: rows before 11 \(integer\) may .*, got 10"):
+        join.add_source(side="left", since=10)
+    added = join.add_source(side="left")
+    push(added, [(10, 2), (11, 3)])
+    assert [row["l"] for row in late_rows(join)] == [2]
+    # Right rows may still follow at 10.
+    push(join.add_source(side="right", since=10), [(10, 4)])
+    for source in join.sources:
+        source.close()
+    assert [(row["l"], row["r"]) for row in taken(join)] == [(3, 4)]
+
+
+def test_rows_wait_for_an_added_left_source_before_a_right_one():
+    join = IntervalJoin(LEFT, RIGHT, on="ts", lower=0, upper=0)
+    push(join.sources[1], [(5, 0)])
+    join.add_source(side="left", since=5)
+    push(join.sources[0], [(7, 1)])
+    assert join.stats()["waiting"]["source"] == "left source 1"
 
 
 # Idle sources
@@ -406,6 +527,21 @@ def test_a_source_begins_no_earlier_than_the_operator_has_come():
     assert merge.add_source(since=12).number == 3
     watermarks = [one["watermark"] for one in merge.stats()["sources"]]
     assert watermarks == [10, 7, 7, 12]
+
+
+def test_a_source_begins_where_idle_ones_would_go_on():
+    merge = Merge(SCHEMA, sources=2)
+    push(merge.sources[0], [(5, 0)])
+    merge.sources[0].idle()
+    push(merge.sources[1], [(10, 1)])
+    merge.sources[1].close()
+    assert times(merge) == [5, 10]
+    # A row of the idle source at 10 would come too late.
+    assert merge.stats()["watermark"] == 11
+    with pytest.raises(OrderError, match="rows before 11"):
+        merge.add_source(since=10)
+    push(merge.add_source(), [(10, 2), (11, 3)])
+    assert (times(merge), merge.late()["n"].to_pylist()) == ([11], [2])
 
 
 def test_a_source_begins_at_a_time():

@@ -1,4 +1,4 @@
-//! The merged order: a row's time, source and position as one key.
+//! The merged order: a row's time, rank and position as one key.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -11,36 +11,91 @@ pub(crate) type NotSync = PhantomData<Cell<()>>;
 /// Sources a gate may have had in its life.
 pub const MAX_SOURCES: usize = 1 << 16;
 
-/// Bits of a [`RowId`] that hold the position: 2^48 rows a source, a year at ten million a second.
-const POSITION_BITS: u32 = 48;
+/// Bits of a [`RowId`] that hold the position: 2^47 rows a source, five months at ten million a
+/// second.
+const POSITION_BITS: u32 = 47;
 const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
 
-/// A row's source and its position there, in one word that sorts by source, then position.
+/// Which sources' rows come first among rows of equal time, whatever the sources' numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tier {
+    /// Rows of these sources come before those of the last tier.
+    First = 0,
+    /// Rows of these sources come after those of the first tier.
+    Last = 1,
+}
+
+/// The place of a source among those whose rows have equal times: by tier, then by number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rank(u32);
+
+impl Rank {
+    /// The rank of the source `number` of `tier`.
+    #[inline]
+    pub const fn new(tier: Tier, number: u16) -> Self {
+        Rank((tier as u32) << u16::BITS | number as u32)
+    }
+
+    /// The tier of the source.
+    pub const fn tier(self) -> Tier {
+        if self.0 >> u16::BITS == 0 { Tier::First } else { Tier::Last }
+    }
+
+    /// The number of the source.
+    #[inline]
+    pub const fn number(self) -> u16 {
+        self.0 as u16
+    }
+}
+
+impl From<u16> for Rank {
+    /// The rank of the source `number` of the first tier.
+    #[inline]
+    fn from(number: u16) -> Self {
+        Rank::new(Tier::First, number)
+    }
+}
+
+impl fmt::Debug for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.number())
+    }
+}
+
+/// The rank of a row's source and the row's position there, in one word that sorts by rank, then
+/// position.
 ///
 /// ```text
-/// 0x5555_pppp_pppp_pppp      source (16 bits), position (48 bits)
+/// tier (1 bit), source (16 bits), position (47 bits)
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct RowId(u64);
 
 impl RowId {
-    /// The row at `position` of `source`.
+    /// The row at `position` of `source`, in the first tier.
     #[inline]
     pub fn new(source: u16, position: u64) -> Self {
-        assert!(position <= POSITION_MASK, "source {source} has more than 2^48 rows");
-        RowId(u64::from(source) << POSITION_BITS | position)
+        RowId::ranked(Rank::from(source), position)
     }
 
-    /// The last id that `source` may give.
-    pub(crate) fn last_of(source: u16) -> Self {
-        RowId::new(source, POSITION_MASK)
+    /// The row at `position` of the source of this rank.
+    #[inline]
+    pub fn ranked(rank: Rank, position: u64) -> Self {
+        assert!(position <= POSITION_MASK, "source {rank:?} has more than 2^47 rows");
+        RowId(u64::from(rank.0) << POSITION_BITS | position)
+    }
+
+    /// Rank of the source.
+    #[inline]
+    pub(crate) fn rank(self) -> Rank {
+        Rank((self.0 >> POSITION_BITS) as u32)
     }
 
     /// Number of the source.
     #[inline]
     pub fn source(self) -> u16 {
-        (self.0 >> POSITION_BITS) as u16
+        self.rank().number()
     }
 
     /// Position within the source, from 0.
@@ -52,7 +107,7 @@ impl RowId {
     /// The id `rows` further in the same source.
     #[inline]
     pub fn plus(self, rows: usize) -> Self {
-        RowId::new(self.source(), self.position() + rows as u64)
+        RowId::ranked(self.rank(), self.position() + rows as u64)
     }
 
     /// The word.
@@ -74,12 +129,12 @@ impl fmt::Debug for RowId {
     }
 }
 
-/// A row's place in the merged order `(ts, source, position)`.
+/// A row's place in the merged order `(ts, rank, position)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Event time.
     pub ts: i64,
-    /// Source and position.
+    /// The source's rank and the position.
     pub id: RowId,
 }
 
@@ -106,9 +161,14 @@ impl Key {
     /// After every row.
     pub(crate) const LAST: Key = Key { ts: i64::MAX, id: RowId(u64::MAX) };
 
-    /// The last place that a row of `source` at `ts` may have.
-    pub(crate) fn last_of(ts: i64, source: u16) -> Self {
-        Key { ts, id: RowId::last_of(source) }
+    /// The first place that a row at `ts` may have of the source of this rank.
+    pub(crate) fn first_of(ts: i64, rank: Rank) -> Self {
+        Key { ts, id: RowId::ranked(rank, 0) }
+    }
+
+    /// The last place that a row at `ts` may have of the source of this rank.
+    pub(crate) fn last_of(ts: i64, rank: Rank) -> Self {
+        Key { ts, id: RowId::ranked(rank, POSITION_MASK) }
     }
 }
 
@@ -117,18 +177,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_sort_by_time_then_source_then_position() {
+    fn keys_sort_by_time_then_rank_then_position() {
         let key = |ts, source, position| Key { ts, id: RowId::new(source, position) };
+        let last = |ts, source, position| Key {
+            ts,
+            id: RowId::ranked(Rank::new(Tier::Last, source), position),
+        };
         let sorted = [
             key(-1, 9, 9),
             key(0, 0, 0),
             key(0, 0, 1),
             key(0, 1, 0),
-            key(0, u16::MAX, 0),
+            key(0, u16::MAX, POSITION_MASK),
+            last(0, 0, 0),
+            last(0, 0, POSITION_MASK),
+            last(0, 1, 0),
+            last(0, u16::MAX, 0),
             key(1, 0, 0),
         ];
         assert!(sorted.is_sorted_by(|a, b| a < b));
         assert!(sorted.iter().all(|key| Key::FIRST < *key && *key < Key::LAST));
-        assert_eq!(RowId::last_of(3).plus(0).source(), 3);
+        let id = last(0, 3, 5).id.plus(4);
+        assert_eq!((id.rank(), id.source(), id.position()), (Rank::new(Tier::Last, 3), 3, 9));
     }
 }

@@ -38,7 +38,7 @@ pub(crate) mod promise;
 use std::fmt;
 
 pub use block::{Block, BlockGate, BlockReader, BlockSource, Filler, Planned, Pushed, Run, Slabs};
-pub use key::{Key, MAX_SOURCES, RowId};
+pub use key::{Key, MAX_SOURCES, Rank, RowId, Tier};
 use tidegate_sync::Exceeded;
 
 /// A new gate: its sources and its readers.

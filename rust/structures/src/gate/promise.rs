@@ -8,7 +8,7 @@ use tidegate_sync::CachePadded;
 use tidegate_sync::OnceLink;
 use tidegate_sync::atomic::{Arc, AtomicBool, AtomicI64, Ordering};
 
-use super::key::Key;
+use super::key::{Key, Rank};
 
 /// The promise of a source about its future rows. It only ever rises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,8 +33,8 @@ pub(crate) struct PromiseCell {
 /// A source that began beside another one while the gate was running.
 #[derive(Debug)]
 pub(crate) struct Fork {
-    pub(crate) source: u16,
-    /// The promise it began with, which was that of the source it began beside.
+    pub(crate) rank: Rank,
+    /// The promise it began with.
     pub(crate) from: i64,
     pub(crate) cell: Arc<PromiseCell>,
     /// The next one beside the same source. Written by that source.
@@ -88,9 +88,9 @@ impl Drop for PromiseCell {
 
 /// A reader's view of the sources, from which the frontier asks what it needs.
 pub(crate) trait Sources {
-    /// Looks at the promise of `source` again, and calls `joined` for each source not seen before
-    /// that began beside it, with the promise it began with.
-    fn look(&mut self, source: u16, joined: impl FnMut(i64, u16)) -> Promise;
+    /// Looks at the promise of the source of this rank again, and calls `joined` for each source
+    /// not seen before that began beside it, with the promise it began with.
+    fn look(&mut self, source: Rank, joined: impl FnMut(i64, Rank)) -> Promise;
 }
 
 /// The place in the merged order up to which rows are ready, as far as one reader knows.
@@ -103,16 +103,15 @@ pub(crate) trait Sources {
 #[derive(Clone, Debug)]
 pub(crate) struct Frontier {
     /// Open sources by the promise last seen, smallest first.
-    heap: BinaryHeap<Reverse<(i64, u16)>>,
+    heap: BinaryHeap<Reverse<(i64, Rank)>>,
     /// Rows that sort no later are ready.
     bound: Key,
 }
 
 impl Frontier {
-    /// Before any of `sources` sources was looked at.
-    pub(crate) fn new(sources: usize) -> Self {
-        let heap: BinaryHeap<_> =
-            (0..sources).map(|source| Reverse((i64::MIN, source as u16))).collect();
+    /// Before any of the sources of these ranks was looked at.
+    pub(crate) fn new(sources: impl Iterator<Item = Rank>) -> Self {
+        let heap: BinaryHeap<_> = sources.map(|source| Reverse((i64::MIN, source))).collect();
         let mut frontier = Frontier { heap, bound: Key::FIRST };
         frontier.bound = frontier.top();
         frontier

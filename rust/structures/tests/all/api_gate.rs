@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use tidegate_structures::gate::{
-    BlockGate, BlockReader, BlockSource, MAX_SOURCES, Next, Rejected, TooManySources,
+    BlockGate, BlockReader, BlockSource, MAX_SOURCES, Next, Rejected, Tier, TooManySources,
 };
 use tidegate_structures::papers::row_gate::{
     KeyedReader, Reader, Row, ScaleGate, SharedReader, Source,
@@ -55,6 +55,31 @@ fn sources_are_numbered_up_to_a_limit() {
     let (mut sources, _) = BlockGate::new::<Vec<i64>>(MAX_SOURCES, 0).unwrap();
     assert_eq!(sources[MAX_SOURCES - 1].number(), u16::MAX);
     assert_eq!(sources[0].fork().unwrap_err(), TooManySources);
+}
+
+#[test]
+fn sources_of_the_first_tier_come_first_whatever_their_numbers() {
+    let tiers = [Tier::Last, Tier::First];
+    let (mut sources, mut readers) = BlockGate::tiered(tiers.into_iter(), 1).unwrap();
+    sources[0].push(vec![1, 1]).unwrap();
+    let mut added = sources[0].fork_at(Tier::First, 2).unwrap();
+    sources[0].push(vec![2]).unwrap();
+    sources[1].push(vec![1, 2]).unwrap();
+    added.push(vec![2]).unwrap();
+    drop((sources, added));
+    let Next::Ready(block) = readers[0].next_block() else { panic!("rows are ready") };
+    let rows: Vec<_> = block.ts().iter().zip(block.ids()).collect();
+    let rows: Vec<_> = rows.iter().map(|(ts, id)| (**ts, id.source())).collect();
+    assert_eq!(rows, [(1, 1), (1, 0), (1, 0), (2, 1), (2, 2), (2, 0)]);
+}
+
+#[test]
+#[should_panic(expected = "begins at 1 could bring rows before")]
+fn a_source_that_could_bring_rows_before_those_given_does_not_begin() {
+    let (mut sources, _) = BlockGate::tiered::<Vec<i64>>([Tier::Last].into_iter(), 1).unwrap();
+    sources[0].advance(1);
+    assert_eq!(sources[0].fork_at(Tier::Last, 1).unwrap().promised(), 1);
+    let _ = sources[0].fork_at(Tier::First, 1);
 }
 
 #[test]

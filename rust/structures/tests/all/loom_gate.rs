@@ -14,7 +14,7 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, Next, Rejected};
+use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, Next, Rejected, Tier};
 use tidegate_structures::papers::row_gate::{Reader, ScaleGate, SharedReader, Source};
 use tidegate_sync::explore;
 
@@ -491,5 +491,30 @@ fn loom_block_source_joins_and_leaves() {
         assert!(read_blocks(&mut readers[0], &mut rows));
         assert!(read_blocks(&mut fork, &mut forked));
         assert_eq!((&rows[..], &forked[..]), (&merged[..], &merged[..]));
+    });
+}
+
+/// A source of the first tier begins beside one of the last.
+#[test]
+fn loom_block_source_of_the_first_tier_joins() {
+    check(2, |alive| {
+        let (mut sources, mut readers) = BlockGate::tiered([Tier::Last].into_iter(), 1).unwrap();
+        let mut a = sources.pop().unwrap();
+        push_run(&mut a, alive, &[1]);
+        let pusher = {
+            let alive = alive.clone();
+            thread::spawn(move || {
+                let mut b = a.fork_at(Tier::First, 2).unwrap();
+                push_run(&mut a, &alive, &[1, 2]);
+                push_run(&mut b, &alive, &[2]);
+            })
+        };
+        let merged = [(1, 0), (1, 0), (2, 1), (2, 0)];
+        let mut rows = Vec::new();
+        read_blocks(&mut readers[0], &mut rows);
+        assert!(merged.starts_with(&rows));
+        pusher.join().unwrap();
+        assert!(read_blocks(&mut readers[0], &mut rows));
+        assert_eq!(rows, merged);
     });
 }

@@ -10,11 +10,14 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use proptest::prelude::*;
-use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, Next, Rejected};
+use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, Next, Rejected, Tier};
 use tidegate_structures::papers::row_gate::{Reader, ScaleGate, Source};
 
-/// `(ts, source, position)`
-type Row = (i64, u16, u64);
+/// `(ts, rank, position)`
+type Row = (i64, Rank, u64);
+
+/// Tier and number of a source.
+type Rank = (Tier, u16);
 
 /// The contract, word for word, over sets.
 #[derive(Default)]
@@ -22,12 +25,20 @@ struct Model {
     rows: BTreeSet<Row>,
     /// Promise of each source, `None` when closed, and how many rows it pushed.
     sources: Vec<(Option<i64>, u64)>,
+    /// The sources of the last tier.
+    last: BTreeSet<usize>,
 }
 
 impl Model {
+    fn rank(&self, source: usize) -> Rank {
+        let tier = if self.last.contains(&source) { Tier::Last } else { Tier::First };
+        (tier, source as u16)
+    }
+
     fn push(&mut self, source: usize, ts: i64) -> Row {
+        let rank = self.rank(source);
         let (promise, pushed) = &mut self.sources[source];
-        let row = (ts, source as u16, *pushed);
+        let row = (ts, rank, *pushed);
         *promise = Some(ts);
         *pushed += 1;
         self.rows.insert(row);
@@ -37,8 +48,8 @@ impl Model {
     /// For every other source j: watermark(j) > ts, or watermark(j) == ts and j sorts after.
     fn is_ready(&self, row: Row) -> bool {
         self.sources.iter().enumerate().all(|(other, &(promise, _))| {
-            other == usize::from(row.1)
-                || promise.is_none_or(|promise| (promise, other as u16) > (row.0, row.1))
+            let rank = self.rank(other);
+            rank == row.1 || promise.is_none_or(|promise| (promise, rank) > (row.0, row.1))
         })
     }
 
@@ -103,7 +114,8 @@ struct Consumer {
 fn read_row(consumer: &mut Consumer, model: &Model) -> Result<bool, TestCaseError> {
     let found = match consumer.rows.next_ready() {
         Next::Ready(row) => {
-            prop_assert_eq!(*row.payload, (row.ts, row.id.source(), row.id.position()));
+            let rank = (Tier::First, row.id.source());
+            prop_assert_eq!(*row.payload, (row.ts, rank, row.id.position()));
             Next::Ready(*row.payload)
         }
         Next::NotYet => Next::NotYet,
@@ -115,9 +127,12 @@ fn read_row(consumer: &mut Consumer, model: &Model) -> Result<bool, TestCaseErro
 }
 
 /// Reads a block; whether there was one.
-fn read_block(consumer: &mut Consumer, model: &Model) -> Result<bool, TestCaseError> {
-    let at = &mut consumer.block_at;
-    let block = match consumer.blocks.next_block() {
+fn read_block(
+    reader: &mut BlockReader<Vec<i64>>,
+    at: &mut Option<Row>,
+    model: &Model,
+) -> Result<bool, TestCaseError> {
+    let block = match reader.next_block() {
         Next::Ready(block) => block,
         Next::NotYet => {
             prop_assert_eq!(model.next(*at), Next::NotYet);
@@ -130,7 +145,7 @@ fn read_block(consumer: &mut Consumer, model: &Model) -> Result<bool, TestCaseEr
     };
     prop_assert!(block.len() > 0);
     for (&ts, id) in block.ts().iter().zip(block.ids()) {
-        let row = (ts, id.source(), id.position());
+        let row = (ts, model.rank(id.source().into()), id.position());
         prop_assert_eq!(Next::Ready(row), model.next(*at));
         let of = block.runs().filter(|run| run.first <= *id && *id < run.first.plus(run.run.len()));
         let found: Vec<_> =
@@ -171,7 +186,7 @@ fn run(sources: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 model.sources[feeder.number].0 = Some(ts);
                 feeder.rows.advance(ts);
                 feeder.runs.advance(ts);
-                let late = (ts - 1, 0, 0);
+                let late = (ts - 1, (Tier::First, 0), 0);
                 prop_assert_eq!(
                     feeder.rows.push(ts - 1, late).map_err(Rejected::into_inner),
                     Err(late)
@@ -220,7 +235,7 @@ fn run(sources: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
                         break;
                     }
                 }
-                read_block(consumer, &model)?;
+                read_block(&mut consumer.blocks, &mut consumer.block_at, &model)?;
             }
             _ => {}
         }
@@ -230,10 +245,98 @@ fn run(sources: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
     }
     for mut consumer in consumers {
         while read_row(&mut consumer, &model)? {}
-        while read_block(&mut consumer, &model)? {}
+        while read_block(&mut consumer.blocks, &mut consumer.block_at, &model)? {}
         prop_assert_eq!(consumer.rows.next_ready(), Next::End);
         prop_assert_eq!(consumer.row_at, model.rows.last().copied());
         prop_assert_eq!(consumer.block_at, model.rows.last().copied());
+    }
+    Ok(())
+}
+
+/// A step of a gate whose sources are of two tiers; of which source is drawn.
+#[derive(Clone, Debug)]
+enum TierStep {
+    Push { source: usize, rises: Vec<u8> },
+    Advance { source: usize, rise: u8 },
+    Close { source: usize },
+    Fork { source: usize, is_last: bool, rise: u8 },
+    Read { reader: usize },
+}
+
+fn tier_step() -> impl Strategy<Value = TierStep> {
+    let which = || 0..usize::MAX;
+    // Most rows have the time of others.
+    let rise = || prop_oneof![5 => Just(0u8), 2 => 1..3u8];
+    let rises = prop::collection::vec(rise(), 1..6);
+    prop_oneof![
+        8 => (which(), rises).prop_map(|(source, rises)| TierStep::Push { source, rises }),
+        3 => (which(), rise()).prop_map(|(source, rise)| TierStep::Advance { source, rise }),
+        1 => which().prop_map(|source| TierStep::Close { source }),
+        2 => (which(), any::<bool>(), rise())
+            .prop_map(|(source, is_last, rise)| TierStep::Fork { source, is_last, rise }),
+        8 => which().prop_map(|reader| TierStep::Read { reader }),
+    ]
+}
+
+/// A block gate with sources of two tiers and two readers, against the model.
+fn run_tiers(are_last: Vec<bool>, steps: Vec<TierStep>) -> Result<(), TestCaseError> {
+    let mut model =
+        Model { sources: vec![(Some(i64::MIN), 0); are_last.len()], ..Model::default() };
+    model.last.extend((0..are_last.len()).filter(|&source| are_last[source]));
+    let tiers = (0..are_last.len()).map(|source| model.rank(source).0);
+    let (mut feeders, mut readers) = BlockGate::tiered(tiers, 2).unwrap();
+    let mut at = [None; 2];
+    let after = |promised: i64, rise: u8| promised.max(-100) + i64::from(rise);
+    for step in steps {
+        match step {
+            TierStep::Push { source, rises } if !feeders.is_empty() => {
+                let which = source % feeders.len();
+                let feeder: &mut BlockSource<Vec<i64>> = &mut feeders[which];
+                let mut ts = after(feeder.promised(), 0);
+                let mut column = Vec::new();
+                for rise in rises {
+                    ts += i64::from(rise);
+                    column.push(ts);
+                    model.push(feeder.number().into(), ts);
+                }
+                prop_assert!(feeder.push(column).is_ok());
+            }
+            TierStep::Advance { source, rise } if !feeders.is_empty() => {
+                let which = source % feeders.len();
+                let ts = after(feeders[which].promised(), rise);
+                feeders[which].advance(ts);
+                model.sources[usize::from(feeders[which].number())].0 = Some(ts);
+            }
+            TierStep::Close { source } if !feeders.is_empty() => {
+                let feeder = feeders.swap_remove(source % feeders.len());
+                model.sources[usize::from(feeder.number())].0 = None;
+                feeder.close();
+            }
+            TierStep::Fork { source, is_last, rise }
+                if !feeders.is_empty() && model.sources.len() < 12 =>
+            {
+                let which = source % feeders.len();
+                let parent = &mut feeders[which];
+                let is_before = model.last.contains(&parent.number().into()) && !is_last;
+                let from = after(parent.promised(), rise) + i64::from(is_before);
+                let tier = if is_last { Tier::Last } else { Tier::First };
+                let fork = parent.fork_at(tier, from).unwrap();
+                prop_assert_eq!(usize::from(fork.number()), model.sources.len());
+                model.last.extend(is_last.then_some(model.sources.len()));
+                model.sources.push((Some(from), 0));
+                feeders.push(fork);
+            }
+            TierStep::Read { reader } => {
+                read_block(&mut readers[reader % 2], &mut at[reader % 2], &model)?;
+            }
+            _ => {}
+        }
+    }
+    drop(feeders);
+    model.sources.iter_mut().for_each(|(promise, _)| *promise = None);
+    for (reader, at) in readers.iter_mut().zip(&mut at) {
+        while read_block(reader, at, &model)? {}
+        prop_assert_eq!(*at, model.rows.last().copied());
     }
     Ok(())
 }
@@ -244,6 +347,14 @@ proptest! {
     #[test]
     fn oracle_both_gates_are_the_model(sources in 0..6usize, steps in prop::collection::vec(step(), 0..80)) {
         run(sources, steps)?;
+    }
+
+    #[test]
+    fn oracle_blocks_of_two_tiers_are_the_model(
+        are_last in prop::collection::vec(any::<bool>(), 1..5),
+        steps in prop::collection::vec(tier_step(), 0..80),
+    ) {
+        run_tiers(are_last, steps)?;
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// What rows wait for, given the sources, and the number of rows that do not wait.
+    /// What rows wait for, given the sources by rank, and the number of rows that do not wait.
     fn of(sources: &[SourceStats], begun: u64) -> Option<Self> {
         let used = sources.iter().map(|source| source.rows_in - source.rows_late).sum::<u64>();
         let rows = used.checked_sub(begun).filter(|&rows| rows > 0)?;
@@ -336,7 +336,7 @@ impl Operator {
     }
 
     fn waiting(&self) -> Option<Waiting> {
-        Waiting::of(&self.common.intake.stats(), self.common.latency.begun())
+        Waiting::of(&self.common.intake.stats_by_rank(), self.common.latency.begun())
     }
 
     /// Numbers that describe the operator so far.

@@ -1,6 +1,7 @@
 //! The side of each source of a join.
 
 use tidegate_operators::rows::Side;
+use tidegate_structures::gate::Tier;
 use tidegate_structures::memory;
 
 /// Which sources are left ones. The sources of the beginning are: the first ones. Sources that were
@@ -61,6 +62,14 @@ impl SourceSides {
     /// How many sources a side has.
     pub(super) fn count(&self, side: Side) -> usize {
         self.counts[side as usize]
+    }
+}
+
+/// Among rows of equal time, those of left sources come first, whenever the sources were added.
+pub(super) fn tier(side: Option<Side>) -> Tier {
+    match side {
+        None | Some(Side::Left) => Tier::First,
+        Some(Side::Right) => Tier::Last,
     }
 }
 

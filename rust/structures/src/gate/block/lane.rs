@@ -7,7 +7,7 @@ use std::ops::Range;
 use tidegate_sync::atomic::Arc;
 
 use super::log::{Entry, Pushed, Record, Run};
-use crate::gate::key::{Key, RowId};
+use crate::gate::key::{Key, Rank, RowId};
 use crate::gate::promise::{Promise, Sources};
 
 /// One source.
@@ -136,9 +136,9 @@ impl<R: Run> Lane<R> {
 /// How many of the rows `ts`, of which the first is `first`, sort no later than `last`.
 #[inline]
 fn rows_upto(ts: &[i64], first: RowId, last: Key, likely: usize) -> usize {
-    // Rows at `last.ts` are in if their source is lower, out if it is higher; of the same source,
-    // those up to the position.
-    let at_last = match first.source().cmp(&last.id.source()) {
+    // Rows at `last.ts` are in if their source's rank is lower, out if it is higher; of the same
+    // source, those up to the position.
+    let at_last = match first.rank().cmp(&last.id.rank()) {
         std::cmp::Ordering::Less => usize::MAX,
         std::cmp::Ordering::Greater => 0,
         std::cmp::Ordering::Equal => {
@@ -164,42 +164,45 @@ fn lower_bound(ts: &[i64], likely: usize, below: impl Fn(i64) -> bool) -> usize 
     from + ts[from..to].partition_point(|&ts| below(ts))
 }
 
-/// The sources as a reader knows them, by number. `None` stands for one that has closed and whose
-/// rows are in blocks, or whose beginning the reader has not come to.
+/// The sources as a reader knows them, by rank: those whose beginning the reader has come to, but
+/// for those that have closed and whose rows are in blocks.
 #[derive(Debug)]
 pub(super) struct Lanes<R> {
-    by_source: Vec<Option<Lane<R>>>,
+    by_rank: Vec<(Rank, Lane<R>)>,
 }
 
 impl<R> Clone for Lanes<R> {
     fn clone(&self) -> Self {
-        Lanes { by_source: self.by_source.clone() }
+        Lanes { by_rank: self.by_rank.clone() }
     }
 }
 
 impl<R: Run> Lanes<R> {
-    pub(super) fn new(logs: &[Arc<Record<R>>]) -> Self {
-        let lane = |log: &Arc<Record<R>>| Some(Lane::new(log.clone(), Promise::From(i64::MIN)));
-        Lanes { by_source: logs.iter().map(lane).collect() }
+    pub(super) fn new(logs: &[(Rank, Arc<Record<R>>)]) -> Self {
+        let lane = |(rank, log): &(Rank, Arc<Record<R>>)| {
+            (*rank, Lane::new(log.clone(), Promise::From(i64::MIN)))
+        };
+        let mut by_rank: Vec<_> = logs.iter().map(lane).collect();
+        by_rank.sort_by_key(|&(rank, _)| rank);
+        Lanes { by_rank }
     }
 
-    fn iter(&self) -> impl Iterator<Item = (u16, &Lane<R>)> {
-        self.by_source
-            .iter()
-            .enumerate()
-            .filter_map(|(source, lane)| Some((source as u16, lane.as_ref()?)))
+    fn iter(&self) -> impl Iterator<Item = &Lane<R>> {
+        self.by_rank.iter().map(|(_, lane)| lane)
     }
 
-    fn iter_mut(&mut self) -> impl Iterator<Item = (u16, &mut Lane<R>)> {
-        self.by_source
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(source, lane)| Some((source as u16, lane.as_mut()?)))
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Lane<R>> {
+        self.by_rank.iter_mut().map(|(_, lane)| lane)
     }
 
-    /// The rows that are in no block yet, as rows of runs: by source and position.
+    /// Where the source of this rank is, or where it would be.
+    fn find(&self, rank: Rank) -> Result<usize, usize> {
+        self.by_rank.binary_search_by_key(&rank, |&(rank, _)| rank)
+    }
+
+    /// The rows that are in no block yet, as rows of runs: by rank and position.
     pub(super) fn unread(&self) -> impl Iterator<Item = (&Pushed<R>, Range<usize>)> {
-        self.iter().flat_map(|(_, lane)| {
+        self.iter().flat_map(|lane| {
             lane.runs.iter().enumerate().map(|(nth, record)| {
                 let pushed = record.rows();
                 (pushed, if nth == 0 { lane.start } else { 0 }..pushed.run.ts().len())
@@ -209,35 +212,35 @@ impl<R: Run> Lanes<R> {
 
     /// Sources that have or may have rows to give out.
     pub(super) fn open(&self) -> usize {
-        self.iter().count()
+        self.by_rank.len()
     }
 
     /// The smallest event time among the rows at the cursors.
     pub(super) fn first_ts(&self) -> Option<i64> {
-        self.iter().filter_map(|(_, lane)| lane.head()).min()
+        self.iter().filter_map(Lane::head).min()
     }
 
     /// How many rows from the cursors on sort no later than `last`, and how many of each source:
     /// one number in `counts` for each open source.
     pub(super) fn count(&self, last: Key, likely: usize, counts: &mut Vec<usize>) -> usize {
         counts.clear();
-        counts.extend(self.iter().map(|(_, lane)| lane.count(last, likely)));
+        counts.extend(self.iter().map(|lane| lane.count(last, likely)));
         counts.iter().sum()
     }
 
     /// Moves the cursors on by `counts`, and adds the pieces on the way to `pieces`, in order of
-    /// source and position.
+    /// rank and position.
     pub(super) fn advance(&mut self, counts: &[usize], pieces: &mut Vec<Piece>) {
-        for (lane, ((_, open), &rows)) in self.iter_mut().zip(counts).enumerate() {
+        for (lane, (open, &rows)) in self.iter_mut().zip(counts).enumerate() {
             open.advance(lane, rows, pieces);
         }
     }
 
-    /// The runs with rows between the starts and the cursors, in order of source and position,
+    /// The runs with rows between the starts and the cursors, in order of rank and position,
     /// which `pieces` name by their places there from now on.
     pub(super) fn passed(&self, pieces: &mut [Piece]) -> Vec<Arc<Record<R>>> {
-        let (mut runs, mut first_of_lane) = (Vec::new(), Vec::with_capacity(self.by_source.len()));
-        for (_, lane) in self.iter() {
+        let (mut runs, mut first_of_lane) = (Vec::new(), Vec::with_capacity(self.by_rank.len()));
+        for lane in self.iter() {
             first_of_lane.push(runs.len());
             runs.extend(lane.passed().cloned());
         }
@@ -249,32 +252,27 @@ impl<R: Run> Lanes<R> {
 
     /// The place of the last row before the cursors.
     pub(super) fn last_passed(&self) -> Option<Key> {
-        self.iter().filter_map(|(_, lane)| lane.last_passed()).max()
+        self.iter().filter_map(Lane::last_passed).max()
     }
 
     /// Gives up the rows before the cursors: a block has them.
     pub(super) fn commit(&mut self) {
-        for lane in &mut self.by_source {
-            if let Some(open) = lane {
-                open.commit();
-                if open.is_done() {
-                    *lane = None;
-                }
-            }
-        }
+        self.iter_mut().for_each(Lane::commit);
+        self.by_rank.retain(|(_, lane)| !lane.is_done());
     }
 
     /// Puts the cursors back to the rows that are in no block.
     pub(super) fn reset(&mut self) {
-        for (_, lane) in self.iter_mut() {
+        for lane in self.iter_mut() {
             lane.cursor = Cursor { run: 0, row: lane.start };
         }
     }
 }
 
 impl<R: Run> Sources for Lanes<R> {
-    fn look(&mut self, source: u16, mut joined: impl FnMut(i64, u16)) -> Promise {
-        let Some(lane) = &mut self.by_source[usize::from(source)] else { return Promise::Closed };
+    fn look(&mut self, source: Rank, mut joined: impl FnMut(i64, Rank)) -> Promise {
+        let Ok(at) = self.find(source) else { return Promise::Closed };
+        let lane = &mut self.by_rank[at].1;
         let mut forks = Vec::new();
         while let Some(record) = lane.seen.next.get() {
             match &record.entry {
@@ -285,19 +283,16 @@ impl<R: Run> Sources for Lanes<R> {
                     lane.runs.push_back(record.clone());
                 }
                 Entry::Advance(ts) => lane.promise = Promise::From(*ts),
-                Entry::Fork { source, log } => forks.push((*source, log.clone(), lane.promise)),
+                Entry::Fork { rank, from, log } => forks.push((*rank, *from, log.clone())),
                 Entry::Close => lane.promise = Promise::Closed,
             }
             lane.seen = record;
         }
         let promise = lane.promise;
-        for (source, log, from) in forks {
-            let Promise::From(ts) = from else { unreachable!("nothing follows the end of a log") };
-            joined(ts, source);
-            if self.by_source.len() <= usize::from(source) {
-                self.by_source.resize_with(usize::from(source) + 1, || None);
-            }
-            self.by_source[usize::from(source)] = Some(Lane::new(log, from));
+        for (rank, from, log) in forks {
+            joined(from, rank);
+            let at = self.find(rank).expect_err("a source begins once");
+            self.by_rank.insert(at, (rank, Lane::new(log, Promise::From(from))));
         }
         promise
     }

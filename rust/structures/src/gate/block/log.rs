@@ -9,7 +9,7 @@
 use tidegate_sync::atomic::Arc;
 use tidegate_sync::{Charge, OnceLink};
 
-use crate::gate::key::RowId;
+use crate::gate::key::{Rank, RowId};
 
 /// A sorted column of event times, and its payload.
 pub trait Run: Send + Sync {
@@ -59,8 +59,8 @@ pub(super) enum Entry<R> {
     Rows(Pushed<R>),
     /// It promised that no later row is below this.
     Advance(i64),
-    /// Another source began beside it, with the promise it had made.
-    Fork { source: u16, log: Arc<Record<R>> },
+    /// Another source began beside it, with this promise.
+    Fork { rank: Rank, from: i64, log: Arc<Record<R>> },
     /// It closed.
     Close,
 }

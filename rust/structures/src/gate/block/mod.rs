@@ -37,7 +37,7 @@ use self::log::{Entry, Record};
 pub use self::log::{Pushed, Run};
 pub use self::reader::BlockReader;
 pub use self::scatter::Slabs;
-use super::key::{MAX_SOURCES, NotSync, RowId};
+use super::key::{Key, MAX_SOURCES, NotSync, Rank, RowId, Tier};
 use super::{Handles, Rejected, TooManySources};
 
 /// Bytes that a row will take in a block, charged when it is pushed: a time and an id.
@@ -73,16 +73,34 @@ impl BlockGate {
         readers: usize,
         limit: usize,
     ) -> Handles<BlockSource<R>, BlockReader<R>> {
+        Self::make(std::iter::repeat_n(Tier::First, sources), readers, limit)
+    }
+
+    /// A gate with a source of each of these tiers.
+    pub fn tiered<R: Run>(
+        tiers: impl ExactSizeIterator<Item = Tier>,
+        readers: usize,
+    ) -> Handles<BlockSource<R>, BlockReader<R>> {
+        Self::make(tiers, readers, usize::MAX)
+    }
+
+    fn make<R: Run>(
+        tiers: impl ExactSizeIterator<Item = Tier>,
+        readers: usize,
+        limit: usize,
+    ) -> Handles<BlockSource<R>, BlockReader<R>> {
+        let sources = tiers.len();
         if sources > MAX_SOURCES {
             return Err(TooManySources);
         }
         let shared =
             Arc::new(Shared { next_source: Counter::new(sources), budget: Budget::new(limit) });
-        let logs: Vec<_> = (0..sources).map(|_| Record::new(Entry::Begin)).collect();
+        let ranks = tiers.zip(0..=u16::MAX).map(|(tier, number)| Rank::new(tier, number));
+        let logs: Vec<_> = ranks.map(|rank| (rank, Record::new(Entry::Begin))).collect();
         let seed = BlockReader::new(&logs, shared.budget.clone());
         let readers = (0..readers).map(|_| seed.fork()).collect();
-        let source = |(number, log)| BlockSource::new(shared.clone(), number as u16, i64::MIN, log);
-        Ok((logs.into_iter().enumerate().map(source).collect(), readers))
+        let source = |(rank, log)| BlockSource::new(shared.clone(), rank, i64::MIN, log);
+        Ok((logs.into_iter().map(source).collect(), readers))
     }
 }
 
@@ -97,7 +115,7 @@ struct Shared {
 /// A feeder of the gate. Dropping it closes it.
 pub struct BlockSource<R: Run> {
     shared: Arc<Shared>,
-    number: u16,
+    rank: Rank,
     /// The id of the next row.
     next: RowId,
     promised: i64,
@@ -107,20 +125,20 @@ pub struct BlockSource<R: Run> {
 }
 
 impl<R: Run> BlockSource<R> {
-    fn new(shared: Arc<Shared>, number: u16, promised: i64, log: Arc<Record<R>>) -> Self {
+    fn new(shared: Arc<Shared>, rank: Rank, promised: i64, log: Arc<Record<R>>) -> Self {
         BlockSource {
             shared,
-            number,
-            next: RowId::new(number, 0),
+            rank,
+            next: RowId::ranked(rank, 0),
             promised,
             last: log,
             not_sync: PhantomData,
         }
     }
 
-    /// Number of the source, which sorts rows of equal `ts`.
+    /// Number of the source, which sorts rows of equal `ts` within a tier.
     pub fn number(&self) -> u16 {
-        self.number
+        self.rank.number()
     }
 
     /// The time that the source has promised: no later row may be below.
@@ -170,16 +188,33 @@ impl<R: Run> BlockSource<R> {
     /// Promises that there are no more rows, as dropping the source does.
     pub fn close(self) {}
 
-    /// One more source, which begins with what this one has promised; numbered as
-    /// [`Source::fork`](crate::papers::row_gate::Source::fork) numbers.
+    /// One more source of this one's tier, which begins with what this one has promised; numbered
+    /// as [`Source::fork`](crate::papers::row_gate::Source::fork) numbers.
     pub fn fork(&mut self) -> Result<BlockSource<R>, TooManySources> {
+        self.fork_at(self.rank.tier(), self.promised)
+    }
+
+    /// One more source of `tier`, which promises that none of its rows is below `from`.
+    ///
+    /// # Panics
+    ///
+    /// Unless all of its rows sort after what this source has promised: `from` is not below
+    /// [`promised`](Self::promised), and above it if this source is of the last tier and the new
+    /// one of the first.
+    pub fn fork_at(&mut self, tier: Tier, from: i64) -> Result<BlockSource<R>, TooManySources> {
         let number = self.shared.next_source.add(1);
         if number >= MAX_SOURCES {
             return Err(TooManySources);
         }
+        let rank = Rank::new(tier, number as u16);
+        let promised = Key::last_of(self.promised, self.rank);
+        assert!(
+            promised < Key::first_of(from, rank),
+            "a source that begins at {from} could bring rows before {promised:?}"
+        );
         let log = Record::new(Entry::Begin);
-        self.append(Entry::Fork { source: number as u16, log: log.clone() });
-        Ok(BlockSource::new(self.shared.clone(), number as u16, self.promised, log))
+        self.append(Entry::Fork { rank, from, log: log.clone() });
+        Ok(BlockSource::new(self.shared.clone(), rank, from, log))
     }
 
     fn append(&mut self, entry: Entry<R>) {

@@ -14,7 +14,7 @@ use super::lane::Lanes;
 use super::log::{Pushed, Record, Run};
 use super::scatter::MOST_ROWS;
 use crate::gate::Next;
-use crate::gate::key::{Key, NotSync};
+use crate::gate::key::{Key, NotSync, Rank};
 use crate::gate::promise::Frontier;
 
 /// Rows after which a block is long enough: its 128 KiB stay in a core's own cache while they are
@@ -50,11 +50,11 @@ pub struct BlockReader<R: Run> {
 }
 
 impl<R: Run> BlockReader<R> {
-    pub(super) fn new(logs: &[Arc<Record<R>>], budget: Budget) -> Self {
+    pub(super) fn new(logs: &[(Rank, Arc<Record<R>>)], budget: Budget) -> Self {
         BlockReader {
             at: Arc::new(Block::new(Plan::default())),
             ahead: VecDeque::new(),
-            frontier: Frontier::new(logs.len()),
+            frontier: Frontier::new(logs.iter().map(|&(rank, _)| rank)),
             lanes: Lanes::new(logs),
             planner: Planner::default(),
             filler: Filler::default(),
@@ -213,7 +213,7 @@ impl<R: Run> BlockReader<R> {
     }
 
     /// The rows that were pushed and not given to this reader, ready or not, as rows of runs: by
-    /// source and position.
+    /// rank and position.
     pub fn unread(&mut self) -> impl Iterator<Item = (&Pushed<R>, Range<usize>)> {
         // Blocks ahead are of rows that the lanes have given up; they come first, and may share
         // runs with them.

@@ -9,7 +9,7 @@ use super::list::Row;
 use super::node::{Hold, Node, NodePtr, Passed};
 use super::reclaim::Shared;
 use crate::gate::Next;
-use crate::gate::key::{Key, NotSync};
+use crate::gate::key::{Key, NotSync, Rank};
 use crate::gate::promise::{Fork, Frontier, Promise, PromiseCell, Sources};
 
 /// Rows that a reader takes between two looks for memory to free, so that it is freed even when
@@ -40,7 +40,7 @@ impl<T: Send + Sync> Reader<T> {
             shared: shared.clone(),
             at: shared.head(),
             hold: shared.hold(shared.head(), Passed::none()),
-            frontier: Frontier::new(cells.len()),
+            frontier: Frontier::new((0..=u16::MAX).take(cells.len()).map(Rank::from)),
             lanes: Lanes(lanes),
             until_reclaim: ROWS_BETWEEN,
             not_sync: PhantomData,
@@ -165,7 +165,7 @@ struct Lane {
 
 impl Lanes {
     fn join(&mut self, fork: &Fork) {
-        let number = usize::from(fork.source);
+        let number = usize::from(fork.rank.number());
         if self.0.len() <= number {
             self.0.resize_with(number + 1, || None);
         }
@@ -174,8 +174,9 @@ impl Lanes {
 }
 
 impl Sources for Lanes {
-    fn look(&mut self, source: u16, mut joined: impl FnMut(i64, u16)) -> Promise {
-        let lane = self.0[usize::from(source)].as_mut().expect("only open sources are looked at");
+    fn look(&mut self, source: Rank, mut joined: impl FnMut(i64, Rank)) -> Promise {
+        let number = usize::from(source.number());
+        let lane = self.0[number].as_mut().expect("only open sources are looked at");
         // The promise first, then the forks: see P2.
         let promise = lane.cell.get();
         let mut found = Vec::new();
@@ -186,10 +187,10 @@ impl Sources for Lanes {
             lane.last_fork = Some(fork);
         }
         if promise == Promise::Closed {
-            self.0[usize::from(source)] = None;
+            self.0[number] = None;
         }
         for fork in found {
-            joined(fork.from, fork.source);
+            joined(fork.from, fork.rank);
             self.join(&fork);
         }
         promise

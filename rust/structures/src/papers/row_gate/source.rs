@@ -8,7 +8,7 @@ use tidegate_sync::atomic::Arc;
 
 use super::node::{Arena, Hold, LEVELS, Node, NodePtr, Passed, Segment};
 use super::reclaim::Shared;
-use crate::gate::key::{Key, MAX_SOURCES, NotSync, RowId};
+use crate::gate::key::{Key, MAX_SOURCES, NotSync, Rank, RowId};
 use crate::gate::promise::{Fork, PromiseCell};
 use crate::gate::{Rejected, TooManySources};
 
@@ -184,7 +184,8 @@ impl<T: Send + Sync> Source<T> {
         let cell = Arc::new(PromiseCell::new(self.place.promised));
         let source = Source::new(&self.shared, number as u16, cell.clone(), self.place);
         let next = OnceLink::default();
-        let fork = Arc::new(Fork { source: number as u16, from: self.place.promised, cell, next });
+        let (rank, from) = (Rank::from(number as u16), self.place.promised);
+        let fork = Arc::new(Fork { rank, from, cell, next });
         let link = self.last_fork.as_ref().map_or(&self.cell.first_fork, |last| &last.next);
         link.set(fork.clone()).expect("a source's forks are linked by the source alone");
         self.last_fork = Some(fork);

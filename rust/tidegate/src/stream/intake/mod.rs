@@ -22,12 +22,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tidegate_operators::rows::Side;
-use tidegate_structures::gate::{BlockGate, BlockReader, MAX_SOURCES};
+use tidegate_structures::gate::{BlockGate, BlockReader, MAX_SOURCES, Tier};
 use tidegate_structures::memory;
 
 use super::lock;
 use super::memory::{Charge, Holder, Memory};
-use super::sides::SourceSides;
+use super::sides::{SourceSides, tier};
 use super::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use crate::columns::time::{self, Bound};
 use crate::{Error, Result};
@@ -146,7 +146,11 @@ impl Intake {
                 Order::Arrival => Some(Arrivals::new(streams.len())),
             },
         };
-        let (gates, mut readers) = BlockGate::new(streams.len(), 1)
+        let tiers = (0..first).map(|number| match left {
+            Some(left) if number >= left => tier(Some(Side::Right)),
+            _ => Tier::First,
+        });
+        let (gates, mut readers) = BlockGate::tiered(tiers, 1)
             .map_err(|error| Error::argument(format!("sources: {error}")))?;
         let source = |((name, stream), gate)| {
             Arc::new(Mutex::new(Source::new(name, stream, shared.clone(), gate)))
@@ -212,7 +216,8 @@ impl Intake {
                  the last one is closed"
             ))
         };
-        // 1. Beside the slowest source, which has promised the least, in the gate.
+        // 1. In the gate, beside the slowest source: no row has been handed out that sorts after
+        //    what that one has promised.
         let mut parent = loop {
             let slowest = watermarks.slowest().filter(|_| watermarks.is_open(side));
             let slowest = slowest.ok_or_else(ended)?;
@@ -230,7 +235,9 @@ impl Intake {
                 since.unwrap_or(floor)
             ))
         })?;
-        let gate = parent.fork().ok_or_else(|| Error::bug("the parent of a source is open"))?;
+        let gate = parent
+            .fork(tier(side), since)
+            .ok_or_else(|| Error::bug("the parent of a source is open"))?;
         drop(parent);
         // 2. From here on nothing fails.
         self.shared.arrivals.iter().for_each(|arrivals| arrivals.add_source(since));
@@ -300,6 +307,14 @@ impl Intake {
         self.sources.iter().map(|source| lock(source).stats()).collect()
     }
 
+    /// As [`stats`](Self::stats), in the order of their rows of one time.
+    pub(super) fn stats_by_rank(&self) -> Vec<SourceStats> {
+        let side = |number: u16| self.sides.as_ref().map(|sides| sides.of(number));
+        let mut stats: Vec<_> = self.stats().into_iter().zip(0..).collect();
+        stats.sort_by_key(|&(_, number)| tier(side(number)));
+        stats.into_iter().map(|(stats, _)| stats).collect()
+    }
+
     /// Writes the sources and the rows that were not read.
     pub(super) fn write(&mut self, writer: &mut Writer) -> Result<()> {
         // Held together, so that the sources are written as they were at one moment.
@@ -348,7 +363,11 @@ impl Intake {
             if self.sources.len() + added.len() > MAX_SOURCES {
                 return Err(damaged("it has more sources than an operator can have"));
             }
-            let mut one = || Ok::<_, Error>((reader.time()?, reader.number()? as u16));
+            let sources = self.sources.len() + added.len();
+            let mut one = || match (reader.time()?, reader.number()?) {
+                (ts, source) if source < sources as u64 => Ok((ts, source as u16)),
+                _ => Err(damaged("it names a source that it does not have")),
+            };
             reached = Some([one()?, one()?, one()?]);
         }
         let name: Arc<str> = "an added source".into();

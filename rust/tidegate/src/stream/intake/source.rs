@@ -12,7 +12,7 @@ use arrow_select::take::take_record_batch;
 use parking_lot::Mutex;
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::rows::{Draft, LateRow, Released, Reorder, Timed};
-use tidegate_structures::gate::{BlockSource, Run};
+use tidegate_structures::gate::{BlockSource, Run, Tier};
 use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
@@ -300,7 +300,7 @@ impl Source {
         self.stream.schema.field(self.stream.on)
     }
 
-    /// The number of the source, which sorts rows of equal time.
+    /// The number of the source, which sorts rows of equal time and side.
     pub fn number(&self) -> u16 {
         self.number
     }
@@ -855,9 +855,9 @@ impl Source {
         Ok(())
     }
 
-    /// One more source of the gate, beside this one, while this one is open.
-    pub(crate) fn fork(&mut self) -> Option<BlockSource<SourceRun>> {
-        self.gate.as_mut()?.fork().ok()
+    /// One more source of the gate, of which no row is before `since`, while this one is open.
+    pub(crate) fn fork(&mut self, tier: Tier, since: i64) -> Option<BlockSource<SourceRun>> {
+        self.gate.as_mut()?.fork_at(tier, since).ok()
     }
 
     /// Promises that there are no more rows. A second call does nothing, nor does a call for a source

@@ -11,9 +11,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tidegate_operators::rows::Side;
+use tidegate_structures::gate::Rank;
+
+use crate::stream::sides::tier;
 
 /// A time and a source: rows up to the source's at that time may have been handed out.
-type Reached = (i64, u16);
+type Reached = (i64, Rank);
 
 /// The watermarks. Clones belong to one operator.
 #[derive(Clone, Debug)]
@@ -66,7 +69,8 @@ impl Watermarks {
             sources: Vec::new(),
             active: Default::default(),
             idle: Default::default(),
-            reached: [NOTHING; 3],
+            // Before any promise.
+            reached: [(i64::MIN, Rank::from(0)); 3],
         };
         sides.for_each(|side| all.add(side, i64::MIN));
         Watermarks(Arc::new(Mutex::new(all)))
@@ -117,7 +121,7 @@ impl Watermarks {
     pub(crate) fn add(&self, side: Option<Side>, since: Option<i64>) -> Result<i64, i64> {
         let mut all = self.0.lock();
         all.settle();
-        let floor = all.floor_of(all.sources.len() as u16, i64::MIN, side);
+        let floor = all.floor_of_next(side);
         let since = since.unwrap_or(floor);
         if since < floor {
             return Err(floor);
@@ -126,9 +130,12 @@ impl Watermarks {
         Ok(since)
     }
 
-    /// The open source that stands at the operator's watermark; none where all have closed.
+    /// The open source whose rows to come sort first, idle ones included; none where all have
+    /// closed.
     pub(crate) fn slowest(&self) -> Option<u16> {
-        self.0.lock().standing(Scope::All).map(|(_, source)| source)
+        let mut all = self.0.lock();
+        all.settle();
+        all.slowest().map(|(_, slowest)| slowest.number())
     }
 
     /// Whether this source alone can let the operator's watermark rise: it stands at the watermark,
@@ -139,7 +146,9 @@ impl Watermarks {
         let is_one_active = !all.active[Scope::All.number()].is_empty();
         match is_idle {
             true => !is_one_active,
-            false => all.standing(Scope::All).is_some_and(|(_, slowest)| slowest == source),
+            false => {
+                all.standing(Scope::All).is_some_and(|(_, slowest)| slowest.number() == source)
+            }
         }
     }
 
@@ -158,7 +167,7 @@ impl Watermarks {
             return Vec::new();
         }
         all.settle();
-        let mut numbers: Vec<u16> = all.idle[scope].iter().map(|&(_, number)| number).collect();
+        let mut numbers: Vec<u16> = all.idle[scope].iter().map(|(_, rank)| rank.number()).collect();
         numbers.sort_unstable();
         numbers.into_iter().map(|number| (number, all.floor(number))).collect()
     }
@@ -169,16 +178,18 @@ impl Watermarks {
         (one.state == State::Idle).then_some(one.watermark)
     }
 
-    /// How far all sources, left ones, and right ones have come.
-    pub(crate) fn reached(&self) -> [Reached; 3] {
+    /// How far all sources, left ones, and right ones have come: a time, and the number of a
+    /// source.
+    pub(crate) fn reached(&self) -> [(i64, u16); 3] {
         let mut all = self.0.lock();
         all.settle();
-        all.reached
+        all.reached.map(|(ts, last)| (ts, last.number()))
     }
 
-    /// Goes on from [`reached`](Self::reached).
-    pub(crate) fn restore(&self, reached: [Reached; 3]) {
-        self.0.lock().reached = reached;
+    /// Goes on from [`reached`](Self::reached); there are sources of these numbers.
+    pub(crate) fn restore(&self, reached: [(i64, u16); 3]) {
+        let mut all = self.0.lock();
+        all.reached = reached.map(|(ts, last)| (ts, all.rank(last)));
     }
 }
 
@@ -191,10 +202,12 @@ pub(crate) struct Resumed {
     own: i64,
 }
 
-/// Before any promise.
-const NOTHING: Reached = (i64::MIN, 0);
-
 impl Standing {
+    /// What decides whether rows of a source come before those of another of the same time.
+    fn rank(&self, source: u16) -> Rank {
+        Rank::new(tier(self.sources[usize::from(source)].side), source)
+    }
+
     fn change(&mut self, source: u16, state: State) {
         // Where no source is idle, what was reached is not asked for.
         let matters = state == State::Idle || !self.idle[Scope::All.number()].is_empty();
@@ -221,12 +234,13 @@ impl Standing {
     /// Gives a source another watermark or state.
     fn put(&mut self, source: u16, now: One) {
         let before = std::mem::replace(&mut self.sources[usize::from(source)], now);
+        let rank = self.rank(source);
         for scope in Scope::of(now.side) {
             if let Some(open) = self.open(before.state, scope) {
-                open.remove(&(before.watermark, source));
+                open.remove(&(before.watermark, rank));
             }
             if let Some(open) = self.open(now.state, scope) {
-                open.insert((now.watermark, source));
+                open.insert((now.watermark, rank));
             }
         }
     }
@@ -255,20 +269,40 @@ impl Standing {
         active.first().or_else(|| idle.last()).copied()
     }
 
-    /// The least watermark that a source can have which begins or goes on now.
-    fn floor(&self, source: u16) -> i64 {
-        let one = &self.sources[usize::from(source)];
-        self.floor_of(source, one.watermark, one.side)
+    /// The open source whose rows to come sort first, and the least time of these. An idle source
+    /// counts from where it would go on.
+    fn slowest(&self) -> Option<Reached> {
+        let scope = Scope::All.number();
+        let active = self.active[scope].first().copied();
+        let idle = self.idle[scope].iter().map(|&(_, rank)| (self.floor(rank.number()), rank));
+        active.into_iter().chain(idle).min()
     }
 
-    fn floor_of(&self, source: u16, watermark: i64, side: Option<Side>) -> i64 {
+    /// The least watermark that an idle source can have which goes on now.
+    fn floor(&self, source: u16) -> i64 {
+        let One { watermark, side, .. } = self.sources[usize::from(source)];
         let (ts, last) = self.reached[Scope::All.number()];
-        // Rows of that time may have been handed out that sort after this source's.
-        let is_behind = source < last && ts > i64::MIN;
-        let of_all = if is_behind { ts.saturating_add(1) } else { ts };
-        let of_side = side.map_or(i64::MIN, |side| self.reached[Scope::Of(side).number()].0);
-        watermark.max(of_all).max(of_side)
+        // Before any promise, everybody still waits for this source.
+        let of_all = if ts == i64::MIN { ts } else { least_time(self.rank(source), ts, last) };
+        watermark.max(of_all).max(self.floor_of_side(side))
     }
+
+    /// The least watermark that the next source can have if it begins now: all of its rows sort
+    /// after what the slowest source has promised.
+    fn floor_of_next(&self, side: Option<Side>) -> i64 {
+        let rank = Rank::new(tier(side), self.sources.len() as u16);
+        let (ts, last) = self.slowest().unwrap_or(self.reached[Scope::All.number()]);
+        least_time(rank, ts, last).max(self.floor_of_side(side))
+    }
+
+    fn floor_of_side(&self, side: Option<Side>) -> i64 {
+        side.map_or(i64::MIN, |side| self.reached[Scope::Of(side).number()].0)
+    }
+}
+
+/// The least time of rows of this rank that sort after those of rank `last` at `ts`.
+fn least_time(rank: Rank, ts: i64, last: Rank) -> i64 {
+    if rank < last { ts.saturating_add(1) } else { ts }
 }
 
 impl Scope {
@@ -348,6 +382,35 @@ mod tests {
         // Each of the idle sources can go on.
         let seen: Vec<bool> = waited_for(&all);
         assert_eq!(seen, [true, true, false]);
+    }
+
+    #[test]
+    fn a_source_begins_where_idle_ones_would_go_on() {
+        let all = of(2);
+        all.rise(0, 5);
+        all.rise(1, 10);
+        all.idle(0);
+        all.close(1);
+        assert_eq!((all.slowest(), all.idle_sources()), (Some(0), vec![(0, 11)]));
+        assert_eq!((all.add(None, Some(10)), all.add(None, None)), (Err(11), Ok(11)));
+    }
+
+    #[test]
+    fn a_left_source_begins_after_right_rows_that_may_have_come() {
+        let all = Watermarks::new([Some(Side::Left), Some(Side::Right)].into_iter());
+        all.idle(0);
+        // Everybody waits for the idle source, which has promised nothing.
+        assert_eq!((all.slowest(), all.add(Some(Side::Left), None)), (Some(0), Ok(i64::MIN)));
+        all.idle(2);
+        all.rise(1, 10);
+        assert_eq!(all.add(Some(Side::Left), Some(10)), Err(11));
+        assert_eq!(all.add(Some(Side::Right), None), Ok(10));
+        assert_eq!(all.add(Some(Side::Left), None), Ok(11));
+        // It is behind right sources that were there before.
+        all.idle(4);
+        all.rise(1, 20);
+        all.rise(3, 20);
+        assert_eq!(all.idle_sources(), [(0, 21), (2, 21), (4, 21)]);
     }
 
     #[test]
