@@ -663,7 +663,8 @@ class Operator(Generic[_StatsT_co]):
         Without `since`, the source begins at the operator's watermark, which is the least one of
         its open sources that are not idle; in a join, at the watermark of its side if that is
         greater. While all left sources are idle, right rows of that time may have been handed out,
-        so a new left source begins one step of the time unit later. Where sources are fed from several threads, that depends on how far they have come:
+        so a new left source begins one step of the time unit later. Where
+        sources are fed from several threads, that depends on how far they have come:
         give `since` if the feeder knows the time from which it has rows. A snapshot has the added
         sources, and `restore` makes them again.
 
