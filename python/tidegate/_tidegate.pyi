@@ -3325,6 +3325,8 @@ class JoinPlan:
     """
 
     @property
+    def _inputs(self) -> list[pa.Schema]: ...
+    @property
     def explanation(self) -> str:
         """What the join would do: a few lines of text.
 
@@ -4033,6 +4035,8 @@ class AggregationPlan:
         ([['ts', 'sym', 'price']], (4, 4, 0))
     """
 
+    @property
+    def _inputs(self) -> list[pa.Schema]: ...
     @property
     def explanation(self) -> str:
         """What the aggregation would do: a few lines of text.

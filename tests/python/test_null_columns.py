@@ -231,6 +231,19 @@ def test_an_empty_side_without_types_is_explained_as_it_is_joined(empty, full):
     assert explain(aggregate, [full, empty], on="ts", size=size, aggs=aggs).startswith("aggregate")
 
 
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
+def test_a_memory_limit_changes_nothing_about_inputs_without_types(empty, how):
+    for sides in [(empty, DAYS), (DAYS, empty), (empty, empty)]:
+        found = interval_join(*sides, on="ts", by="k", lower="0s", upper="1s", how=how)
+        limited = interval_join(
+            *sides, on="ts", by="k", lower="0s", upper="1s", how=how, memory_limit="300MB"
+        )
+        assert limited.equals(found)
+    options = {"on": "ts", "by": "k", "size": "1h", "aggs": {"n": agg.count()}}
+    found = aggregate(empty, **options, memory_limit="300MB")
+    assert found.equals(aggregate(empty, **options))
+
+
 def test_a_type_that_arrow_does_not_define_is_named_with_what_to_pass():
     frame = pl.DataFrame({"ts": [1], "big": pl.Series([1], dtype=pl.Int128)})
     with pytest.raises(SchemaError, match=r"column `big` has the type .*; cast .*drop\(\"big\"\)"):

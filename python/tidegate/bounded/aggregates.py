@@ -7,7 +7,7 @@ import pyarrow as pa
 
 import tidegate
 from tidegate import _tidegate
-from tidegate.bounded.ordered import LOWEST, PLACE, Ordered, given
+from tidegate.bounded.ordered import LOWEST, PLACE, Ordered, given, typed
 from tidegate.bounded.results import Result
 from tidegate.bounded.shares import BY_ITSELF, LARGE, Shares
 from tidegate.bounded.sorting import Steps
@@ -42,6 +42,9 @@ def aggregated(
         stream.table = table
     schemas = [stream.table.schema for stream in streams]
     plan = _tidegate.plan_aggregate(schemas, **arguments)
+    schemas = plan._inputs  # noqa: SLF001 - the package's own
+    for stream, schema in zip(streams, schemas, strict=True):
+        stream.table = typed(stream.table, schema)
     reads = [
         pa.schema([schema.field(name) for name in columns])
         for schema, columns in zip(schemas, plan.columns, strict=True)

@@ -28,7 +28,16 @@ import pyarrow.compute as pc
 
 import tidegate
 from tidegate import _tidegate
-from tidegate.bounded.ordered import HIGHEST, LOWEST, PLACE, Given, Ordered, given, places
+from tidegate.bounded.ordered import (
+    HIGHEST,
+    LOWEST,
+    PLACE,
+    Given,
+    Ordered,
+    given,
+    places,
+    typed,
+)
 from tidegate.bounded.results import Result
 from tidegate.bounded.shares import BY_ITSELF, LARGE, Shares
 from tidegate.bounded.sorting import Run, sort
@@ -80,6 +89,8 @@ def joined(
     max_rows = arguments.pop("max_rows", None)
     left, right = given(inputs[0], "left"), given(inputs[1], "right")
     plan = getattr(_tidegate, f"plan_{name}")(left.table.schema, right.table.schema, **arguments)
+    for side, schema in zip((left, right), plan._inputs, strict=True):  # noqa: SLF001 - the package's own
+        side.table = typed(side.table, schema)
     reach = reach_of(name, plan, left, right, arguments)
     left.table, right.table = pruned(
         left.table,

@@ -6,7 +6,7 @@ Each batch gets a column `PLACE`: the time as a 64-bit integer, in the finest un
 import functools
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -72,6 +72,25 @@ def _imported(value: object, name: str) -> pa.Table:
     """Rows that lie in memory, as a table of pyarrow, which imports nothing unchecked."""
     stream = _tidegate._CheckedBatches(value, name)  # noqa: SLF001 - the package's own
     return pa.Table.from_batches(stream, stream.schema)
+
+
+def typed(table: OpenTable, schema: pa.Schema) -> OpenTable:
+    """The table with the types of a schema, which differ in columns that have no rows and types."""
+    if table.schema.equals(schema):
+        return table
+
+    def cast(rows: Any) -> Any:  # noqa: ANN401 - a table, or batches
+        if isinstance(rows, pa.Table):
+            return rows.cast(pa.schema([schema.field(name) for name in rows.schema.names]))
+        return (cast(pa.Table.from_batches([batch])).to_batches()[0] for batch in rows)
+
+    return replace(
+        table,
+        schema=schema,
+        whole=lambda columns: cast(table.whole(columns)),
+        few=lambda columns, rows: cast(table.few(columns, rows)),
+        pieces=None,
+    )
 
 
 def _of_table(table: pa.Table, name: str) -> OpenTable:

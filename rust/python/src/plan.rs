@@ -68,6 +68,12 @@ impl JoinPlan {
 
 #[pymethods]
 impl JoinPlan {
+    /// The schemas of the inputs, in which columns without rows and types have types.
+    #[getter]
+    fn _inputs<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        self.schemas.iter().map(|schema| export::schema(py, schema)).collect()
+    }
+
     #[doc = manual!(JoinPlan.explanation)]
     #[getter]
     fn explanation(&self) -> &str {
@@ -187,6 +193,12 @@ impl AggregationPlan {
 
 #[pymethods]
 impl AggregationPlan {
+    /// The schemas of the inputs, in which columns without rows and types have types.
+    #[getter]
+    fn _inputs<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        self.schemas.iter().map(|schema| export::schema(py, schema)).collect()
+    }
+
     #[doc = manual!(AggregationPlan.explanation)]
     #[getter]
     fn explanation(&self) -> &str {
