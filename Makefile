@@ -45,7 +45,7 @@ quick: $(DEVELOP) ## Run the core of each room: Rust unit tests, and Python test
 test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and Spark; the benches are `make check`'s.
 	$(SCRIPTS)/test.sh
 
-lowest: $(VENV)/.pip ## Run the core of the Python tests with the lowest versions that pyproject.toml allows.
+lowest: $(VENV)/.pip ## Run the core Python tests with the lowest dependency versions that pyproject.toml allows.
 	$(SCRIPTS)/test_lowest.sh
 
 coverage: $(DEVELOP) ## Report the lines and the unsafe blocks that the tests without Spark reach.
