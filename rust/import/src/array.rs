@@ -154,13 +154,14 @@ impl Default for Kept {
     }
 }
 
-/// Calls what releases memory of a producer, or leaves the memory alone.
+/// Runs the function that releases a producer's memory, or leaks the memory.
 type Release = fn(&mut dyn FnMut());
 
 static RELEASE: OnceLock<Release> = OnceLock::new();
 
-/// Has the memory of producers released by `release`, which calls the function that it is given, or
-/// leaves the memory alone: a producer may need what is about to end. Only the first call counts.
+/// Makes `release` decide when producers' memory is released. It either calls the function that it
+/// is given or leaks the memory, since a producer may depend on something that is shutting down.
+/// Only the first call has an effect.
 pub fn release_through(release: Release) {
     _ = RELEASE.set(release);
 }

@@ -20,7 +20,7 @@ pub enum Error {
     Unknown {
         /// The column.
         column: String,
-        /// Its type, as the producer writes it.
+        /// The type, in the producer's format string.
         format: String,
     },
     /// The data is of a type that has no rows.

@@ -136,9 +136,9 @@ impl Driver {
         }
     }
 
-    /// A driver whose threads live as long as itself and its clones. With `pin`, each thread that it
-    /// starts to help stays on one processor. A caller's thread is one of the driver's threads and
-    /// is never pinned, nor is the thread that works in the background.
+    /// A driver whose threads live until it and all of its clones are dropped. With `pin`, each
+    /// helper thread that it starts stays on one processor. The calling thread also counts as one
+    /// of the driver's threads, but it is never pinned; neither is the background thread.
     pub fn lasting(threads: usize, stop: Stop, pin: bool) -> std::io::Result<Self> {
         let driver = Self::new(threads, stop);
         if driver.threads == 1 {
@@ -469,30 +469,29 @@ fn with_threads_at_hand(threads: usize, rows: usize, work: &mut (dyn FnMut() + S
 /// The beginning of a thread of this number.
 type Start = dyn Fn(usize) + Send + Sync;
 
-// The names of threads, by which a debugger and the system tell them apart. Linux cuts them behind
-// 15 bytes.
+// Thread names, which debuggers and the operating system show. Linux truncates them to 15 bytes.
 
-/// Of an operator's helper.
+/// Names an operator's helper thread.
 fn helper_name(nth: usize) -> String {
     format!("tidegate-{nth}")
 }
 
-/// Of the thread that does an operator's long calls.
+/// Names the thread that runs an operator's long calls.
 fn background_name(_: usize) -> String {
     "tidegate-bg".into()
 }
 
-/// Of a thread that a call's parts share.
+/// Names a thread that is shared by the parts of a call.
 fn call_name(nth: usize) -> String {
     format!("tidegate-c{nth}")
 }
 
-/// Of a thread that one part of a call has.
+/// Names a thread that runs one part of a call.
 fn part_name(nth: usize) -> String {
     format!("tidegate-p{nth}")
 }
 
-/// Of a thread that does a whole call while its caller looks for signals, or that reads ahead.
+/// Names a thread that runs a whole call while its caller checks for signals, or that reads ahead.
 const ALONE: &str = "tidegate-call";
 
 /// Threads that wait for work until they are dropped. Each begins with `start`.
@@ -520,10 +519,11 @@ fn lasting_threads(
     builder.spawn_handler(spawn).build().map_err(std::io::Error::other)
 }
 
-/// The processors for pinned threads, the first thread's first; none if threads are not pinned.
+/// The processors for pinned threads, in thread order; empty if threads are not pinned.
 ///
-/// Each call begins behind the last one's processors, so that operators of a process do not share
-/// one while others are idle. Processes begin at different ones, by their ids.
+/// Each call starts after the processors of the previous call, so that a process's operators do not
+/// share a processor while others are idle. Each process starts at an offset that depends on its
+/// id.
 fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
     static TAKEN: Counter = Counter::new(0);
     if !pin {
@@ -633,7 +633,7 @@ mod tests {
     #[test]
     fn operators_are_pinned_to_different_processors() {
         let all = core_affinity::get_core_ids().unwrap_or_default().len();
-        // Other tests may take processors in between, but not all of these times.
+        // Other tests may take processors in between, but not every time.
         let firsts: std::collections::HashSet<_> =
             (0..64).filter_map(|_| processors(true, 1).first().map(|core| core.id)).collect();
         assert_eq!(firsts.len() > 1, all > 1);

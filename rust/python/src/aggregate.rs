@@ -140,7 +140,7 @@ fn to_table<'py>(
     let stop = Stop::default();
     let inputs: Vec<_> = names.iter().map(String::as_str).zip(&streams).collect();
     let read = source::read(&inputs, &stop, |schemas| {
-        // Whether there are rows, only reading tells.
+        // Only reading shows whether there are rows.
         Ok(query.query_plan(&untyped::of_aggregation(&query, schemas, |_| true))?.reads)
     })?;
     let running = stop.clone();

@@ -116,7 +116,7 @@ impl Shape {
 
     fn of(&self, batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
         let Some(types) = &self.cast_to else { return Ok(batch) };
-        // A value that does not fit is an error; Arrow's own default makes null of it.
+        // A value that does not fit is an error; Arrow would replace it with null by default.
         let exact = CastOptions { safe: false, format_options: FormatOptions::new() };
         Ok(cast_with_options(&StructArray::from(batch), types, &exact)?.as_struct().into())
     }

@@ -1,8 +1,9 @@
-//! Arrow data in. All of it comes through this file, and comes out of it checked.
+//! Imports Arrow data. All of it passes through this file, which checks it.
 //!
-//! `tidegate-import` checks the structures of Arrow's C interfaces. What the buffers hold is
-//! checked here, before anything looks at a value: offsets that fall, text that is not UTF-8,
-//! indices that leave their dictionary. [`Unchecked`] keeps rows to itself until they have been.
+//! `tidegate-import` checks the structures of Arrow's C interfaces. This file checks the contents
+//! of the buffers before any value is read: decreasing offsets, text that is not UTF-8, and
+//! dictionary indices that are out of bounds. [`Unchecked`] gives no access to rows until they have
+//! been checked.
 
 use std::cell::OnceCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,7 @@ use crate::interpreter::{attached, calling, this_thread};
 use crate::reader::{BatchReader, SharedStream, next};
 use crate::{capsule, export, interrupt};
 
-/// Rows whose values have not been checked. Each way out of it checks them.
+/// Rows whose values have not been checked. Every method that returns the rows checks them.
 #[derive(Clone)]
 pub(crate) struct Unchecked {
     name: String,
@@ -29,7 +30,7 @@ pub(crate) struct Unchecked {
 }
 
 impl Unchecked {
-    /// The columns, which are checked.
+    /// The schema, which has been checked.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -39,7 +40,8 @@ impl Unchecked {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// The same rows with other types, which columns may have as long as there are no rows.
+    /// The same rows under a schema with other column types, which is only valid while there are no
+    /// rows.
     pub(crate) fn of_schema(self, schema: SchemaRef) -> Self {
         Unchecked { schema, ..self }
     }
@@ -65,10 +67,10 @@ impl Unchecked {
     }
 }
 
-/// A type that gives its rows as a stream, too. That takes pyarrow twice as long.
+/// A type that also exports its rows as a stream, which takes pyarrow twice as long.
 const RECORD_BATCH: &str = "pyarrow.lib.RecordBatch";
 
-/// Types whose rows are in memory, so that their streams never wait for anything.
+/// Types whose rows are in memory, so their streams never wait.
 const IN_MEMORY: [&str; 4] = [
     "pyarrow.lib.Table",
     "polars.dataframe.frame.DataFrame",
@@ -76,23 +78,23 @@ const IN_MEMORY: [&str; 4] = [
     "pandas.core.frame.DataFrame",
 ];
 
-/// Arrow data that was taken over, and not yet read.
+/// Arrow data that was taken over but not read yet.
 pub(crate) struct Input {
     name: String,
     rows: Rows,
-    /// Whether reading may take long, or need the GIL.
+    /// Whether reading may take long or need the GIL.
     pub(crate) waits: bool,
 }
 
 enum Rows {
     Stream(Unopened),
     Batch(UnreadBatch),
-    /// A reader of ours, and the thread that gave it.
+    /// One of our own readers, and the thread that passed it in.
     Reader(SharedStream, SchemaRef, u64),
 }
 
 /// Takes over the data of any object with `__arrow_c_stream__` or `__arrow_c_array__`. Nothing is
-/// read yet: a stream may wait for a thread that needs the GIL, so it is read without.
+/// read yet: a stream may wait for a thread that needs the GIL, so it is read without the GIL.
 pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
     let input = |rows, waits| Ok(Input { name: name.to_owned(), rows, waits });
     if let Ok(reader) = ob.cast::<BatchReader>() {
@@ -117,8 +119,8 @@ pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
     )))
 }
 
-/// A frame of pandas whose named index lists its values, if that index numbers the rows. Arrow has
-/// a column for an index that lists its values, and only for such a one.
+/// Converts a pandas frame's named range index to one whose values are stored; other objects are
+/// returned unchanged. In Arrow, an index has a column only if its values are stored.
 fn with_named_range<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let Some(index) = ob.getattr_opt("index")? else { return Ok(ob.clone()) };
     let kind = index.get_type();
@@ -137,8 +139,8 @@ fn with_named_range<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     Ok(frame)
 }
 
-/// Whether [`take`] takes the object as it is. A relation of DuckDB would, and can do better: it
-/// reads the columns that it is asked for.
+/// Whether [`take`] should import the object directly. It could import a DuckDB relation, but
+/// DuckDB does better: it reads only the columns that are requested.
 pub(crate) fn is_arrow(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
     if ob.is_instance_of::<BatchReader>() {
         return Ok(true);
@@ -150,7 +152,7 @@ pub(crate) fn is_arrow(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 impl Input {
-    /// Asks for the schema, which may take as long as reading.
+    /// Requests the schema, which may take as long as reading.
     pub(crate) fn open(self) -> tidegate::Result<Batches> {
         let name = self.name;
         let (rows, schema) = match self.rows {
@@ -170,7 +172,7 @@ impl Input {
         Ok(Batches { name, rows, schema, kept, stop: Stop::default(), user_thread: None })
     }
 
-    /// As [`open`](Self::open); waits end when `stop` is requested.
+    /// Like [`open`](Self::open), but stops waiting when `stop` is requested.
     pub(crate) fn open_until(self, stop: &Stop) -> tidegate::Result<Batches> {
         let mut batches = self.open()?;
         batches.stop = stop.clone();
@@ -188,10 +190,10 @@ impl Input {
     }
 }
 
-/// Takes over the data of an object and reads all of it, such that Ctrl-C ends the wait.
+/// Takes over an object's data and reads all of it; Ctrl-C interrupts the wait.
 ///
-/// One object is read before the next is asked for its stream: an open result of DuckDB keeps its
-/// connection from giving another.
+/// One object is read completely before the next one's stream is requested, because a DuckDB
+/// connection cannot open a second result while the first is open.
 pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<Unchecked> {
     let input = take(name, ob)?;
     let reading = stop.clone();
@@ -202,9 +204,9 @@ pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<U
     }
 }
 
-/// The rows of a single batch, checked on this thread; none where it has no rows.
+/// The rows of a single batch, checked on this thread; `None` if it has no rows.
 ///
-/// For rows that Python code hands over where nothing may wait.
+/// For rows that Python code passes in where nothing may wait.
 pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {
     let rows = read(name, ob, &Stop::default())?;
     let mut batches = interrupt::detached(ob.py(), || rows.batches(&one_thread()))?;
@@ -214,7 +216,7 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Record
     Ok(batches.pop())
 }
 
-/// Refuses rows whose values are malformed, for Python code that computes with them.
+/// Refuses rows with malformed values, on behalf of Python code that computes with them.
 #[pyfunction]
 #[pyo3(name = "_check")]
 pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
@@ -223,10 +225,11 @@ pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
     Ok(())
 }
 
-/// The batches of a stream of another library, each checked as it is read.
+/// The batches of another library's stream, each checked as it is read.
 #[pyclass(frozen, name = "_CheckedBatches", module = "tidegate")]
 pub(crate) struct CheckedBatches {
-    /// None while a batch is read: the stream may run Python code, which may ask for a batch.
+    /// `None` while a batch is being read: the stream may run Python code, which may request a
+    /// batch.
     batches: Mutex<Option<Batches>>,
     schema: SchemaRef,
 }
@@ -283,15 +286,15 @@ pub(crate) struct Batches {
     name: String,
     rows: Open,
     schema: SchemaRef,
-    /// The columns that are left without the index of pandas.
+    /// The columns that remain without the pandas index.
     kept: Option<Vec<usize>>,
-    /// Ends the wait for a batch of a reader of ours.
+    /// Stops waiting for a batch of one of our own readers.
     stop: Stop,
-    /// Where to say which thread reads.
+    /// Where to record the reading thread.
     user_thread: Option<UserThread>,
 }
 
-/// The thread, by Python's number, that runs the user code of streams, once it has begun.
+/// The Python identifier of the thread that runs the streams' user code, once it has started.
 pub(crate) type UserThread = Arc<Mutex<Option<u64>>>;
 
 enum Open {
@@ -301,12 +304,12 @@ enum Open {
 }
 
 impl Batches {
-    /// Has the batches' thread say which it is.
+    /// Makes the reading thread record its identifier here.
     pub(crate) fn tell_thread(&mut self, user_thread: &UserThread) {
         self.user_thread = Some(user_thread.clone());
     }
 
-    /// The columns of the batches.
+    /// The schema of the batches.
     pub(crate) fn columns(&self) -> &SchemaRef {
         &self.schema
     }
@@ -323,7 +326,7 @@ impl Batches {
         Ok(None)
     }
 
-    /// The batches for a merge, which pushes each into a source: the source checks it.
+    /// The batches for a merge, unchecked: the merge pushes each into a source, which checks it.
     pub(crate) fn for_sources(self) -> Box<dyn RecordBatchReader + Send> {
         Box::new(ForSources(self))
     }
@@ -355,7 +358,7 @@ impl Batches {
     }
 }
 
-/// The schema without the index of pandas, and the columns that are left. A reader of ours has none.
+/// The schema without the pandas index, and the remaining columns. Our own readers have no index.
 fn plain(schema: SchemaRef, rows: &Open) -> (SchemaRef, Option<Vec<usize>>) {
     match without_index(&schema) {
         Some((schema, kept)) if !matches!(rows, Open::Reader(..)) => (schema, Some(kept)),
@@ -380,7 +383,7 @@ impl RecordBatchReader for ForSources {
     }
 }
 
-/// The number by which Python knows this thread, asked for once; none without Python.
+/// This thread's Python identifier, which is looked up only once; `None` without Python.
 fn own_number() -> Option<u64> {
     thread_local! {
         static NUMBER: OnceCell<Option<u64>> = const { OnceCell::new() };
@@ -389,7 +392,7 @@ fn own_number() -> Option<u64> {
     NUMBER.with(|number| *number.get_or_init(ask))
 }
 
-/// The schema of the same objects, which are not consumed where they tell it without.
+/// The schema of the same objects, which are not consumed if they can report it separately.
 pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     for candidate in [Some(ob.clone()), ob.getattr_opt("schema")?].into_iter().flatten() {
         if candidate.hasattr("__arrow_c_schema__")? {
@@ -401,7 +404,8 @@ pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     interrupt::run(ob.py(), &Stop::default(), move || Ok(Arc::clone(&input.open()?.schema)))
 }
 
-/// Refuses a `DataFrame` of Spark: it gives Arrow data once the driver has collected all its rows.
+/// Refuses a Spark `DataFrame`, which would collect all its rows on the driver to export Arrow
+/// data.
 fn refuse_collected(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     let module = ob.get_type().module()?;
     let module = module.to_str()?;
@@ -415,7 +419,7 @@ fn refuse_collected(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     )))
 }
 
-/// Lets pyarrow compare the buffers' lengths with the offsets, since the C data interface does not
+/// Makes pyarrow compare the buffers' lengths with the offsets, since the C data interface does not
 /// carry lengths.
 fn check_lengths(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     let module = ob.get_type().module()?;

@@ -1,4 +1,4 @@
-//! Arguments: columns, durations, counts.
+//! Arguments: columns, durations and counts.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -142,8 +142,8 @@ pub(crate) fn bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Du
 
 /// The length of a timedelta, if it is one.
 ///
-/// The object is asked for its attributes. A subclass may leave the C fields of its base class 0, as
-/// `pandas.Timedelta` does for units other than nanoseconds before pandas 3.
+/// The object's attributes are read instead of its C fields. A subclass may leave its base class's
+/// C fields at 0, as `pandas.Timedelta` does before pandas 3 for units other than nanoseconds.
 fn timedelta(ob: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
     if !ob.is_instance_of::<PyDelta>() {
         return Ok(None);
@@ -151,7 +151,7 @@ fn timedelta(ob: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
     let part = |name: &str| ob.getattr(name)?.extract::<i128>();
     let seconds = part("days")? * 86_400 + part("seconds")?;
     let whole = seconds * 1_000_000_000 + part("microseconds")? * 1_000;
-    // pandas.Timedelta has the last three digits in an attribute of its own.
+    // pandas.Timedelta has the last three digits in a separate attribute.
     let rest = if ob.hasattr("nanoseconds")? { part("nanoseconds")? } else { 0 };
     Ok(Some(whole + rest))
 }

@@ -1,10 +1,10 @@
-//! How threads let go of the interpreter and come back to it. All of them do it here.
+//! How threads detach from the interpreter and reattach to it. All of them do so through this file.
 //!
-//! Once the interpreter ends, Python up to 3.13 ends each thread that asks for it, by unwinding the
-//! thread's stack. Rust's frames do not let that through: the process would abort. So threads pass
-//! a [`Door`] on their way back, which is closed as the last thing before the end. A thread that
-//! Python has made then waits for ever, as Python itself has it from 3.14 on. A thread of ours
-//! leaves the interpreter alone.
+//! When the interpreter shuts down, Python up to 3.13 terminates each thread that tries to
+//! reattach, by unwinding its stack. Rust frames do not allow this, so the process would abort.
+//! Threads therefore pass a [`Door`] before they reattach, and closing it is the last step before
+//! the shutdown. From then on, a thread that Python created waits forever, as Python itself does
+//! from 3.14 on. A thread of ours no longer uses the interpreter.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,17 +16,17 @@ use tidegate::{Door, Error, WorkOf};
 
 use crate::error::raise;
 
-/// Inside are the threads on their way back, and those whose Python code native code has called.
+/// Inside are the threads that are reattaching, and those whose native code has called Python code.
 static DOOR: Door = Door::new();
 
 thread_local! {
-    /// Whether this is the thread that ends the interpreter.
+    /// Whether this is the thread that shuts down the interpreter.
     static ENDS_ALL: Cell<bool> = const { Cell::new(false) };
-    /// How many times this thread is inside.
+    /// How many times this thread has entered.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Lets this thread through the door, until what is returned is dropped.
+/// Lets this thread through the door; it leaves when the returned guard is dropped.
 fn enter() -> Option<Inside> {
     if ENDS_ALL.get() {
         return Some(Inside { counts: false });
@@ -50,24 +50,25 @@ impl Drop for Inside {
     }
 }
 
-/// Calls `work` without the interpreter, and comes back to it.
+/// Runs `work` detached from the interpreter, then reattaches.
 pub(crate) fn released<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
     let (outcome, inside) = py.detach(|| {
         let outcome = catch_unwind(AssertUnwindSafe(work));
         (outcome, enter().unwrap_or_else(|| wait_for_ever()))
     });
-    // Here again.
+    // The thread is attached again.
     drop(inside);
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Calls Python code that may let go of the interpreter, and comes back to it beneath native code.
+/// Calls Python code that may detach from the interpreter and reattach while native code is on the
+/// stack.
 pub(crate) fn calling<T>(py: Python<'_>, code: impl FnOnce() -> T) -> T {
     let _inside = enter().unwrap_or_else(|| py.detach(|| wait_for_ever()));
     code()
 }
 
-/// Nobody waits for this thread: what it has begun stays as it is.
+/// Parks this thread forever. No other thread waits for it, and its work remains unfinished.
 fn wait_for_ever() -> ! {
     for _ in 0..INSIDE.take() {
         DOOR.leave();
@@ -77,21 +78,21 @@ fn wait_for_ever() -> ! {
     }
 }
 
-/// Calls `work` with the interpreter, for a thread that may not have it; `None` once it ends.
+/// Runs `work` attached to the interpreter, for any thread; `None` once the interpreter shuts down.
 pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     let _inside = enter()?;
     Python::try_attach(work)
 }
 
-/// Calls `release`, which lets go of memory of another library. That may ask for the interpreter,
-/// and so the memory is left alone once it ends.
+/// Calls `release`, which frees another library's memory. That may need the interpreter, so the
+/// memory is leaked once the interpreter shuts down.
 pub(crate) fn release(release: &mut dyn FnMut()) {
     if let Some(_inside) = enter() {
         release();
     }
 }
 
-/// Closes the door, and waits while `is_patient` until nobody is inside.
+/// Closes the door and waits until no thread is inside, or until `is_patient` returns false.
 pub(crate) fn end(py: Python<'_>, mut is_patient: impl FnMut() -> PyResult<bool>) -> PyResult<()> {
     ENDS_ALL.set(true);
     DOOR.close();
@@ -101,7 +102,7 @@ pub(crate) fn end(py: Python<'_>, mut is_patient: impl FnMut() -> PyResult<bool>
     Ok(())
 }
 
-/// Has each forked child count its own thread alone.
+/// Makes each forked child count only its own thread.
 pub(crate) fn count_anew_after_fork(py: Python<'_>) -> PyResult<()> {
     let Some(register) = py.import("os")?.getattr_opt("register_at_fork")? else { return Ok(()) };
     let count_anew = |_: &Bound<'_, _>, _: Option<&Bound<'_, _>>| DOOR.set_inside(INSIDE.get());
@@ -111,12 +112,13 @@ pub(crate) fn count_anew_after_fork(py: Python<'_>) -> PyResult<()> {
     register.call((), Some(&named)).map(drop)
 }
 
-/// A thread in Python code that native work has called, by Python's number, and whose work it is.
+/// A thread in Python code that native work has called: its Python identifier and its work's
+/// objects.
 type Caller = (u64, WorkOf);
 
 static CALLERS: Mutex<Vec<Caller>> = Mutex::new(Vec::new());
 
-/// Calls a function of the user's from native work.
+/// Calls a user's function from native work.
 pub(crate) fn called<T>(py: Python<'_>, function: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     struct Leave(u64);
     impl Drop for Leave {
@@ -133,18 +135,19 @@ pub(crate) fn called<T>(py: Python<'_>, function: impl FnOnce() -> PyResult<T>) 
     function()
 }
 
-/// The number by which Python knows this thread.
+/// This thread's Python identifier.
 pub(crate) fn this_thread(py: Python<'_>) -> PyResult<u64> {
     py.import("threading")?.call_method0("get_ident")?.extract()
 }
 
-/// An error if this thread is called by the work of an object, which would wait for itself.
+/// Returns an error if this thread runs on behalf of the object, so that the call would wait for
+/// itself.
 pub(crate) fn check_call_to(object: usize, name: &str) -> tidegate::Result<()> {
     if WorkOf::here().includes(object) { Err(within_itself(name)) } else { Ok(()) }
 }
 
-/// An error if a function that the work of an object has called waits for this thread, which waits
-/// for that work.
+/// Returns an error if a function that was called on behalf of the object waits for this thread,
+/// while this thread waits for that work.
 pub(crate) fn check_wait_for(py: Python<'_>, object: usize, name: &str) -> PyResult<()> {
     let mut callers = CALLERS.lock().clone();
     callers.retain(|(_, work)| work.includes(object));

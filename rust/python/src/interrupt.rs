@@ -65,7 +65,8 @@ pub(crate) fn run<T: Send + 'static>(
     run_on(py, stop, None, work)
 }
 
-/// Something that works on a thread of a driver: its number and its name.
+/// A driver whose thread does the work, with the number and the name of the object that it works
+/// for.
 pub(crate) type Worker<'a> = (&'a Driver, usize, &'a str);
 
 /// As [`run`], on one of the threads of a driver.
@@ -123,7 +124,7 @@ fn wait_for(
     }
 }
 
-/// Looks for signals, and for a wait that cannot end.
+/// Checks for signals, and for a wait that cannot end.
 fn look(py: Python<'_>, worker: Option<Worker<'_>>) -> PyResult<()> {
     py.check_signals()?;
     worker.map_or(Ok(()), |(_, object, name)| check_wait_for(py, object, name))

@@ -149,7 +149,7 @@ mod _tidegate {
             .map_err(|refused| PyImportError::new_err(refused.to_string()))?;
         module.add("SIMD", simd.name())?;
         memory::keep_as_told()?;
-        // Of the package alone, and so in no list of names.
+        // Only for the package itself, so it is not in any list of names.
         module.setattr("_check", wrap_pyfunction!(import::check_rows, module)?)?;
         module.setattr("_CheckedBatches", module.py().get_type::<import::CheckedBatches>())?;
         tidegate_import::release_through(interpreter::release);

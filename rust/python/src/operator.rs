@@ -326,8 +326,8 @@ fn steps(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
 fn steps_of(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let pyarrow = ob.py().import("pyarrow")?;
     let data_type = export::field(ob.py(), field)?.getattr("type")?;
-    // A pandas.Timestamp has the instant in UTC, with all of its digits and years, in NumPy's form
-    // only: its C fields have microseconds, and another year beyond 9999.
+    // Only the NumPy form of a pandas.Timestamp has the UTC instant with all digits and years. Its
+    // C fields are limited to microseconds, and hold a different year beyond 9999.
     let numpy = if ob.hasattr("to_datetime64")? {
         Some(ob.call_method0("to_datetime64")?)
     } else if ob.hasattr("dtype")? {
@@ -449,7 +449,7 @@ impl Operator {
             sources.push(added.clone());
             return Ok(added);
         }
-        // Calls at one time are in another order here.
+        // Concurrent calls may get here in a different order.
         drop(sources);
         self.keep(self.handle.briefly(py, |operator| Ok(self::sources(operator)))?);
         Ok(added)
@@ -484,7 +484,8 @@ impl Operator {
         self.handle.late(py, stream::Operator::forget_late)
     }
 
-    /// As `late`, but the rows stay the operator's until `_settle_late` says that they were taken.
+    /// Like `late`, but the operator keeps the rows until `_settle_late` confirms that they were
+    /// taken.
     fn _lend_late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.handle.late(py, stream::Operator::lend_late)
     }
@@ -538,8 +539,8 @@ impl Operator {
         self.handle.tell_restored(py)
     }
 
-    /// Takes in the rows that are ready now as rows whose results have been handed out before, by an
-    /// operator that this one goes on from.
+    /// Takes in the rows that are ready now without emitting their results, which the operator that
+    /// this one continues has already emitted.
     fn _recall(&self, py: Python<'_>) -> PyResult<()> {
         self.handle.at_length(py, &Stop::default(), stream::Operator::recall)
     }
@@ -617,7 +618,8 @@ impl Operator {
         self.handle.go_on();
     }
 
-    /// Refuses the request for memory after so many others, or none; whether one was still to come.
+    /// Refuses the memory request that follows this number of other requests, or none. Returns
+    /// whether an earlier refusal was still pending.
     #[cfg(debug_assertions)]
     #[staticmethod]
     fn _refuse_memory(after: Option<usize>) -> bool {

@@ -97,14 +97,15 @@ impl Stream {
         handed_out.map(Some)
     }
 
-    /// What stands for this in [`WorkOf`].
+    /// The number that identifies this reader in [`WorkOf`].
     fn number(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
     fn close(&self) {
         let returned = std::mem::take(&mut *self.returned());
-        // Without the lock: their memory may be another library's, which may run Python code.
+        // Drop without the lock: the memory may belong to another library, which may run Python
+        // code.
         drop(returned);
         self.batches.close();
     }

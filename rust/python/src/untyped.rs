@@ -1,8 +1,8 @@
-//! Types for inputs that have none: a header without rows, or an empty frame.
+//! Types for untyped inputs, such as a header without rows or an empty frame.
 //!
-//! Such a column has Arrow's type `null`. As long as its input has no rows, it can have the type of
-//! the column that it is compared or put together with. A `null` column with rows keeps its type,
-//! and is refused where values are needed.
+//! The columns of such an input have Arrow's type `null`. While the input has no rows, each can
+//! take the type of the column that it is compared or combined with. A `null` column with rows
+//! keeps its type, and is refused where values are needed.
 
 use std::sync::Arc;
 
@@ -10,11 +10,12 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidegate::Table;
 use tidegate::query::aggregate::Aggregation;
 
-/// Types for a time column where no input says one: which of them fits depends on the arguments.
+/// Types to try for a time column that is untyped in every input; which one fits depends on the
+/// arguments.
 static TIMES: [DataType; 2] = [DataType::Int64, DataType::Timestamp(TimeUnit::Microsecond, None)];
 
-/// Types for times and for values. Sums need numbers, while most other functions take values without
-/// a type.
+/// Types to try for times and for values. Sums need numbers, while most other functions accept
+/// untyped values.
 fn defaults() -> impl Iterator<Item = (&'static DataType, Option<DataType>)> {
     let values = [None, Some(DataType::Float64)].into_iter();
     values.flat_map(|values| TIMES.iter().map(move |time| (time, values.clone())))
@@ -24,7 +25,7 @@ fn is_null(schema: &Schema, name: &str) -> bool {
     schema.field_with_name(name).is_ok_and(|field| *field.data_type() == DataType::Null)
 }
 
-/// The schema in which the columns without a type have the types that `of` gives them.
+/// The schema with the types that `of` returns for untyped columns.
 fn typed(schema: &Schema, of: impl Fn(&str) -> Option<DataType>) -> SchemaRef {
     let field = |field: &Arc<Field>| match field.data_type() {
         DataType::Null => match of(field.name()) {
@@ -37,8 +38,8 @@ fn typed(schema: &Schema, of: impl Fn(&str) -> Option<DataType>) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// The schemas of the sides of a join, of which some may be empty. The join compares these pairs of
-/// columns; `fits` says whether it takes sides of two schemas.
+/// The schemas of a join's sides, either of which may be empty. The join compares these pairs of
+/// columns; `fits` returns whether it accepts two schemas.
 pub(crate) fn of_join(
     pairs: &[(String, String)],
     fits: impl Fn(&Schema, &Schema) -> bool,
@@ -73,7 +74,7 @@ pub(crate) fn of_join(
     defaults().map(with).find(|[left, right]| fits(left, right)).unwrap_or(given)
 }
 
-/// The schemas of the streams of an aggregation, of which some may be empty.
+/// The schemas of an aggregation's streams, some of which may be empty.
 pub(crate) fn of_aggregation(
     query: &Aggregation,
     schemas: &[SchemaRef],
@@ -96,8 +97,8 @@ pub(crate) fn of_aggregation(
     defaults().map(with).find(|schemas| query.schema(schemas).is_ok()).unwrap_or(schemas.to_vec())
 }
 
-/// The schemas of streams, of which some may be empty: a column without a type has the type of the
-/// column of its name in another stream, or the one that `default` gives.
+/// The schemas of streams, some of which may be empty. An untyped column takes the type of the
+/// column with the same name in another stream, or the type that `default` returns.
 pub(crate) fn of_streams(
     schemas: &[SchemaRef],
     are_empty: impl Fn(usize) -> bool,
@@ -115,7 +116,7 @@ pub(crate) fn of_streams(
     schemas.iter().enumerate().map(one).collect()
 }
 
-/// Streams whose columns of one name become one column, with room in its dictionaries.
+/// Streams whose columns are concatenated by name, with enough room in their dictionaries.
 pub(crate) fn with_room(tables: Vec<Table>) -> tidegate::Result<Vec<Table>> {
     let Some(first) = tables.first() else { return Ok(tables) };
     let names: Vec<String> =

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Set once the door is closed. Below it is the number of threads that are inside.
+/// This bit is set once the door is closed. The bits below count the threads inside.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// Counts the threads that are inside something, and lets none in once it is closed.
+/// Counts the threads that are inside, and lets none in once it is closed.
 ///
 /// It needs no lock, so a process may fork while threads pass it.
 ///
@@ -24,16 +24,16 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 pub struct Door(AtomicUsize);
 
 impl Door {
-    /// An open door, with nobody inside.
+    /// Creates an open door with no thread inside.
     pub const fn new() -> Self {
         Door(AtomicUsize::new(0))
     }
 
-    /// Lets this thread in, unless the door is closed. A thread that was let in leaves again.
+    /// Lets this thread in, unless the door is closed. A thread that was let in must leave again.
     pub fn enter(&self) -> bool {
-        // All changes of one atomic have an order: either whoever closed the door counts this
-        // thread, or this thread finds it closed. Acquire and Release: what a thread does inside
-        // is over when it is no longer counted.
+        // All changes to one atomic are ordered: either the closing thread counts this thread, or
+        // this thread finds the door closed. Acquire and Release: once a thread is no longer
+        // counted, everything that it did inside is over.
         let enters = self.0.fetch_add(1, Ordering::Acquire) & CLOSED == 0;
         if !enters {
             self.leave();
@@ -41,22 +41,24 @@ impl Door {
         enters
     }
 
-    /// A thread that was let in is no longer inside.
+    /// Leaves: the thread is no longer counted as inside.
     pub fn leave(&self) {
         self.0.fetch_sub(1, Ordering::Release);
     }
 
-    /// Lets nobody in from now on.
+    /// Closes the door; no thread is let in from now on.
     pub fn close(&self) {
         self.0.fetch_or(CLOSED, Ordering::Acquire);
     }
 
-    /// The number of threads inside. A thread that finds the door closed may count for a moment.
+    /// The number of threads inside. A thread that finds the door closed may be counted for a
+    /// moment.
     pub fn inside(&self) -> usize {
         self.0.load(Ordering::Acquire) & !CLOSED
     }
 
-    /// So many are inside: a process that has forked lacks the other threads.
+    /// Sets the number of threads inside: a forked process does not have its parent's other
+    /// threads.
     pub fn set_inside(&self, inside: usize) {
         self.0.store(self.0.load(Ordering::Relaxed) & CLOSED | inside, Ordering::Relaxed);
     }

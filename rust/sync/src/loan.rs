@@ -61,8 +61,8 @@ impl Loan {
             // the closure until the thread has left.
             let work = AssertUnwindSafe(|| unsafe { (**work)() });
             if let Err(payload) = catch_unwind(work) {
-                // The owner gets the last one. The one before is leaked: dropping it may panic, and
-                // the owner would wait for this thread for ever.
+                // The owner gets the last payload. The previous one is leaked: dropping it may
+                // panic, and the owner would then wait for this thread forever.
                 forget(panic.with(|panic| panic.replace(payload)));
             }
         }
@@ -90,7 +90,7 @@ impl Drop for TakeBack<'_> {
     fn drop(&mut self) {
         self.0.take_back();
         if panicking() {
-            // The owner's own panic goes on. Another panic meanwhile would end the process.
+            // The owner's own panic continues. A second panic meanwhile would abort the process.
             forget(self.0.0.panic.with(Option::take));
         }
     }

@@ -64,8 +64,8 @@ pub struct AsOf {
 }
 
 impl AsOf {
-    /// The distances from a left to a right time that decide whether the right row is a candidate;
-    /// `None` where the distances of candidates are compared with each other.
+    /// The bounds on the distance from a left to a right time within which the right row is a
+    /// candidate; `None` if candidates are chosen by comparing their distances.
     pub fn ends(&self) -> Option<Vec<i128>> {
         let tolerance = self.tolerance.map(i128::from);
         match (self.strategy, tolerance) {

@@ -1,4 +1,4 @@
-//! Whose work a thread does, to tell a call that waits for itself.
+//! Tracks which objects a thread is working for, to detect a call that would wait for itself.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ thread_local! {
     static HERE: RefCell<WorkOf> = const { RefCell::new(WorkOf(None)) };
 }
 
-/// The objects whose work a thread does, from the one that it does now to the one whose call began
-/// it all. Threads that share a call's work do it for the same objects.
+/// The objects that a thread is working for, from the current one to the one whose call started the
+/// work. Threads that share a call's work have the same list.
 #[derive(Clone, Debug, Default)]
 pub struct WorkOf(Option<Arc<Link>>);
 
@@ -19,23 +19,23 @@ struct Link {
 }
 
 impl WorkOf {
-    /// Of this thread.
+    /// The objects that the current thread is working for.
     pub fn here() -> Self {
         HERE.with_borrow(Clone::clone)
     }
 
-    /// Calls `work` as work of an object, which a number stands for.
+    /// Calls `work` on behalf of the object with this number.
     pub fn one<R>(object: usize, work: impl FnOnce() -> R) -> R {
         WorkOf(Some(Arc::new(Link { object, within: Self::here() }))).during(work)
     }
 
-    /// Calls `work` as work of these objects.
+    /// Calls `work` on behalf of these objects.
     pub(super) fn during<R>(self, work: impl FnOnce() -> R) -> R {
         let _back = Back(HERE.replace(self));
         work()
     }
 
-    /// Whether an object is one of them.
+    /// Whether the object is in the list.
     pub fn includes(&self, object: usize) -> bool {
         let mut next = &self.0;
         while let Some(link) = next {
@@ -48,7 +48,7 @@ impl WorkOf {
     }
 }
 
-/// Puts back what was before, however the work ends.
+/// Restores the previous list, even if the work panics.
 struct Back(WorkOf);
 
 impl Drop for Back {

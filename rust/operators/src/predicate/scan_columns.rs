@@ -293,7 +293,7 @@ impl ScanColumns {
         if run.is_empty() {
             return;
         }
-        // The rows that are found take memory piece by piece.
+        // The list of matching rows grows piece by piece.
         memory::check();
         let mut of_rows = rows.map(|row| std::mem::take(&mut found[row]));
         let before: [usize; N] = std::array::from_fn(|nth| of_rows[nth].len());

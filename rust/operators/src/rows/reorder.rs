@@ -47,29 +47,31 @@ pub enum Released<P> {
 
 /// Holds back the rows of a source until they are in order.
 ///
-/// A change is drafted first: it says what is late and what is released, and may fail for want of
-/// memory. [`commit`](Self::commit) then makes it. A draft that is dropped has changed nothing.
+/// A change is drafted first. Drafting determines which rows are late and which are released, and
+/// may fail for lack of memory. [`commit`](Self::commit) then applies the draft. Dropping a draft
+/// changes nothing.
 #[derive(Debug)]
 pub struct Reorder<P> {
     lateness: Option<i64>,
     watermark: i64,
     /// Pushes with rows not released, by number, which rises.
     pending: BTreeMap<u64, Pending<P>>,
-    /// The next row's time and the number of each of them, so that a release looks at those only of
-    /// which it has rows.
+    /// For each pending push, the time of its next row and its number. A release looks only at
+    /// pushes that have rows to release.
     next: BTreeSet<(i64, u64)>,
     pushes: u64,
     rows: usize,
 }
 
-/// A change of a [`Reorder`] that is not made yet.
+/// A change to a [`Reorder`] that has not been applied yet.
 #[derive(Debug)]
 pub struct Draft<P> {
     lateness: Option<i64>,
     watermark: i64,
-    /// The pushes that are taken in, in order.
+    /// The pushes that are added, in order.
     pushes: Vec<Pending<P>>,
-    /// The pushes that rows are released of: its number, and how many rows are released then.
+    /// The pushes that release rows: the number of each, and how many of its rows are released
+    /// afterwards.
     released: Vec<(u64, usize)>,
 }
 
@@ -82,7 +84,7 @@ struct Pending<P> {
     released: usize,
 }
 
-/// Some rows of a push, in time order.
+/// Some rows of one push, in time order.
 struct Part<'a, P> {
     push: &'a Pending<P>,
     rows: Range<usize>,
@@ -116,7 +118,7 @@ impl<P: Timed> Pending<P> {
 }
 
 impl<P: Timed> Part<'_, P> {
-    /// The rows as they lie, or in their order.
+    /// The rows as a slice if they are already in order, sorted otherwise.
     fn released(&self) -> Released<P> {
         match self.push.order {
             None => Released::Slice(self.push.payload.clone(), self.rows.clone()),
@@ -124,7 +126,7 @@ impl<P: Timed> Part<'_, P> {
         }
     }
 
-    /// The time and the row number of each row.
+    /// The time and row number of each row.
     fn rows(&self) -> impl Iterator<Item = (i64, u32)> {
         let ts = self.push.payload.ts();
         self.rows.clone().map(move |nth| {
@@ -134,15 +136,14 @@ impl<P: Timed> Part<'_, P> {
     }
 }
 
-/// Rows of several pushes in one order. Rows of one time stay in the order in which they were
-/// pushed.
+/// Merges the rows of several pushes into one order. Rows with equal times stay in push order.
 fn merged<P: Timed>(parts: &[Part<'_, P>]) -> Released<P> {
     let mut rows: Vec<(i64, (u32, u32))> =
         memory::vec(parts.iter().map(|part| part.rows.len()).sum());
     for (payload, part) in (0..).zip(parts) {
         rows.extend(part.rows().map(|(ts, row)| (ts, (payload, row))));
     }
-    // Stable, and fast on what it gets here: a few sorted runs.
+    // Stable, and fast for its input here: a few sorted runs.
     sort_by_key(&mut rows, |&(ts, _)| ts);
     Released::Rows {
         ts: memory::collect(rows.iter().map(|&(ts, _)| ts)),
@@ -151,15 +152,15 @@ fn merged<P: Timed>(parts: &[Part<'_, P>]) -> Released<P> {
     }
 }
 
-/// A stable sort, whose buffer is announced.
+/// A stable sort that announces its buffer to the memory accounting first.
 fn sort_by_key<T, K: Ord>(rows: &mut [T], key: impl FnMut(&T) -> K) {
     memory::demand_values::<T>(rows.len());
     rows.sort_by_key(key);
 }
 
 impl<P> Reorder<P> {
-    /// The time that no later row is below, once a row of time `ts` has come. Rows without a
-    /// lateness promise nothing: the watermark rises by [`advance`](Draft::advance) alone.
+    /// The promise that a row of time `ts` implies: no later row is below it. Without a lateness,
+    /// rows promise nothing, and only [`advance`](Draft::advance) raises the watermark.
     pub fn promise(lateness: Option<i64>, ts: i64) -> i64 {
         lateness.map_or(i64::MIN, |lateness| ts.saturating_sub(lateness))
     }
@@ -171,7 +172,7 @@ impl<P: Timed> Draft<P> {
         self.watermark
     }
 
-    /// Promises that no later row is below `ts`; one that comes nevertheless is late.
+    /// Promises that no later row is below `ts`; a row that breaks the promise is late.
     pub fn advance(&mut self, ts: i64) {
         self.watermark = self.watermark.max(ts);
     }
@@ -227,13 +228,15 @@ impl<P: Timed> Draft<P> {
 }
 
 impl<P: Timed> Reorder<P> {
-    /// For a source whose rows may be up to `lateness` below the largest time so far, or anywhere.
+    /// For a source whose rows may be up to `lateness` below the largest time so far; with `None`,
+    /// rows may arrive in any order.
     pub fn new(lateness: Option<i64>) -> Self {
         let (pending, next) = (BTreeMap::new(), BTreeSet::new());
         Reorder { lateness, watermark: i64::MIN, pending, next, pushes: 0, rows: 0 }
     }
 
-    /// For a source that has come to `watermark`, with rows in time order that were not released.
+    /// For a source that had reached `watermark`, with the rows in time order that were not yet
+    /// released.
     pub fn restore(lateness: Option<i64>, watermark: i64, rows: Option<P>) -> Self {
         let mut reorder = Reorder { watermark, ..Self::new(lateness) };
         rows.into_iter()
@@ -241,7 +244,7 @@ impl<P: Timed> Reorder<P> {
         reorder
     }
 
-    /// Rows that are held back.
+    /// The number of rows that are held back.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -251,18 +254,18 @@ impl<P: Timed> Reorder<P> {
         self.pending.is_empty()
     }
 
-    /// No row below it is taken any more.
+    /// Rows below it are no longer accepted.
     pub fn watermark(&self) -> i64 {
         self.watermark
     }
 
-    /// A change that does nothing yet.
+    /// An empty draft.
     pub fn draft(&self) -> Draft<P> {
         let Reorder { lateness, watermark, .. } = *self;
         Draft { lateness, watermark, pushes: Vec::new(), released: Vec::new() }
     }
 
-    /// Makes a change of which the draft was of this state.
+    /// Applies a draft that was made from the current state.
     pub fn commit(&mut self, draft: Draft<P>) {
         self.watermark = draft.watermark;
         draft.pushes.into_iter().for_each(|push| self.hold(push));
@@ -287,19 +290,19 @@ impl<P: Timed> Reorder<P> {
         self.pushes += 1;
     }
 
-    /// The rows that are not after the draft's watermark, in runs that follow each other. They are
-    /// released once the draft is committed.
+    /// The rows at or before the draft's watermark, in consecutive runs. They count as released
+    /// once the draft is committed.
     pub fn release(&self, draft: &mut Draft<P>) -> Vec<Released<P>> {
         self.release_upto(draft, draft.watermark)
     }
 
-    /// All rows that are left, likewise.
+    /// All remaining rows. They also count as released once the draft is committed.
     pub fn release_all(&self, draft: &mut Draft<P>) -> Vec<Released<P>> {
         self.release_upto(draft, i64::MAX)
     }
 
     fn release_upto(&self, draft: &mut Draft<P>, watermark: i64) -> Vec<Released<P>> {
-        // 1. The pushes that have any, in their order.
+        // 1. The pushes with rows to release, in order.
         let due = || self.next.range(..=(watermark, u64::MAX)).map(|&(_, at)| at);
         let has_any = |push: &Pending<P>| push.next().is_some_and(|next| next <= watermark);
         let mut found: Vec<(u64, &Pending<P>)> = memory::vec(due().count() + draft.pushes.len());
@@ -314,7 +317,7 @@ impl<P: Timed> Reorder<P> {
             draft.released.push((at, upto));
             parts.push(Part { push, rows: push.released..upto });
         }
-        // Without a lateness no row is before those of former pushes.
+        // With a lateness of zero, no row precedes those of earlier pushes.
         if self.lateness == Some(0) || parts.len() <= 1 {
             return parts.iter().map(Part::released).collect();
         }
@@ -352,7 +355,7 @@ mod tests {
             }
         };
         for push in pushes {
-            // A change that is dropped leaves nothing behind.
+            // Dropping a draft leaves no trace.
             let mut dropped = reorder.draft();
             dropped.push(push.clone());
             reorder.release(&mut dropped);

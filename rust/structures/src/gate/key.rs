@@ -11,26 +11,26 @@ pub(crate) type NotSync = PhantomData<Cell<()>>;
 /// Sources a gate may have had in its life.
 pub const MAX_SOURCES: usize = 1 << 16;
 
-/// Bits of a [`RowId`] that hold the position: 2^47 rows a source, five months at ten million a
-/// second.
+/// The number of bits of a [`RowId`] that hold the position: 2^47 rows per source, which lasts five
+/// months at ten million rows per second.
 const POSITION_BITS: u32 = 47;
 const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
 
-/// Which sources' rows come first among rows of equal time, whatever the sources' numbers.
+/// Orders sources among rows with equal times, regardless of their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
-    /// Rows of these sources come before those of the last tier.
+    /// Rows of these sources precede rows of the last tier.
     First = 0,
-    /// Rows of these sources come after those of the first tier.
+    /// Rows of these sources follow rows of the first tier.
     Last = 1,
 }
 
-/// The place of a source among those whose rows have equal times: by tier, then by number.
+/// A source's place among sources whose rows have equal times: by tier, then by number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(u32);
 
 impl Rank {
-    /// The rank of the source `number` of `tier`.
+    /// The rank of source `number` in `tier`.
     #[inline]
     pub const fn new(tier: Tier, number: u16) -> Self {
         Rank((tier as u32) << u16::BITS | number as u32)
@@ -49,7 +49,7 @@ impl Rank {
 }
 
 impl From<u16> for Rank {
-    /// The rank of the source `number` of the first tier.
+    /// The rank of source `number` in the first tier.
     #[inline]
     fn from(number: u16) -> Self {
         Rank::new(Tier::First, number)
@@ -62,7 +62,7 @@ impl fmt::Debug for Rank {
     }
 }
 
-/// The rank of a row's source and the row's position there, in one word that sorts by rank, then
+/// The rank of a row's source and the row's position in it, in one word that sorts by rank, then by
 /// position.
 ///
 /// ```text
@@ -73,20 +73,20 @@ impl fmt::Debug for Rank {
 pub struct RowId(u64);
 
 impl RowId {
-    /// The row at `position` of `source`, in the first tier.
+    /// The row at `position` of `source` in the first tier.
     #[inline]
     pub fn new(source: u16, position: u64) -> Self {
         RowId::ranked(Rank::from(source), position)
     }
 
-    /// The row at `position` of the source of this rank.
+    /// The row at `position` of the source with this rank.
     #[inline]
     pub fn ranked(rank: Rank, position: u64) -> Self {
         assert!(position <= POSITION_MASK, "source {rank:?} has more than 2^47 rows");
         RowId(u64::from(rank.0) << POSITION_BITS | position)
     }
 
-    /// Rank of the source.
+    /// The rank of the source.
     #[inline]
     pub(crate) fn rank(self) -> Rank {
         Rank((self.0 >> POSITION_BITS) as u32)
@@ -134,7 +134,7 @@ impl fmt::Debug for RowId {
 pub struct Key {
     /// Event time.
     pub ts: i64,
-    /// The source's rank and the position.
+    /// The source's rank and the row's position.
     pub id: RowId,
 }
 
@@ -161,12 +161,12 @@ impl Key {
     /// After every row.
     pub(crate) const LAST: Key = Key { ts: i64::MAX, id: RowId(u64::MAX) };
 
-    /// The first place that a row at `ts` may have of the source of this rank.
+    /// The first possible place of a row at `ts` from the source with this rank.
     pub(crate) fn first_of(ts: i64, rank: Rank) -> Self {
         Key { ts, id: RowId::ranked(rank, 0) }
     }
 
-    /// The last place that a row at `ts` may have of the source of this rank.
+    /// The last possible place of a row at `ts` from the source with this rank.
     pub(crate) fn last_of(ts: i64, rank: Rank) -> Self {
         Key { ts, id: RowId::ranked(rank, POSITION_MASK) }
     }

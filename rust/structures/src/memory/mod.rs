@@ -23,10 +23,9 @@
 //! not: it gives its memory back and says how much it was refused. So
 //!
 //! - what grows with the rows is allocated by [`vec`], [`filled`], [`collect`], [`concat`],
-//!   [`reserve`] and
-//!   [`Pages`](pages::Pages), or announced by [`demand`] where another library allocates it. Each
-//!   of them [raises](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to the caller of
-//!   the operator;
+//!   [`reserve`] and [`Pages`](pages::Pages), or announced by [`demand`] if another library
+//!   allocates it. Each of them [raises](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to
+//!   the caller of the operator;
 //! - everything else is smaller. The [`Allocator`] serves it from a reserve of addresses once the
 //!   system refuses, and the next [`check`] raises. The process still ends where one such request
 //!   is larger than the reserve.
@@ -248,7 +247,7 @@ pub fn collect<T>(items: impl ExactSizeIterator<Item = T>) -> Vec<T> {
     all
 }
 
-/// The values of all parts, one part behind the other.
+/// Concatenates the values of all parts.
 pub fn concat<T: Copy>(parts: &[Vec<T>]) -> Vec<T> {
     let mut all = vec(parts.iter().map(Vec::len).sum());
     parts.iter().for_each(|part| all.extend_from_slice(part));

@@ -1,12 +1,12 @@
-//! Refuses a request that a test has chosen, so that each place is tried that memory may be short at.
-//! Builds without checks do not have it.
+//! Refuses a memory request that a test has chosen, so that every place that may run out of memory
+//! can be tested. Builds without debug assertions leave this out.
 
 use std::sync::{Mutex, PoisonError};
 
 static TO_COME: Mutex<Option<usize>> = Mutex::new(None);
 
-/// From now on the announced request after so many others is refused, once; with none, no more.
-/// Returns whether one was still to be refused.
+/// Refuses, once, the announced request that follows this number of other requests; `None` cancels.
+/// Returns whether an earlier refusal was still pending.
 pub fn after(requests: Option<usize>) -> bool {
     let mut to_come = TO_COME.lock().unwrap_or_else(PoisonError::into_inner);
     std::mem::replace(&mut *to_come, requests).is_some()

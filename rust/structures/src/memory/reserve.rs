@@ -46,15 +46,15 @@ pub(super) fn renew() -> Result<(), OutOfMemory> {
     if take([most]) {
         return Ok(());
     }
-    // The pool itself makes small allocations here, which find what is kept for the end.
+    // Emptying the pool makes small allocations itself, which the last reserve serves.
     pool::empty_pool();
     if take(halves) { Ok(()) } else { Err(OutOfMemory::refused(LEAST)) }
 }
 
-/// Takes what is missing, the reserve in the first of the sizes that can be had. Returns whether
-/// nothing is missing then.
+/// Takes whatever is missing, with the reserve in the first size that is available. Returns whether
+/// nothing is missing afterwards.
 fn take(sizes: impl IntoIterator<Item = usize>) -> bool {
-    // An allocation that fails meanwhile does not get at the reserve.
+    // The lock keeps an allocation that fails meanwhile from using the reserve.
     let Some(mut addresses) = lock() else { return true };
     let map = |size: usize| MmapOptions::new().len(size).no_reserve_swap().map_anon().ok();
     if addresses.last.is_none() {

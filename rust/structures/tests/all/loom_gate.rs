@@ -494,7 +494,7 @@ fn loom_block_source_joins_and_leaves() {
     });
 }
 
-/// A source of the first tier begins beside one of the last.
+/// A source of the first tier is forked from a source of the last tier.
 #[test]
 fn loom_block_source_of_the_first_tier_joins() {
     check(2, |alive| {

@@ -16,7 +16,7 @@ use tidegate_structures::papers::row_gate::{Reader, ScaleGate, Source};
 /// `(ts, rank, position)`
 type Row = (i64, Rank, u64);
 
-/// Tier and number of a source.
+/// A source's tier and number.
 type Rank = (Tier, u16);
 
 /// The contract, word for word, over sets.
@@ -25,7 +25,7 @@ struct Model {
     rows: BTreeSet<Row>,
     /// Promise of each source, `None` when closed, and how many rows it pushed.
     sources: Vec<(Option<i64>, u64)>,
-    /// The sources of the last tier.
+    /// The sources in the last tier.
     last: BTreeSet<usize>,
 }
 
@@ -253,7 +253,7 @@ fn run(sources: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A step of a gate whose sources are of two tiers; of which source is drawn.
+/// A step of a gate whose sources are in two tiers; the source is drawn at random.
 #[derive(Clone, Debug)]
 enum TierStep {
     Push { source: usize, rises: Vec<u8> },
@@ -265,7 +265,7 @@ enum TierStep {
 
 fn tier_step() -> impl Strategy<Value = TierStep> {
     let which = || 0..usize::MAX;
-    // Most rows have the time of others.
+    // Most rows share their time with others.
     let rise = || prop_oneof![5 => Just(0u8), 2 => 1..3u8];
     let rises = prop::collection::vec(rise(), 1..6);
     prop_oneof![
@@ -278,7 +278,7 @@ fn tier_step() -> impl Strategy<Value = TierStep> {
     ]
 }
 
-/// A block gate with sources of two tiers and two readers, against the model.
+/// Compares a block gate that has sources in two tiers, and two readers, with the model.
 fn run_tiers(are_last: Vec<bool>, steps: Vec<TierStep>) -> Result<(), TestCaseError> {
     let mut model =
         Model { sources: vec![(Some(i64::MIN), 0); are_last.len()], ..Model::default() };

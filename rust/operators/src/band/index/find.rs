@@ -95,12 +95,13 @@ pub struct RowMatches {
     pub(crate) numbers: Vec<u32>,
     /// For each row, where its matches end.
     pub(crate) ends: Vec<u32>,
-    /// Candidates that the index gave to each thread; none behind the last thread that had any.
+    /// The number of candidates that the index returned to each thread, up to the last thread with
+    /// any.
     pub(crate) comparisons: Vec<u64>,
 }
 
 impl RowMatches {
-    /// Counts candidates that a thread was given.
+    /// Counts candidates that were returned to a thread.
     pub(crate) fn compare(&mut self, thread: usize, candidates: u64) {
         if self.comparisons.len() <= thread {
             self.comparisons.resize(thread + 1, 0);
@@ -152,8 +153,9 @@ impl Candidates {
 }
 
 impl Rows {
-    /// Looks for the matches of rows of the epoch, or of as many of them as have the most matches
-    /// that should be taken at once, or as come before a pause. `thread` is the number of this one.
+    /// Finds the matches of the epoch's rows. It stops early once there are as many matches as
+    /// should be processed at once, or if a pause is requested. `thread` is the number of the
+    /// calling thread.
     pub(super) fn look(
         &self,
         indexes: &[impl WindowIndex],

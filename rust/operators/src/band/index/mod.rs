@@ -163,7 +163,7 @@ pub struct IndexJoin<F> {
     next: usize,
     /// The matches of the rows that were looked for last.
     found: Vec<RowMatches>,
-    /// Of each thread.
+    /// The number of comparisons per thread.
     comparisons: Vec<u64>,
 }
 
@@ -233,7 +233,8 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// The same join, whose driver has so many threads: each has its number of comparisons.
+    /// The same join for a driver with this number of threads, with one comparison counter per
+    /// thread.
     #[must_use]
     pub fn of_threads(mut self, threads: usize) -> Self {
         self.comparisons.resize(threads, 0);
@@ -385,7 +386,7 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
         self.rows.logs.get(side as usize).map_or((Vec::new(), 0), RowLog::matched)
     }
 
-    /// Threads take pieces as they have time, so that the numbers depend on the scheduler.
+    /// Threads take the next piece as soon as they are free, so the counts depend on the scheduler.
     fn comparisons(&self) -> Vec<u64> {
         self.comparisons.clone()
     }

@@ -216,8 +216,8 @@ fn rows_that_have_left_are_removed_by_the_end_of_an_epoch() {
     }
 }
 
-/// A thread may be interrupted in the middle of its task for any time. The others compare all rows
-/// from its task on one by one, so they must not take task after task meanwhile.
+/// A thread may be interrupted in the middle of its task for any length of time. Meanwhile, the
+/// other threads compare all rows from its task on one by one, so they must not keep taking tasks.
 #[test]
 fn an_interrupted_thread_does_not_make_the_others_compare_all_rows() {
     const ROWS: usize = 6000;
@@ -225,7 +225,7 @@ fn an_interrupted_thread_does_not_make_the_others_compare_all_rows() {
     for index in [merged, TaskIndex::BPlusTree] {
         let options = TaskOptions { rows: 4, index };
         let mut join = TaskJoin::new(2, options);
-        // No two keys are close.
+        // No two keys are close enough to match.
         let rows: Rows = (0..ROWS).map(|nth| (nth % 2, Some(nth as i64))).collect();
         join.queue_up(tasks(&rows, 2, &mut [0; 2], ROWS as u32, 0));
         let interrupted = join.worker(0);

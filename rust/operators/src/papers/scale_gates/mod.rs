@@ -133,8 +133,8 @@ impl fmt::Debug for GatedScaleJoin {
 }
 
 impl GatedScaleJoin {
-    /// A join without rows, which scans for `terms`; those have no rows either. It starts this
-    /// number of threads, each of which stays on one processor if they are to be pinned.
+    /// A join without rows. It scans for `terms`, which have no rows yet either. It starts this
+    /// number of threads, each of which stays on one processor if threads are pinned.
     pub fn new(
         retention: Retention,
         how: How,

@@ -76,7 +76,7 @@ impl BlockGate {
         Self::make(std::iter::repeat_n(Tier::First, sources), readers, limit)
     }
 
-    /// A gate with a source of each of these tiers.
+    /// A gate with one source per tier in this list.
     pub fn tiered<R: Run>(
         tiers: impl ExactSizeIterator<Item = Tier>,
         readers: usize,
@@ -136,7 +136,7 @@ impl<R: Run> BlockSource<R> {
         }
     }
 
-    /// Number of the source, which sorts rows of equal `ts` within a tier.
+    /// The source's number, which orders rows with equal `ts` within a tier.
     pub fn number(&self) -> u16 {
         self.rank.number()
     }
@@ -188,19 +188,19 @@ impl<R: Run> BlockSource<R> {
     /// Promises that there are no more rows, as dropping the source does.
     pub fn close(self) {}
 
-    /// One more source of this one's tier, which begins with what this one has promised; numbered
-    /// as [`Source::fork`](crate::papers::row_gate::Source::fork) numbers.
+    /// Adds a source in this one's tier, which starts with this one's promise. It is numbered like
+    /// those of [`Source::fork`](crate::papers::row_gate::Source::fork).
     pub fn fork(&mut self) -> Result<BlockSource<R>, TooManySources> {
         self.fork_at(self.rank.tier(), self.promised)
     }
 
-    /// One more source of `tier`, which promises that none of its rows is below `from`.
+    /// Adds a source in `tier`, which promises that none of its rows is below `from`.
     ///
     /// # Panics
     ///
-    /// Unless all of its rows sort after what this source has promised: `from` is not below
-    /// [`promised`](Self::promised), and above it if this source is of the last tier and the new
-    /// one of the first.
+    /// Panics unless all rows of the new source sort after this source's promise: `from` must be at
+    /// least [`promised`](Self::promised), and above it if this source is in the last tier and the
+    /// new one in the first.
     pub fn fork_at(&mut self, tier: Tier, from: i64) -> Result<BlockSource<R>, TooManySources> {
         let number = self.shared.next_source.add(1);
         if number >= MAX_SOURCES {

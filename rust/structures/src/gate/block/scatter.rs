@@ -86,7 +86,7 @@ impl Label for u16 {
 /// Memory for the passes.
 #[derive(Debug)]
 pub(super) struct Scatter<L> {
-    /// The rows in order of rank and position.
+    /// The rows, ordered by rank and position.
     words: Vec<u32>,
     labels: Vec<L>,
     /// Their event times, where those do not fit a word.
