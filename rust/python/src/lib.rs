@@ -46,7 +46,7 @@
 //! | `reader.rs` | a result as record batches |
 //! | `export.rs` | objects of pyarrow; streams for any consumer |
 //! | `bounded.rs` | calls with a `memory_limit`, whose batches `tidegate.bounded` makes |
-//! | `interpreter.rs` | how threads let go of the interpreter and come back to it |
+//! | `interpreter.rs` | how threads detach from the interpreter and reattach to it |
 //! | `interrupt.rs` | native work without the GIL, which Ctrl-C ends |
 //! | `error.rs` | errors as Python exceptions |
 

@@ -8,7 +8,7 @@
 //!  or loom's      ├─▶ OptimisticLock                    values that are read without a lock
 //!                 ├─▶ ring, Stack, OnceLink               values from one thread to another
 //!                 ├─▶ Bell                                threads that wait for a ring
-//!                 ├─▶ Door                                threads that are inside, until it is closed
+//!                 ├─▶ Door                                counts threads inside, until it is closed
 //!                 ├─▶ Loan                                borrowed work for threads that last
 //!                 └─▶ Budget                              memory under one limit
 //! ```

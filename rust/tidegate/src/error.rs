@@ -138,7 +138,7 @@ impl Error {
         )
     }
 
-    /// The same error, with more of a sentence.
+    /// The same error with more text.
     pub(crate) fn with(self, text: &str) -> Self {
         Error { message: format!("{}{text}", self.message), ..self }
     }

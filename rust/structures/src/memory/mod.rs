@@ -11,7 +11,7 @@
 //! | `records.rs` | the same for several columns that lie side by side, also of rows that come and leave |
 //! | `select.rs` | the values of an array in a range |
 //! | `bits.rs` | a set of row numbers |
-//! | `refusal.rs` | requests that a test has refused |
+//! | `refusal.rs` | refuses requests that a test chooses |
 //! | `allocator.rs` | what vectors come from: the pool, or the system |
 //! | `left.rs`, `limit.rs`, `reserve.rs` | memory that the machine leaves, or a limit; for small requests |
 //!

@@ -504,7 +504,7 @@ pub(crate) fn is_ordered_only(data_type: &DataType) -> bool {
         )
 }
 
-/// The place of a float in the order of all. Both zeros are one value, which is 0.0, as among keys.
+/// Maps a float to an integer with the same order. Both zeros count as 0.0, as they do in keys.
 fn order(value: f64) -> i64 {
     order_of(value + 0.0)
 }

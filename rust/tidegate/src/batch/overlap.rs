@@ -74,7 +74,7 @@ impl Sides {
         let columns = [left, left, right, right].into_iter();
         let columns = columns.zip([of_left.0, of_left.1, of_right.0, of_right.1]);
         let times: Vec<_> = match plan.least {
-            // Times are compared, and no distances.
+            // Only times are compared, not distances.
             0 | 1 => time::times_in_order(&columns.collect::<Vec<_>>(), plan.unit)?,
             _ => columns
                 .map(|(table, column)| time::times_or_nulls(table, column, plan.unit))
@@ -160,7 +160,8 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    /// Of the columns of starts and of ends, given their times and the rows without one.
+    /// The intervals of the columns of starts and ends, given their times and the rows without a
+    /// time.
     fn of(
         table: &Table,
         (start, end): (usize, usize),

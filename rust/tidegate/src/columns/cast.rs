@@ -1,4 +1,4 @@
-//! Values of an array in another type.
+//! Casts the values of an array to another type.
 
 use arrow_array::{Array, ArrayRef};
 use arrow_cast::display::ArrayFormatter;
@@ -9,16 +9,16 @@ use super::time::{Unit, nanoseconds};
 use super::type_name::TypeName;
 use crate::shown;
 
-/// A value that does not fit is an error. Arrow's own default makes null of it.
+/// A value that does not fit is an error; Arrow would replace it with null by default.
 pub(crate) const EXACT: CastOptions<'static> =
     CastOptions { safe: false, format_options: arrow_cast::display::FormatOptions::new() };
 
-/// The values of an array as `to`, or an error if one of them does not fit.
+/// Casts the values of an array to `to`, with an error if one of them does not fit.
 pub(crate) fn cast(array: &dyn Array, to: &DataType) -> Result<ArrayRef, ArrowError> {
     cast_with_options(array, to, &EXACT)
 }
 
-/// The first value that does not fit `to`, and what to do about it; none if all of them do.
+/// The first value that does not fit `to`, and how to fix that; `None` if all values fit.
 pub(crate) fn misfit(array: &dyn Array, to: &DataType) -> Option<(usize, String)> {
     let lenient = CastOptions { safe: true, ..EXACT };
     let found = cast_with_options(array, to, &lenient).ok()?;
@@ -40,7 +40,8 @@ fn beyond(unit: TimeUnit, what: &str, from: &DataType) -> String {
     )
 }
 
-/// A value as messages show it. A time that no calendar has is shown as its number of steps.
+/// A value as messages show it. A time outside the calendar's range is shown as its number of
+/// steps.
 pub(crate) fn text(array: &dyn Array, row: usize) -> String {
     let text = |array: &dyn Array, row| {
         let values = ArrayFormatter::try_new(array, &EXACT.format_options).ok()?;

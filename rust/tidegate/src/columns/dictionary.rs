@@ -1,14 +1,14 @@
 //! Arrays one behind the other, or rows of them, where some have dictionaries.
 //!
-//! `arrow-select` merges dictionaries by a table that forgets some values, or puts them one behind
-//! the other. With indices of 8 or 16 bits, values that would fit then do not: three times the
-//! dictionary of a hundred texts is an error, and of a hundred text views a panic. Here such arrays
-//! get one dictionary first, which has each value once, as far as rows use it.
+//! `arrow-select` merges dictionaries with a table that forgets some values, or concatenates them.
+//! With indices of 8 or 16 bits, values that would fit then do not: concatenating a dictionary of a
+//! hundred strings three times is an error, and with string views it panics. Here such arrays get
+//! one dictionary first, which contains each value that the rows use exactly once.
 //!
-//! A column of dictionaries gets one also where there is room: equal dictionaries are one, and
-//! others become one with all of their values in their order. pandas refuses a dictionary that has
-//! a value twice. Dictionaries within lists and structs are left to `arrow-select` if they have
-//! room one behind the other.
+//! A dictionary column also gets a single dictionary if there is room. Equal dictionaries become
+//! one, and others are merged into one that contains all of their values in order: pandas refuses a
+//! dictionary that contains a value twice. Dictionaries within lists and structs are left to
+//! `arrow-select` if there is room for their concatenation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -143,8 +143,8 @@ pub(crate) fn encoded(indices: &DataType, values: &ArrayRef) -> Made<ArrayRef> {
     by_indices!(indices, each_its_own(values))
 }
 
-/// The same values with one dictionary, which has all values of the dictionaries; none if these are
-/// one already, have more than `most` values together, or find no room in one.
+/// The same values with one dictionary that contains all values of the dictionaries. `None` if they
+/// already share one, have more than `most` values in total, or do not fit into one.
 fn shared(arrays: &[&dyn Array], most: usize) -> Made<Option<Vec<ArrayRef>>> {
     let Some(DataType::Dictionary(indices, _)) = arrays.first().map(|array| array.data_type())
     else {
@@ -154,7 +154,7 @@ fn shared(arrays: &[&dyn Array], most: usize) -> Made<Option<Vec<ArrayRef>>> {
         return Ok(None);
     }
     let dictionaries = || arrays.iter().map(|array| array.as_any_dictionary().values());
-    // Of no values, such as that of an array of nulls, is any dictionary a part.
+    // An empty dictionary, such as that of an all-null array, is part of any other.
     let Some(longest) = dictionaries().max_by_key(|values| values.len()) else { return Ok(None) };
     if dictionaries().all(|values| values.is_empty() || values == longest) {
         let with_it = |array: &&dyn Array| array.as_any_dictionary().with_values(longest.clone());
@@ -169,7 +169,7 @@ fn shared(arrays: &[&dyn Array], most: usize) -> Made<Option<Vec<ArrayRef>>> {
     }
 }
 
-/// The dictionary arrays with one dictionary, of all values of theirs.
+/// The dictionary arrays with a single dictionary that contains all of their values.
 fn of_all_values<K: ArrowDictionaryKeyType>(arrays: &[&dyn Array]) -> Made<Vec<ArrayRef>> {
     let arrays: Vec<_> = arrays.iter().map(|array| array.as_dictionary::<K>()).collect();
     let mut numbers = Numbers::<K>::new(arrays[0].values().data_type())?;
@@ -184,7 +184,8 @@ fn of_all_values<K: ArrowDictionaryKeyType>(arrays: &[&dyn Array]) -> Made<Vec<A
     arrays.iter().zip(&number_of).map(array).collect()
 }
 
-/// One array of arrays, made of their indices where they are dictionaries with the same values.
+/// Makes one array of several. Dictionary arrays with the same dictionary are combined by their
+/// indices.
 fn of_one(arrays: &[&dyn Array], make: &dyn Fn(&[&dyn Array]) -> Made<ArrayRef>) -> Made<ArrayRef> {
     match arrays.first().map(|array| array.data_type()) {
         Some(DataType::Dictionary(indices, _)) if is_one(arrays) => {
@@ -194,8 +195,8 @@ fn of_one(arrays: &[&dyn Array], make: &dyn Fn(&[&dyn Array]) -> Made<ArrayRef>)
     }
 }
 
-/// An array of indices of arrays that have the same dictionary. `arrow-select` would put this one
-/// behind itself.
+/// Combines the indices of arrays that have the same dictionary. `arrow-select` would concatenate
+/// the dictionary with itself.
 fn of_keys<K: ArrowDictionaryKeyType>(
     arrays: &[&dyn Array],
     make: &dyn Fn(&[&dyn Array]) -> Made<ArrayRef>,
@@ -208,13 +209,13 @@ fn of_keys<K: ArrowDictionaryKeyType>(
     Ok(Arc::new(DictionaryArray::try_new(keys, first.values().clone())?))
 }
 
-/// Whether all arrays have the same dictionary.
+/// Whether all arrays share one dictionary.
 fn is_one(arrays: &[&dyn Array]) -> bool {
     let dictionary = |array: &&dyn Array| array.to_data().child_data()[0].clone();
     arrays.windows(2).all(|two| dictionary(&two[0]).ptr_eq(&dictionary(&two[1])))
 }
 
-/// Whether the arrays need one dictionary before they become one array.
+/// Whether the arrays need a common dictionary before they can be combined into one array.
 fn is_tight(arrays: &[&dyn Array]) -> bool {
     match arrays.first().map(|array| array.data_type()) {
         Some(DataType::Dictionary(..)) => !is_one(arrays),
@@ -223,7 +224,7 @@ fn is_tight(arrays: &[&dyn Array]) -> bool {
     }
 }
 
-/// The same values, with one dictionary if they need it, of the values that the rows use.
+/// The same values, with a common dictionary of the values that the rows use, if they need one.
 fn unified(arrays: &[&dyn Array]) -> Made<Option<Vec<ArrayRef>>> {
     if !is_tight(arrays) {
         return Ok(None);
@@ -267,8 +268,8 @@ fn is_beyond(arrays: &[ArrayData]) -> bool {
     beyond || (0..arrays[0].child_data().len()).any(|at| is_beyond(&children(arrays, at)))
 }
 
-/// Whether one dictionary has room for the values of all dictionaries of the arrays, which are of one
-/// type, and so for those of their children.
+/// Whether a single dictionary has room for the values of all the arrays' dictionaries, and
+/// likewise for those of their children. The arrays are of one type.
 pub(crate) fn have_room(arrays: &[ArrayData]) -> bool {
     fn are_numbered<K: ArrowDictionaryKeyType>(arrays: &[ArrayData]) -> bool {
         let mut values: Vec<&ArrayData> =
@@ -358,7 +359,7 @@ fn one_dictionary<K: ArrowDictionaryKeyType>(arrays: Vec<ArrayData>) -> Made<Vec
     arrays.iter().zip(of_values).map(array).collect()
 }
 
-/// The dictionary with other indices, of the values that its rows use.
+/// The dictionary with another index type, reduced to the values that its rows use.
 pub(crate) fn compacted<K: ArrowDictionaryKeyType>(
     array: &DictionaryArray<Int32Type>,
 ) -> Made<ArrayData> {
@@ -518,7 +519,7 @@ mod tests {
         let found = interleave(&[&*first, &*other], &places).unwrap();
         let expected = StringArray::from(vec!["a", "b", "c", "a", "a", "b"]);
         assert_eq!(*cast(&found, &DataType::Utf8).unwrap(), expected);
-        // Of more values than rows, those that the rows use.
+        // With more values than rows, only the values that the rows use are kept.
         let found = interleave(&[&*first, &*other], &places[..2]).unwrap();
         assert_eq!(*cast(&found, &DataType::Utf8).unwrap(), StringArray::from(vec!["a", "b"]));
         assert_eq!(values(&found).len(), 2);

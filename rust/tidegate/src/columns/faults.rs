@@ -1,20 +1,20 @@
-//! What has no value: the rows for which a condition or a sum cannot be computed.
+//! Rows for which a condition or a sum cannot be computed.
 //!
-//! A call on tables raises at the first of them. An operator must not: it would stop in the middle of
-//! its rows. It notes them, goes on without them to the end of its step, and then stands until its
-//! user has decided.
+//! A call on tables raises an error at the first one. An operator must not, because it would stop
+//! in the middle of its rows. It records them, finishes its step without them, and is then halted
+//! until the user decides how to continue.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Error;
 
-/// The faults of one step. Clones belong to one operator.
+/// The faults of one step. All clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Arc<Mutex<Option<Error>>>);
 
 impl Faults {
-    /// Notes a fault. Of several the one is kept whose text is the least, so that it does not depend
-    /// on threads.
+    /// Records a fault. Of several faults, the one whose message sorts first is kept, so that the
+    /// choice does not depend on threads.
     pub(crate) fn note(&self, error: Error) {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if first.as_ref().is_none_or(|first| error.message() < first.message()) {
@@ -22,7 +22,7 @@ impl Faults {
         }
     }
 
-    /// The fault that was noted, if there was one. It is noted no longer.
+    /// Removes and returns the recorded fault, if there is one.
     pub(crate) fn take(&self) -> Option<Error> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

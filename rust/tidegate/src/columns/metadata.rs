@@ -1,12 +1,12 @@
-//! Metadata of fields and schemas: a result keeps what holds for all of its values.
+//! Metadata of fields and schemas: a result keeps what is true of all of its values.
 //!
-//! Some metadata describes the values: the categories of a polars enum, the parameters of an
-//! extension type. A column with values of several inputs keeps it if all inputs agree.
+//! Some metadata describes the values, such as the categories of a polars enum or the parameters of
+//! an extension type. A column with values from several inputs keeps it if all inputs agree.
 //!
-//! Some describes the rows: pandas writes where the index of a frame is. An unnamed index and the
-//! labels of columns are left out at the entrance, as no result has the rows of its input, and a
-//! result may rename its columns. A named index is a column like any other. What pandas says of a
-//! column is kept under the name that the column has in the result.
+//! Other metadata describes the rows: pandas records which columns are the index of a frame.
+//! Unnamed indexes and column labels are dropped on import, because a result does not have the rows
+//! of its input and may rename columns. A named index is a column like any other. What pandas
+//! records about a column is kept under the column's name in the result.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,13 +24,14 @@ const EXTENSION_NAME: &str = "ARROW:extension:name";
 const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
 const PANDAS: &str = "pandas";
 
-/// What pandas writes behind the name of a type of Arrow.
+/// The suffix that pandas appends to the names of Arrow types.
 const ARROW_TYPE: &str = "[pyarrow]";
 
-/// Where polars has the categories of an enum, by its age. It reads any other value as null.
+/// The keys under which polars stores an enum's categories, newest first. polars reads any other
+/// value as null.
 const ENUM_CATEGORIES: [&str; 2] = ["_PL_ENUM_VALUES2", "_PL_ENUM_VALUES"];
 
-/// A field with the metadata that describes values of both fields.
+/// A field with the metadata that describes the values of both fields.
 pub(crate) fn of_both(field: &Field, other: &Field) -> Field {
     let mut metadata = field.metadata().clone();
     metadata.retain(|key, value| other.metadata().get(key) == Some(value));
@@ -41,7 +42,8 @@ pub(crate) fn of_both(field: &Field, other: &Field) -> Field {
     field.clone().with_metadata(metadata)
 }
 
-/// The first schema of several with the same columns, with the metadata on which all agree.
+/// The first of several schemas with the same columns, with the metadata on which all schemas
+/// agree.
 pub(crate) fn of_all<'a>(inputs: impl Iterator<Item = &'a SchemaRef>) -> SchemaRef {
     let inputs: Vec<&Schema> = inputs.map(|schema| &**schema).collect();
     let first = inputs[0];
@@ -59,14 +61,14 @@ pub(crate) fn of_all<'a>(inputs: impl Iterator<Item = &'a SchemaRef>) -> SchemaR
     Arc::new(Schema::new_with_metadata(fields, metadata))
 }
 
-/// The extension type of a field: its name and its parameters.
+/// The extension type of a field: its name and parameters.
 fn extension(field: &Field) -> Option<(&String, Option<&String>)> {
     let metadata = field.metadata();
     metadata.get(EXTENSION_NAME).map(|name| (name, metadata.get(EXTENSION_METADATA)))
 }
 
-/// Refuses two extension types in one column: their values are stored alike and mean something
-/// else, as do months and days of pandas.
+/// Refuses two extension types in one column. Their values may be stored alike but differ in
+/// meaning, as pandas months and days do.
 pub(crate) fn check_extensions(
     field: &Field,
     place: &str,
@@ -91,8 +93,8 @@ fn named((name, parameters): (&String, Option<&String>)) -> String {
     }
 }
 
-/// Refuses a value that is not among the categories that a field of polars lists. `other` is the
-/// field of the values.
+/// Refuses values that are not among the categories of a polars field. `other` is the field that
+/// the values come from.
 pub(crate) fn check_categories(
     name: &str,
     field: &Field,
@@ -122,7 +124,7 @@ pub(crate) fn check_categories(
     }
 }
 
-/// The categories of an enum as polars writes them: each with its number of bytes before it.
+/// The categories of an enum in the polars format: each is preceded by its length in bytes.
 fn categories(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let (length, rest) = text.split_once(';')?;
@@ -132,11 +134,11 @@ fn categories(mut text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The schema of a frame without an unnamed index of pandas, and the columns that are left; none
-/// where pandas has written nothing.
+/// The schema of a frame without an unnamed pandas index, and the remaining columns; `None` if the
+/// schema has no pandas metadata.
 pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     let mut pandas = pandas(schema)?;
-    // What is no name is the start and step of an index that numbers rows, and has no column.
+    // An entry that is not a string is the start and step of a range index, which has no column.
     let levels = list(&pandas, "index_columns").filter_map(Value::as_str).map(str::to_owned);
     let (unnamed, named): (HashSet<String>, HashSet<String>) =
         levels.partition(|name| is_unnamed_level(name));
@@ -147,7 +149,7 @@ pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     if let Some(columns) = pandas["columns"].as_array_mut() {
         columns.retain(|column| field_name(column).is_some_and(|name| !unnamed.contains(name)));
         columns.retain(is_readable);
-        // With labels that are no strings, pyarrow finds its columns by these.
+        // With labels that are not strings, pyarrow looks up its columns by these names.
         columns.iter_mut().for_each(|column| column["name"] = column["field_name"].clone());
     }
     let mut metadata = schema.metadata().clone();
@@ -156,28 +158,29 @@ pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     Some((Arc::new(Schema::new_with_metadata(fields, metadata)), kept))
 }
 
-/// Whether pandas finds the type of a column by the name that it has written. Of its Arrow types it
-/// does not find those with fields.
+/// Whether pandas can look up a column's type by its recorded name. It cannot for Arrow types with
+/// fields.
 fn is_readable(column: &Value) -> bool {
     !column["numpy_type"]
         .as_str()
         .is_some_and(|name| name.contains('<') && name.ends_with(ARROW_TYPE))
 }
 
-/// Whether pyarrow has made the name for a level of an index without one.
+/// Whether pyarrow generated the name for an index level without a name.
 fn is_unnamed_level(name: &str) -> bool {
     let level = name.strip_prefix("__index_level_").and_then(|rest| rest.strip_suffix("__"));
     level.is_some_and(|level| level.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A column of a result, and the columns that its values come from, each with its input's number.
+/// A column of a result, and the input columns that its values come from, each with its input's
+/// number.
 pub(crate) struct Origin<'a> {
     pub(crate) field: &'a Field,
     pub(crate) of: Vec<(usize, &'a Field)>,
 }
 
 impl<'a> Origin<'a> {
-    /// A column whose values come from the column of this name in every input.
+    /// A column whose values come from the column with this name in every input.
     pub(crate) fn named(field: &'a Field, name: &str, inputs: &[&'a Schema]) -> Self {
         let column = |(input, schema): (usize, &&'a Schema)| {
             Some((input, schema.field_with_name(name).ok()?))
@@ -186,7 +189,8 @@ impl<'a> Origin<'a> {
     }
 }
 
-/// The metadata of the result of a join: the left side's, and what pandas says of the columns.
+/// The metadata of a join's result: that of the left side, with the pandas metadata of the result's
+/// columns.
 pub(crate) fn of_join(
     left: &Schema,
     right: &Schema,
@@ -197,7 +201,7 @@ pub(crate) fn of_join(
     with_columns(left, describe(&[left, right], columns, |name| levels.contains(name)))
 }
 
-/// The metadata of left rows with functions of right rows.
+/// The metadata of left rows with aggregates of right rows.
 pub(crate) fn of_partners(
     left: &Schema,
     right: &Schema,
@@ -213,12 +217,12 @@ pub(crate) fn of_partners(
     with_columns(left, described.or_else(|| pandas(left)))
 }
 
-/// The metadata of groups of the rows of these tables: what pandas says of their columns.
+/// The metadata of groups of these tables' rows: the pandas metadata of their columns.
 pub(crate) fn of_groups(tables: &[&Schema], columns: &[Origin<'_>]) -> HashMap<String, String> {
     with_columns(&Schema::empty(), describe(tables, columns, |_| false))
 }
 
-/// The metadata of a schema, in which pandas says this of the columns.
+/// The metadata of a schema, with its pandas metadata replaced.
 fn with_columns(schema: &Schema, described: Option<Value>) -> HashMap<String, String> {
     let mut metadata = schema.metadata().clone();
     metadata.remove(PANDAS);
@@ -226,7 +230,8 @@ fn with_columns(schema: &Schema, described: Option<Value>) -> HashMap<String, St
     metadata
 }
 
-/// What pandas says of the columns of a result, whose index has those levels of the first input's.
+/// The pandas metadata of a result's columns. `is_level` selects the index levels of the first
+/// input that the result has.
 fn describe(
     inputs: &[&Schema],
     columns: &[Origin<'_>],
@@ -247,7 +252,7 @@ fn describe(
     Some(described)
 }
 
-/// What pandas says of a column of an input, if that holds for values of it in a result.
+/// The pandas metadata of an input column, if it also describes the column's values in a result.
 fn said_of(column: &Field, of: &Field, said: &Value) -> Option<Value> {
     let mut said = said.clone();
     if of.data_type() != column.data_type() || extension(of) != extension(column) {
@@ -262,13 +267,13 @@ fn said_of(column: &Field, of: &Field, said: &Value) -> Option<Value> {
     Some(said)
 }
 
-/// Whether pandas reads the column as a type that has nulls, beside which integers stay exact.
+/// Whether pandas reads the column as a nullable type, in which integers stay exact next to nulls.
 fn is_nullable(said: &Value) -> bool {
     let name = said["numpy_type"].as_str().unwrap_or_default();
     name.ends_with(ARROW_TYPE) || is_masked(name)
 }
 
-/// Whether pandas keeps a mask of the nulls in columns of this type.
+/// Whether pandas stores a null mask in columns of this type.
 fn is_masked(name: &str) -> bool {
     let kind = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
     ["boolean", "Int", "UInt", "Float"].contains(&kind)
@@ -279,18 +284,18 @@ fn is_number(data_type: &DataType) -> bool {
         || matches!(data_type, DataType::Boolean | DataType::Float32 | DataType::Float64)
 }
 
-/// The type of pandas for numbers that are made of those of a type with nulls.
+/// The pandas type for numbers that are computed from numbers of a nullable type.
 fn nullable_name(of: &str, data_type: &DataType) -> Option<String> {
     match data_type {
         _ if of.ends_with(ARROW_TYPE) => Some(format!("{}{ARROW_TYPE}", TypeName(data_type))),
         _ if !is_masked(of) => None,
         DataType::Boolean => Some("boolean".to_owned()),
-        // From Int8 to Float64, pandas has the same names.
+        // From Int8 to Float64, pandas uses the same names as Arrow.
         _ => Some(data_type.to_string()),
     }
 }
 
-/// Leaves the columns that are levels of the index, and no labels of columns.
+/// Keeps the index levels that are selected, and removes the column labels.
 fn set_indexes(pandas: &mut Value, is_level: impl Fn(&str) -> bool) {
     if let Some(levels) = pandas["index_columns"].as_array_mut() {
         levels.retain(|level| level.as_str().is_some_and(&is_level));
@@ -298,7 +303,7 @@ fn set_indexes(pandas: &mut Value, is_level: impl Fn(&str) -> bool) {
     pandas["column_indexes"] = json!([]);
 }
 
-/// What pandas has written, if it is what pandas writes.
+/// The schema's pandas metadata, if it is well formed.
 fn pandas(schema: &Schema) -> Option<Value> {
     let found: Value = serde_json::from_str(schema.metadata().get(PANDAS)?).ok()?;
     found.is_object().then_some(found)

@@ -6,10 +6,10 @@
 //! | `time.rs`, `duration.rs` | units, zones and bounds; durations as text |
 //! | `cast.rs` | values in another type, or an error |
 //! | `fit.rs` | rows as a schema asks for them |
-//! | `dictionary.rs` | arrays as one, whose dictionaries may have few indices |
-//! | `roomy.rs` | the same with more indices, as operators keep them |
-//! | `faults.rs` | rows for which a condition has no value |
-//! | `metadata.rs` | what a result says about its values and rows |
+//! | `dictionary.rs` | concatenates arrays whose dictionary indices may be narrow |
+//! | `roomy.rs` | wider dictionary indices, as operators store them |
+//! | `faults.rs` | rows for which a condition cannot be computed |
+//! | `metadata.rs` | the metadata of results |
 //! | `names.rs`, `type_name.rs` | names and types for messages |
 //! | `row_ends.rs` | ends of intervals, computed from columns |
 //! | `keys/` | keys as dense numbers |

@@ -1,10 +1,10 @@
-//! Dictionaries with more room: an operator keeps rows whose dictionaries have few indices with
-//! indices of 32 bits.
+//! Wider dictionary indices: an operator widens narrow indices to 32 bits in the rows that it
+//! stores.
 //!
-//! Two batches of a pandas categorical have up to 128 values each, and indices of 8 bits. Rows of
-//! both in one batch may have more values than such indices tell apart. So rows get wider indices
-//! when they are pushed, and their own again when results are handed out, in batches that are short
-//! enough (`stream/operator.rs`).
+//! Two batches of a pandas categorical have up to 128 values each, and 8-bit indices. A batch with
+//! rows of both may have more distinct values than such indices can address. So rows get wider
+//! indices when they are pushed. They get their own indices back when results are emitted, in
+//! batches that are short enough (`stream/operator.rs`).
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::Result;
 
 type Made<T> = std::result::Result<T, ArrowError>;
 
-/// The schema with room in all dictionaries.
+/// The schema with wide indices in all dictionaries.
 pub(crate) fn roomy(schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().map(roomy_field).collect::<Fields>();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
@@ -63,12 +63,12 @@ fn roomy_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// Whether indices of the type tell few values apart.
+/// Whether an index type can address only few values.
 fn is_narrow(indices: &DataType) -> bool {
     matches!(indices, DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16)
 }
 
-/// The types of the children of an array.
+/// The types of an array's children.
 fn children(data_type: &DataType) -> Vec<&DataType> {
     match data_type {
         DataType::List(item)
@@ -84,10 +84,10 @@ fn children(data_type: &DataType) -> Vec<&DataType> {
     }
 }
 
-/// Inputs of one call, with indices of 32 bits in the columns whose dictionaries have too many values
-/// together for their own. Results then have room for the values of all chunks and inputs in one
-/// dictionary, as whoever writes them needs. `shared` are columns of different inputs that become one
-/// column of the result: a name for each input.
+/// The inputs of one call, with 32-bit indices in columns whose dictionaries together have too many
+/// values for their own indices. A single dictionary in the result then has room for the values of
+/// all chunks and inputs, as writers of results need. `shared` lists the input columns that become
+/// one column of the result: one name per input.
 pub fn with_room(tables: Vec<Table>, shared: &[Vec<&str>]) -> Result<Vec<Table>> {
     let mut wide = vec![Vec::new(); tables.len()];
     let has_narrow = |table: &Table, at: usize| {
@@ -135,8 +135,8 @@ fn widened_columns(table: &Table, wide: &[usize]) -> Result<Table> {
     Table::of_valid(table.name(), schema.clone(), batches.collect::<Result<_>>()?)
 }
 
-/// The rows with the dictionaries of a schema that differs in their indices alone. A schema error if
-/// a dictionary of it has too few.
+/// The rows with the index types of a schema that is otherwise the same. Returns a schema error if
+/// the indices of a dictionary are too narrow.
 pub(crate) fn with_indices(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let column = |(array, field): (&ArrayRef, &FieldRef)| {
         if array.data_type() == field.data_type() {
@@ -171,7 +171,7 @@ fn recoded(data: ArrayData, to: &DataType) -> Made<ArrayData> {
     data.into_builder().data_type(to.clone()).child_data(parts).build()
 }
 
-/// The dictionary with indices of 32 bits.
+/// The dictionary with 32-bit indices.
 fn widened(array: &ArrayRef) -> Made<ArrayData> {
     let dictionary = array.as_any_dictionary();
     let keys = cast(dictionary.keys(), &DataType::Int32)?;
@@ -179,7 +179,7 @@ fn widened(array: &ArrayRef) -> Made<ArrayData> {
     Ok(DictionaryArray::try_new(keys, dictionary.values().clone())?.into_data())
 }
 
-/// The dictionary with fewer indices. It has the same values where these have room, and else those
+/// The dictionary with narrower indices. It keeps all values if they fit, and otherwise only those
 /// that rows use.
 fn narrowed<K: ArrowDictionaryKeyType>(array: &ArrayRef) -> Made<ArrayData> {
     let dictionary = array.as_dictionary::<Int32Type>();
@@ -197,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    /// Rows of a dictionary with 8-bit indices, by itself and in a struct.
+    /// Rows of a dictionary with 8-bit indices, as a column and in a struct.
     fn rows(from: usize, to: usize) -> RecordBatch {
         let values: StringArray = (from..to).map(|at| Some(format!("v{at}"))).collect();
         let keys = PrimitiveArray::<Int8Type>::from_iter_values(0..(to - from) as i8);

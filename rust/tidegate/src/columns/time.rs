@@ -81,7 +81,7 @@ impl Unit {
         }
     }
 
-    /// A number of steps as a length of time, in messages and plans.
+    /// Formats a number of steps as a duration, for messages and plans.
     pub(crate) fn length(self, steps: i64) -> String {
         match self {
             Unit::Integer => steps.to_string(),
@@ -223,10 +223,11 @@ pub(crate) fn times_or_nulls(
 }
 
 /// The times of both sides in `unit`, for a join that compares the distance from a left to a right
-/// time with these `ends`, and uses no other distance.
+/// time only with these `ends`.
 ///
-/// A time that does not fit 64 bits in the finer unit is put beyond all times that do, in the order
-/// of such times. It is an error only where an end reaches from there to a time of the other side.
+/// A time that does not fit 64 bits in the finer unit is placed beyond all times that do, and such
+/// times keep their order. This is an error only if an end reaches from there to a time of the
+/// other side.
 pub(crate) fn both_times(
     (left, right): (&Table, &Table),
     columns: (usize, usize),
@@ -245,7 +246,7 @@ pub(crate) fn both_times(
         }
     }
     let (mut moved, beyond) = moved_times(&[(left, columns.0), (right, columns.1)], unit, &error)?;
-    // The side of the finer unit has no time that was moved.
+    // On the side with the finer unit, no time was moved.
     let is_left = scale(left.schema().field(columns.0), unit) > 1;
     let others = &moved[usize::from(is_left)];
     let settled = ends.iter().map(|end| if is_left { *end } else { -end }).all(|end| {
@@ -259,17 +260,17 @@ pub(crate) fn both_times(
     if settled { Ok((Int64s::Own(left), Int64s::Own(right))) } else { Err(error) }
 }
 
-/// Where times are that were put beyond those that fit 64 bits.
+/// Where the times are that were placed beyond those that fit 64 bits.
 #[derive(Debug)]
 struct Beyond {
-    /// The last of those that are too early.
+    /// The last time that is too early.
     below: Option<i64>,
-    /// The first of those that are too late.
+    /// The first time that is too late.
     above: Option<i64>,
 }
 
-/// The times of columns that may have nulls, with 0 in their rows, in one unit. Times that do not
-/// fit are put beyond the others, in their order; an error if a time that fits is there.
+/// The times of nullable columns in one unit, with 0 for nulls. Times that do not fit are placed
+/// beyond the others, in order. Returns an error if a time that fits is already there.
 pub(crate) fn times_in_order(
     columns: &[(&Table, usize)],
     unit: Unit,
@@ -290,8 +291,8 @@ pub(crate) fn times_in_order(
     Ok(moved.into_iter().zip(columns).map(with_nulls).collect())
 }
 
-/// The times of these columns, with 0 in place of nulls, those that do not fit beyond the others;
-/// `error` if there is no room for them.
+/// The times of these columns, with 0 for nulls, and with times that do not fit placed beyond the
+/// others. Returns `error` if there is no room for them.
 fn moved_times(
     columns: &[(&Table, usize)],
     unit: Unit,
@@ -330,7 +331,7 @@ fn moved_times(
     Ok((times.collect(), beyond))
 }
 
-/// The times of a column in `unit`, with 0 in place of nulls; `None` if it has plain numbers.
+/// The times of a column in `unit`, with 0 for nulls; `None` if the column has plain numbers.
 fn exact_times(table: &Table, column: usize, unit: Unit) -> Option<Vec<i128>> {
     let field = table.schema().field(column);
     let Unit::Nanoseconds(_) = unit else { return None };
@@ -417,7 +418,7 @@ pub(crate) fn scale(field: &Field, unit: Unit) -> i64 {
     }
 }
 
-/// The error of a row of a chunk, whose first row is called row `first`.
+/// The error for a row of a chunk whose first row has number `first`.
 fn too_long(
     name: &str,
     field: &Field,

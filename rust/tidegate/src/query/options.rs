@@ -45,7 +45,7 @@ pub(crate) struct JoinPlan {
 }
 
 impl JoinPlan {
-    /// From now on the condition notes the pairs that it has no value for.
+    /// Makes the condition record the pairs that it cannot compute.
     pub(crate) fn note(&mut self, faults: &Faults) {
         self.predicate = self.predicate.take().map(|predicate| predicate.noting(faults));
     }

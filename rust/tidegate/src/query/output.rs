@@ -123,7 +123,7 @@ impl Shape<'_> {
     }
 }
 
-/// The result's columns, and those that their values come from.
+/// The result's columns, and the input columns that their values come from.
 fn origins<'a>(
     columns: &[OutputColumn],
     fields: &'a [FieldRef],

@@ -96,7 +96,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// What rows wait for, given the sources by rank, and the number of rows that do not wait.
+    /// What rows are waiting for, given the sources by rank and the number of rows that are not
+    /// waiting.
     fn of(sources: &[SourceStats], begun: u64) -> Option<Self> {
         let used = sources.iter().map(|source| source.rows_in - source.rows_late).sum::<u64>();
         let rows = used.checked_sub(begun).filter(|&rows| rows > 0)?;
@@ -145,27 +146,27 @@ pub struct Operator {
     readers: Readers,
     /// Why the operator cannot go on.
     failed: Option<Error>,
-    /// What the last step has found no value for, until its user goes on without.
+    /// What the last step could not compute, until the user continues without it.
     standing: Option<Standing>,
     /// How much sources had told before the last step.
     seen: u64,
-    /// The schemas of results and of late rows, if they are kept with more indices of dictionaries.
+    /// The schemas of results and late rows, if they are stored with wider dictionary indices.
     handed: Option<[SchemaRef; 2]>,
 }
 
-/// An operator that stands, since something had no value.
+/// A halted operator: something could not be computed.
 #[derive(Debug)]
 struct Standing {
     error: Error,
-    /// The results of the step, without those.
+    /// The step's results, without whatever could not be computed.
     results: VecDeque<Made>,
 }
 
-/// How an operator goes on that stands.
+/// How to continue with a halted operator.
 const SKIP: &str = "; no row is lost, and skip() goes on without it";
 
-/// Makes the operator of streams with these schemas. Inside, dictionaries that have few indices have
-/// more, so that rows of any batches can be put together.
+/// Builds the operator for streams with these schemas. Internally, narrow dictionary indices are
+/// widened, so that rows of any batches can be combined.
 pub(super) fn with_room<const N: usize>(
     schemas: [SchemaRef; N],
     make: impl Fn([SchemaRef; N]) -> Result<Operator>,
@@ -359,12 +360,12 @@ impl Operator {
     pub fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
         let (batches, schema) = self.tactic.late(&self.common)?;
         let Some([_, given]) = &self.handed else { return Ok((batches, schema)) };
-        // Rows of one push, which had room.
+        // The rows come from one push, so they fit its dictionary indices.
         let batches = batches.iter().map(|batch| with_indices(batch, given));
         Ok((batches.collect::<Result<_>>()?, given.clone()))
     }
 
-    /// As long as it stays the same, [`late`](Self::late) begins with the same batches.
+    /// While it stays the same, [`late`](Self::late) starts with the same batches.
     pub fn late_version(&self) -> u64 {
         self.common.intake.shared.late.version()
     }
@@ -379,8 +380,7 @@ impl Operator {
         self.common.intake.shared.late.lend(batches);
     }
 
-    /// Forgets the late rows that were lent, if the function has taken them; else they are kept as
-    /// before.
+    /// Drops the lent late rows if the function took them, and puts them back otherwise.
     pub fn settle_late(&mut self, were_taken: bool) {
         self.common.intake.shared.late.settle(were_taken);
     }
@@ -476,10 +476,10 @@ impl Operator {
         Ok(())
     }
 
-    /// Takes in the rows that are ready now as rows whose results were handed out by an operator
-    /// that this one goes on from: they are dropped here. A join does not find old pairs again, as
-    /// far as it does not matter which rows have had a match. When `pause` is requested this fails,
-    /// and a later call goes on.
+    /// Takes in the rows that are ready now without emitting their results, which the operator that
+    /// this one continues has already emitted. A join finds old pairs again only if it needs to
+    /// know which rows were matched. If `pause` is requested, the call fails, and a later call
+    /// continues.
     pub fn recall(&mut self, pause: &Stop) -> Result<()> {
         self.common.recalls = true;
         let recalled = self.catch_up(pause);
@@ -520,12 +520,12 @@ impl Operator {
         Ok(reader.take()?.map(Polled::Batch))
     }
 
-    /// The next of the finished batches as it is handed out, if there is one: cut where its values
-    /// are more than a dictionary has indices for.
+    /// The next finished batch, if there is one, in the form in which it is emitted. It is split if
+    /// it has more values than its dictionary indices can address.
     fn next_made(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let Some(made) = self.common.ready.front() else { return Ok(None) };
-            // A batch that was taken back is as it was handed out.
+            // A batch that was put back already has the emitted schema.
             let rows = made.batch.num_rows();
             let schema = match &self.handed {
                 Some([schema, _]) if made.batch.schema_ref() != schema => schema,
@@ -572,7 +572,7 @@ impl Operator {
                 (Err(error), is_whole)
             }
             Ok(done) => (done, true),
-            // What unwinds is a refusal of memory, or a bug.
+            // An unwinding step is either a refusal of memory or a bug.
             Err(error) => {
                 let is_whole = error.is_memory() && self.tactic.survives(&error);
                 (Err(error), is_whole)
@@ -600,25 +600,26 @@ impl Operator {
         self.failed.insert(error).clone()
     }
 
-    /// The operator stands: the step has found no value for something, and has made its results
+    /// Halts the operator: the step could not compute something, and has finished its results
     /// without it.
     fn stand(&mut self, fault: Error, made: usize) -> Error {
         let (error, results) = (fault.with(SKIP), self.common.ready.split_off(made));
         self.standing.insert(Standing { error, results }).error.clone()
     }
 
-    /// Tells sources why the operator takes no rows, if it does not. A limit that was reached is told
-    /// to those whose rows have no room.
+    /// Reports to sources why the operator accepts no rows, or that it accepts them again. A memory
+    /// limit is reported only to sources whose rows have no room.
     fn tell_standing(&self, error: Option<&Error>) {
         let has_ended = |error: &&Error| !error.is_stopped() && !error.is_memory();
         let error = error.filter(|error| self.failed.is_some() || has_ended(error));
         *self.common.intake.shared.standing.lock() = error.cloned();
     }
 
-    /// Goes on without what the last step has found no value for; whether there was anything.
+    /// Continues without what the last step could not compute. Returns whether there was anything
+    /// to skip.
     ///
-    /// A pair, or a row, for which a condition has no value does not meet it. A sum that does not fit
-    /// its type is null.
+    /// A pair or row for which a condition cannot be computed does not satisfy the condition. A sum
+    /// that overflows its type is null.
     pub fn skip(&mut self) -> bool {
         let Some(Standing { results, .. }) = self.standing.take() else { return false };
         self.common.ready.extend(results);

@@ -10,7 +10,7 @@ use tidegate_structures::memory;
 pub(super) struct SourceSides {
     left: usize,
     first: usize,
-    /// The side of each, and its number among those of the side.
+    /// The side of each added source, and its number among the sources of that side.
     added: Vec<(Side, u16)>,
     counts: [usize; 2],
 }
@@ -65,7 +65,7 @@ impl SourceSides {
     }
 }
 
-/// Among rows of equal time, those of left sources come first, whenever the sources were added.
+/// Among rows with equal times, rows of left sources come first, no matter when sources were added.
 pub(super) fn tier(side: Option<Side>) -> Tier {
     match side {
         None | Some(Side::Left) => Tier::First,

@@ -118,11 +118,12 @@ pub(super) struct Common {
     pub(super) ready: VecDeque<Made>,
     /// Whether results are charged until they are read.
     pub(super) charges_results: bool,
-    /// Whether results are dropped, since they were handed out before: a tactic need not make them.
+    /// Whether results are discarded because they were already emitted, so that tactics need not
+    /// build them.
     pub(super) recalls: bool,
     pub(super) driver: Driver,
     pub(super) latency: Latency,
-    /// What the step has found no value for.
+    /// What the step could not compute.
     pub(super) faults: Faults,
 }
 

@@ -26,9 +26,9 @@ pub struct Predicate {
     left: Vec<usize>,
     right: Vec<usize>,
     types: Vec<DataType>,
-    /// The columns' names in messages.
+    /// The columns' names, for messages.
     names: Vec<String>,
-    /// Where rows are noted that it has no value for; without, these are errors.
+    /// Where rows for which it cannot be computed are recorded; if `None`, they are errors.
     faults: Option<Faults>,
 }
 
@@ -62,12 +62,12 @@ impl Predicate {
         Predicate { root, left: left_columns, right: right_columns, types, names, faults: None }
     }
 
-    /// The same condition, which does not hold for rows that it has no value for: they are noted.
+    /// The same condition, which is false for rows where it cannot be computed, and records them.
     pub(crate) fn noting(self, faults: &Faults) -> Self {
         Predicate { faults: Some(faults.clone()), ..self }
     }
 
-    /// The error of the only row, with its values.
+    /// Adds the values of the only row to its error.
     fn of_row(&self, error: Error, columns: &[ArrayRef]) -> Error {
         let value = |(name, column): (&String, &ArrayRef)| {
             let value = array_value_to_string(column, 0).unwrap_or_default();
@@ -78,7 +78,7 @@ impl Predicate {
         error.with(&format!(", for {}", values.join(", ")))
     }
 
-    /// As [`evaluate`](Self::evaluate), of rows among which some have no value.
+    /// Like [`evaluate`](Self::evaluate), for rows of which some cannot be computed.
     fn evaluate_by_halves(
         &self,
         columns: &[ArrayRef],

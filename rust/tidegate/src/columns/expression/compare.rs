@@ -31,7 +31,7 @@ pub(super) fn compare(
     }
 }
 
-/// Compares times, each side with the nanoseconds of its steps; null with anything is null.
+/// Compares times, given the nanoseconds per step of each side. Comparing with null yields null.
 pub(super) fn compare_times(
     operator: Comparison,
     (left, of_left): (&dyn Datum, i64),
@@ -53,7 +53,7 @@ pub(super) fn compare_times(
     Ok((0..rows).map(|row| pair(row).map(|(left, right)| holds(left, right))).collect())
 }
 
-/// Times in nanoseconds, and whether there is one for all rows.
+/// Times in nanoseconds, and whether a single time applies to all rows.
 fn times(times: &dyn Datum, step: i64) -> Result<(Vec<Option<i128>>, bool), ArrowError> {
     let (array, is_scalar) = times.get();
     let array = match array.data_type() {

@@ -250,8 +250,8 @@ fn both(operands: &[Bound; 2], rows: &Rows) -> Result<(Value, Value)> {
     Ok((operands[0].evaluate(rows)?, operands[1].evaluate(rows)?))
 }
 
-/// A boolean for each pair. Times and durations of different units have the finer one, in which some
-/// may not fit 64 bits; they are then compared in their own units.
+/// Returns a boolean per pair. Times and durations with different units are cast to the finer one.
+/// If some do not fit 64 bits there, all are compared in their own units.
 fn compared(operator: Comparison, left: &Bound, right: &Bound, rows: &Rows) -> Result<Value> {
     let error = match (left.evaluate(rows), right.evaluate(rows)) {
         (Ok(left), Ok(right)) => {
@@ -270,8 +270,7 @@ fn compared(operator: Comparison, left: &Bound, right: &Bound, rows: &Rows) -> R
     }
 }
 
-/// An expression of times or durations before it is cast to another unit, and the nanoseconds of a
-/// step.
+/// A time or duration expression before it is cast to another unit, and the nanoseconds per step.
 fn in_own_unit(bound: &Bound) -> Option<(&Bound, i64)> {
     let inner = match &bound.operation {
         Operation::Cast(inner) => inner,

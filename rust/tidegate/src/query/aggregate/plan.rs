@@ -35,12 +35,12 @@ pub(crate) struct FunctionsPlan {
     /// take.
     pub(crate) read: SchemaRef,
     pub(crate) outputs: Vec<OutputPlan>,
-    /// Where results are noted that have no value; without, these are errors.
+    /// Where results that cannot be computed are recorded; if `None`, they are errors.
     pub(crate) faults: Option<Faults>,
 }
 
 impl AggregatePlan {
-    /// The same plan, whose conditions and functions note what they have no value for.
+    /// The same plan, whose conditions and functions record what they cannot compute.
     pub(crate) fn noting(mut self, faults: &Faults) -> Self {
         self.functions.faults = Some(faults.clone());
         for table in &mut self.tables {
@@ -52,7 +52,7 @@ impl AggregatePlan {
 }
 
 impl InputPlan {
-    /// From now on the conditions note the rows that they have no value for.
+    /// Makes the conditions record the rows that they cannot compute.
     pub(crate) fn note(&mut self, faults: &Faults) {
         for predicate in &mut self.predicates {
             *predicate = predicate.take().map(|predicate| predicate.noting(faults));
@@ -110,7 +110,7 @@ impl OutputPlan {
         self.columns.first().copied()
     }
 
-    /// Whether the results are values of this column as they are.
+    /// Whether the results are unchanged values of this column.
     fn has_values_of(&self, of: &Field, data_type: &DataType) -> bool {
         use Function::{ArgMax, ArgMin, First, Last, Max, Min};
         matches!(self.function, First | Last | Min | Max | ArgMin | ArgMax)
@@ -506,8 +506,8 @@ impl FunctionsPlan {
         self.outputs.iter().map(field).collect()
     }
 
-    /// These columns of the result, and the columns of the inputs that their values come from. A
-    /// count, which is never null, is a number that no input has.
+    /// These columns of the result, and the input columns that their values come from. A count,
+    /// which is never null, does not come from any input column.
     pub(crate) fn origins<'a>(
         &'a self,
         fields: impl Iterator<Item = &'a Field>,
@@ -624,14 +624,15 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
     }
 }
 
-/// The field of the values of a list of a column's values.
+/// The item field of a list of a column's values.
 pub(crate) fn list_item(of: &Field) -> FieldRef {
     let item = Field::new_list_field(of.data_type().clone(), true);
     Arc::new(item.with_metadata(meaning(of)))
 }
 
-/// What a column's metadata says of its values, such as the name of an extension type. The number
-/// of the column in its Parquet file says nothing of another column with these values.
+/// The part of a column's metadata that describes its values, such as the name of an extension
+/// type. The column's number in its Parquet file does not apply to another column with the same
+/// values.
 fn meaning(of: &Field) -> HashMap<String, String> {
     let mut metadata = of.metadata().clone();
     metadata.remove("PARQUET:field_id");

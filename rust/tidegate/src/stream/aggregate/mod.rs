@@ -105,7 +105,7 @@ struct AggregateTactic {
     charge: Option<Charge>,
     /// For what is done once.
     alone: Driver,
-    /// Whether a failure now leaves rows without their results.
+    /// Whether a failure now would lose the results of some rows.
     is_half_done: bool,
 }
 
@@ -292,7 +292,8 @@ impl Tactic for AggregateTactic {
         common.look_ahead(EPOCH_ROWS) > MANY_ROWS || self.state_bytes() > MUCH_STATE
     }
 
-    /// Rows that have left the gate are in the states, or windows that are complete are made.
+    /// Rows that have left the gate are already in the states, or only complete windows are being
+    /// emitted.
     fn survives(&self, _: &Error) -> bool {
         !self.is_half_done
     }

@@ -132,7 +132,7 @@ struct WholeTactic {
     due: Option<Option<i64>>,
     /// The same, as of the last time that windows were made.
     settled: Option<Option<i64>>,
-    /// Whether rows have left the gate that are not all kept.
+    /// Whether some rows have left the gate but are not stored yet.
     is_taking: bool,
 }
 

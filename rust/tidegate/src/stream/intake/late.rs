@@ -93,10 +93,10 @@ pub(crate) struct LateRows {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// Pushes whose late rows a function has been given, which may fail.
+    /// Pushes whose late rows were lent to a function, which may fail.
     lent: Vec<Arc<Late>>,
     pushes: Vec<Arc<Late>>,
-    /// Changes whenever the first of the pushes is another one.
+    /// Changes whenever a different push becomes the first.
     version: u64,
 }
 
@@ -107,7 +107,7 @@ impl Kept {
         self.pushes.drain(..pushes).collect()
     }
 
-    /// Those that were lent are kept as before.
+    /// Puts the lent pushes back.
     fn take_back(&mut self) {
         if self.lent.is_empty() {
             return;
@@ -143,7 +143,7 @@ impl LateRows {
         self.lock().pushes.push(Arc::new(late));
     }
 
-    /// Writes the late rows that were not taken, lent ones included.
+    /// Writes the late rows that were not taken, including lent ones.
     pub(crate) fn write(&self, writer: &mut Writer) -> Result<()> {
         let kept = self.lock();
         let mut late: Vec<Arc<Late>> = kept.lent.iter().chain(&kept.pushes).cloned().collect();
@@ -168,7 +168,7 @@ impl LateRows {
         late
     }
 
-    /// As long as it stays the same, the first pushes of [`kept`](Self::kept) are the same.
+    /// While it stays the same, the first pushes of [`kept`](Self::kept) stay the same.
     pub(crate) fn version(&self) -> u64 {
         self.lock().version
     }
@@ -178,7 +178,7 @@ impl LateRows {
         self.lock().take(pushes);
     }
 
-    /// Lends the late rows of the first pushes, until [`settle`](Self::settle).
+    /// Lends the late rows of the first pushes until [`settle`](Self::settle) is called.
     pub(crate) fn lend(&self, pushes: usize) {
         let mut kept = self.lock();
         let lent = kept.take(pushes);
@@ -186,7 +186,7 @@ impl LateRows {
         kept.lent = lent;
     }
 
-    /// Forgets the rows that were lent, if they were taken; else they are kept as before.
+    /// Drops the lent rows if they were taken, and puts them back otherwise.
     pub(crate) fn settle(&self, were_taken: bool) {
         let mut kept = self.lock();
         if were_taken {

@@ -216,8 +216,8 @@ impl Intake {
                  the last one is closed"
             ))
         };
-        // 1. In the gate, beside the slowest source: no row has been handed out that sorts after
-        //    what that one has promised.
+        // 1. Fork the gate's slowest source: no row that sorts after its promise has been emitted
+        //    yet.
         let mut parent = loop {
             let slowest = watermarks.slowest().filter(|_| watermarks.is_open(side));
             let slowest = slowest.ok_or_else(ended)?;
@@ -252,8 +252,8 @@ impl Intake {
         Ok(source)
     }
 
-    /// From now on rows are pushed with the schemas of another intake's sources, which differ in the
-    /// indices of dictionaries.
+    /// Accepts rows with the schemas of another intake's sources from now on. They differ only in
+    /// their dictionary indices.
     pub(super) fn take_rows_of(&mut self, other: &Intake) {
         for (source, other) in self.sources.iter().zip(&other.sources) {
             lock(source).take_rows_of(&lock(other));
@@ -307,7 +307,7 @@ impl Intake {
         self.sources.iter().map(|source| lock(source).stats()).collect()
     }
 
-    /// As [`stats`](Self::stats), in the order of their rows of one time.
+    /// Like [`stats`](Self::stats), but in the order in which rows with equal times are sorted.
     pub(super) fn stats_by_rank(&self) -> Vec<SourceStats> {
         let side = |number: u16| self.sides.as_ref().map(|sides| sides.of(number));
         let mut stats: Vec<_> = self.stats().into_iter().zip(0..).collect();

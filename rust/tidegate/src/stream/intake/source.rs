@@ -75,7 +75,7 @@ impl Timed for Push {
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) schema: SchemaRef,
-    /// The schema of pushed rows, if that has dictionaries with fewer indices.
+    /// The schema of pushed rows, if its dictionaries have narrower indices.
     pub(crate) given: Option<SchemaRef>,
     /// The time column.
     pub(crate) on: usize,
@@ -86,11 +86,11 @@ pub(crate) struct Stream {
     pub(crate) lateness: Option<i64>,
     /// How far ends of intervals may be from the times of their rows, if ends are computed from rows.
     pub(crate) width: Option<Arc<Width>>,
-    /// The windows that rows fall in, if there are any.
+    /// The windows that rows are assigned to, if there are any.
     pub(crate) counted: Option<Counted>,
 }
 
-/// The windows of an aggregation, and the condition of the rows that they have.
+/// The windows of an aggregation, and the condition that selects their rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     pub(crate) span: Span,
@@ -98,7 +98,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Whether a row is in a window. One that the condition has no value for is not.
+    /// Whether a row is in a window. A row for which the condition cannot be computed is not.
     fn counts(&self, batch: &RecordBatch, row: usize) -> bool {
         let Some(rows) = &self.rows else { return true };
         let columns: Vec<ArrayRef> = rows
@@ -116,8 +116,8 @@ impl Stream {
         self.given.as_ref().unwrap_or(&self.schema)
     }
 
-    /// Refuses rows whose windows begin or end beyond 64 bits: no result could name them. The first
-    /// row of the batch has this position in its source.
+    /// Refuses rows whose windows start or end beyond 64 bits, because no result could contain
+    /// these bounds. `first` is the position of the batch's first row in its source.
     fn check_windows(&self, name: &str, batch: &RecordBatch, ts: &[i64], first: u64) -> Result<()> {
         let Some(counted) = &self.counted else { return Ok(()) };
         let is_beyond = |row: &usize| !counted.span.fits(ts[*row]) && counted.counts(batch, *row);
@@ -160,7 +160,7 @@ pub(crate) struct Shared {
     /// Why nothing more becomes final: the first source that was abandoned, or the failure of the
     /// operator.
     pub(crate) broken: Arc<OnceLock<Error>>,
-    /// Why the operator takes no rows: it stands, or has failed.
+    /// Why the operator accepts no rows: it is halted or has failed.
     pub(crate) standing: Arc<Mutex<Option<Error>>>,
     /// The watermarks of all sources.
     pub(crate) watermarks: Watermarks,
@@ -284,13 +284,13 @@ impl Source {
         self.stream.given()
     }
 
-    /// The schema of the rows that are kept.
+    /// The schema of the stored rows.
     pub(crate) fn kept_schema(&self) -> &SchemaRef {
         &self.stream.schema
     }
 
-    /// From now on rows are pushed with the schema of another source, which differs in the indices of
-    /// dictionaries.
+    /// Accepts rows with the schema of another source from now on, which differs only in its
+    /// dictionary indices.
     pub(crate) fn take_rows_of(&mut self, other: &Source) {
         self.stream.given = Some(other.stream.schema.clone());
     }
@@ -300,7 +300,7 @@ impl Source {
         self.stream.schema.field(self.stream.on)
     }
 
-    /// The number of the source, which sorts rows of equal time and side.
+    /// The source's number, which orders rows with equal times and sides.
     pub fn number(&self) -> u16 {
         self.number
     }
@@ -353,7 +353,7 @@ impl Source {
         Ok(())
     }
 
-    /// Refuses rows of an operator that stands or has failed: they would pile up.
+    /// Refuses rows if the operator is halted or has failed, since they would pile up.
     fn check_goes_on(&self) -> Result<()> {
         let standing = self.shared.standing.lock().clone();
         match standing {
@@ -453,7 +453,7 @@ impl Source {
         let bytes = table.batches().iter().map(batch_bytes).sum::<usize>()
             + table.rows() * self.shared.row_bytes;
         let charge = self.charge(table.rows(), bytes)?;
-        // 3. What they change is made before anything changes: memory may be short.
+        // 3. The change is prepared before anything is modified, because memory may run out.
         let resumed =
             (self.is_idle && table.rows() > 0).then(|| self.shared.watermarks.resume(self.number));
         let row_bytes = bytes / table.rows().max(1);
@@ -465,7 +465,7 @@ impl Source {
                 self.shared.watermarks.take_back(self.number, resumed);
             }
         })?;
-        // 4. From here on nothing fails.
+        // 4. Nothing fails from here on.
         self.is_idle &= resumed.is_none();
         self.hold(charge);
         self.rows_in += table.rows() as u64;
@@ -474,7 +474,8 @@ impl Source {
         Ok(())
     }
 
-    /// The change that rows make, each batch of them with its times and the rows that are too wide.
+    /// Prepares the change for pushed batches, each with its times and its rows whose intervals are
+    /// too wide.
     fn push_of(
         &self,
         batches: &[RecordBatch],
@@ -511,8 +512,8 @@ impl Source {
         self.held.as_mut().expect("rows were charged before they were taken").split(bytes)
     }
 
-    /// Takes rows in but for those of `wide`, whose intervals are too wide, and for late ones; both
-    /// are returned.
+    /// Adds rows to the change, except rows whose intervals are too wide (`wide`) and late rows.
+    /// Both are returned.
     fn take_in(&self, change: &mut Change, push: Push, wide: &[u32]) -> Result<Vec<LateRow>> {
         if wide.is_empty() {
             return self.take_all_in(change, push);
@@ -533,7 +534,7 @@ impl Source {
         Ok(aside)
     }
 
-    /// Takes rows in, to be put in order, or to pass by the gate. The late ones are returned.
+    /// Adds rows to the change, to be sorted or to bypass the gate. Returns the late rows.
     fn take_all_in(&self, change: &mut Change, push: Push) -> Result<Vec<LateRow>> {
         if self.shared.arrivals.is_none() {
             return Ok(change.draft.push(push));
@@ -552,7 +553,7 @@ impl Source {
         SourceRun { charge: Arc::new(self.let_go(bytes)), ts, batch, pushed }
     }
 
-    /// Puts the rows in order that no later row can precede.
+    /// Releases the rows that no later row can precede, in order.
     fn release(&self, change: &mut Change) -> Result<()> {
         let released = self.reorder.release(&mut change.draft);
         self.put_in_order(change, released)
@@ -565,7 +566,7 @@ impl Source {
         Ok(())
     }
 
-    /// Does what was made ready, and tells the promise. Nothing fails here.
+    /// Applies a prepared change and publishes the promise. Nothing fails here.
     fn make(&mut self, change: Change) {
         self.told = Instant::now();
         if !self.is_idle {
@@ -574,7 +575,7 @@ impl Source {
         self.pass(change);
     }
 
-    /// As [`make`](Self::make), but that the others need not be told of the promise.
+    /// Like [`make`](Self::make), but without publishing the promise to other sources.
     fn pass(&mut self, change: Change) {
         let Change { draft, runs, late } = change;
         self.reorder.commit(draft);
@@ -631,7 +632,7 @@ impl Source {
             let places = (0..run.ts.len() as u32).map(|row| (push as u32, row));
             rows.extend(run.ts.iter().copied().zip(places));
         }
-        // By time, then by place: the order of arrival.
+        // Sorting by time and then by place keeps the order of arrival.
         rows.sort_unstable();
         let places: Vec<Place> = memory::collect(rows.iter().map(|&(_, place)| place));
         let batches: Vec<&RecordBatch> = runs.iter().map(|run| &run.batch).collect();
@@ -826,7 +827,7 @@ impl Source {
         Ok(())
     }
 
-    /// The change that a promise makes.
+    /// Prepares the change for a promise.
     fn promise_of(&self, ts: i64) -> Result<Change> {
         let mut change = Change::of(&self.reorder);
         change.draft.advance(ts);
@@ -855,13 +856,14 @@ impl Source {
         Ok(())
     }
 
-    /// One more source of the gate, of which no row is before `since`, while this one is open.
+    /// Adds a source to the gate, none of whose rows is before `since`; `None` if this source is
+    /// closed.
     pub(crate) fn fork(&mut self, tier: Tier, since: i64) -> Option<BlockSource<SourceRun>> {
         self.gate.as_mut()?.fork_at(tier, since).ok()
     }
 
-    /// Promises that there are no more rows. A second call does nothing, nor does a call for a source
-    /// that was abandoned. Unwinds where memory is short, before anything has changed.
+    /// Promises that there are no more rows. A second call does nothing, nor does a call for an
+    /// abandoned source. Unwinds if memory runs out, before anything has changed.
     pub fn close(&mut self) {
         if self.abandoned.is_none() {
             memory::check();
@@ -885,7 +887,7 @@ impl Source {
         self.shared.news.tell();
     }
 
-    /// The change that the end makes: all rows that are held back are released.
+    /// Prepares the change for the end of the source, which releases all rows that are held back.
     fn end_of(&self) -> Result<Change> {
         let mut change = Change::of(&self.reorder);
         let released = self.reorder.release_all(&mut change.draft);
@@ -900,11 +902,11 @@ impl Source {
     }
 }
 
-/// What a source is about to do: all that needs memory is made before any of it is done.
+/// A prepared change to a source: all of its memory is allocated before it is applied.
 #[derive(Debug)]
 struct Change {
     draft: Draft<Push>,
-    /// Rows for whoever is next, in order.
+    /// Rows for the gate or whatever follows, in order.
     runs: Vec<Push>,
     late: Vec<Aside>,
 }
@@ -915,18 +917,18 @@ struct Aside {
     rows: RecordBatch,
     positions: Vec<u64>,
     watermarks: Vec<i64>,
-    /// What they are charged.
+    /// The bytes that are charged for them.
     bytes: usize,
 }
 
 impl Change {
-    /// One that does nothing yet.
+    /// An empty change.
     fn of(reorder: &Reorder<Push>) -> Self {
         Change { draft: reorder.draft(), runs: Vec::new(), late: Vec::new() }
     }
 }
 
-/// Rows of a batch to be set aside; the batch's first row is at `first` in its source.
+/// Sets rows of a batch aside; the batch's first row is at position `first` in its source.
 fn aside(batch: &RecordBatch, late: &[LateRow], first: u64, bytes: usize) -> Result<Aside> {
     let rows: UInt32Array = memory::collect(late.iter().map(|late| late.row)).into();
     Ok(Aside {
@@ -937,14 +939,14 @@ fn aside(batch: &RecordBatch, late: &[LateRow], first: u64, bytes: usize) -> Res
     })
 }
 
-/// Rows of a batch, each at most once.
+/// Selects rows of a batch, each at most once.
 fn take_rows(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
     memory::demand(batch_bytes(batch));
     Ok(take_record_batch(batch, rows)?)
 }
 
 impl Push {
-    /// Some of the rows.
+    /// Selects some of the rows.
     fn rows(&self, rows: &UInt32Array) -> Result<Push> {
         let ts = memory::collect(rows.values().iter().map(|&row| self.ts[row as usize]));
         Ok(Push { ts: ts.into(), batch: take_rows(&self.batch, rows)?, pushed: self.pushed })

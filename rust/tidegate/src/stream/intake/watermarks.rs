@@ -25,7 +25,7 @@ pub(crate) struct Watermarks(Arc<Mutex<Standing>>);
 #[derive(Debug)]
 struct Standing {
     sources: Vec<One>,
-    /// The open sources by their watermarks: active ones and idle ones, of each scope.
+    /// For each scope, the open sources by watermark: the active ones and the idle ones.
     active: [BTreeSet<Reached>; 3],
     idle: [BTreeSet<Reached>; 3],
     /// Of all sources, of left ones, and of right ones; exact only where a source is idle.
@@ -56,7 +56,7 @@ enum Scope {
 impl Scope {
     const ALL: [Scope; 3] = [Scope::All, Scope::Of(Side::Left), Scope::Of(Side::Right)];
 
-    /// Those that a source of a side is among.
+    /// The scopes that a source on this side belongs to.
     fn of(side: Option<Side>) -> impl Iterator<Item = Scope> {
         [Some(Scope::All), side.map(Scope::Of)].into_iter().flatten()
     }
@@ -93,7 +93,7 @@ impl Watermarks {
         self.0.lock().change(source, State::Idle);
     }
 
-    /// An idle source goes on.
+    /// Makes an idle source active again.
     pub(crate) fn resume(&self, source: u16) -> Resumed {
         let mut all = self.0.lock();
         all.settle();
@@ -104,7 +104,7 @@ impl Watermarks {
         Resumed { floor, own }
     }
 
-    /// A source that was to go on has brought nothing, and is idle as before.
+    /// Makes a resumed source idle again because it pushed nothing.
     pub(crate) fn take_back(&self, source: u16, resumed: Resumed) {
         let mut all = self.0.lock();
         all.move_to(source, resumed.own);
@@ -130,7 +130,7 @@ impl Watermarks {
         Ok(since)
     }
 
-    /// The open source whose rows to come sort first, idle ones included; none where all have
+    /// The open source whose future rows sort first, including idle sources; `None` if all are
     /// closed.
     pub(crate) fn slowest(&self) -> Option<u16> {
         let mut all = self.0.lock();
@@ -178,32 +178,32 @@ impl Watermarks {
         (one.state == State::Idle).then_some(one.watermark)
     }
 
-    /// How far all sources, left ones, and right ones have come: a time, and the number of a
-    /// source.
+    /// How far all sources, left sources and right sources have advanced: a time and a source
+    /// number.
     pub(crate) fn reached(&self) -> [(i64, u16); 3] {
         let mut all = self.0.lock();
         all.settle();
         all.reached.map(|(ts, last)| (ts, last.number()))
     }
 
-    /// Goes on from [`reached`](Self::reached); there are sources of these numbers.
+    /// Continues from [`reached`](Self::reached). The sources with these numbers must exist.
     pub(crate) fn restore(&self, reached: [(i64, u16); 3]) {
         let mut all = self.0.lock();
         all.reached = reached.map(|(ts, last)| (ts, all.rank(last)));
     }
 }
 
-/// How an idle source goes on.
+/// How an idle source is resumed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resumed {
-    /// The watermark that it has at least from now on.
+    /// The lowest watermark that it has from now on.
     pub(crate) floor: i64,
     /// The watermark that it had promised itself.
     own: i64,
 }
 
 impl Standing {
-    /// What decides whether rows of a source come before those of another of the same time.
+    /// The rank that orders a source's rows among rows with the same time.
     fn rank(&self, source: u16) -> Rank {
         Rank::new(tier(self.sources[usize::from(source)].side), source)
     }
@@ -220,7 +220,7 @@ impl Standing {
         }
     }
 
-    /// One more source, which has promised this.
+    /// Adds a source with this promise.
     fn add(&mut self, side: Option<Side>, watermark: i64) {
         let number = self.sources.len() as u16;
         self.sources.push(One { watermark, state: State::Closed, side });
@@ -231,7 +231,7 @@ impl Standing {
         self.put(source, One { watermark, ..self.sources[usize::from(source)] });
     }
 
-    /// Gives a source another watermark or state.
+    /// Replaces the watermark and state of a source.
     fn put(&mut self, source: u16, now: One) {
         let before = std::mem::replace(&mut self.sources[usize::from(source)], now);
         let rank = self.rank(source);
@@ -269,8 +269,8 @@ impl Standing {
         active.first().or_else(|| idle.last()).copied()
     }
 
-    /// The open source whose rows to come sort first, and the least time of these. An idle source
-    /// counts from where it would go on.
+    /// The open source whose future rows sort first, and the earliest time of these rows. An idle
+    /// source counts from where it would resume.
     fn slowest(&self) -> Option<Reached> {
         let scope = Scope::All.number();
         let active = self.active[scope].first().copied();
@@ -278,17 +278,17 @@ impl Standing {
         active.into_iter().chain(idle).min()
     }
 
-    /// The least watermark that an idle source can have which goes on now.
+    /// The lowest watermark with which an idle source can resume now.
     fn floor(&self, source: u16) -> i64 {
         let One { watermark, side, .. } = self.sources[usize::from(source)];
         let (ts, last) = self.reached[Scope::All.number()];
-        // Before any promise, everybody still waits for this source.
+        // Before any promise, all sources still wait for this one.
         let of_all = if ts == i64::MIN { ts } else { least_time(self.rank(source), ts, last) };
         watermark.max(of_all).max(self.floor_of_side(side))
     }
 
-    /// The least watermark that the next source can have if it begins now: all of its rows sort
-    /// after what the slowest source has promised.
+    /// The lowest watermark with which the next source can start now: all of its rows must sort
+    /// after the promise of the slowest source.
     fn floor_of_next(&self, side: Option<Side>) -> i64 {
         let rank = Rank::new(tier(side), self.sources.len() as u16);
         let (ts, last) = self.slowest().unwrap_or(self.reached[Scope::All.number()]);
@@ -300,7 +300,7 @@ impl Standing {
     }
 }
 
-/// The least time of rows of this rank that sort after those of rank `last` at `ts`.
+/// The earliest time at which rows of this rank sort after those of rank `last` at `ts`.
 fn least_time(rank: Rank, ts: i64, last: Rank) -> i64 {
     if rank < last { ts.saturating_add(1) } else { ts }
 }
@@ -399,14 +399,14 @@ mod tests {
     fn a_left_source_begins_after_right_rows_that_may_have_come() {
         let all = Watermarks::new([Some(Side::Left), Some(Side::Right)].into_iter());
         all.idle(0);
-        // Everybody waits for the idle source, which has promised nothing.
+        // All sources wait for the idle source, which has promised nothing.
         assert_eq!((all.slowest(), all.add(Some(Side::Left), None)), (Some(0), Ok(i64::MIN)));
         all.idle(2);
         all.rise(1, 10);
         assert_eq!(all.add(Some(Side::Left), Some(10)), Err(11));
         assert_eq!(all.add(Some(Side::Right), None), Ok(10));
         assert_eq!(all.add(Some(Side::Left), None), Ok(11));
-        // It is behind right sources that were there before.
+        // It is ordered after the right sources that already existed.
         all.idle(4);
         all.rise(1, 20);
         all.rise(3, 20);

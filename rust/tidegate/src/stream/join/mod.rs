@@ -83,8 +83,9 @@ pub struct StreamOptions {
     pub memory_limit: Option<usize>,
     /// Whether results come in the contract's order, or in any.
     pub ordered: bool,
-    /// Whether each thread that the operator starts to help its callers stays on one processor. An
-    /// operator that calls functions of the caller's pins none: what they start would stay there.
+    /// Whether each helper thread that the operator starts stays on one processor. An operator that
+    /// calls user functions pins no threads, since threads that a function starts would inherit the
+    /// processor.
     pub pin: bool,
 }
 
@@ -104,7 +105,7 @@ pub(super) struct Query<'a> {
     pub(super) widths: [Option<Width>; 2],
     /// The times within which all pairs are, if times alone say so.
     pub(super) within: Option<Interval>,
-    /// Where the condition notes the pairs that it has no value for.
+    /// Where the condition records the pairs that it cannot compute.
     pub(super) faults: Faults,
     /// Whether right rows are those of the left sources.
     pub(super) of_one_stream: bool,
@@ -196,7 +197,7 @@ pub(super) struct Asked {
     /// How far ends may be from the times of left and of right rows.
     pub(super) widths: [Option<Width>; 2],
     pub(super) order: Order,
-    /// Where the condition of the join notes what it has no value for.
+    /// Where the join's condition records the pairs that it cannot compute.
     pub(super) faults: Faults,
 }
 
@@ -264,7 +265,7 @@ pub(super) struct JoinTactic<P: Prepare> {
     unit: Unit,
     plan: JoinPlan,
     how: How,
-    /// The times within which all pairs are, if times alone say so.
+    /// The interval of times that contains all pairs, if times alone determine it.
     within: Option<Interval>,
     stores: [Store; 2],
     /// Whether right rows of results are rows of the left side, too; the right one has none.
@@ -280,7 +281,7 @@ pub(super) struct JoinTactic<P: Prepare> {
     settled: Option<i64>,
     /// The time up to which the results of rows were made, all of those before it.
     reached: Option<i64>,
-    /// Whether a step that fails now leaves rows without their results.
+    /// Whether a failure in the current step would lose the results of some rows.
     is_half_done: bool,
 }
 
@@ -299,7 +300,7 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             self.engine.refill([&left, &right])?;
             return Ok(Step::Went);
         }
-        // 2. Rows whose pairs were handed out are not joined again.
+        // 2. Rows whose pairs were already emitted are not joined again.
         if common.recalls && !self.has_rows() {
             let rows = common.look_ahead(usize::MAX);
             if rows > 0 {
@@ -307,7 +308,7 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
                 return Ok(Step::Went);
             }
         }
-        // 3. The next epoch is what is ready now.
+        // 3. The rows that are ready now form the next epoch.
         let rows = common.look_ahead(EPOCH_ROWS);
         if rows > 0 {
             self.settled = None;
@@ -322,14 +323,14 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             })?;
             return Ok(Step::Went);
         }
-        // 4. At the end, what was held back.
+        // 4. At the end, emit the results that were held back.
         if common.rest == Rest::End && self.engine.join.holds_back() {
             self.engine.join.flush();
             return Ok(Step::Went);
         }
-        // 5. Rows that only results held back are kept for, where a source finds no room. This is done
-        //    once for the rows that have come: sources try again meanwhile, and each refusal would
-        //    have it done anew.
+        // 5. If a source finds no room, release the rows that are kept only for results that are
+        //    held back. This is done once per arrival of rows. Sources retry meanwhile, and each
+        //    refusal would otherwise repeat it.
         let memory = &common.intake.shared.memory;
         if common.rest == Rest::NotYet
             && self.engine.join.holds_back()
@@ -339,8 +340,8 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             self.release();
             return Ok(Step::Went);
         }
-        // 6. Promises alone may settle that rows remain without a match, and little memory that
-        //    stores are made smaller.
+        // 6. Promises alone may settle that rows remain unmatched. If memory is short, the stores
+        //    are made smaller.
         let now = if common.rest == Rest::End { None } else { common.intake.watermark() };
         if now.is_none() || now != self.settled || memory.is_short() {
             self.settle(common, now)?;
@@ -367,7 +368,7 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             || self.engine.comparisons_for(rows, self.plan.predicate.is_some()) > LITTLE
     }
 
-    /// Rows that have not left the gate can be taken again.
+    /// Rows that have not left the gate can be read again.
     fn survives(&self, _: &Error) -> bool {
         !self.is_half_done
     }
@@ -465,8 +466,8 @@ impl<P: Prepare> JoinTactic<P> {
         })
     }
 
-    /// Takes ready rows into the stores as rows that are kept, since their pairs were handed out. Of
-    /// those that may still come out without a match, the engine finds again whether they have one.
+    /// Stores ready rows whose pairs were already emitted. For rows that may still be emitted as
+    /// unmatched, the engine checks again whether they have a match.
     fn recall(&mut self, common: &mut Common) -> Result<()> {
         let ready = ReadyRuns::new(&common.pending, &common.driver)?;
         common.pending.clear();
@@ -483,8 +484,8 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(())
     }
 
-    /// The time from which on it matters whether rows have had a match, since rows from `now` on may
-    /// be their first.
+    /// The earliest time of rows whose matches still matter, since rows from `now` on may be their
+    /// first match.
     fn unsettled_since(&self, now: Option<i64>) -> i64 {
         let (lower, upper) = match &self.within {
             Some(Interval { lower, upper, .. }) => (*lower, *upper),
@@ -500,7 +501,7 @@ impl<P: Prepare> JoinTactic<P> {
         marked.map(|(_, lasting)| since(*lasting)).min().unwrap_or(i64::MAX)
     }
 
-    /// Takes ready rows into the stores, and lets the engine take them with `take`.
+    /// Moves ready rows into the stores, and passes them to the engine with `take`.
     fn enter(
         &mut self,
         common: &mut Common,

@@ -156,9 +156,10 @@ fn explain(stream: &Stream, lateness: &[i64], options: &MergeOptions) -> Explana
 #[derive(Debug)]
 struct MergeTactic {
     stream: Stream,
-    /// The blocks of batches that have left the gate, until all are made: what fails is made again.
+    /// The blocks of batches that have left the gate, kept until all are built, so that a
+    /// failed step can be repeated.
     planned: Vec<Vec<Planned<SourceRun>>>,
-    /// How their reading ended.
+    /// Whether more rows follow, as of the last read.
     rest: Rest,
 }
 
@@ -232,7 +233,7 @@ struct Planning<'a> {
 }
 
 impl<'a> Planning<'a> {
-    /// After the blocks that were planned by a step that has failed.
+    /// Continues with the blocks that a failed step planned.
     fn new(
         reader: &'a mut BlockReader<SourceRun>,
         planned: &'a mut Vec<Vec<Planned<SourceRun>>>,

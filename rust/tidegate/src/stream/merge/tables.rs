@@ -79,7 +79,7 @@ pub fn merge_tables(
     as_streams(tables, on, lateness, driver)
 }
 
-/// The schema of merged tables, of which there is at least one.
+/// The schema of the merged tables, of which there is at least one.
 pub fn merged_schema(tables: &[Table]) -> SchemaRef {
     of_all(tables.iter().map(Table::schema))
 }

@@ -21,8 +21,8 @@ const UNKNOWN: u32 = NO_KEY - 1;
 #[derive(Debug)]
 pub(crate) struct KeyNumbers {
     columns: Vec<KeyColumn>,
-    /// With a seed of its own, so that nobody can choose keys whose hashes collide. The numbers do
-    /// not depend on it.
+    /// Has a random seed, so that nobody can choose keys whose hashes collide. The numbers do not
+    /// depend on the seed.
     hasher: RandomState,
     numbers: Numbers,
     /// Numbers that no key has.
