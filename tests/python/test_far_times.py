@@ -269,7 +269,7 @@ def test_a_value_without_a_place_is_named(far_side):
             r"4611686018427387904 \* 4611686018427387904 overflows int64; cast",
         ),
         ("left.d + right.d > left.d", r"overflows duration\[s\]; filter"),
-        ("CAST(left.n AS INTEGER) > 0", "4611686018427387904 is no value of int32; filter"),
+        ("CAST(left.n AS INTEGER) > 0", "4611686018427387904 is not a value of int32; filter"),
         ("left.t - right.t + INTERVAL '1 nanosecond' > left.d", None),
         (
             "coalesce(left.d, INTERVAL '1 nanosecond') > left.d",

@@ -91,17 +91,17 @@ def test_an_operator_takes_strings_that_are_views_for_dictionaries():
         (
             typed(size=pa.int64()).set_column(2, "size", pa.array([1, 2**40, 3])),
             tg.TidegateError,
-            "source 0: column `size`, row 1: 1099511627776 of int64 is no value of int32",
+            "source 0: column `size`, row 1: 1099511627776 of int64 is not a value of int32",
         ),
         (
             TABLE.set_column(3, "price", pa.array([2**53 + 1, 0, 0])),
             tg.TidegateError,
-            "column `price`, row 0: 9007199254740993 of int64 is no value of double",
+            "column `price`, row 0: 9007199254740993 of int64 is not a value of double",
         ),
         (
             TABLE.set_column(0, "ts", pa.array([1, 2, 3], pa.timestamp("ns"))),
             tg.TidegateError,
-            r"column `ts`, row 0: .* of timestamp\[ns\] is no value of timestamp\[us\]",
+            r"column `ts`, row 0: .* of timestamp\[ns\] is not a value of timestamp\[us\]",
         ),
         (
             TABLE.set_column(2, "size", pa.array([1.0, 2.0, 3.0])),
@@ -149,7 +149,7 @@ def test_an_operator_takes_strings_that_are_views_for_dictionaries():
         (
             [ROWS[0], {**ROWS[0], "size": "many"}],
             tg.TidegateError,
-            "source 0: column `size`, row 1 of the list: 'many' is no value of int32",
+            "source 0: column `size`, row 1 of the list: 'many' is not a value of int32",
         ),
         (
             [ROWS[0], {**ROWS[0], "size": 2**40}],
@@ -249,7 +249,7 @@ BERLIN = dt.timezone(dt.timedelta(hours=1))
 )
 def test_a_python_value_that_arrow_would_change_is_refused(type_, value):
     merge = tg.Merge(pa.schema({"ts": pa.int64(), "x": type_}))
-    with pytest.raises(tg.TidegateError, match=r"column `x`, row 1 of the list: .* is no value of"):
+    with pytest.raises(tg.TidegateError, match=r"column `x`, row 1 of the list: .* is not a value"):
         merge.sources[0].push([{"ts": 0, "x": None}, {"ts": 1, "x": value}])
 
 

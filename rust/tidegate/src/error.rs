@@ -133,8 +133,8 @@ impl Error {
     /// The same error, of an operator that it has stopped in the middle of its work.
     pub(crate) fn of_operator(self) -> Self {
         self.with(
-            "; the operator failed in the middle of its rows and cannot go on; make a new one, and \
-             restore a snapshot into it",
+            "; the operator failed in the middle of its rows and cannot continue; make a new one, \
+             and restore a snapshot into it",
         )
     }
 

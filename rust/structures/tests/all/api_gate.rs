@@ -74,7 +74,7 @@ fn sources_of_the_first_tier_come_first_whatever_their_numbers() {
 }
 
 #[test]
-#[should_panic(expected = "begins at 1 could bring rows before")]
+#[should_panic(expected = "begins at 1 could push rows before")]
 fn a_source_that_could_bring_rows_before_those_given_does_not_begin() {
     let (mut sources, _) = BlockGate::tiered::<Vec<i64>>([Tier::Last].into_iter(), 1).unwrap();
     sources[0].advance(1);

@@ -27,7 +27,7 @@ pub(crate) fn misfit(array: &dyn Array, to: &DataType) -> Option<(usize, String)
     let reason = match (from, to) {
         (_, DataType::Timestamp(unit, _)) if from.is_temporal() => beyond(*unit, "time", from),
         (DataType::Duration(_), DataType::Duration(unit)) => beyond(*unit, "duration", from),
-        _ => format!("is no value of {}; filter such rows out first", TypeName(to)),
+        _ => format!("is not a value of {}; filter such rows out first", TypeName(to)),
     };
     Some((row, format!("{value} {reason}")))
 }

@@ -237,8 +237,8 @@ fn exact(name: &str, field: &Field, column: &ArrayRef, first: u64) -> Result<Arr
         Some(row) => {
             let value = text(&plain, row);
             Err(Error::data(format!(
-                "{name}: column `{}`, row {}: {} of {} is no value of {}; round it first, or make \
-                 the operator with a wider type",
+                "{name}: column `{}`, row {}: {} of {} is not a value of {}; round it first, or \
+                 make the operator with a wider type",
                 shown(field.name()),
                 first + row as u64,
                 value,
@@ -298,10 +298,10 @@ mod tests {
         let odd = lost(DataType::Float64, Arc::new(Int64Array::from(vec![0, (1 << 53) + 1])));
         assert!(odd.starts_with("rows: column `x`, row 8: 9007199254740993 of int64"), "{odd}");
         let wide = lost(DataType::UInt8, Arc::new(Int64Array::from(vec![-1])));
-        assert!(wide.contains("row 7: -1 of int64 is no value of uint8"), "{wide}");
+        assert!(wide.contains("row 7: -1 of int64 is not a value of uint8"), "{wide}");
         let seconds = DataType::Timestamp(TimeUnit::Second, None);
         let between = lost(seconds.clone(), Arc::new(TimestampMicrosecondArray::from(vec![1])));
-        assert!(between.contains("is no value of timestamp[s]"), "{between}");
+        assert!(between.contains("is not a value of timestamp[s]"), "{between}");
         let kind = lost(seconds, Arc::new(Int64Array::from(vec![1])));
         assert!(
             kind.contains("column `x` is int64, expected timestamp[s]; cast it first"),

@@ -163,7 +163,7 @@ struct Standing {
 }
 
 /// How to continue with a halted operator.
-const SKIP: &str = "; no row is lost, and skip() goes on without it";
+const SKIP: &str = "; no row is lost, and skip() continues without it";
 
 /// Builds the operator for streams with these schemas. Internally, narrow dictionary indices are
 /// widened, so that rows of any batches can be combined.

@@ -210,7 +210,7 @@ impl<R: Run> BlockSource<R> {
         let promised = Key::last_of(self.promised, self.rank);
         assert!(
             promised < Key::first_of(from, rank),
-            "a source that begins at {from} could bring rows before {promised:?}"
+            "a source that begins at {from} could push rows before {promised:?}"
         );
         let log = Record::new(Entry::Begin);
         self.append(Entry::Fork { rank, from, log: log.clone() });

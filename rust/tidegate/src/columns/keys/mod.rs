@@ -49,7 +49,7 @@ use crate::{Error, Result};
 const PART_ROWS: usize = 1 << 16;
 
 const KEY_TYPES: &str =
-    "a key is of integers, floats, booleans, text, bytes, decimals, dates or timestamps";
+    "keys can be integers, floats, booleans, strings, bytes, decimals, dates or timestamps";
 
 /// The numbers of both sides' keys.
 #[derive(Debug)]

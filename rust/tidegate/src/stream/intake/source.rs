@@ -358,10 +358,10 @@ impl Source {
         let standing = self.shared.standing.lock().clone();
         match standing {
             None => Ok(()),
-            Some(error) => {
-                Err(error
-                    .within(&format!("{}: no row is taken, since the operator stands", self.name)))
-            }
+            Some(error) => Err(error.within(&format!(
+                "{}: no rows are accepted while the operator is halted",
+                self.name
+            ))),
         }
     }
 
