@@ -112,7 +112,7 @@ fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
             })?;
             Ok(found.map_or_else(|| new_empty_array(&of_none), |batch| batch.column(0).clone()))
         });
-        found.unwrap_or_else(|| Err(Error::closed("the interpreter is about to end")))
+        found.unwrap_or_else(|| Err(Error::closed("the interpreter is shutting down")))
     };
     Ok(Function::Udf(Udf { returns, call: Arc::new(call) }))
 }

@@ -367,7 +367,7 @@ fn next_for_c(batches: &Stream, signals: &Signals) -> tidegate::Result<Option<Re
         let caller = this_thread(py).map_err(|error| Error::bug(error.to_string()))?;
         released(py, || next(batches, caller, go_on))
     });
-    attached.unwrap_or_else(|| Err(Error::closed("the interpreter is about to end")))
+    attached.unwrap_or_else(|| Err(Error::closed("the interpreter is shutting down")))
 }
 
 /// Looks for signals while C code reads, which does not.

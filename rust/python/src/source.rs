@@ -172,6 +172,6 @@ pub(crate) fn elsewhere(
     work: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send + 'static,
 ) -> PyResult<Py<PyAny>> {
     interrupt::run(py, stop, move || {
-        attached(work).ok_or_else(|| Error::closed("the interpreter is about to end"))
+        attached(work).ok_or_else(|| Error::closed("the interpreter is shutting down"))
     })?
 }
