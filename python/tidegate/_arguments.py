@@ -1,9 +1,9 @@
-"""Arguments that a function does not have or take: the error says which line to write instead.
+"""Errors for unknown or unsupported arguments, which show the line to write instead.
 
-Other libraries have other words for the same things. There is one way to say each of them here, so
-a call with such a word is refused, with the caller's own names in the argument to write. DataFrames
-of Spark hand over Arrow data, too, but only after the driver has collected all their rows. So they
-are refused before they are asked for anything.
+Other libraries name the same arguments differently. Here, each argument has one name, so a call
+that uses another library's name is refused. The error shows the caller's own values under the right
+name. Spark DataFrames also export Arrow data, but only after the driver has collected all their
+rows. So they are refused before any data is requested.
 """
 
 import functools
@@ -59,7 +59,7 @@ SHOWN = 60
 def told(function: Function) -> Function:
     """The same function, whose error for an unknown argument says what to write.
 
-    It refuses DataFrames of Spark before it asks them for rows, unless it is of `tidegate.spark`.
+    Spark DataFrames are refused before they are asked for rows, except in `tidegate.spark`.
 
     Example:
         >>> import tidegate as tg
@@ -123,12 +123,12 @@ def told_class(kind: type) -> type:
 
 FRAMES = ("Spark", "pandas-on-Spark")
 
-# Functions that `tidegate.spark` has, too.
+# Functions that `tidegate.spark` also has.
 ON_SPARK = ("aggregate", "asof_join", "band_join", "interval_join", "overlap_join", "window_join")
 
 
 def _check_collected(function: Callable[..., Any], given: tuple[Any, ...], named: Given) -> None:
-    """Refuse DataFrames of Spark among the inputs of a function or a class."""
+    """Refuse Spark DataFrames among the inputs of a function or a class."""
     values = [*given, *named.values()]
     for number, value in enumerate(values):
         listed = value if isinstance(value, list | tuple) else [value]
@@ -140,7 +140,7 @@ def _check_collected(function: Callable[..., Any], given: tuple[Any, ...], named
 
 
 def _instead(name: str, kind: str) -> str:
-    """What to write in place of a call with a DataFrame of a kind."""
+    """What to write instead of a call with this kind of DataFrame."""
     message = f"a {kind} DataFrame would be collected on the driver; "
     of_spark = "to_spark()." if kind == "pandas-on-Spark" else ""
     line = name.removesuffix("_batches")
@@ -153,9 +153,9 @@ def _instead(name: str, kind: str) -> str:
 
 
 def _of_spark(value: object) -> str | None:
-    """Whether something is a DataFrame of Spark, a pandas-on-Spark one, or a Column; by its type.
+    """Whether a value is a Spark DataFrame, a pandas-on-Spark DataFrame or a Column.
 
-    PySpark need not be installed.
+    Only the name of its type is checked, so PySpark need not be installed.
     """
     for kind in type(value).__mro__:
         room, _, rest = kind.__module__.partition(".")
@@ -168,17 +168,17 @@ def _of_spark(value: object) -> str | None:
 
 
 def _of_column(named: Given) -> TypeError | None:
-    """The error of a call that was refused, if an argument is a Column of Spark."""
+    """The error for a refused call if one of its arguments is a Spark Column."""
     for name, value in named.items():
         several = value.values() if isinstance(value, Mapping) else value
         listed = several if isinstance(several, list | tuple) else [several]
         if any(_of_spark(one) == "Column" for one in [*listed]):
-            message = f"{name}: a Column of Spark is read by Spark alone; write "
-            return TypeError(message + COLUMN_INSTEAD.get(name, "a value of Python"))
+            message = f"{name}: only Spark can evaluate a Spark Column; write "
+            return TypeError(message + COLUMN_INSTEAD.get(name, "a Python value"))
     return None
 
 
-# What to write in place of a Column of Spark.
+# What to write instead of a Spark Column.
 COLUMN_INSTEAD = {
     "on": "the name of a column",
     "by": "the name of a column",

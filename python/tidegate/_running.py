@@ -51,9 +51,9 @@ class Running:
     If the block raises, the thread stops, and the sources stay as they are.
 
     If the sink or the operator raises, the thread ends; the block's end and `wait` raise the error.
-    Pushes that wait then raise `MemoryLimitError`, as they do where the block raises. Nothing is
-    lost: the operator keeps the batch that the sink has not taken, and the late rows that `late`
-    has not taken. Mend the sink or `late`, and run the operator again.
+    Waiting pushes then raise `MemoryLimitError`, as they do if the block raises. Nothing is lost:
+    the operator keeps the batch that the sink did not accept, and the late rows that `late` did not
+    accept. Fix the sink or `late`, and run the operator again.
 
     Example:
         >>> import pyarrow as pa
@@ -230,7 +230,7 @@ class Running:
 
 
 def _hand_late(operator: Any, late: Late) -> None:  # noqa: ANN401 - of Rust
-    """Give a function the late rows, which the operator keeps if the function raises."""
+    """Pass the late rows to a function; the operator keeps them if the function raises."""
     were_taken = False
     try:
         if (rows := operator._lend_late()).num_rows:  # noqa: SLF001 - of Rust

@@ -654,19 +654,18 @@ class Operator(Generic[_StatsT_co]):
     ) -> Source:
         """Add a source while the operator runs.
 
-        The new source counts as one that was there from the beginning and has promised the
-        watermark `since`: the rows of the result and their order are the same. It is the last of
-        `sources`. Among rows of equal time, its rows come after those of the other sources; in a
-        join, after those of its side, and left rows before right ones. `Source.close` removes a
-        source.
+        The result has the same rows in the same order as if the new source had existed from the
+        beginning and had promised the watermark `since`. The new source is the last of `sources`.
+        Among rows with equal times, its rows follow those of the other sources. In a join, they
+        follow those of its side, and left rows precede right rows. `Source.close` removes a source.
 
-        Without `since`, the source begins at the operator's watermark, which is the least one of
-        its open sources that are not idle; in a join, at the watermark of its side if that is
-        greater. While all left sources are idle, right rows of that time may have been handed out,
-        so a new left source begins one step of the time unit later. Where
-        sources are fed from several threads, that depends on how far they have come:
-        give `since` if the feeder knows the time from which it has rows. A snapshot has the added
-        sources, and `restore` makes them again.
+        Without `since`, the source begins at the operator's watermark, which is the lowest
+        watermark of its open sources that are not idle. In a join, it begins at the watermark of
+        its side if that is higher. While all left sources are idle, right rows of that time may
+        already have been emitted, so a new left source begins one time unit later. If several
+        threads feed the sources, the operator's watermark depends on their progress: give `since`
+        if the feeder knows when its rows begin. A snapshot includes the added sources, and
+        `restore` recreates them.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
@@ -691,8 +690,8 @@ class Operator(Generic[_StatsT_co]):
             The source.
 
         Raises:
-            OrderError: Rows that sort after those of the source at `since` may have been handed
-                out already.
+            OrderError: Rows that sort after those of the source at `since` may already have been
+                emitted.
             ClosedError: The operator, all of its sources, or all of its side are closed.
             TidegateError: The operator is an aggregation, which keeps the sources that it was made
                 with. The side is missing, or the operator has no sides. The sources differ in
@@ -872,16 +871,17 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def skip(self) -> bool:
-        """Go on without what has no value, after a condition or a sum has failed.
+        """Resume after a condition or a sum has failed, and leave out what cannot be computed.
 
-        A condition fails for a pair or a row if it divides by zero or leaves its type. A sum fails
-        if it does not fit its type. The operator then makes and keeps all other results of that
-        step, and stands: each `poll` raises the error, which names the values. Sources take no rows
-        meanwhile, so that feeders learn of the failure at once. Nothing is lost.
+        A condition fails for a pair or a row if it divides by zero or exceeds the range of its
+        type. A sum fails if it does not fit its type. The operator then computes and keeps all
+        other results of that step, and halts: each `poll` raises the error, which names the values.
+        Sources accept no rows while the operator is halted, so feeders notice the failure at once.
+        No row is lost.
 
-        This call lets the operator go on. A pair or a row without a value does not meet the
-        condition, and a sum that does not fit is null. A later step may find more of them, and the
-        operator stands again.
+        This call resumes the operator. A pair or a row for which the condition failed counts as not
+        meeting it, and a sum that does not fit is null. If a later step fails, the operator halts
+        again.
 
         Example:
             >>> import pyarrow as pa
@@ -904,7 +904,7 @@ class Operator(Generic[_StatsT_co]):
             [2]
 
         Returns:
-            Whether there was anything to leave out.
+            Whether there was a failure to skip.
         """
 
     def late(self) -> pa.Table:
@@ -1437,11 +1437,11 @@ class AsofJoin(StreamJoin):
             says how sources share it.
         ordered: Whether results must come in the order that is said above. They come in this order
             for either value.
-        pin: Whether each worker thread of the operator stays on one processor. This helps where
-            nothing else needs these processors, and costs time where something does. Operators
-            start at different processors. The thread that calls the operator is not pinned. With
-            Python functions among the aggregates, no thread is. None pins the threads of a
-            `WindowJoin` with `scalejoin-gates` alone.
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs these processors, and costs time otherwise. Different operators start
+            at different processors. The thread that calls the operator is not pinned. If an
+            aggregate is a Python function, no thread is pinned. None pins only the threads of a
+            `WindowJoin` with `scalejoin-gates`.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1640,11 +1640,11 @@ class IntervalJoin(StreamJoin):
             side can match it. Rows are kept longer: until the other side has passed their
             intervals.
             With `aggs`, rows come in order for either value.
-        pin: Whether each worker thread of the operator stays on one processor. This helps where
-            nothing else needs these processors, and costs time where something does. Operators
-            start at different processors. The thread that calls the operator is not pinned. With
-            Python functions among the aggregates, no thread is. None pins the threads of a
-            `WindowJoin` with `scalejoin-gates` alone.
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs these processors, and costs time otherwise. Different operators start
+            at different processors. The thread that calls the operator is not pinned. If an
+            aggregate is a Python function, no thread is pinned. None pins only the threads of a
+            `WindowJoin` with `scalejoin-gates`.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1943,11 +1943,11 @@ class WindowJoin(StreamJoin):
             algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
             once then come in any order.
             With `aggs`, rows come in order for either value.
-        pin: Whether each worker thread of the operator stays on one processor. This helps where
-            nothing else needs these processors, and costs time where something does. Operators
-            start at different processors. The thread that calls the operator is not pinned. With
-            Python functions among the aggregates, no thread is. None pins the threads of a
-            `WindowJoin` with `scalejoin-gates` alone.
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs these processors, and costs time otherwise. Different operators start
+            at different processors. The thread that calls the operator is not pinned. If an
+            aggregate is a Python function, no thread is pinned. None pins only the threads of a
+            `WindowJoin` with `scalejoin-gates`.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -2108,11 +2108,11 @@ class BandJoin(StreamJoin):
             algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
             once then come in any order. So does a join of one stream with itself.
             With `aggs`, rows come in order for either value.
-        pin: Whether each worker thread of the operator stays on one processor. This helps where
-            nothing else needs these processors, and costs time where something does. Operators
-            start at different processors. The thread that calls the operator is not pinned. With
-            Python functions among the aggregates, no thread is. None pins the threads of a
-            `WindowJoin` with `scalejoin-gates` alone.
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs these processors, and costs time otherwise. Different operators start
+            at different processors. The thread that calls the operator is not pinned. If an
+            aggregate is a Python function, no thread is pinned. None pins only the threads of a
+            `WindowJoin` with `scalejoin-gates`.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 

@@ -1,4 +1,4 @@
-"""Steps of several threads, which rest while a caller is alone, and end when they are told to."""
+"""Steps of several threads, which pause for a caller that needs to be alone, and can be stopped."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _PATIENCE = 0.1
 class Stop:
     """A request to stop.
 
-    A signal handler may make it at any moment. A `threading.Event` has a lock, which the thread
-    that the handler interrupts may hold.
+    A signal handler may make it at any moment. A `threading.Event` would not do: the interrupted
+    thread may hold its lock.
     """
 
     def __init__(self) -> None:

@@ -121,7 +121,7 @@ class Udf:
             message = f"the function raised {type(error).__name__}: {error}"
             raise TidegateError(message) from error
         if isinstance(found, pa.ChunkedArray):
-            # pyarrow copies the chunks, and believes their offsets.
+            # pyarrow copies the chunks without checking their offsets.
             _tidegate._check(pa.table([found], names=[""]), "the function's results")  # noqa: SLF001 - the package's own
             found = found.combine_chunks()
         if not isinstance(found, pa.Array):
@@ -223,7 +223,7 @@ def mean(column: str, *, where: Expr | str | None = None) -> Aggregate:
 def min(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Find the smallest value; NaN is larger than any other float.
 
-    Both zeros are one value, and the result is 0.0 for either.
+    0.0 and -0.0 are equal, and the result is 0.0 for either.
 
     Args:
         column: A column of numbers, times, booleans, text or binary; text compares by its bytes.
@@ -235,7 +235,7 @@ def min(column: str, *, where: Expr | str | None = None) -> Aggregate:
 def max(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Find the largest value; NaN is larger than any other float.
 
-    Both zeros are one value, and the result is 0.0 for either.
+    0.0 and -0.0 are equal, and the result is 0.0 for either.
 
     Args:
         column: A column of numbers, times, booleans, text or binary; text compares by its bytes.
@@ -269,8 +269,9 @@ def last(column: str, *, where: Expr | str | None = None) -> Aggregate:
 def var(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the variance of the values as a sample, as float64; null for fewer than two.
 
-    Where the sum of the squared distances from the mean exceeds the range of float64, the result is
-    infinite. It is never negative, and NaN only if one of the values is NaN or infinite.
+    If the sum of squared deviations from the mean exceeds the range of float64, the result is
+    infinite. The result is never negative, and it is NaN only if one of the values is NaN or
+    infinite.
 
     Args:
         column: A column of numbers.
@@ -359,8 +360,8 @@ def covar(column: str, other: str, *, where: Expr | str | None = None) -> Aggreg
 def corr(column: str, other: str, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the correlation of two columns (Pearson's), as float64; null for fewer than two rows.
 
-    A row counts where both are not null. If one of the columns has one value, the result is NaN.
-    So it is where a variance would be infinite.
+    A row counts where both are not null. The result is NaN if one of the columns has only one
+    distinct value, or if a variance would be infinite.
 
     Args:
         column: A column of numbers.

@@ -104,9 +104,9 @@ def test_dataframes_of_pandas_on_spark():
 @pytest.mark.parametrize(
     ("argument", "value", "message"),
     [
-        ("lower", "interval 5 seconds", "lower: a Column of Spark .*; write a duration"),
-        ("where", "v > 1", "where: a Column of Spark .*; write the condition as SQL text"),
-        ("on", "id", "on: a Column of Spark .*; write the name of a column"),
+        ("lower", "interval 5 seconds", "lower: only Spark can evaluate .*; write a duration"),
+        ("where", "v > 1", "where: only Spark can evaluate .*; write the condition as SQL text"),
+        ("on", "id", "on: only Spark can evaluate .*; write the name of a column"),
     ],
 )
 def test_columns_of_spark(spark, argument, value, message):

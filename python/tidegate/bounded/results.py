@@ -13,8 +13,8 @@ class Result:
     """Batches that are made while they are read.
 
     Args:
-        schema: The schema of every batch. Dictionaries get indices of 32 bits, since nobody knows
-            how many values all batches have together.
+        schema: The schema of every batch. Dictionaries get 32-bit indices, since the number of
+            values in all batches is unknown.
         batches: Gives the batches, and None from time to time, so that a closed reader is noticed.
         stats: Tells numbers that describe the work so far.
         max_rows: The most rows that there may be.

@@ -516,7 +516,7 @@ def _inputs(  # noqa: PLR0913, PLR0917 - a parameter for each option
 
 
 def _types(given: list[str]) -> tuple[tuple[str, str], ...]:
-    """Read `user=string,ts=timestamp[us]`; commas inside brackets belong to a type."""
+    """Parse `user=string,ts=timestamp[us]`; commas inside brackets belong to the type."""
     found: dict[str, str] = {}
     for text in (one for texts in given for one in re.split(r",(?![^\[(]*[\])])", texts)):
         name, _, kind = text.rpartition("=")

@@ -158,7 +158,7 @@ def _check_column(field: pa.Field, schema: pa.Schema, name: str, first: str) -> 
     found = schema.field(field.name).type
     if found != field.type:
         message = (
-            f"{name}: column `{field.name}` is {found}, and {field.type} in {first}; give CSV one "
+            f"{name}: column `{field.name}` is {found}, but {field.type} in {first}; give CSV one "
             f"type, as in --types {field.name}=string"
         )
         raise tidegate.SchemaError(message)

@@ -35,7 +35,7 @@ class Input:
 
     csv_nulls: tuple[str, ...]
     csv_types: tuple[tuple[str, str], ...] = ()
-    """The names of columns of CSV, and of their types."""
+    """The names of CSV columns, and of their types."""
 
     @property
     def known_layout(self) -> Format:
@@ -51,7 +51,7 @@ class Input:
 
     @property
     def csv(self) -> Dialect:
-        """How values of CSV are read."""
+        """How CSV values are read."""
         return Dialect(self.csv_nulls, dict(self.csv_types))
 
     def open(self, *, streamed: bool = False) -> OpenTable:
@@ -71,7 +71,7 @@ def opened(inputs: Sequence[Input], *, streamed: bool = False) -> list[OpenTable
     """The inputs, each as a table.
 
     Raises:
-        SchemaError: No input has a column whose type is given.
+        SchemaError: A type is given for a column that no input has.
     """
     tables = [given.open(streamed=streamed) for given in inputs]
     check_types(inputs, [table.schema for table in tables])
@@ -79,7 +79,7 @@ def opened(inputs: Sequence[Input], *, streamed: bool = False) -> list[OpenTable
 
 
 def check_types(inputs: Sequence[Input], schemas: Sequence[pa.Schema]) -> None:
-    """Refuse the type of a column that no input has."""
+    """Refuse a type for a column that no input has."""
     known = {name for schema in schemas for name in schema.names}
     for name, _ in (one for given in inputs for one in given.csv_types):
         if name not in known:
@@ -160,7 +160,7 @@ class Output:
         path = Path(self.name)
         if not self._writes_in_place():
             with naming(self.name, "cannot be written"):
-                # A name that is too long, or has a NUL, is one of no file.
+                # No file can have a name that is too long or contains a NUL.
                 path.exists()
         if not self._writes_in_place() and not path.resolve().parent.is_dir():
             message = f"{self.name}: the folder {path.parent} does not exist"

@@ -43,9 +43,9 @@ With --follow the files, CSV or Arrow streams, are read while they grow. A pair 
 as neither side can bring a row before its later row. A file has an end only if it is an Arrow
 stream with its end mark, or a pipe. Ctrl-C stops the command, with exit code 0. Rows come in time
 order; rows that are later than --lateness are left out and counted. The lines that a CSV file has
-at first decide the types of its columns that --types does not give. A renamed file is read to its
-end, and then the file that gets its name. A file that is cut, overwritten, removed or replaced ends
-the command with an error.
+at the start determine the types of columns that --types does not list. A renamed file is read to
+its end, followed by the new file of that name. If a file is truncated, overwritten, removed or
+replaced, the command fails.
 
 With --state FILE, OUT gets each row once, even if Ctrl-C, an error, a kill, a loss of power or a
 full disk ends a run. Give the same command again, and it goes on from the last checkpoint. A
@@ -250,10 +250,10 @@ unit of the column.
 With --follow the files, CSV or Arrow streams, are read while they grow. A window is written as soon
 as no file can bring a row of it; sessions are in the order of their ends. A file has an end only if
 it is an Arrow stream with its end mark, or a pipe. Ctrl-C stops the command, with exit code 0. Rows
-that are later than --lateness are left out and counted. The lines that a CSV file has at first
-decide the types of its columns that --types does not give. A renamed file is read to its end, and
-then the file that gets its name. A file that is cut, overwritten, removed or replaced ends the
-command with an error.
+that are later than --lateness are left out and counted. The lines that a CSV file has at the start
+determine the types of columns that --types does not list. A renamed file is read to its end,
+followed by the new file of that name. If a file is truncated, overwritten, removed or replaced, the
+command fails.
 
 With --state FILE, OUT gets each window once, even if Ctrl-C, an error, a kill, a loss of power or a
 full disk ends a run. Give the same command again, and it goes on from the last checkpoint. A
@@ -304,8 +304,8 @@ FILEs are files, and all files of a folder, of a quoted pattern such as 'logs/*.
 such as s3://bucket/logs/. One of them or OUT may be - for the standard streams. The ending gives
 the format: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows
 (Arrow stream). A standard stream is an Arrow stream, unless an option says otherwise. The first
-megabyte of a CSV or a JSON file decides the types of its columns that --types does not give. Pipes
-and standard input are read completely before the merge begins.
+megabyte of a CSV or JSON file determines the types of columns that --types does not list. Pipes and
+standard input are read completely before the merge begins.
 
 \b
 Examples:

@@ -88,7 +88,7 @@ def names_one_file(address: str) -> bool:
 
 
 def stat_of(path: str) -> os.stat_result | None:
-    """What the system says of a path; None if there is no such file, or can be none."""
+    """The status of a path; None if no such file exists or can exist."""
     try:
         return os.stat(path)  # noqa: PTH116 - a path may be one that no file can have
     except (OSError, ValueError):
@@ -135,7 +135,7 @@ def local_files(address: str) -> list[str]:
 def _place(address: str, *, mapped: bool) -> Place:
     """The file system of an address, and the path in it."""
     if not address:
-        message = "the path is empty; give a file, a folder, a pattern or a URL, and . for the "
+        message = "the path is empty; give a file, a folder, a pattern or a URL, or . for the "
         message += "working directory"
         raise TidegateError(message)
     scheme = SCHEME.match(address)
