@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Joins"]
 
-# By what is there, since a release may be a candidate.
+# Checks the feature, not the version, which may be that of a release candidate.
 if "explain_name" not in inspect.signature(register_io_source).parameters:
-    _message = f"tidegate.polars needs polars 2 or later, and this is {pl.__version__}; "
-    _message += "write pip install --upgrade polars"
+    _message = f"tidegate.polars needs polars 2 or later, but this is {pl.__version__}; "
+    _message += "run pip install --upgrade polars"
     raise ImportError(_message)
 
 
@@ -104,7 +104,7 @@ class Joins:
             read = [one for one in columns if one not in (query.get("aggs") or ())]
             for batch in batches(*sides, **query, columns=read):
                 frame = _frame(batch, columns)
-                # polars counts `most` before it filters.
+                # polars applies `most` before the filter.
                 if most is not None:
                     frame = frame.head(most)
                     most -= frame.height
@@ -116,7 +116,7 @@ class Joins:
 
 
 def _frame(batch: pa.RecordBatch, columns: list[str]) -> pl.DataFrame:
-    """The columns of a batch; without any, its number of rows, which polars counts."""
+    """The columns of a batch; if there are none, an empty frame with as many rows."""
     if not columns:
         return pl.DataFrame(height=batch.num_rows)
     return pl.DataFrame(batch).select(columns)

@@ -244,7 +244,7 @@ def test_several_types_are_given_at_once(folder: Path) -> None:
     [
         ("x", "expected NAME=TYPE, found 'x'"),
         ("=string", "expected NAME=TYPE"),
-        ("x=number", "'number' is no type; give string, int64, double"),
+        ("x=number", "'number' is not a type; give string, int64, double"),
         ("x=string,x=double", "column 'x' is given twice"),
     ],
 )

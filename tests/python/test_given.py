@@ -240,8 +240,8 @@ def test_other_inputs_get_the_list_of_kinds(given, found) -> None:
 
 def test_a_lazy_frame_of_an_older_polars_is_refused_by_name(monkeypatch) -> None:
     monkeypatch.delattr(pl.LazyFrame, "collect_batches")
-    expected = f"a LazyFrame of polars 1.34 or later, and this is polars {pl.__version__}; write "
-    refuses(TypeError, f"{expected}.collect() behind it", pl.LazyFrame(TRADES))
+    expected = f"a LazyFrame of polars 1.34 or later, but this is polars {pl.__version__}; call "
+    refuses(TypeError, f"{expected}.collect() on it", pl.LazyFrame(TRADES))
 
 
 @pytest.mark.usefixtures("folder")

@@ -219,5 +219,5 @@ def test_categories_within_lists_and_structs(columns):
 def test_an_older_polars_is_refused_by_name(monkeypatch):
     monkeypatch.delitem(sys.modules, "tidegate.polars")
     monkeypatch.setattr("polars.io.plugins.register_io_source", lambda _source: None)
-    with pytest.raises(ImportError, match=r"needs polars 2 or later, and this is \d.*; write pip"):
+    with pytest.raises(ImportError, match=r"needs polars 2 or later, but this is \d.*; run pip"):
         importlib.import_module("tidegate.polars")

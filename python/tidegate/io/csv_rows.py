@@ -1,9 +1,9 @@
-"""CSV: rows whose columns have the types that were given for them, or are guessed.
+"""Rows of CSV files, whose column types are given or inferred.
 
-A guess is pyarrow's, with one exception: a column of numbers that has a code such as `007` is a
-column of strings, since a number has no leading zeros. Where rows are read block by block, the
-first block decides. Numbers after it are read as strings and converted here, so that a later code
-is an error and not another value.
+pyarrow infers the types, with one exception: a numeric column that contains a code such as `007`
+becomes a string column, since numbers have no leading zeros. If rows are read block by block, the
+first block determines the types. Numeric columns are then read as strings and converted here, so a
+code in a later block is an error rather than a different value.
 """
 
 import re
@@ -17,15 +17,15 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 Opener: TypeAlias = Callable[[], pa.NativeFile]
-"""Opens the text of a file at its beginning."""
+"""Opens a file's text at the beginning."""
 
 PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True)
 
 BLOCK_BYTES = 1 << 20
-# pyarrow counts the bytes of a block in 32 bits.
+# pyarrow stores the size of a block in 32 bits.
 LARGEST_BLOCK_BYTES = 1 << 30
 
-# From the narrowest type to the widest, in the order in which pyarrow guesses.
+# From the narrowest type to the widest, in the order in which pyarrow tries them.
 GUESSES = [
     pa.null(),
     pa.int64(),
@@ -41,7 +41,7 @@ GUESSES = [
     pa.binary(),
 ]
 NUMBERS = {pa.int64(), pa.float64()}
-# Wherever its values are not read again, a column of two types has one that holds both.
+# Types that are widened without reading the values again, from narrow to wide.
 WIDENINGS = [
     [pa.int64(), pa.float64()],
     [pa.date32(), pa.timestamp("s"), pa.timestamp("ns")],
@@ -49,7 +49,7 @@ WIDENINGS = [
 ]
 
 CODE = r"^[ \t]*0[0-9]"
-# By byte: whether a value may begin behind it.
+# For each byte: whether a value may begin after it.
 BEFORE_VALUES = np.isin(np.arange(256), [*b',\n\r"'])
 NO_TYPES: Mapping[str, pa.DataType] = {}
 
@@ -67,25 +67,25 @@ NAMES = {
 }
 TIMESTAMP = re.compile(r"timestamp(?:\[(s|ms|us|ns)(?:, *(?:tz=)?([^\]]+))?\])?")
 KNOWN = (
-    "string, int64, double, bool, date, timestamp, timestamp[us], timestamp[ns, UTC], or another "
-    "name of a type of Arrow"
+    "string, int64, double, bool, date, timestamp, timestamp[us], timestamp[ns, UTC], or the "
+    "name of another Arrow type"
 )
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the values of CSV are read."""
+    """How CSV values are read."""
 
     nulls: Sequence[str] = ("",)
-    """The unquoted texts that mean "no value"."""
+    """The unquoted strings that mean "no value"."""
 
     types: Mapping[str, str] = field(default_factory=dict)
-    """The types of columns, by their names."""
+    """The given types, by column name."""
 
     def conversion(
         self, types: Mapping[str, pa.DataType], columns: Sequence[str] = ()
     ) -> pyarrow.csv.ConvertOptions:
-        """Pyarrow's options; all columns are read if none are named."""
+        """The options for pyarrow; all columns are read if none are named."""
         return pyarrow.csv.ConvertOptions(
             null_values=list(self.nulls),
             strings_can_be_null=True,
@@ -97,7 +97,7 @@ class Dialect:
     def types_given(self, first: pa.Schema) -> dict[str, pa.DataType]:
         """The given types of the columns that a file has.
 
-        `timestamp` alone has a time zone if the first values have one.
+        A plain `timestamp` gets a time zone if the first values have one.
         """
         found = {}
         for name, text in self.types.items():
@@ -112,10 +112,10 @@ PLAIN = Dialect()
 
 
 def type_named(text: str) -> pa.DataType:
-    """The type that a name stands for.
+    """The type with a name.
 
     Raises:
-        ValueError: There is no such type; the text says which there are.
+        ValueError: There is no such type; the message lists common ones.
 
     Example:
         >>> type_named("double"), type_named("timestamp[ns, UTC]")
@@ -128,12 +128,12 @@ def type_named(text: str) -> pa.DataType:
     try:
         return pa.type_for_alias(text)
     except ValueError as error:
-        message = f"{text!r:.80} is no type; give {KNOWN}"
+        message = f"{text!r:.80} is not a type; give {KNOWN}"
         raise ValueError(message) from error
 
 
 def advice(column: str) -> str:
-    """What to do where a guess was wrong."""
+    """What to do if an inferred type is wrong."""
     return (
         f"give the type of the column: --types {column}=string (or double, timestamp) in the "
         "command, or column_types of pyarrow.csv in Python"
@@ -144,7 +144,7 @@ def advice(column: str) -> str:
 
 
 def table(opener: Opener, dialect: Dialect) -> pa.Table:
-    """All rows of a file: a guess is known only when all values are."""
+    """All rows of a file, since types can be inferred only from all values."""
     given = dialect.types_given(first_block(opener, dialect).schema) if dialect.types else {}
     found = _read(opener, dialect, given)
     numbers = _guessed_numbers(found.schema, given)
@@ -157,7 +157,7 @@ def table(opener: Opener, dialect: Dialect) -> pa.Table:
 
 
 def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
-    """The columns that are numbers by a guess; none where two have one name, which is refused."""
+    """The columns inferred as numbers; none if two columns share a name, which is refused."""
     if len({*schema.names}) < len(schema):
         return []
     return [one.name for one in schema if one.type in NUMBERS and one.name not in given]
@@ -166,10 +166,10 @@ def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
 def retyped(
     opener: Opener, dialect: Dialect, found: pa.Table, types: Mapping[str, pa.DataType]
 ) -> pa.Table:
-    """The same rows, with other types of some columns, read anew from the file.
+    """The same rows, with some columns read again from the file as other types.
 
     Raises:
-        ArrowInvalid: A value is none of the type of its column.
+        ArrowInvalid: A value does not fit the type of its column.
     """
     if not types:
         return found
@@ -189,7 +189,7 @@ def _read(
     types: Mapping[str, pa.DataType],
     columns: Sequence[str] = (),
 ) -> pa.Table:
-    """Read a file with blocks as large as its longest row asks for."""
+    """Read a file with blocks as large as its longest row requires."""
     block = BLOCK_BYTES
     while True:
         try:
@@ -204,10 +204,10 @@ def _read(
 
 
 def larger_block(block: int, error: pa.ArrowInvalid) -> int:
-    """The size of a block after one that has not held a row.
+    """The block size to try after a row did not fit in a block.
 
     Raises:
-        ArrowInvalid: The error is another one, or there is no larger block.
+        ArrowInvalid: The error has another cause, or blocks cannot be any larger.
     """
     if "straddl" not in str(error):
         raise error
@@ -218,12 +218,12 @@ def larger_block(block: int, error: pa.ArrowInvalid) -> int:
 
 
 def _has_code(text: pa.NativeFile) -> bool:
-    """Whether a value of a file may be a code; a quick look, which may say yes too often."""
+    """Whether a file may contain a code; a quick scan, which may report false positives."""
     last = b"\n\n"
     while more := text.read(BLOCK_BYTES):
         codes = np.frombuffer(last + more, np.uint8)
         begins = BEFORE_VALUES[codes]
-        # A space may stand between the comma and the value.
+        # There may be a space between the comma and the value.
         before = begins[1:-2] | ((codes[1:-2] == ord(" ")) & begins[:-3])
         digit = (codes[3:] >= ord("0")) & (codes[3:] <= ord("9"))
         if bool(np.any(before & (codes[2:-1] == ord("0")) & digit)):
@@ -238,12 +238,12 @@ def _has_code(text: pa.NativeFile) -> bool:
 def blocks(
     opener: Opener, dialect: Dialect, types: Mapping[str, pa.DataType] | None = None
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The columns of a file, and its rows by blocks.
+    """The columns of a file, and its rows block by block.
 
     Args:
-        opener: Of the file.
+        opener: Opens the file.
         dialect: How values are read.
-        types: The types of some columns; others have that of their values in the first block.
+        types: The types of some columns; the others are inferred from the first block.
     """
     schema = guessed_schema(opener, dialect, types or {})
     return schema, _blocks(opener, dialect, schema)
@@ -255,7 +255,7 @@ def guessed_schema(
     types: Mapping[str, pa.DataType] = NO_TYPES,
     block: int = BLOCK_BYTES,
 ) -> pa.Schema:
-    """The columns of a file, with the types that are given, or else of the first values."""
+    """The columns of a file, with the given types or those of the first values."""
     first = first_block(opener, dialect, block=block).schema
     guesses = _guesses(opener, dialect, first, block) | dict(types)
     return pa.schema([one.with_type(guesses.get(one.name, one.type)) for one in first])
@@ -282,10 +282,10 @@ def _blocks(opener: Opener, dialect: Dialect, schema: pa.Schema) -> Iterator[pa.
 def growing_blocks(
     of_size: Callable[[int], Iterator[pa.RecordBatch]], block: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, which is read anew with larger blocks where a row is too long for one."""
+    """The rows of a file, which is read again with larger blocks if a row does not fit in one."""
     rows = 0
     while True:
-        # Rows of blocks before one that was too small have been given.
+        # Rows before the block that was too small have already been yielded.
         passed = rows
         try:
             for batch in of_size(block):
@@ -306,7 +306,7 @@ def first_block(
     types: Mapping[str, pa.DataType] = NO_TYPES,
     block: int = BLOCK_BYTES,
 ) -> pa.RecordBatch:
-    """The first rows of a file, with the types of their values."""
+    """The first rows of a file, with given or inferred types."""
     while True:
         try:
             found = pyarrow.csv.open_csv(
@@ -323,7 +323,7 @@ def first_block(
 def _guesses(
     opener: Opener, dialect: Dialect, first: pa.Schema, block: int
 ) -> dict[str, pa.DataType]:
-    """The types that are given, and strings for numbers of the first block with leading zeros."""
+    """The given types, and string for columns with codes in the first block."""
     types = dialect.types_given(first)
     if numbers := _guessed_numbers(first, types):
         texts = first_block(opener, dialect, dict.fromkeys(numbers, pa.string()), block)
@@ -332,21 +332,21 @@ def _guesses(
 
 
 def has_code(texts: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether a string is a number with a leading zero."""
+    """Whether any string is a number with a leading zero."""
     return bool(pc.any(pc.match_substring_regex(texts, CODE)).as_py())
 
 
 def plain_schema(schema: pa.Schema, given: Collection[str]) -> pa.Schema:
-    """The columns as pyarrow reads them: numbers that are a guess are strings at first."""
+    """The columns as pyarrow reads them: inferred numbers are read as strings first."""
     numbers = {*_guessed_numbers(schema, given)}
     return pa.schema([one.with_type(pa.string()) if one.name in numbers else one for one in schema])
 
 
 def as_guessed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows in the types of the first block.
+    """The rows, converted to the types of the first block.
 
     Raises:
-        ArrowInvalid: A value is none of the type of its column; the text names the column.
+        ArrowInvalid: A value does not fit the type of its column; the message names the column.
     """
     columns = [
         column if column.type == one.type else _numbers(column, one)
@@ -373,7 +373,7 @@ def _numbers(texts: pa.Array, one: pa.Field) -> pa.Array:
 
 
 def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
-    """The same error of a value, with the name of its column and what to do."""
+    """The same error, with the name of the column and what to do."""
     found = FAILURE.search(str(error))
     if found is None or int(found[1]) >= len(schema):
         return error
@@ -387,9 +387,9 @@ def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
 
 
 def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """A type that holds all values of some guesses, as they would be read from one file.
+    """The type that holds the values of all these inferred types, as if they came from one file.
 
-    None if strings alone do, which the values have to be read as.
+    None if only strings can hold them, so the values have to be read again.
     """
     left = {kind for kind in kinds if not pa.types.is_null(kind)} or {pa.null()}
     if len(left) == 1:
@@ -401,5 +401,5 @@ def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def guesses_from(kinds: Sequence[pa.DataType]) -> list[pa.DataType]:
-    """The types that a column of some guesses may have, the first that fits is that of one file."""
+    """The types to try, in order, for a column with these inferred types in different files."""
     return GUESSES[max(map(GUESSES.index, kinds)) :]

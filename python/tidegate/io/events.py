@@ -37,7 +37,7 @@ from tidegate.io.files import (
     with_wide_indices,
 )
 
-# What is read of a file at a time.
+# Rows that are read from a file at a time.
 STREAM_BATCH_ROWS = 1 << 16
 
 # How many files are asked for their columns at once: mostly, the answer is on its way.
@@ -54,7 +54,7 @@ FEW: dict[str, Any] = {
 # What is read of a column of a Parquet file at once.
 PAGE_BYTES = 1 << 20
 
-# The value of a folder that stands for a null, and values that are integers.
+# The value in a folder name that means null, and values that are integers.
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,9}")
 
@@ -70,7 +70,7 @@ class Reading:
     """The format of all files; by their endings if it is not given."""
 
     csv: Dialect = PLAIN
-    """How the values of CSV are read."""
+    """How CSV values are read."""
 
     streamed: bool = False
     """Whether rows are read once, batch by batch, and few of them are in memory."""
@@ -89,7 +89,7 @@ class Piece:
     """A dataset, or batches that are read once."""
 
     again: "Callable[[Mapping[str, pa.DataType]], Piece] | None" = None
-    """Reads a file of CSV with other types of some columns."""
+    """Reads a CSV file again, with other types for some columns."""
 
 
 def pieces(address: str, how: Reading) -> list[Piece]:
@@ -298,9 +298,9 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
 
 
 def _folders(files: Files) -> ds.HivePartitioning:
-    """The columns that stand in the names of folders: whole numbers, and other values as strings.
+    """The columns encoded in folder names, as integers if all values are, or else as strings.
 
-    pyarrow's own guess takes `01` for 1, and fails where all values of a column are null.
+    pyarrow's own inference reads `01` as 1, and fails if all values of a column are null.
     """
     values: dict[str, set[str]] = {}
     for path in files.paths:
@@ -316,14 +316,14 @@ def _folders(files: Files) -> ds.HivePartitioning:
 
 
 def _are_whole(values: set[str]) -> bool:
-    """Whether values are integers of 32 bits, each written as an integer is."""
+    """Whether values are 32-bit integers without leading zeros or plus signs."""
     return bool(values) and all(
         WHOLE_NUMBER.fullmatch(value) and abs(int(value)) < 1 << 31 for value in values
     )
 
 
 def _wide(piece: Piece) -> Piece:
-    """The same files; the dictionaries of all of them have room in one."""
+    """The same files, with dictionary indices wide enough for the values of all of them."""
     schema, rows = with_wide_indices(piece.schema), piece.rows
     if schema.equals(piece.schema):
         return piece
@@ -346,7 +346,7 @@ def _of_fragment(fragment: ds.Fragment, like: ds.FileSystemDataset) -> ds.Datase
 
 def check_same(names: Sequence[str], schemas: Sequence[pa.Schema]) -> None:
     """Refuse tables that differ in a column; the order of columns may differ."""
-    # Each file has as wide an index as its own values need.
+    # The dictionary indices of each file are only as wide as its own values need.
     first, *others = map(with_wide_indices, schemas)
     for name, schema in zip(names[1:], others, strict=True):
         if schema.equals(first):
@@ -436,9 +436,9 @@ def _of_csv_table(name: str, opener: Opener, dialect: Dialect, table: pa.Table) 
 
 
 def alike(found: Sequence[Piece]) -> list[Piece]:
-    """The same files, whose columns have one type in all of them.
+    """The same files, in which a column has the same type everywhere.
 
-    A column of CSV has the type that it would have in one file, and dictionaries have room for the
+    A CSV column gets the type that it would have in a single file. Dictionaries have room for the
     values of all files.
     """
     if sum(len(piece.names) for piece in found) > 1:
@@ -459,11 +459,11 @@ def _with_types(piece: Piece, types: Mapping[str, pa.DataType]) -> Piece:
 
 
 def _common(guessed: Sequence[Piece], name: str) -> pa.DataType:
-    """The type of a column in files of CSV, as if these were one."""
+    """The type of a column in several CSV files, as if they were one."""
     kinds = [piece.schema.field(name).type for piece in guessed]
     known = csv_rows.widened(kinds)
     is_kept = not any(isinstance(piece.rows, Iterator) for piece in guessed)
-    # Of times in seconds, some are out of the range of nanoseconds.
+    # Some times in seconds exceed the range of nanoseconds.
     is_narrower = len({*kinds} - {pa.null()}) > 1 and getattr(known, "unit", None) == "ns"
     if known is not None and not (is_kept and is_narrower):
         return known
@@ -472,7 +472,7 @@ def _common(guessed: Sequence[Piece], name: str) -> pa.DataType:
 
 
 def _all_fit(guessed: Sequence[Piece], name: str, kind: pa.DataType) -> bool:
-    """Whether all values of a column are of a type."""
+    """Whether all values of a column fit a type."""
     with suppress(TidegateError):
         for piece in guessed:
             _with_types(piece, {name: kind})

@@ -182,7 +182,7 @@ class _ParquetWriter:
     """Gathers batches into row groups of a good size."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
-        # The values of all batches may be more than the indices of one batch can count.
+        # All batches together may have more values than the index type of one batch can count.
         self._schema = with_wide_indices(without_views(schema))
         self._writer = pq.ParquetWriter(file, self._schema)
         self._batches: list[pa.RecordBatch] = []
@@ -205,10 +205,10 @@ class _ParquetWriter:
 
 
 class _ArrowFileWriter:
-    """Writes an Arrow file, which can hold one dictionary for each column.
+    """Writes an Arrow file, which can hold only one dictionary per column.
 
-    If a later batch has another dictionary, the file is written anew with the values themselves,
-    as not all readers know a dictionary that grows.
+    If a later batch has another dictionary, the file is rewritten with plain values, since not all
+    readers support growing dictionaries.
     """
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
@@ -230,7 +230,7 @@ class _ArrowFileWriter:
         self._writer.close()
 
     def _begin_anew(self) -> None:
-        """Write the batches so far once more, without dictionaries."""
+        """Rewrite the batches so far without dictionaries."""
         self._writer.close()
         self._schema, self._is_coded = decoded(self._schema), False
         with tempfile.TemporaryFile(dir=Path(self._file.name).parent) as copy:
@@ -245,7 +245,7 @@ class _ArrowFileWriter:
 
 
 def _have_same_dictionaries(first: pa.RecordBatch, batch: pa.RecordBatch) -> bool:
-    """Whether two batches have equal dictionaries; those within other types are not compared."""
+    """Whether two batches have equal dictionaries; nested ones count as different."""
     for one, other in zip(first.columns, batch.columns, strict=True):
         if isinstance(one, pa.DictionaryArray):
             if not one.dictionary.equals(other.dictionary):
@@ -364,12 +364,12 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def decoded(schema: pa.Schema) -> pa.Schema:
-    """The same columns, with their values in place of dictionaries."""
+    """The same columns, with plain values instead of dictionaries."""
     return _with_dictionaries(schema, lambda kind: kind.value_type)
 
 
 def with_wide_indices(schema: pa.Schema) -> pa.Schema:
-    """The same columns, whose dictionaries can have more values than 8 or 16 bits count.
+    """The same columns, with dictionary indices of at least 32 bits.
 
     Example:
         >>> narrow = pa.dictionary(pa.int8(), pa.string())
@@ -396,7 +396,7 @@ def _with_dictionaries(schema: pa.Schema, change: Change) -> pa.Schema:
 
 
 def _changed(kind: pa.DataType, change: Change) -> pa.DataType:
-    """A type in which each dictionary has become what `change` gives."""
+    """The type, with each dictionary type in it replaced by the result of `change`."""
     if pa.types.is_dictionary(kind):
         return change(kind)
     if pa.types.is_struct(kind):
@@ -415,7 +415,7 @@ def writes_in_place(name: str) -> bool:
     if name == STANDARD_STREAM:
         return True
     try:
-        return not stat.S_ISREG(os.stat(name).st_mode)  # noqa: PTH116 - any text, also none of a path
+        return not stat.S_ISREG(os.stat(name).st_mode)  # noqa: PTH116 - any string, even no path
     except (OSError, ValueError):
         return False
 
@@ -474,9 +474,9 @@ def _private(path: str, flags: int) -> int:
 
 
 def take_permissions(made: int | Path, replaced: os.stat_result) -> None:
-    """Give a file or a folder the owner, as far as that is allowed, and mode of another.
+    """Copy the mode of another file or folder and, as far as allowed, its owner.
 
-    Where the group cannot be taken over, the new group gets no rights.
+    If the group cannot be copied, the new group gets no permissions.
     """
     if os.name != "posix":
         return

@@ -82,7 +82,7 @@ def follow(
         name: A file, a named pipe, or `-` for standard input.
         layout: `csv` or `arrow` (the stream layout).
         stop: Ends all waiting when it is set.
-        csv: How the values of CSV are read.
+        csv: How CSV values are read.
         place: Where to go on, in a file.
 
     Raises:
@@ -221,7 +221,7 @@ class _CsvFollower:
         return Piece(rows, self._end())
 
     def _schema_of(self, lines: bytes) -> pa.Schema:
-        """The columns by the first lines, and by the types that are given for them."""
+        """The columns of the first lines, with given or inferred types."""
         with self._naming_lines(lines):
             return guessed_schema(
                 lambda: in_arrow_memory(lines), self._dialect, block=len(lines) + 1
@@ -246,7 +246,7 @@ class _CsvFollower:
 
     @contextmanager
     def _naming_lines(self, lines: bytes) -> Iterator[None]:
-        """Say in an error which lines it is about."""
+        """Add to an error which lines it concerns."""
         try:
             yield
         except pa.ArrowInvalid as error:

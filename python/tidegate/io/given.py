@@ -55,8 +55,8 @@ class OpenTable:
     few: Callable[[list[str], int], Iterator[pa.RecordBatch]]
     """Gives all rows, with some columns, such that few batches are in memory at a time.
 
-    The number is the rows of a batch, about. `checked` takes them where Python computes with them:
-    native functions check what they are given, pyarrow believes it."""
+    The number is the approximate number of rows per batch. If Python computes with the rows, pass
+    them through `checked` first: native functions validate their input, but pyarrow does not."""
 
     name: str
     """The argument, with which messages begin."""
@@ -120,9 +120,9 @@ class OpenTable:
 
 
 def checked(rows: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
-    """The same batches, each once it has been found well formed.
+    """The same batches, each validated before it is yielded.
 
-    pyarrow reads foreign memory where offsets or indices are wrong, as in a damaged file.
+    pyarrow reads out of bounds if offsets or indices are wrong, as in a damaged file.
 
     Raises:
         TidegateError: A batch holds malformed Arrow data; the text names the column.
@@ -170,7 +170,7 @@ def open_files(given: Any, name: str = "", how: Reading = WHOLE) -> list[OpenTab
 
 
 def of_one_type(tables: Sequence[OpenTable]) -> list[OpenTable]:
-    """The same tables, where the columns of files of CSV have one type in all of them."""
+    """The same tables, in which a CSV column has the same type in all files."""
     pieces = iter(alike([piece for table in tables for piece in table.pieces or []]))
     found = []
     for table in tables:
@@ -331,8 +331,8 @@ def _of_lazy_frame(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: 
     polars = sys.modules["polars"]
     if not hasattr(given, "collect_batches"):
         message = "expected a LazyFrame of polars 1.34 or later, "
-        message += f"and this is polars {polars.__version__}; "
-        message += "write .collect() behind it, or pip install --upgrade polars"
+        message += f"but this is polars {polars.__version__}; "
+        message += "call .collect() on it, or run pip install --upgrade polars"
         raise TypeError(message)
     schema = given.collect_schema()
     for column, dtype in schema.items():
@@ -346,7 +346,7 @@ def _of_lazy_frame(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: 
 
 
 def _refuse_objects(column: str, dtype: object) -> None:
-    """Refuse a column of Python objects: polars hands out their addresses as the values."""
+    """Refuse a column of Python objects: polars would export their addresses as values."""
     if str(dtype) == "Object":
         message = (
             f"column `{column}` holds Python objects (type Object of polars), which Arrow has "

@@ -1,13 +1,13 @@
-"""Temporary files and folders, and the removal of those that killed runs have left.
+"""Temporary files and folders, and the removal of those that killed runs left behind.
 
-A file that is being written is `.tidegate-<16 hex digits>.tmp`. A folder that is being written has
-the suffix `.d`. Beside it lies a mark with the suffix `.mark`, which holds the name that the folder
-will get. While the folder replaces another one, the other one has the suffix `.old`.
+A file being written is named `.tidegate-<16 hex digits>.tmp`. A folder being written has the suffix
+`.d`. Next to it is a mark, a file with the suffix `.mark` that contains the folder's final name.
+While the folder replaces another one, the old one has the suffix `.old`.
 
-The run that writes a file or a mark holds a lock on it. A kill releases the lock. A later run in
-the same parent folder then removes what is left. The parent folder may be shared, and then others
-can create such names, too. So only regular files and folders of the current user are touched, no
-link is followed, and a mark is read only as far as a name can be long.
+The run that writes a file or a mark holds a lock on it. If the run is killed, the lock is released,
+and a later run in the same parent folder removes the leftovers. If the parent folder is shared,
+other users can create such names, too. So only regular files and folders of the current user are
+touched, and no link is followed. A mark is read only up to the maximum length of a name.
 """
 
 import os
@@ -29,17 +29,17 @@ LEFTOVER = re.compile(r"(\.tidegate-[0-9a-f]{16})(\.tmp|\.mark)")
 # A file that was just created may not be locked yet.
 LEFTOVER_AGE_S = 60
 
-# No file system has longer names.
+# No file system allows longer names.
 NAME_BYTES = 1024
 
 
 def temporary_stem() -> str:
-    """A name for temporary files that nobody else has; a suffix completes it."""
+    """A unique name for temporary files, to which a suffix is added."""
     return f".tidegate-{secrets.token_hex(8)}"
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed runs have left in a folder. What cannot be removed stays there."""
+    """Remove the leftovers of killed runs from a folder, except those that cannot be removed."""
     for name in _names(folder):
         found = LEFTOVER.fullmatch(name)
         if found is None:
@@ -55,17 +55,17 @@ def _names(folder: Path) -> list[str]:
     try:
         return os.listdir(folder)  # noqa: PTH208 - a name may be one that no path can hold
     except OSError:
-        # A folder may be written to by those who cannot list it.
+        # A folder may be writable but not readable.
         return []
 
 
 @contextmanager
 def _abandoned(path: Path) -> Iterator[int | None]:
-    """Open and lock a file that a killed run has left; None if it is anything else."""
+    """Open and lock a leftover of a killed run; yield None if the file is anything else."""
     if not _is_own(path.lstat(), stat.S_ISREG):
         yield None
         return
-    # Between the two looks, the path may have become a link or a pipe.
+    # The path may have become a link or a pipe since it was checked.
     careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(path, os.O_RDWR | careful)
     try:
@@ -78,7 +78,7 @@ def _abandoned(path: Path) -> Iterator[int | None]:
 
 
 def _is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
-    """Whether something is of this kind and belongs to the current user."""
+    """Whether a file or folder is of this kind and belongs to the current user."""
     return is_kind(found.st_mode) and (os.name != "posix" or found.st_uid == os.geteuid())
 
 
@@ -88,7 +88,7 @@ def _remove_folders(stem: Path, content: bytes) -> None:
     if _is_own_folder(old):
         target = _target(stem.parent, content)
         if target is None:
-            # The mark is not one that a run has written, so the folder may be precious.
+            # No run wrote this mark, so the folder may contain valuable data.
             return
         if _is_own_folder(made) and not os.path.lexists(target):
             made.rename(target)
@@ -98,7 +98,7 @@ def _remove_folders(stem: Path, content: bytes) -> None:
 
 
 def folders_of(stem: Path) -> tuple[Path, Path]:
-    """The folder that is being written, and the place of the one that it replaces."""
+    """The folder being written, and the temporary path of the one that it replaces."""
     made = stem.with_name(stem.name + FOLDER_SUFFIX)
     return made, made.with_name(made.name + OLD_SUFFIX)
 

@@ -40,7 +40,7 @@ WRITTEN = {
 }
 """What pyarrow calls a format, and the ending of its files."""
 
-# pyarrow's own limit of 1,024 is one of a batch, whose size users do not know.
+# pyarrow's own limit of 1,024 applies to a batch, whose size users do not know.
 MOST_FOLDERS = 1 << 20
 # Well below the number of files that a process may have open, which is often 1,024.
 OPEN_FILES = 256
@@ -76,7 +76,7 @@ def partitioned_writer(
         remove_leftovers(target.parent)
         with mark.open("xb") as locked:
             try:
-                # For others to know that the folder is no leftover, and what it would be called.
+                # Shows other runs that the folder is in use, and which name it will get.
                 try_lock(locked.fileno())
                 locked.write(os.fsencode(target.name))
                 locked.flush()
@@ -92,7 +92,7 @@ def partitioned_writer(
                 _replace(folder, target, old)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
-                # With the mark, a later run removes what could not be removed here.
+                # If something could not be removed here, the mark lets a later run remove it.
                 if not (folder.exists() or old.exists()):
                     mark.unlink(missing_ok=True)
         sync_folder(target.parent)
@@ -106,7 +106,7 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
             raise SchemaError(message)
         if column.startswith(HIDDEN) or set(column) & {"=", "/", "\0"}:
             message = f"--partition-by: readers do not find folders of column `{column}`; give one "
-            message += "whose name begins with no . and no _, and has no = and no /"
+            message += "whose name does not begin with . or _, and contains no = or /"
             raise SchemaError(message)
     if len(set(by)) == len(schema.names):
         message = "--partition-by: no column would be left for the files; leave one of them out"
@@ -114,7 +114,7 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
 
 
 def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
-    """Refuse strings that the name of a folder does not hold."""
+    """Refuse strings that a folder name cannot represent."""
     for name in by:
         texts = batch.column(name)
         if isinstance(texts, pa.DictionaryArray):
@@ -125,23 +125,23 @@ def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
         if pc.any(is_cut).as_py():
             value = texts.filter(is_cut)[0].as_py()
             message = f"--partition-by: column `{name}` has the value {value!r:.80}, which no "
-            message += "folder can be called after; leave such rows out with --where"
+            message += "folder name can represent; leave such rows out with --where"
             raise TidegateError(message)
 
 
 def _written_schema(schema: pa.Schema, layout: Format) -> pa.Schema:
-    """The types in the files: an Arrow file holds one dictionary only, and rows have several."""
+    """The types in the files: an Arrow file holds one dictionary, but rows may have several."""
     plain = without_views(schema)
     return decoded(plain) if layout is Format.ARROW else with_wide_indices(plain)
 
 
 def _make(folder: Path, target: Path) -> None:
-    """Create the new folder; only its owner has rights until it replaces another one."""
+    """Create the new folder; if it is to replace another, only its owner has access until then."""
     folder.mkdir(0o700 if target.exists() else 0o777)
 
 
 def _replace(folder: Path, target: Path, old: Path) -> None:
-    """Give the new folder its name; after an error, the old folder has it."""
+    """Give the new folder its final name; if that fails, the old folder keeps it."""
     if target.exists():
         take_permissions(folder, target.stat())
     try:

@@ -46,7 +46,7 @@ class Group:
     number: int
     metadata: Any
     places: Mapping[str, int]
-    """The places of the columns of the file, by their paths; none of a path that is not unique."""
+    """The positions of the file's columns, by path; paths that are not unique are left out."""
 
 
 def row_groups(table: OpenTable) -> list[Group] | None:
@@ -70,7 +70,7 @@ def row_groups(table: OpenTable) -> list[Group] | None:
 
 
 def _places(footer: Any) -> Mapping[str, int]:  # noqa: ANN401 - pyarrow has no types
-    """The places of the columns, which are the same in all row groups of a file."""
+    """The positions of the columns, which are the same in all row groups of a file."""
     paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
     seen = Counter(paths)
     return {path: at for at, path in enumerate(paths) if seen[path] == 1}
