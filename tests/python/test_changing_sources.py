@@ -324,7 +324,7 @@ for name in get_args(WindowAlgorithm):
     asked = {"on": "ts", "algorithm": name} | LAST_ROWS
     JOINS[f"window of rows, {name}"] = (WindowJoin, window_join, asked)
 # Sorting is for whole tables.
-for name in set(get_args(BandAlgorithm)) - {"sort"}:
+for name in sorted({*get_args(BandAlgorithm)} - {"sort"}):
     asked = NEAR | {"algorithm": name} | LAST_ROWS
     JOINS[f"band of rows, {name}"] = (BandJoin, band_join, asked)
 
