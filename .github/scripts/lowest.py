@@ -1,4 +1,4 @@
-"""Print the lowest versions of what the package, its command and the tests without Spark need."""
+"""Print the lowest supported versions of the dependencies that are needed without Spark."""
 
 import re
 import sys

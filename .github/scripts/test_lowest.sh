@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the wheel and runs the core of the Python tests on it, in an environment with the lowest versions that pyproject.toml
-# allows. Spark's tests run with the oldest PySpark in a job of their own.
+# allows. Spark's tests run with the oldest PySpark in a separate job.
 set -euo pipefail
 
 scripts=$(dirname "$0")
@@ -11,10 +11,10 @@ python "$scripts/lowest.py" >"$folder/lowest.txt"
 "$scripts/environment.sh" python "$folder/lowest"
 export VIRTUAL_ENV=$folder/lowest PATH=$folder/lowest/bin:$PATH
 python -m pip wheel --quiet --no-deps --wheel-dir "$folder" --config-settings maturin.build-args='--profile dev' .
-# In one call, so that pip refuses versions that do not fit the wheel.
+# A single call lets pip reject versions that conflict with the wheel.
 python -m pip install --quiet --requirement "$folder/lowest.txt" "$folder"/*.whl
 export CAMPAIGN=${CAMPAIGN:-0.2}
 examples=tests/python/test_docstrings.py::test_the_example_runs
-# Two pages show what the newest pandas prints.
+# Two pages show output of the newest pandas.
 "$scripts/test_python.sh" -m "not slow" --ignore-glob='*test_spark*' \
     --deselect "${examples}[docs/how-to.md:examples]" --deselect "${examples}[docs/ten-minutes.md:examples]" "$@"

@@ -1,4 +1,4 @@
-"""Steps of several threads, which pause for a caller that needs to be alone, and can be stopped."""
+"""Threads that run step by step, pause for a caller that needs to be alone, and stop on request."""
 
 from __future__ import annotations
 

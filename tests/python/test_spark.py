@@ -683,7 +683,7 @@ def test_explain_says_that_later_filters_reach_no_scan(spark):
         query = {"on": "ts", "lower": 0, "upper": 0, "parallelism": parallelism}
         query |= {"by": "ts"} if parallelism == "key" else {}
         text = tidegate.spark.explain(tidegate.spark.interval_join, frame, frame, **query)
-        assert ("after the join reach no scan" in text) != reaches
+        assert ("after a join are not pushed down" in text) != reaches
 
 
 def test_an_error_of_a_task_is_short_and_says_which_rows_a_number_counts(spark):
@@ -694,7 +694,7 @@ def test_an_error_of_a_task_is_short_and_says_which_rows_a_number_counts(spark):
     lines = str(raised.value).splitlines()
     assert len(lines) <= 6
     assert lines[-2].startswith("tidegate.TidegateError: left: column `ts`, row 0: the time is nul")
-    assert lines[-1] == "A row's number counts the rows of its side in this task of Spark."
+    assert lines[-1] == "Row numbers count the rows of a side within this Spark task."
 
 
 def test_an_error_of_a_function_of_the_caller_has_its_lines(spark):

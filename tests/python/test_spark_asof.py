@@ -197,7 +197,7 @@ def test_left_columns_that_are_not_read_do_not_travel(sides):
     query = {**LAST, "where": "right.x > 3"}
     text = tidegate.spark.explain(join, *sides, **query, columns=["right_name"])
     assert f"sent       left key, ts; right {', '.join(SIDES[1].column_names)}\n" in text
-    # No right column comes out, so that none of them decides.
+    # The result has no right columns, so their order does not matter.
     text = tidegate.spark.explain(join, *sides, **query, columns=["key"], how="semi")
     assert "sent       left key, ts; right key, ts, x\n" in text
 

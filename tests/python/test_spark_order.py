@@ -1,4 +1,4 @@
-"""Right rows of one time on Spark: an order by all their values, whatever types these have."""
+"""Right rows with equal times on Spark are ordered by all their values, whatever their types."""
 
 import random
 from typing import Any
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 NAN = float("nan")
 POINT = pa.struct([("y", pa.list_(pa.float64()))])
 
-# Values of a type in their order.
+# Values of each type, in ascending order.
 RISING: dict[str, tuple[pa.DataType, list[Any]]] = {
     "struct": (
         pa.struct([("j", pa.int32()), ("s", pa.string())]),
@@ -84,7 +84,7 @@ def test_a_part_of_a_table_is_in_the_order_of_its_own_values():
     assert found["v"].to_pylist() == rising
 
 
-# Values of each Spark type in their order, as SQL.
+# Values of each Spark type as SQL, in ascending order.
 SQL = {
     "struct": ("struct(1 as a, 'x' as b)", "struct(1 as a, 'y' as b)", "struct(2 as a, 'a' as b)"),
     "struct_in_struct": ("struct(struct(1 as b) as a)", "struct(struct(2 as b) as a)"),
@@ -108,16 +108,16 @@ SQL = {
 
 
 def tied(spark):
-    """For each type a key, whose right rows of one time have falling values; left rows match them.
+    """A key per type, with right rows of equal time and descending values, and left rows to match.
 
-    The last column has the place of a row among the values of its key.
+    The last column holds the position of a row among the values of its key.
     """
     rows = [
         [repr(name), "5L", *(value if name == one else "null" for one in SQL), str(place)]
         for name, values in SQL.items()
         for place, value in reversed(list(enumerate(values)))
     ]
-    # These values have the types of the columns.
+    # These values determine the types of the columns.
     first = ["null", "0L", *(values[0] for values in SQL.values()), "0"]
     columns = ", ".join(["k", "ts", *(f"v_{name}" for name in SQL), "place"])
     listed = ", ".join(f"({', '.join(row)})" for row in [first, *rows])
@@ -147,7 +147,7 @@ def places(found) -> dict[str, int]:
     return {row.k: row.place for row in found.select("k", "place").collect()}
 
 
-# Parquet has no columns of these types.
+# Parquet does not support columns of these types.
 NOT_IN_FILES = ("v_void", "v_no_fields")
 
 LARGEST = {name: len(values) - 1 for name, values in SQL.items()}
@@ -165,7 +165,7 @@ def test_the_last_of_the_right_rows_of_one_time_has_the_largest_value(spark, joi
     left, right = tied(spark)
     query = dict(JOINS[join])
     if "aggs" in query:
-        # All columns travel.
+        # All columns are sent.
         columns = [name for name in right.columns if name.startswith("v_")]
         query["aggs"] = {**query["aggs"], **{f"last_{name}": agg.last(name) for name in columns}}
     function = getattr(tidegate.spark, join)
@@ -189,7 +189,7 @@ def test_streams_see_the_rows_of_one_time_in_the_order_of_their_values(spark, tm
     for name, frame in zip(("left", "right"), tied(spark), strict=True):
         timed = frame.drop(*NOT_IN_FILES).withColumn("ts", F.timestamp_seconds("ts"))
         timed.coalesce(1).write.parquet(str(tmp_path / name))
-        # A later row lets the results of all others out.
+        # A later row lets the results of all other rows be emitted.
         later = timed.limit(1).withColumn("ts", F.timestamp_seconds(F.lit(500)))
         later.withColumn("k", F.lit("later")).write.mode("append").parquet(str(tmp_path / name))
         stream = spark.readStream.schema(timed.schema).parquet(str(tmp_path / name))
@@ -218,6 +218,6 @@ def test_fewer_columns_do_not_change_which_row_is_nearest(spark, parallelism):
     for columns in (None, ["k", "bid"], ["bid"]):
         found = tidegate.spark.asof_join(left, right, **query, columns=columns)
         assert [row.bid for row in found.collect()] == [7], columns
-    # Another order of columns is another order of rows.
+    # A different column order gives a different row order.
     found = tidegate.spark.asof_join(left, right.select("bid", "k", "ts", "seq"), **query)
     assert [row.bid for row in found.collect()] == [9]

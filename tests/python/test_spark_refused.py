@@ -90,7 +90,7 @@ def test_functions_without_spark_collect_no_dataframe(spark, call, message):
 
 
 def test_dataframes_of_pandas_on_spark():
-    # With pandas 3, PySpark cannot import its own.
+    # PySpark cannot import its own DataFrame class with pandas 3.
     kind = type("DataFrame", (), {"__module__": "pyspark.pandas.frame"})
     with pytest.raises(TypeError, match=r"write tidegate.spark.interval_join.* its to_spark\(\)"):
         tidegate.interval_join(kind(), kind(), **Q)
@@ -126,7 +126,7 @@ def test_a_pyspark_that_is_too_old(tmp_path):
         [sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=False
     )
     last = told.stderr.splitlines()[-1]
-    assert last.startswith("ImportError: tidegate.spark needs PySpark 4.0 or later, and this is 3.")
+    assert last.startswith("ImportError: tidegate.spark needs PySpark 4.0 or later, but this is 3.")
 
 
 def test_a_session_of_spark_connect(spark, folder, monkeypatch):

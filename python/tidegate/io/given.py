@@ -125,7 +125,7 @@ def checked(rows: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatc
     pyarrow reads out of bounds if offsets or indices are wrong, as in a damaged file.
 
     Raises:
-        TidegateError: A batch holds malformed Arrow data; the text names the column.
+        TidegateError: A batch holds malformed Arrow data; the message names the column.
     """
     for batch in rows:
         _tidegate._check(batch, name)  # noqa: SLF001 - the package's own

@@ -156,11 +156,11 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     a row up to `session` after the last row that falls in the window. The result has a row for each
     window and key that has rows: those of `tidegate.aggregate`, in no particular order.
 
-    Spark keeps no order of rows. Of rows of one DataFrame and one time, those with smaller values
-    come first here, compared by the columns that the aggregation reads, in the DataFrame's order
-    of columns and nulls last. So what `first` and `last` choose, and the last bits of sums of
-    floats, follow from the rows alone. Structs compare field by field, and arrays and maps element
-    by element.
+    Spark does not preserve the order of rows. Here, rows of one DataFrame with equal times are
+    ordered by value. They are compared by the columns that the aggregation reads, in the order of
+    the DataFrame. Nulls are last. So the results of `first` and `last`, and the last bits of sums
+    of floats, depend only on the rows. Structs are compared field by field, and arrays and maps
+    element by element.
 
     Example:
         >>> meters = spark.createDataFrame(

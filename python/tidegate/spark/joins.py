@@ -123,13 +123,13 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, if times are compared. Spark keeps no
-            order of rows, so that right rows of equal time come in the order of their values: by
-            the first column of `on`, then by the other columns that the join reads, in the order of
-            the DataFrame, and nulls last. Structs compare by field, arrays and maps by element.
-            The same holds for streams, whatever the micro-batches: a left row comes once the
-            watermark has passed all partners that it could have. So an interval of streams needs an
-            upper end.
+            would pair with. A function sees partners by time, if times are compared. Spark does not
+            preserve the order of rows, so right rows with equal times are ordered by value. They
+            are compared by the first column of `on`, then by the other columns that the join reads,
+            in the order of the DataFrame. Nulls are last. Structs are compared by field, and arrays
+            and maps by element. The same holds for streams, however rows are divided into
+            micro-batches: a left row is emitted once the watermark has passed all partners that it
+            could have. So an interval of streams needs an upper end.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`. The row may be any time before, so
@@ -144,10 +144,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its partitions, or at most this number. For streams, it is the
-            number of buckets that keys are divided into, one for each of
-            `spark.sql.shuffle.partitions` by default, and 64 at most. A restarted query must have
-            the same number.
+            that is not moved keeps its partitions, up to this number. For streams, it is the number
+            of buckets that keys are divided into: by default, the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must have the same
+            number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
@@ -278,22 +278,22 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, if times are compared. Spark keeps no
-            order of rows, so that right rows of equal time come in the order of their values: by
-            the first column of `on`, then by the other columns that the join reads, in the order of
-            the DataFrame, and nulls last. Structs compare by field, arrays and maps by element.
-            The same holds for streams, whatever the micro-batches: a left row comes once the
-            watermark has passed all partners that it could have. So an interval of streams needs an
-            upper end.
+            would pair with. A function sees partners by time, if times are compared. Spark does not
+            preserve the order of rows, so right rows with equal times are ordered by value. They
+            are compared by the first column of `on`, then by the other columns that the join reads,
+            in the order of the DataFrame. Nulls are last. Structs are compared by field, and arrays
+            and maps by element. The same holds for streams, however rows are divided into
+            micro-batches: a left row is emitted once the watermark has passed all partners that it
+            could have. So an interval of streams needs an upper end.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its partitions, or at most this number. For streams, it is the
-            number of buckets that keys are divided into, one for each of
-            `spark.sql.shuffle.partitions` by default, and 64 at most. A restarted query must have
-            the same number.
+            that is not moved keeps its partitions, up to this number. For streams, it is the number
+            of buckets that keys are divided into: by default, the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must have the same
+            number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
@@ -430,22 +430,22 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, if times are compared. Spark keeps no
-            order of rows, so that right rows of equal time come in the order of their values: by
-            the first column of `on`, then by the other columns that the join reads, in the order of
-            the DataFrame, and nulls last. Structs compare by field, arrays and maps by element.
-            The same holds for streams, whatever the micro-batches: a left row comes once the
-            watermark has passed all partners that it could have. So an interval of streams needs an
-            upper end.
+            would pair with. A function sees partners by time, if times are compared. Spark does not
+            preserve the order of rows, so right rows with equal times are ordered by value. They
+            are compared by the first column of `on`, then by the other columns that the join reads,
+            in the order of the DataFrame. Nulls are last. Structs are compared by field, and arrays
+            and maps by element. The same holds for streams, however rows are divided into
+            micro-batches: a left row is emitted once the watermark has passed all partners that it
+            could have. So an interval of streams needs an upper end.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its partitions, or at most this number. For streams, it is the
-            number of buckets that keys are divided into, one for each of
-            `spark.sql.shuffle.partitions` by default, and 64 at most. A restarted query must have
-            the same number.
+            that is not moved keeps its partitions, up to this number. For streams, it is the number
+            of buckets that keys are divided into: by default, the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must have the same
+            number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
@@ -537,11 +537,11 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     is kept for ever, unless `strategy` is `backward`. Of the right rows, `backward` and `nearest`
     keep the last of each key for ever, or as long as `tolerance` says.
 
-    Spark keeps no order of rows. So right rows of equal time are put in the order of their values:
-    by `on`, then by the other columns in the order of the DataFrame, and nulls last. Of candidates
-    of one time before `l`, the partner is the last in this order, and of candidates of one time
-    after `l`, it is the first. A time before includes an equal one unless `strategy` is `forward`.
-    Structs compare field by field, and arrays and maps element by element.
+    Spark does not preserve the order of rows. So right rows with equal times are ordered by value:
+    by `on`, then by the other columns in the order of the DataFrame. Nulls are last. Among
+    candidates with equal times before `l`, the partner is the last in this order. Among those after
+    `l`, it is the first. A time before includes an equal one unless `strategy` is `forward`.
+    Structs are compared field by field, and arrays and maps element by element.
 
     If `where` reads right columns alone, right rows are tested before they travel, so that it may
     be evaluated on any right row. If it reads both sides, the nearest row may not meet it. A slice
@@ -590,14 +590,14 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             partner, or that have none.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other left columns do not travel at all.
-            Right columns do, since all of them decide among right rows of equal time. None takes
-            all.
+        columns: The columns of the result, in this order. Other left columns are not sent at all.
+            All right columns are, since they determine the order of right rows with equal times.
+            None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its partitions, or at most this number. For streams, it is the
-            number of buckets that keys are divided into, one for each of
-            `spark.sql.shuffle.partitions` by default, and 64 at most. A restarted query must have
-            the same number.
+            that is not moved keeps its partitions, up to this number. For streams, it is the number
+            of buckets that keys are divided into: by default, the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must have the same
+            number.
         parallelism: How the rows are divided. `broadcast`: the right side is read at once and sent
             whole to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
@@ -744,10 +744,10 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by their starts. Spark keeps no order of rows,
-            so that right rows of equal start come in the order of their values: by the columns that
-            the join reads, in the order of the DataFrame, and nulls last. Structs compare by field,
-            arrays and maps by element.
+            would pair with. A function sees partners by their starts. Spark does not preserve the
+            order of rows, so right rows with equal starts are ordered by value. They are compared
+            by the columns that the join reads, in the order of the DataFrame. Nulls are last.
+            Structs are compared by field, and arrays and maps by element.
         closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
             ends do not belong to them; an empty interval then overlaps nothing.
         min_overlap: The least length of the part that the two have in common: a duration, or an
@@ -757,7 +757,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its partitions, or at most this number.
+            that is not moved keeps its partitions, up to this number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key

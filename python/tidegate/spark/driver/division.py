@@ -194,9 +194,9 @@ def default_partitions(rows: float, columns: int, cores: int) -> int:
 
 
 def cores(session: SparkSession) -> int:
-    """Tasks that run at a time; Spark Connect does not tell, so its shuffle width stands in.
+    """Tasks that run at a time; Spark Connect does not report them, so its shuffle width is used.
 
-    With dynamic allocation, executors may join later: those that may be there at most count.
+    With dynamic allocation, executors may join later, so their maximum number counts.
     """
     try:
         registered = session.sparkContext.defaultParallelism

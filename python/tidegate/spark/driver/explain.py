@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 _PARTIAL = "right rows that pair with all left rows of a slice travel as one row a key"
-_FILTERS = "where() and select() after the join reach no scan; use them, or columns=, before it"
+_FILTERS = "where() and select() after a join are not pushed down; use them, or columns=, before it"
 _AT_ONCE = "in the micro-batch of the stream's row; the table is read once, by this call"
 _TELLS = "rows, state and hot keys as 'tidegate.{}' in the observed metrics of the query's progress"
 _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"
@@ -89,7 +89,7 @@ def _of_tables(plan: Plan, way: OfTables) -> list[str]:
 
 
 def _native(plan: Plan, way: Broadcast | Stayed | Overlapped | Shuffled) -> list[str]:
-    """What Spark does around native calls."""
+    """The steps that Spark performs around native calls."""
     if isinstance(way, Broadcast):
         return _broadcast(way)
     if isinstance(way, Stayed):

@@ -112,8 +112,8 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
     # of them, are not left to chance.
     chance = 1 if likely is not None and likely.exact else 2
     sure = estimated <= _SURE or (likely is not None and chance * likely.number <= LIMIT)
-    # To count rows that are computed costs as much as to collect them. Texts may be long, so that
-    # their bytes are counted first.
+    # Counting computed rows costs as much as collecting them. Strings may be long, so their bytes
+    # are counted first.
     if width is not None and (sure or (estimated <= LIMIT and _is_computed(plan, side))):
         whole = _collected(plan, side, LIMIT // max(1, width) + 1)
         size = _bytes(whole.rows, width)
@@ -129,7 +129,7 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
 
 
 def _is_computed(plan: Plan, side: int) -> bool:
-    """Whether a side has no texts, and is more than rows of files that pass a filter."""
+    """Whether a side has no strings, and does more than filter the rows of files."""
     if _texts(plan.columns.of(side)):
         return False
     return rows_of(plan.inputs[side].frame) is None
@@ -257,10 +257,10 @@ def _collected(plan: Plan, side: int, most: int | None = None) -> Whole:
 
 
 def _arrow(rows: DataFrame, schema: pa.Schema) -> pa.Table:
-    """The rows with the names of a schema.
+    """The rows as Arrow data, with the column names of a schema.
 
-    PySpark's `toArrow` fails on a null struct whose fields are declared not null, as those of a
-    variant are. Such rows pass through Python.
+    PySpark's `toArrow` fails on a null struct whose fields are declared not null, such as the
+    fields of a variant. Such rows are passed through Python.
     """
     if not any(map(_has_required_fields, schema.types)):
         return rows.toArrow().rename_columns(schema.names)
@@ -271,7 +271,7 @@ def _arrow(rows: DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def _has_required_fields(kind: pa.DataType) -> bool:
-    """Whether a type has a struct, on any level, with a field that is declared not null."""
+    """Whether a type contains, at any level, a struct with a field that is declared not null."""
     if pa.types.is_map(kind):
         # Its entries are such a struct, but none of them is null.
         return _has_required_fields(kind.key_type) or _has_required_fields(kind.item_type)

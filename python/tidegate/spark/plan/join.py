@@ -73,7 +73,8 @@ class Columns:
             raise tidegate.SchemaError(message)
         right_columns = plan.right_columns
         if query.is_asof and query.arguments.get("how") not in ("semi", "anti"):
-            # All columns decide among right rows of one time, whichever come out.
+            # All columns determine the order of right rows with equal times, even columns not in
+            # the result.
             right_columns = tables[1].column_names
         sent = tables[0].select(plan.left_columns), tables[1].select(right_columns)
         native = tuple(asked)
@@ -251,9 +252,9 @@ def _widened(
 def _told_apart(
     session: SparkSession, result: StructType, origins: dict[str, Origin], suffix: str
 ) -> StructType:
-    """The result's schema with a suffix for right columns that differ from left ones by case alone.
+    """The result's schema, with a suffix on right columns that differ from left ones only by case.
 
-    Spark takes such names for one, unless `spark.sql.caseSensitive` is true.
+    Spark treats such names as the same unless `spark.sql.caseSensitive` is true.
     """
     if session.conf.get("spark.sql.caseSensitive", "false") == "true":
         return result

@@ -19,7 +19,7 @@ _SHUFFLE_PARTITIONS = 200  # Spark's default
 _FRACTION = "0.6"  # Spark's default, of the memory that it does not keep for itself
 _RESERVED = 300 << 20  # bytes that it keeps for itself
 _UNITS = {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
-_UNBOUNDED = 2**31 - 1  # Spark's default number of executors
+_UNBOUNDED = 2**31 - 1  # Spark's default maximum number of executors
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
@@ -48,9 +48,10 @@ def shuffle_partitions(session: SparkSession) -> int:
 
 
 def allocated(session: SparkSession) -> int:
-    """Tasks that run at a time on all executors that dynamic allocation may ask for.
+    """Tasks that can run at a time on all executors that dynamic allocation may request.
 
-    0 without dynamic allocation. Where executors have no bound, the width of a shuffle is one.
+    0 without dynamic allocation. If the number of executors is unlimited, the shuffle width is
+    used.
     """
     if session.conf.get("spark.dynamicAllocation.enabled", "false") != "true":
         return 0

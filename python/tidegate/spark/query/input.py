@@ -41,8 +41,8 @@ def check_frames(frames: Sequence[object], names: Sequence[str]) -> None:
             if found.startswith("pyspark.pandas."):
                 message += "give its to_spark()"
             else:
-                message += "make one with spark.createDataFrame, or call the function of this name "
-                message += "in `tidegate`"
+                message += "make one with spark.createDataFrame, or call the function of the same "
+                message += "name in `tidegate`"
             raise TypeError(message)
         if type(frame) is not type(frames[0]):
             message = f"{names[0]} and {name} are of different sessions, of which one is Spark "

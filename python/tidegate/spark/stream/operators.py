@@ -42,7 +42,7 @@ class Bucket(Protocol):
         """No earlier row will come."""
 
     def recall(self, watermark: int) -> None:
-        """As `advance`, where results up to the watermark have come out of another operator."""
+        """Like `advance`, but results up to the watermark have already been emitted elsewhere."""
 
     def poll(self) -> pa.RecordBatch | None:
         """The next results that are final, if there are any."""
@@ -263,7 +263,7 @@ class LeftRows(Condensing):
         _advance(self._native.sources, watermark)
 
     def recall(self, watermark: int) -> None:
-        """As `advance`, where results up to the watermark have come out of another operator."""
+        """Like `advance`, but results up to the watermark have already been emitted elsewhere."""
         self.advance(watermark)
         _recall(self._native)
 
@@ -455,7 +455,7 @@ def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
 
 
 def _recall(native: Any) -> None:  # noqa: ANN401 - its stub has public methods alone
-    """Take in what is ready without its results, which have come out of another operator."""
+    """Process what is ready without its results, which another operator has already emitted."""
     native._recall()  # noqa: SLF001 - of Rust
 
 

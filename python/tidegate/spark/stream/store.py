@@ -7,12 +7,12 @@ store is the truth, though. Every update of a bucket writes a new random number 
 an entry with a key of its own, and an operator that is kept in memory under another number than the
 header's is not used: its batch was not committed, or another worker has had the bucket since. An
 operator that is not there is made anew, fed with the bucket's entries and advanced to the header's
-watermark. Results up to there have come out before: a join of pairs does not find them again, as
-far as it does not matter which rows have had a partner.
+watermark. Results up to that watermark have already been emitted. A join of pairs does not find
+them again, unless it has to know which rows were matched.
 
-Spark gives a bucket's task to any idle worker, so that operators of former micro-batches are left
-in other workers. A worker keeps one operator per bucket at most. It also drops operators that are
-certainly out of date: whenever the watermark rises, every bucket is updated by some worker.
+Spark gives a bucket's task to any idle worker, so operators of earlier micro-batches remain in
+other workers. A worker keeps at most one operator per bucket. It also drops operators that are
+certainly out of date: whenever the watermark rises, some worker updates every bucket.
 
 A row may matter for ever by its time, as the last right row of a key that a left row may look back
 to, or a row of a session that goes on. The operator drops it once a later row takes its place, or
@@ -141,7 +141,7 @@ class Entry(NamedTuple):
 class Warm(NamedTuple):
     """A bucket in memory, its entries in the store and their size.
 
-    It stands for the bucket as it was under a header, and was used last at a time.
+    It is the state of the bucket as of a header, with the time of its last use.
     """
 
     bucket: Bucket
@@ -311,7 +311,7 @@ class Processor(StatefulProcessor):
         return f"{len(self._places)} {self._work.query}"
 
     def _place(self, number: int) -> Place:
-        """What the operator of a bucket is kept under."""
+        """The key under which the operator of a bucket is kept."""
         return Place(_run(), self._query, number)
 
     def _taken(self, number: int, header: Header) -> Warm:
@@ -321,7 +321,7 @@ class Processor(StatefulProcessor):
         _drop_outdated(mine, header.watermark)
         if warm is not None and warm.header == header:
             return warm
-        del warm  # Before another takes its memory.
+        del warm  # Frees its memory before another is made.
         return self._restored(number, header)
 
     def _restored(self, number: int, header: Header) -> Warm:
@@ -449,16 +449,16 @@ def _frame(row: Row) -> Any:  # noqa: ANN401 - pandas publishes no types
 
 
 def _run() -> str:
-    """The streaming query that a task belongs to; its name stays the same when it is restarted."""
+    """The id of the streaming query that a task belongs to, which a restart does not change."""
     context = TaskContext.get()
     return (context and context.getLocalProperty("sql.streaming.queryId")) or ""
 
 
 def _drop_outdated(taken: Place, watermark: int) -> None:
-    """Drop operators that no header can stand for any more, or that nobody has asked for in long.
+    """Drop operators that no header can match any more, or that have not been used for long.
 
-    The header of the bucket that is taken has a `watermark`. In the micro-batch that wrote it,
-    every bucket of the query with any state got a header with this watermark.
+    The header of the taken bucket has a `watermark`. The micro-batch that wrote it gave a header
+    with this watermark to every bucket of the query that has state.
     """
     now = time.monotonic()
     for place, warm in list(_warm.items()):

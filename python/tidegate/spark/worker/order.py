@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.layout import Integers
     from tidegate.spark.query.axis import Axis
 
-# A rank as bytes that compare as the ranks do.
+# Big-endian, so that the bytes compare in the order of the ranks.
 _RANK = np.dtype(">u4")
 
 
@@ -42,9 +42,9 @@ class Order:
 def by_value(rows: pa.Table, on: str, times: Integers) -> pa.Table:
     """The rows by `times`, which rise with column `on`, and of one time by all their values.
 
-    Columns are compared in their order. Structs compare field by field. Arrays compare element by
-    element, and maps entry by entry. Nulls are last at every level. So rows of one time that keep
-    the order in which they came are equal.
+    Columns are compared in order. Structs are compared field by field, arrays element by element,
+    and maps entry by entry. Nulls are last at every level. So only equal rows of one time keep the
+    order in which they came.
     """
     order: Integers = np.argsort(times, kind="stable")
     times = times[order]
@@ -68,7 +68,7 @@ def _tied(times: Integers) -> Integers:
 
 
 def _comparable(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """The column as values that pyarrow sorts in the order of the column's own values."""
+    """Values that pyarrow sorts in the order of the column's own values."""
     if pa.types.is_floating(column.type):
         return _rising_bits(column)
     if pa.types.is_nested(column.type):
@@ -77,7 +77,7 @@ def _comparable(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Arra
 
 
 def _rising_bits(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Floats as whole numbers in their order, so that -0.0 is less than 0.0."""
+    """Floats as integers in the same order, with -0.0 less than 0.0."""
     floats = column.fill_null(0).to_numpy()
     bits = floats.view(f"i{floats.itemsize}")
     # The bits of negative floats fall as the floats rise.
@@ -86,7 +86,7 @@ def _rising_bits(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def _ranks(column: pa.Array) -> Integers:
-    """A number for each value, in the order of the values; only equal values share a number."""
+    """The rank of each value; only equal values share a rank."""
     kind = column.type
     if pa.types.is_null(kind):
         return np.zeros(len(column), np.int64)
@@ -101,7 +101,7 @@ def _ranks(column: pa.Array) -> Integers:
 
 
 def _bytes_of_structs(column: pa.StructArray) -> pa.Array:
-    """Structs as bytes in their order: the ranks of the fields, one after the other."""
+    """Structs as bytes in the same order: the ranks of the fields, one after the other."""
     fields = [_ranks(field) for field in column.flatten()]
     ranks = np.column_stack([np.zeros(len(column), np.int64), *fields]).astype(_RANK)
     ends = np.arange(len(column) + 1) * ranks[:1].nbytes
@@ -109,7 +109,7 @@ def _bytes_of_structs(column: pa.StructArray) -> pa.Array:
 
 
 def _bytes_of_lists(column: pa.ListArray | pa.MapArray) -> pa.Array:
-    """Arrays or maps as bytes in their order: the ranks of the elements, one after the other."""
+    """Arrays or maps as bytes in the same order: the ranks of the elements, one after the other."""
     ends = column.offsets.to_numpy().astype(np.int64)
     values = _elements(column).slice(ends[0], ends[-1] - ends[0])
     ranks = _ranks(values).astype(_RANK)
@@ -124,7 +124,7 @@ def _elements(column: pa.ListArray | pa.MapArray) -> pa.Array:
 
 
 def _binary(ranks: npt.NDArray[np.uint32], ends: Integers, column: pa.Array) -> pa.Array:
-    """Binary values of the ranks between their ends, null where the column is."""
+    """Binary values of the ranks between their ends; null where the column is null."""
     buffers = [None, pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(ranks)]
     values = pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
     return pc.if_else(column.is_valid(), values, None)

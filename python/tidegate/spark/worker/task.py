@@ -22,15 +22,15 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batches], Batches]:
-    """The work under the name that Spark's plans show, and a clear error if it cannot be done.
+    """The work, with the name that Spark's plans show, and a clear error if it fails.
 
-    Spark shows the traceback of an error. Where all of it is inside this package, it says nothing
-    to a user, so that such an error begins here.
+    Spark shows the traceback of an error. If all of it is inside this package, it does not help the
+    user, so it is left out.
     """
     pickled: bytes = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
     load = loader()
 
-    # These are pickled whole, as `loader` says.
+    # These are pickled by value, as `loader` explains.
     def is_ours(error: Exception) -> bool:
         trace = error.__traceback__
         while trace is not None:
@@ -46,7 +46,7 @@ def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batche
             if not is_ours(error):
                 raise
             if "row " in str(error):
-                error.add_note("A row's number counts the rows of its side in this task of Spark.")
+                error.add_note("Row numbers count the rows of a side within this Spark task.")
             raise error.with_traceback(None) from None
 
     run.__name__ = name
