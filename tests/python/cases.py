@@ -52,7 +52,7 @@ def keys_of_all_types(keys: Mapping[str, pa.Array]) -> pa.Table:
 
 
 def array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """Make an array as pyarrow does, also of dictionaries that older releases cannot make."""
+    """Build an array as pyarrow does, including dictionaries that older releases cannot build."""
     if not pa.types.is_dictionary(type_):
         return pa.array(values, type_)
     encoded = pa.array(values, type_.value_type).dictionary_encode()

@@ -172,7 +172,7 @@ DOORS = {
 
 
 class BareWithSchema(Bare):
-    """Says its columns, too."""
+    """Also has a schema."""
 
     @property
     def schema(self) -> pa.Schema:

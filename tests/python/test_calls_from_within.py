@@ -1,4 +1,4 @@
-"""Functions that an operator or a reader calls, and that call it back, are refused at once."""
+"""Calls of an operator or a reader from a function that it calls are refused at once."""
 
 import signal
 import threading
@@ -37,7 +37,7 @@ WAYS = [directly, in_thread, in_pool]
 
 
 class Within:
-    """A function for `agg.udf`, which makes a call of its object and notes what it raises."""
+    """A function for `agg.udf`, which calls its object and records what the call raises."""
 
     def __init__(self, way: Callable[[Call], object], call: Callable[[object], object]) -> None:
         self.object: object = None
@@ -115,7 +115,7 @@ def test_a_reader_that_its_own_function_reads(way, threads, limit):
         **limit,
     )  # fmt: skip
     within.object = reader
-    # With a limit, a batch that is ready is another thread's, too.
+    # With a limit, another thread may also take a batch that is ready.
     assert sum(batch.num_rows for batch in reader) + sum(taken) == 3000
     assert within.refused or (limit and way is not directly)
     assert not taken or limit

@@ -68,7 +68,7 @@ class Modelled:
 
     @property
     def rank(self) -> tuple[bool, int]:
-        """Its place among sources with rows of one time: left ones come first."""
+        """Its place among sources that have rows with equal times: left ones come first."""
         return self.side == "right", self.number
 
 
@@ -91,13 +91,13 @@ class Model:
                 self.reached[side] = max(self.reached.get(side, now), now)
 
     def floor(self, source: Modelled) -> int:
-        """From which time on an idle source goes on: its rows sort after all that came."""
+        """The time at which an idle source resumes: its rows sort after all earlier rows."""
         ts, last = self.reached[None]
         of_all = ts + 1 if source.rank < last and ts > LEAST else ts
         return max(source.watermark, of_all, self.floor_of(source.side))
 
     def floor_of_next(self, side: str | None) -> int:
-        """The least time of a source that is added: its rows sort after what any one promises."""
+        """The least time of an added source: its rows sort after what each source has promised."""
         active = [(one.watermark, one.rank) for one in self.sources if one.state == "active"]
         idle = [(self.floor(one), one.rank) for one in self.sources if one.state == "idle"]
         ts, slowest = min(active + idle)
@@ -146,7 +146,7 @@ class Model:
         self.sources.append(source)
 
     def rows(self, side: str | None = None) -> list[tuple[int, int]]:
-        """All rows that were not late, or those of a side, in merged order."""
+        """All rows that were not late, or only those of one side, in merged order."""
         keyed = [
             (ts, source.rank, at, n)
             for source in self.of(side)
@@ -155,7 +155,7 @@ class Model:
         return [(ts, n) for ts, _, _, n in sorted(keyed)]
 
     def of(self, side: str | None) -> list[Modelled]:
-        """The sources of a side, or all."""
+        """The sources of a side, or all sources."""
         return [source for source in self.sources if side in (None, source.side)]
 
 
@@ -229,7 +229,7 @@ def end(operator: Operator, model: Model) -> list[dict[str, Any]]:
 
 def from_the_beginning(operator: Operator, model: Model) -> list[dict[str, Any]]:
     """What an operator gives whose sources are all there at once, one after the other."""
-    # The operator has its left sources first.
+    # The operator lists its left sources first.
     for source, mine in zip(
         sorted(model.sources, key=lambda source: source.rank), operator.sources, strict=True
     ):
@@ -323,7 +323,7 @@ LAST_ROWS = {"window": (rows(3), rows(2))}
 for name in get_args(WindowAlgorithm):
     asked = {"on": "ts", "algorithm": name} | LAST_ROWS
     JOINS[f"window of rows, {name}"] = (WindowJoin, window_join, asked)
-# Sorting is for whole tables.
+# Sorting is only for whole tables.
 for name in sorted({*get_args(BandAlgorithm)} - {"sort"}):
     asked = NEAR | {"algorithm": name} | LAST_ROWS
     JOINS[f"band of rows, {name}"] = (BandJoin, band_join, asked)
@@ -341,7 +341,7 @@ def test_added_sources_of_a_join_have_the_places_of_sources_that_were_always_the
     made = functools.partial(operator, LEFT, RIGHT, **args)
     join = made(sources=(lefts, rights))
     model = Model(["left"] * lefts + ["right"] * rights, [0] * (lefts + rights))
-    # Most rows have the time of others.
+    # Most rows share their time with others.
     play = Play(join, model, draw, pace=1)
     play.go_on(40)
     if draw.random() < 0.5:
@@ -394,7 +394,7 @@ def test_rows_of_a_left_source_come_before_right_rows_of_their_time_whenever_it_
         source.push([(5, number)])
     for source in join.sources:
         source.close()
-    # Of the left rows, which come first, the window has the one of the added source.
+    # Left rows come first, and the window holds the last one, which is from the added source.
     assert [(row["l"], row["r"]) for row in taken(join)] == [(2, 10), (2, 11)]
 
 

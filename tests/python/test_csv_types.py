@@ -1,4 +1,4 @@
-"""The types of CSV columns: guessed as if files were one, kept for codes, or given."""
+"""The types of CSV columns: inferred across files, kept as strings for codes, or given."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ from tidegate.io.files import Format
 from tidegate.io.given import open_table
 from tidegate.io.growing import Mark
 
-# Of each kind that pyarrow guesses, values as they stand in a file.
+# Values, as written in a file, of each type that pyarrow infers.
 VALUES = {
     "empty": ["", ""],
     "whole": ["1", "-20"],
@@ -298,13 +298,13 @@ def test_rows_longer_than_a_block_are_read(folder: Path, ending: str, limit: int
 # Files that grow
 
 
-# Longer than what is read of a pipe at once.
+# More than is read from a pipe at once.
 MIDDLE = "2,22222222\n" * 150_000
 FOLLOW = ["--on", "ts", "--size", "10", "--agg", "x=last(x)", "--follow"]
 
 
 def followed(folder: Path, lines: bytes, *options: str) -> Result:
-    """Aggregate the lines of a pipe, which has an end."""
+    """Aggregate the lines of a pipe that ends."""
     os.mkfifo(folder / "pipe.csv")
     writer = threading.Thread(target=lambda: (folder / "pipe.csv").write_bytes(lines))
     writer.start()

@@ -1,4 +1,4 @@
-"""Durations of any type mean the same length, in every argument that takes one."""
+"""Durations of any type mean the same length in every argument that accepts one."""
 
 import datetime as dt
 from collections.abc import Callable
@@ -20,7 +20,7 @@ COUNT = {"n": agg.count()}
 
 
 class Seconds(dt.timedelta):
-    """A length by attributes alone: the fields of the base class are 0, as in older pandas."""
+    """A duration with attributes only: the fields of the base class are 0, as in older pandas."""
 
     def __new__(cls, count: int) -> Self:
         found = super().__new__(cls)

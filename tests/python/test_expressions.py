@@ -311,7 +311,7 @@ def test_join_names_what_is_wrong_with_an_expression(
         kept(where)
 
 
-# Over both sides, with two numbers of one side on both sides of the comparison.
+# Conditions on both tables, with two numbers of one table on either side of the comparison.
 OF_BOTH = [
     "left.x {0} right.y {1} right.x",
     "left.x {1} right.x {0} right.y",

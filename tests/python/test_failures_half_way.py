@@ -1,8 +1,8 @@
-"""What an operator has after a call of it has failed half-way.
+"""The state of an operator after one of its calls has failed halfway.
 
-Each request for memory is refused once, one after the other, and each function and sink of a caller
-raises once. A call that fails has taken nothing and lost nothing: it is repeated, and the rows at
-the end are those of a run without a failure, each of them once.
+Each request for memory is refused once, one after the other, and each user function and sink raises
+once. A failed call accepts nothing and loses nothing. After it is repeated, the final rows are
+those of a run without failures, each exactly once.
 """
 
 import asyncio
@@ -108,7 +108,7 @@ OPERATORS = [
     aggregate,
     medians,
 ]
-# Those whose polls can be repeated wherever they fail: the rows have not left the operator.
+# Operators whose polls can be repeated wherever they fail, since the rows have not left them.
 REPEATED = [merge, sorted_merge]
 
 
@@ -152,7 +152,7 @@ def outcome(operator: Operator[Any], found: list[Any]) -> tuple[object, ...]:
     late = operator.late().to_pylist()
     assert len(late) == stats["rows_late"]
     numbers = [stats[name] for name in ("rows_in", "rows_late", "rows_out")]
-    # Without an order, rows come as they are found.
+    # Without an order, rows are emitted as they are found.
     is_ordered = "eager" not in operator.explain()
     return numbers, found if is_ordered else sorted(found), late
 
@@ -166,12 +166,12 @@ def undisturbed(make: Callable[[], Operator[Any]]) -> tuple[object, ...]:
 
 
 def steady(stats: Any) -> dict[str, object]:
-    """The numbers that do not change with the clock."""
+    """The numbers that do not depend on the clock."""
     return {name: value for name, value in stats.items() if name != "waiting"}
 
 
 def refused(after: int, call: Callable[[], object]) -> bool:
-    """Whether the call fails for want of memory, where the request after so many is refused."""
+    """Whether the call runs out of memory if the request after so many others is refused."""
     Operator._refuse_memory(after)
     try:
         call()
@@ -202,7 +202,7 @@ def test_a_call_of_a_source_that_finds_no_memory_has_changed_nothing(make):
 
 
 def has_ended(operator: Operator[Any], found: list[Any]) -> bool:
-    """Whether the operator cannot go on, which it then says at every call."""
+    """Whether the operator cannot continue, which every later call then reports."""
     before = operator.stats()["rows_in"]
     try:
         taken(operator, found)
@@ -343,7 +343,7 @@ def test_categoricals_of_both_sides_of_a_join_and_of_the_keys_of_an_aggregation(
 
 
 class DiskFullError(OSError):
-    """What a sink raises."""
+    """The error that a sink raises."""
 
 
 def late_merge() -> Operator[Any]:
@@ -446,7 +446,7 @@ def test_a_pair_without_a_value_is_named_and_can_be_left_out(kind):
     right.push(numbers((1, 5), (2, 0), (3, 5)))
     for source in (left, right):
         source.advance(100)
-    # 1. It stands, and says so at every call.
+    # 1. The operator is halted, and every call reports it.
     for ask in (join.poll, join.poll, join.snapshot):
         with pytest.raises(TidegateError, match=r"right\.x = 0; no row is lost, and skip\(\)"):
             ask()
@@ -454,7 +454,7 @@ def test_a_pair_without_a_value_is_named_and_can_be_left_out(kind):
         with pytest.raises(TidegateError, match=r"left source 0: no row is taken.*right\.x = 0"):
             tell()
     assert join.stats()["rows_in"] == 6
-    # 2. It goes on without the pair, and takes rows again.
+    # 2. The operator resumes without the pair, and accepts rows again.
     assert join.skip()
     assert not join.skip()
     left.push(numbers((200, 1)))

@@ -1,10 +1,10 @@
-"""Columns of every type of pandas, polars, DuckDB and pyarrow, through calls and back again.
+"""Columns of every pandas, polars, DuckDB and pyarrow type, through calls and back.
 
 A cell is a library, a type of column and a call. Each value of the result, as the library reads it,
-is the value that the library reads of the same row without the call; or the call refuses the column
-by its name. So what a library changes itself on the way through Arrow is no difference: DuckDB
-reads a UUID as text, and pandas reads integers beside nulls as floats unless their type is
-nullable.
+equals the value that the library reads from the same row without the call. Otherwise, the call
+refuses the column by name. So changes that a library itself makes on the way through Arrow are not
+differences: DuckDB reads a UUID as a string, and pandas reads integers with nulls as floats unless
+their type is nullable.
 """
 
 import datetime as dt
@@ -34,20 +34,20 @@ Rows = Sequence[int | None]
 
 @dataclass(frozen=True)
 class Library:
-    """How a library makes a frame, and reads a result."""
+    """How a library builds a frame, and reads a result."""
 
     columns: Callable[[], dict[str, Callable[[], Any]]]
-    """Makers of columns of `ROWS` values: the first and the last are equal, the third is null."""
+    """Builders of columns of `ROWS` values: the first equals the last, and the third is null."""
     frame: Callable[[Any], Any]
-    """A frame of the columns ts, id and x."""
+    """A frame with the columns ts, id and x."""
     arrow: Callable[[Any], pa.Table]
-    """The frame as the library gives it to Arrow."""
+    """The frame as the library exports it to Arrow."""
     read: Callable[[pa.Table, str], list[Any]]
     """The values of a column of a table, as the library reads them."""
 
 
 def plain(value: Any) -> Any:
-    """A value that Python compares: all kinds of null are None, and NaN is a word."""
+    """A value that Python can compare: all kinds of null become None, and NaN a string."""
     if value is None or value is pd.NaT or value is pd.NA:
         return None
     if isinstance(value, float | np.floating) and math.isnan(value):
@@ -342,7 +342,7 @@ ARROW = Library(
 
 LIBRARIES = {"pandas": PANDAS, "polars": POLARS, "duckdb": DUCKDB, "arrow": ARROW}
 
-# Calls: the result, and for each of its columns of the type the rows whose values it has.
+# Calls: the result, and the input rows of the values in each of its columns of the type.
 
 Found = tuple[pa.Table, dict[str, Rows]]
 BOTH = pa.table({"ts": [4, 1, 1, -9], "y": range(4)})
@@ -357,7 +357,7 @@ def pushed(frame: Any) -> Found:
 
 
 def of_join(table: pa.Table) -> Found:
-    """Rows that tell by their ids where they come from."""
+    """Rows whose ids show where they come from."""
     rows = {"x": table["id"].to_pylist()}
     if "x_right" in table.schema.names:
         rows["x_right"] = table["id_right"].to_pylist()
@@ -365,7 +365,7 @@ def of_join(table: pa.Table) -> Found:
 
 
 def of_key(table: pa.Table) -> Found:
-    """A key of one name has the value of the side that has a row."""
+    """A key with the same name on both sides has the value of the side that has a row."""
     pairs = zip(table["id"].to_pylist(), table["id_right"].to_pylist(), strict=True)
     return table, {"x": [right if left is None else left for left, right in pairs]}
 
@@ -376,7 +376,7 @@ def of_groups(table: pa.Table) -> Found:
 
 
 def of_list(frame: Any) -> Found:
-    """The values of the one list, as a column of the frame."""
+    """The values of the only list, as a column of the frame."""
     table = tg.aggregate(frame, on="ts", size=99, aggs={"all": agg.collect("x")})
     lists = table["all"].combine_chunks()
     schema = pa.schema([lists.type.value_field.with_name("x")], pa.table(frame).schema.metadata)
@@ -456,7 +456,7 @@ def is_key(type_: pa.DataType) -> bool:
 
 def is_time(type_: pa.DataType) -> bool:
     types = pa.types
-    # Among the 64-bit unsigned integers is one that is beyond all times.
+    # One of the 64-bit unsigned integers is beyond the range of times.
     is_wide = types.is_int32(type_) or types.is_int64(type_) or types.is_uint32(type_)
     return is_wide or types.is_date(type_) or types.is_timestamp(type_)
 
@@ -469,11 +469,11 @@ TAKES: dict[str, Callable[[pa.DataType], bool]] = {
     "max": is_ordered,
     "time": is_time,
 }
-"""The types that a call takes which looks at the values. Any other call takes all types."""
+"""The types accepted by calls that look at the values. Other calls accept all types."""
 
 
 def is_taken(table: pa.Table, call: str) -> bool:
-    """Whether a call takes the column; no time may be null."""
+    """Whether a call accepts the column; no time may be null."""
     x = table["x"]
     type_ = x.type.storage_type if isinstance(x.type, pa.BaseExtensionType) else x.type
     is_null = call == "time" and x.null_count > 0
@@ -494,9 +494,9 @@ def rows_of(table: pa.Table, rows: Rows) -> pa.Table:
 
 
 def reader(library: Library, table: pa.Table) -> Callable[[pa.Table, str], list[Any]]:
-    """The library, or pyarrow where the library cannot read what it has written itself.
+    """The library's reader, or pyarrow's if the library cannot read its own output.
 
-    pandas does not know the names that it gives to lists of Arrow.
+    pandas does not recognize the names that it gives to Arrow lists.
     """
     try:
         library.read(table, "x")
@@ -517,7 +517,7 @@ def difference(library: Library, table: pa.Table, result: pa.Table, of: dict[str
 
 
 def outcome(library: Library, make: Callable[[], Any], table: pa.Table | None, call: str) -> str:
-    """What is wrong with a cell, if something is; a column that has no table is refused."""
+    """What is wrong with a cell, if anything; a column without a table is refused."""
     is_refused = table is None or not is_taken(table, call)
     try:
         result, of = CALLS[call](make)
@@ -528,7 +528,7 @@ def outcome(library: Library, make: Callable[[], Any], table: pa.Table | None, c
 
 
 def calls_of(column: str) -> list[str]:
-    """All calls in a campaign, some of them in a default run."""
+    """All calls in a campaign; a sample of them in a default run."""
     every = list(CALLS)
     return every if campaign.ALL else campaign.rng(f"calls of {column}").sample(every, 2)
 

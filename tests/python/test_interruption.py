@@ -191,7 +191,7 @@ STARTS = {
 
 @pytest.mark.parametrize("start", STARTS)
 def test_a_process_ends_while_daemon_threads_call(start):
-    # Without care one exit in three ends with SIGABRT.
+    # Without precautions, one exit in three ends with SIGABRT.
     for _ in range(5):
         assert in_child(DAEMONS.replace("{start}", STARTS[start])) == "leaving\n"
 

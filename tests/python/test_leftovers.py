@@ -1,4 +1,4 @@
-"""What a killed run leaves in a folder, or somebody else puts there, stops no later run."""
+"""Leftovers of a killed run, or files of other users, do not stop a later run."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ OUTPUTS = [
     "out/",
 ]
 
-# The run kills itself behind its n-th batch.
+# The run kills itself after its n-th batch.
 KILLED = """
 import io, os, signal, sys
 import tidegate.io.files as files, tidegate.io.partitioned as partitioned
@@ -101,7 +101,7 @@ def test_after_a_kill_every_output_can_be_written(folder: Path, out: str) -> Non
     assert not Path(out).exists()
     assert hidden(folder)
 
-    # A run that began a moment ago has perhaps no lock yet, so nothing is removed.
+    # A run that has just begun may not hold its lock yet, so nothing is removed.
     left = hidden(folder)
     write("now.parquet")
     assert hidden(folder) == left
@@ -213,7 +213,7 @@ def test_other_names_are_no_leftovers(folder: Path, name: str) -> None:
 
 
 def test_a_leftover_is_never_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a mark, at most the length of a name is read."""
+    """At most the length of a name is read from a mark."""
     sizes = []
     read = os.read
 

@@ -263,7 +263,7 @@ def test_texts_of_a_large_dictionary_are_read_as_they_are(tmp_path):
 
 
 class Counted:
-    """The metadata of a row group, with the number of columns that were looked at."""
+    """The metadata of a row group, with a count of column lookups."""
 
     def __init__(self, metadata) -> None:
         self._metadata = metadata

@@ -44,7 +44,7 @@ def typed(**types: pa.DataType) -> pa.Table:
     found = TABLE
     for name, type_ in types.items():
         column = TABLE.schema.get_field_index(name)
-        # Some releases of pyarrow crash as they export views that a cast has made.
+        # Some releases of pyarrow crash when they export views that a cast created.
         values = pa.array(TABLE[name].to_pylist(), type_)
         found = found.set_column(column, name, values)
     return found
@@ -180,7 +180,7 @@ def test_extra_columns_are_ignored_where_that_is_said():
 
 
 class Counted(str):
-    """A name that counts with how many others it is compared."""
+    """A name that counts how often it is compared."""
 
     __slots__ = ()
     comparisons = 0

@@ -1,4 +1,4 @@
-"""What results say about their values and rows: categories, extension types, pandas' indexes."""
+"""Metadata of results: categories, extension types and pandas indexes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ import pytest
 import tidegate as tg
 from tidegate import agg
 
-# Enums of polars: a field lists the categories, and polars reads any other value as null.
+# Polars enums: a field lists the categories, and polars reads any other value as null.
 
 
 def enum(categories: str, *values: str) -> Any:
@@ -100,7 +100,7 @@ def test_an_operator_refuses_other_categories(rows):
         merged(pa.table(enum("ab")).schema, rows())
 
 
-# Extension types: values that are stored alike, and mean something else
+# Extension types: values that are stored alike but differ in meaning
 
 
 def periods(freq: str) -> pd.DataFrame:
@@ -139,7 +139,7 @@ def test_integers_beyond_64_bits_beside_an_extension_type_are_plain_values():
     assert found["p"].to_pylist() == [672, 673, 2**63]
 
 
-# Indexes of pandas
+# pandas indexes
 
 FRAME = pd.DataFrame(
     {"ts": [1, 2, 3, 4], "n": pd.array([1, None, 2**60 + 1, 4], "Int64"), "s": list("wxyz")}
@@ -211,7 +211,7 @@ def test_a_named_index_is_a_column_and_stays_the_index(frame):
     without = tg.asof_join(frame, frame, on="at", columns=["n", "at_right"]).to_pandas()
     assert without.index.equals(pd.RangeIndex(4))
     assert without["at_right"].tolist() == wanted.tolist()
-    # The frame that was given is as it was.
+    # The input frame is unchanged.
     assert list(frame) == list(FRAME)
 
 

@@ -342,7 +342,7 @@ def test_a_block_that_raises_closes_no_source():
 
 
 def test_a_signal_handler_may_stop_whatever_it_interrupts():
-    """A handler runs between any two steps of a thread; a trace function runs there, too."""
+    """A handler can run between any two steps of a thread, and so can a trace function."""
     running = Merge(pa.schema({"ts": pa.int64()})).running(print)
     stops = []
 

@@ -1,8 +1,8 @@
 """Dictionaries whose indices are of 8 bits: chunks have one each, with values of their own.
 
-`arrow-select` runs out of indices where the values of three chunks are the same hundred texts, and
-panics if they are text views. Results of tables get indices of 32 bits where the values of all
-chunks need them. A streamed result is cut instead, since its schema is known before its rows.
+`arrow-select` runs out of indices if three chunks have the same hundred strings as values, and
+panics if the values are string views. Results of tables get 32-bit indices if the values of all
+chunks need them. A streamed result is split instead, since its schema is known before its rows.
 """
 
 import io
@@ -109,7 +109,7 @@ def test_a_streamed_result_is_cut_where_indices_run_out():
 
 
 def written(found: pa.Table) -> pa.Table:
-    """A result as a file of Parquet gives it back, once all readers of it agree."""
+    """A result as read back from a Parquet file, once all readers agree."""
     with io.BytesIO() as file:
         pq.write_table(found, file)
         read = pq.read_table(file)
