@@ -171,7 +171,7 @@ def test_a_code_behind_the_first_block_is_an_error_and_no_other_value(folder: Pa
     refused = run(*merge, "-o", "out.parquet")
     assert refused.exit_code == 1
     said = " ".join(refused.stderr.split())
-    assert "days/0.csv: cannot be read as csv: column `x` is int64 by its first rows" in said
+    assert "days/0.csv: cannot be read as csv: column `x` is int64 in its first rows" in said
     assert "'007' has a leading zero; give the type of the column: --types x=string" in said
     assert not Path("out.parquet").exists()
 
@@ -186,7 +186,7 @@ def test_a_later_value_of_another_type_names_the_option(folder: Path, later: str
     written(folder, [*MANY, later])
     merge = ["merge", "days/0.csv", "--on", "ts"]
     said = " ".join(run(*merge, "-o", "out.parquet").stderr.split())
-    assert "column `x` is int64 by its first rows" in said
+    assert "column `x` is int64 in its first rows" in said
     assert f"'{later}'" in said
     assert "--types x=string (or double, timestamp)" in said
     assert run(*merge, "--types", f"x={kind}", "-o", "out.parquet").exit_code == 0
@@ -336,7 +336,7 @@ def test_a_later_type_of_a_followed_file_names_the_option(folder: Path, later: s
     said = " ".join(result.stderr.split())
     assert result.exit_code == 1
     assert "pipe.csv: cannot be read as csv: in lines " in said
-    assert "column `x` is int64 by its first rows" in said
+    assert "column `x` is int64 in its first rows" in said
     assert f"'{later}'" in said
     assert "--types x=string" in said
 

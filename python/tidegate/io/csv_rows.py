@@ -360,14 +360,14 @@ def _numbers(texts: pa.Array, one: pa.Field) -> pa.Array:
     if pc.any(codes).as_py():
         value = texts.filter(codes)[0].as_py()
         message = (
-            f"column `{one.name}` is {one.type} by its first rows, but the value {value!r:.80} "
+            f"column `{one.name}` is {one.type} in its first rows, but the value {value!r:.80} "
         )
         message += f"has a leading zero; {advice(one.name)}"
         raise pa.ArrowInvalid(message)
     try:
         return pc.utf8_trim(texts, " \t").cast(one.type)
     except pa.ArrowInvalid as error:
-        message = f"column `{one.name}` is {one.type} by its first rows, but a later value is not: "
+        message = f"column `{one.name}` is {one.type} in its first rows, but a later value is not: "
         message += f"{error}; {advice(one.name)}"
         raise pa.ArrowInvalid(message) from error
 

@@ -85,7 +85,7 @@ class OpenTable:
     def __post_init__(self) -> None:
         for column in self.schema.names:
             if "\0" in column:
-                message = f"the name of column {column!r:.80} has a NUL, at which Arrow's C "
+                message = f"the name of column {column!r:.80} has a NUL, where Arrow's C "
                 message += "interface cuts it off; rename the column"
                 raise SchemaError(f"{self.label}: {message}" if self.label else message)
 

@@ -592,7 +592,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             too.
         columns: The columns of the result, in this order. Other left columns are not sent at all.
             All right columns are, since they determine the order of right rows with equal times.
-            None takes all.
+            None means all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
             that is not moved keeps its partitions, up to this number. For streams, it is the number
             of buckets that keys are divided into: by default, the value of
