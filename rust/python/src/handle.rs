@@ -68,7 +68,7 @@ pub(crate) fn in_turn<T, R>(
 }
 
 /// The number that identifies a shared value in [`WorkOf`].
-fn number_of<T>(shared: &Arc<Mutex<T>>) -> usize {
+pub(crate) fn number_of<T>(shared: &Arc<Mutex<T>>) -> usize {
     Arc::as_ptr(shared).addr()
 }
 

@@ -11,11 +11,11 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyList, PyTuple, PyType};
 use tidegate::stream::{self, Driven, Figure, Memory, ResultTime, Side, SourceStats, Stats, lock};
-use tidegate::{Digest as Rows, Error, Extra, Stop, TypeName};
+use tidegate::{Digest as Rows, Error, Extra, Stop, TypeName, WorkOf};
 
 use crate::digest::Digest;
 use crate::error::raise;
-use crate::handle::{Handle, briefly, check_process, in_turn};
+use crate::handle::{Handle, briefly, check_process, in_turn, number_of};
 use crate::input::bytes;
 use crate::interpreter::{attached, calling, released};
 use crate::{export, import, input, interrupt, notice};
@@ -74,7 +74,11 @@ impl Source {
             return Ok(done);
         }
         let (source, asked, work) = (self.source.clone(), stop.clone(), take());
-        interrupt::run(py, &stop, move || in_turn(&source, &asked, |source| work(source, &asked)))
+        // Code that this runs, such as the release of a producer's batch, may call the source.
+        let object = number_of(&self.source);
+        interrupt::run(py, &stop, move || {
+            in_turn(&source, &asked, |source| WorkOf::one(object, || work(source, &asked)))
+        })
     }
 
     fn briefly<R: Send>(

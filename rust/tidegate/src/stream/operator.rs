@@ -581,7 +581,12 @@ impl Operator {
         let done = match (done, self.common.faults.take()) {
             (Err(error), _) if !is_whole => Err(self.fail(error)),
             (Ok(_), Some(fault)) => Err(self.stand(fault, made)),
-            (done, _) => done,
+            (Err(error), Some(fault)) => {
+                // The next step that ends well reports it.
+                self.common.faults.note(fault);
+                Err(error)
+            }
+            (done, None) => done,
         };
         self.tell_standing(done.as_ref().err());
         let promise = match done {
@@ -654,6 +659,8 @@ impl Operator {
         self.common.intake.write(&mut writer)?;
         self.common.intake.shared.late.write(&mut writer)?;
         self.tactic.write(&self.common, &mut writer)?;
+        // What is evaluated for the state is evaluated again by the step that needs it.
+        self.common.faults.take();
         writer.number(self.rows_out);
         if let Some(digest) = &self.digest {
             writer.bytes(&digest.to_bytes());

@@ -424,17 +424,23 @@ impl AggregateTactic {
         let is_used = |&number: &u32| used.get(number as usize).copied().unwrap_or(false);
         let former: Vec<u32> = self.groups.order().keys.iter().copied().filter(is_used).collect();
         let mut saved = self.windows.save();
+        let mut compacted = None;
         if !self.by.is_empty() {
             let mut groups = StreamGroups::new(self.groups.schema().clone())?;
             let numbers = groups.of(&[self.groups.table(&former)?], &self.alone)?;
             let number: HashMap<u32, u32> = former.into_iter().zip(numbers).collect();
             saved.for_each_key(|key| *key = number[key]);
-            self.groups = groups;
+            compacted = Some(groups);
         }
-        self.windows = self.no_windows()?;
+        let mut windows = self.no_windows()?;
         let bounds = StateBounds { rows: u64::MAX, chosen: self.rows.len() as u32, next: None };
-        if !self.windows.restore(saved, &bounds) {
+        if !windows.restore(saved, &bounds) {
             return Err(Error::bug("windows go on from their own state"));
+        }
+        // States refer to groups by number, so both are replaced or neither is.
+        self.windows = windows;
+        if let Some(groups) = compacted {
+            self.groups = groups;
         }
         self.charge_state(common);
         Ok(())

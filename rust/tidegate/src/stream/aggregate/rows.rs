@@ -101,11 +101,12 @@ impl AggregateTactic {
                 *number = chosen.len() as u32;
                 chosen.push(*row);
             }
-            *row = *number;
         });
+        // The states refer to the rows that are kept until the new ones are there.
+        let rows = self.rows.table(&chosen)?;
+        self.windows.for_each_row(&mut |row| *row = new[*row as usize]);
         self.windows
             .follow_rows(&|row| new.get(row as usize).copied().filter(|number| *number != NO_ROW));
-        let rows = self.rows.table(&chosen)?;
         self.rows.keep(rows);
         Ok(())
     }

@@ -218,7 +218,9 @@ impl Tactic for MergeTactic {
         admit(reader, 0).map(drop)
     }
 
-    fn close(&mut self) {}
+    fn close(&mut self) {
+        self.planned.clear();
+    }
 }
 
 /// When the rows of a batch were pushed, and how many.
