@@ -122,8 +122,8 @@ def _whole(value: timedelta) -> timedelta | np.timedelta64:
 
 
 def _unfit(name: str, field: pa.Field, number: int, value: object, why: str) -> TidegateError:
-    message = f"{name}: column `{field.name}`, row {number} of the list: {value!r:.80} is no value "
-    message += f"of {field.type}: {why}"
+    message = f"{name}: column `{field.name}`, row {number} of the list: {value!r:.80} is not a "
+    message += f"value of {field.type}: {why}"
     return TidegateError(message)
 
 

@@ -264,7 +264,7 @@ impl CheckedBatches {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(mut batches) = self.left().take() else {
             return Err(raise(Error::argument(
-                "the stream is already being read by its own code; read it outside of that code",
+                "the stream is already being read by its own code; read it outside of the stream",
             )));
         };
         let next = interrupt::detached(py, || Ok(batches.next_batch(&one_thread())));
