@@ -191,7 +191,7 @@ def test_wrong_usage_is_2(folder, options, reason):
         ),
         (
             {"ts": TRADES["ts"], "symbol": TRADES["symbol"], "price": [1, 2, 3, 4]},
-            "other.arrows: column `price` is int64, and double in trades.arrows",
+            "other.arrows: column `price` is int64, but double in trades.arrows",
         ),
     ],
 )

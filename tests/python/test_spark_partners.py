@@ -411,10 +411,10 @@ def test_rows_are_put_in_order_where_times_are_tied():
     times = pa.array([2, 1, 1, 1, 1, 3])
     floats = pa.array([7.0, None, 0.0, -0.0, float("nan"), -1.0])
     lists = pa.array([[n] for n in range(6)])
-    rows = pa.table({"list": lists, "v": floats, "ts": times, "row": range(6)})
+    rows = pa.table({"v": floats, "ts": times, "list": lists, "row": range(6)})
     found = by_value(rows, "ts", times.to_numpy())
     assert found["row"].to_pylist() == [3, 2, 4, 1, 0, 5]
-    negative = rows.set_column(1, "v", pa.array([-1.0, -2.0, -1.5, float("-inf"), -0.0, 1.0]))
+    negative = rows.set_column(0, "v", pa.array([-1.0, -2.0, -1.5, float("-inf"), -0.0, 1.0]))
     assert by_value(negative, "ts", times.to_numpy())["row"].to_pylist() == [3, 1, 2, 4, 0, 5]
     # Without ties, the native join puts rows in time order, unless they come by number.
     untied = rows.take([0, 1, 5])

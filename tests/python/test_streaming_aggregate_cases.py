@@ -249,11 +249,11 @@ def test_a_sum_that_does_not_fit_is_told_and_stays():
 
 def test_a_window_beyond_64_bits_is_told():
     windows = new(by=None)
-    windows.sources[0].push(TABLE.slice(0, 1).set_column(0, "ts", pa.array([2**63 - 1])))
+    late = TABLE.slice(0, 1).set_column(0, "ts", pa.array([2**63 - 1]))
     with pytest.raises(
-        TidegateError, match=r"source 0: the time 9223372036854775807 .* beyond 64 bits"
+        TidegateError, match=r"source 0: row 0: the time 9223372036854775807 .* beyond 64 bits"
     ):
-        windows.poll()
+        windows.sources[0].push(late)
 
 
 def test_a_condition_that_cannot_be_evaluated_is_told():

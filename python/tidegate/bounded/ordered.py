@@ -88,7 +88,7 @@ def typed(table: OpenTable, schema: pa.Schema) -> OpenTable:
         table,
         schema=schema,
         whole=lambda columns: cast(table.whole(columns)),
-        few=lambda columns, rows: cast(table.few(columns, rows)),
+        few=lambda columns, rows: cast(checked(table.few(columns, rows), table.name)),
         pieces=None,
     )
 
