@@ -120,7 +120,7 @@ def test_commands_give_the_files_of_a_table_one_type(folder: Path, command, file
 
 # Codes
 
-CODES = ["007", '"007"', "00", "01001", " 007"]
+CODES = ["007", '"007"', "00", "01001", " 007", "  007", "\t007", " \t 007", '"  007"']
 
 
 def texts(values: list[str]) -> list[str]:

@@ -49,8 +49,8 @@ WIDENINGS = [
 ]
 
 CODE = r"^[ \t]*0[0-9]"
-# For each byte: whether a value may begin after it.
-BEFORE_VALUES = np.isin(np.arange(256), [*b',\n\r"'])
+# For each byte: whether a number may begin after it; pyarrow ignores spaces and tabs before numbers.
+BEFORE_VALUES = np.isin(np.arange(256), [*b',\n\r" \t'])
 NO_TYPES: Mapping[str, pa.DataType] = {}
 
 FAILURE = re.compile(r"CSV column #(\d+): (?:Row #\d+: )?(.*)", re.DOTALL)
@@ -219,16 +219,13 @@ def larger_block(block: int, error: pa.ArrowInvalid) -> int:
 
 def _has_code(text: pa.NativeFile) -> bool:
     """Whether a file may contain a code; a quick scan, which may report false positives."""
-    last = b"\n\n"
+    last = b"\n"
     while more := text.read(BLOCK_BYTES):
         codes = np.frombuffer(last + more, np.uint8)
-        begins = BEFORE_VALUES[codes]
-        # There may be a space between the comma and the value.
-        before = begins[1:-2] | ((codes[1:-2] == ord(" ")) & begins[:-3])
-        digit = (codes[3:] >= ord("0")) & (codes[3:] <= ord("9"))
-        if bool(np.any(before & (codes[2:-1] == ord("0")) & digit)):
+        digit = (codes[2:] >= ord("0")) & (codes[2:] <= ord("9"))
+        if bool(np.any(BEFORE_VALUES[codes[:-2]] & (codes[1:-1] == ord("0")) & digit)):
             return True
-        last = (last + more)[-3:]
+        last = (last + more)[-2:]
     return False
 
 
