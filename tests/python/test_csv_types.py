@@ -226,6 +226,32 @@ def test_the_types_of_columns_can_be_given(folder, kind, values, expected, limit
     assert found.equals(expected)
 
 
+ZONED_DAYS = [["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"], ["", ""]]
+
+
+@pytest.mark.parametrize("limit", [[], ["--memory-limit", "1GB"]])
+@pytest.mark.parametrize("days", [ZONED_DAYS, ZONED_DAYS[::-1], [["", ""], *ZONED_DAYS]])
+def test_a_plain_timestamp_gets_the_time_zone_of_any_file(folder: Path, days, limit) -> None:
+    written(folder, *days)
+    count = ["--on", "ts", "--size", "100", "--agg", "x=max(x)", *limit]
+    result = run("aggregate", "days", *count, "--types", "x=timestamp", "-o", "out.arrow")
+    assert result.exit_code == 0, result.output
+    [found] = pa.ipc.open_file("out.arrow").read_all()["x"]
+    assert found.type == pa.timestamp("us", "UTC")
+    assert found.value == 1767312000 * 10**6
+
+
+@pytest.mark.parametrize("limit", [[], ["--memory-limit", "1GB"]])
+def test_a_time_without_a_zone_is_refused_if_other_files_have_one(folder: Path, limit) -> None:
+    written(folder, ZONED_DAYS[0], ["2026-01-01T00:00:00"])
+    count = ["--on", "ts", "--size", "100", "--agg", "n=count(x)", *limit]
+    result = run("aggregate", "days", *count, "--types", "x=timestamp", "-o", "out.arrow")
+    assert result.exit_code == 1
+    said = " ".join(result.stderr.split())
+    assert "days/1.csv: cannot be read as csv" in said
+    assert "expected a zone offset" in said
+
+
 def test_several_types_are_given_at_once(folder: Path) -> None:
     (folder / "a.csv").write_text("t,k,x,y\n2026-01-01T00:00:00,1,2,3\n")
     types = ["--types", "t=timestamp[ns, UTC],k=string", "--types", "x=double"]

@@ -383,6 +383,18 @@ def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
 # Files of one table
 
 
+def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
+    """The type that a user gave for a column, by its types in the files; None if inferred.
+
+    A plain `timestamp` has a time zone only in files whose first values have one. pyarrow never
+    infers microseconds.
+    """
+    if not all(pa.types.is_timestamp(kind) and kind.unit == "us" for kind in kinds):
+        return None
+    zones = {kind.tz for kind in kinds} - {None}
+    return pa.timestamp("us", *zones) if len(zones) <= 1 else None
+
+
 def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
     """The type that holds the values of all these inferred types, as if they came from one file.
 

@@ -461,6 +461,8 @@ def _with_types(piece: Piece, types: Mapping[str, pa.DataType]) -> Piece:
 def _common(guessed: Sequence[Piece], name: str) -> pa.DataType:
     """The type of a column in several CSV files, as if they were one."""
     kinds = [piece.schema.field(name).type for piece in guessed]
+    if (given := csv_rows.common_given(kinds)) is not None:
+        return given
     known = csv_rows.widened(kinds)
     is_kept = not any(isinstance(piece.rows, Iterator) for piece in guessed)
     # Some times in seconds exceed the range of nanoseconds.
