@@ -265,6 +265,16 @@ def test_several_types_are_given_at_once(folder: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("column", ["t", "t=0", "t[0]", "t[a=b]"])
+@pytest.mark.parametrize("kind", ["timestamp[ns, tz=UTC]", "timestamp[ns,tz=UTC]"])
+def test_a_time_zone_is_given_as_pyarrow_shows_it(folder: Path, column: str, kind: str) -> None:
+    (folder / "a.csv").write_text(f"{column},x\n2026-01-01T00:00:00Z,1\n")
+    types = ["--types", f"{column}={kind},x=string"]
+    result = run("merge", "a.csv", "--on", column, *types, "-o", "out.parquet")
+    assert result.exit_code == 0, result.output
+    assert pq.read_schema("out.parquet").types == [pa.timestamp("ns", "UTC"), pa.string()]
+
+
 @pytest.mark.parametrize(
     ("option", "said"),
     [

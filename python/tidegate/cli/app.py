@@ -70,6 +70,8 @@ FOLDER = (
     "--partition-by for a folder of files"
 )
 
+# The type may contain a `=` in brackets, as in `timestamp[ns, tz=UTC]`.
+NAME_AND_TYPE = re.compile(r"(.+)=([^=\[\]]*(?:\[.*\])?)", re.DOTALL)
 BINARY = {Format.PARQUET, Format.ARROW}
 
 app = typer.Typer(
@@ -519,9 +521,10 @@ def _types(given: list[str]) -> tuple[tuple[str, str], ...]:
     """Parse `user=string,ts=timestamp[us]`; commas inside brackets belong to the type."""
     found: dict[str, str] = {}
     for text in (one for texts in given for one in re.split(r",(?![^\[(]*[\])])", texts)):
-        name, _, kind = text.rpartition("=")
-        if not name:
+        parts = NAME_AND_TYPE.fullmatch(text)
+        if parts is None:
             _misused("--types", f"expected NAME=TYPE, found {text!r:.80}")
+        name, kind = parts.groups()
         if name in found:
             _misused("--types", f"column {name!r} is given twice; give it once")
         try:
