@@ -15,7 +15,7 @@ import pytest
 from command_line import PATIENCE, run
 from tidegate import TidegateError
 from tidegate.io.files import Format, batch_writer
-from tidegate.io.leftovers import LEFTOVER_AGE_S, remove_leftovers, temporary_stem
+from tidegate.io.leftovers import LEFTOVER_AGE_S, mark_of, remove_leftovers, temporary_stem
 from tidegate.io.partitioned import partitioned_writer
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals, makes links and pipes")
@@ -185,13 +185,68 @@ def test_only_regular_files_are_removed(folder: Path, plant) -> None:
     assert hidden(folder) == before
 
 
-@pytest.mark.parametrize("content", MARKS[:7])
-def test_an_old_folder_stays_where_its_mark_has_no_name(folder: Path, content: bytes) -> None:
+@pytest.mark.parametrize("suffixes", [[".d"], [".d.old"], [".d", ".d.old"]])
+@pytest.mark.parametrize("content", [*MARKS, b"out"])
+def test_folders_stay_if_no_run_wrote_their_mark(
+    folder: Path, content: bytes, suffixes: list[str]
+) -> None:
     stem = temporary_stem()
-    named(content)(folder / f"{stem}.mark")
-    age(folder)
+    left(folder, stem, content, *suffixes)
     remove_leftovers(folder)
-    assert (folder / f"{stem}.d.old" / "row").read_text() == "a row"
+    for suffix in suffixes:
+        assert (folder / f"{stem}{suffix}" / "row").read_text() == stem + suffix
+
+
+def test_folders_stay_if_their_mark_belongs_to_others(folder: Path) -> None:
+    stem = temporary_stem()
+    left(folder, stem, mark_of(folder / temporary_stem(), "out"), ".d")
+    remove_leftovers(folder)
+    assert (folder / f"{stem}.d" / "row").exists()
+
+
+@pytest.mark.parametrize("content", [one for one in MARKS if one != b"\xff\xfe"])
+def test_folders_stay_if_their_mark_names_no_file(folder: Path, content: bytes) -> None:
+    stem = temporary_stem()
+    left(folder, stem, mark_of(folder / stem, os.fsdecode(content)), ".d", ".d.old")
+    remove_leftovers(folder)
+    assert hidden(folder) == [f"{stem}.d", f"{stem}.d.old"]
+
+
+@pytest.mark.parametrize(
+    ("suffixes", "kept"),
+    [([".d"], None), ([".d.old"], ".d.old"), ([".d", ".d.old"], ".d")],
+)
+def test_a_killed_replacement_is_finished_or_undone(
+    folder: Path, suffixes: list[str], kept: str | None
+) -> None:
+    stem = temporary_stem()
+    left(folder, stem, mark_of(folder / stem, "out"), *suffixes)
+    remove_leftovers(folder)
+    assert hidden(folder) == []
+    if kept is None:
+        assert not (folder / "out").exists()
+    else:
+        assert (folder / "out" / "row").read_text() == stem + kept
+
+
+@pytest.mark.parametrize("suffixes", [[".d"], [".d.old"], [".d", ".d.old"]])
+def test_leftovers_replace_no_folder(folder: Path, suffixes: list[str]) -> None:
+    (folder / "out").mkdir()
+    (folder / "out" / "row").write_text("newer")
+    stem = temporary_stem()
+    left(folder, stem, mark_of(folder / stem, "out"), *suffixes)
+    remove_leftovers(folder)
+    assert hidden(folder) == []
+    assert (folder / "out" / "row").read_text() == "newer"
+
+
+def left(folder: Path, stem: str, mark: bytes, *suffixes: str) -> None:
+    """Leave folders as a killed run does, each with its own name in a file."""
+    (folder / f"{stem}.mark").write_bytes(mark)
+    for suffix in suffixes:
+        (folder / f"{stem}{suffix}").mkdir()
+        (folder / f"{stem}{suffix}" / "row").write_text(stem + suffix)
+    age(folder)
 
 
 def test_files_of_other_users_stay(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,15 @@
 """Temporary files and folders, and the removal of those that killed runs left behind.
 
 A file being written is named `.tidegate-<16 hex digits>.tmp`. A folder being written has the suffix
-`.d`. Next to it is a mark, a file with the suffix `.mark` that contains the folder's final name.
+`.d`. Next to it is a mark, a file with the suffix `.mark` that contains the stem of these names and
+the folder's final name.
 While the folder replaces another one, the old one has the suffix `.old`.
 
 The run that writes a file or a mark holds a lock on it. If the run is killed, the lock is released,
 and a later run in the same parent folder removes the leftovers. If the parent folder is shared,
 other users can create such names, too. So only regular files and folders of the current user are
-touched, and no link is followed. A mark is read only up to the maximum length of a name.
+touched, and no link is followed. A mark is read only up to the maximum length of a name, and no
+folder is touched unless its mark is one that a run wrote.
 """
 
 import os
@@ -31,6 +33,8 @@ LEFTOVER_AGE_S = 60
 
 # No file system allows longer names.
 NAME_BYTES = 1024
+# Enough to tell a mark that is too long.
+MARK_BYTES = 2 * NAME_BYTES
 
 
 def temporary_stem() -> str:
@@ -47,7 +51,7 @@ def remove_leftovers(folder: Path) -> None:
         with suppress(OSError), _abandoned(folder / name) as descriptor:
             if descriptor is not None:
                 if found[2] == MARK_SUFFIX:
-                    _remove_folders(folder / found[1], os.read(descriptor, NAME_BYTES + 1))
+                    _remove_folders(folder / found[1], os.read(descriptor, MARK_BYTES))
                 (folder / name).unlink()
 
 
@@ -84,14 +88,15 @@ def _is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
 
 def _remove_folders(stem: Path, content: bytes) -> None:
     """Finish or undo the work of a run that was killed while it wrote or replaced a folder."""
+    target = _target(stem, content)
+    if target is None:
+        # No run wrote this mark, so the folders may contain valuable data.
+        return
     made, old = folders_of(stem)
     if _is_own_folder(old):
-        target = _target(stem.parent, content)
-        if target is None:
-            # No run wrote this mark, so the folder may contain valuable data.
-            return
-        if _is_own_folder(made) and not os.path.lexists(target):
-            made.rename(target)
+        if not os.path.lexists(target):
+            # Without the new folder, the old one may be the only copy of the data.
+            (made if _is_own_folder(made) else old).rename(target)
         shutil.rmtree(old, ignore_errors=True)
     if _is_own_folder(made):
         shutil.rmtree(made, ignore_errors=True)
@@ -103,11 +108,23 @@ def folders_of(stem: Path) -> tuple[Path, Path]:
     return made, made.with_name(made.name + OLD_SUFFIX)
 
 
-def _target(parent: Path, content: bytes) -> Path | None:
-    """The path that a mark names, which is in the same folder as the mark."""
-    name = os.fsdecode(content)
-    is_name = 0 < len(content) <= NAME_BYTES and name not in {".", ".."}
-    return parent / name if is_name and not set(name) & {"/", os.sep, "\0"} else None
+def mark_of(stem: Path, name: str) -> bytes:
+    """The content of the mark of a folder that gets this name."""
+    return _mark_head(stem) + os.fsencode(name)
+
+
+def _mark_head(stem: Path) -> bytes:
+    return b"tidegate folder " + os.fsencode(stem.name) + b"\n"
+
+
+def _target(stem: Path, content: bytes) -> Path | None:
+    """The path that a mark names, in the same folder as the mark; None if no run wrote the mark."""
+    head = _mark_head(stem)
+    name = os.fsdecode(content.removeprefix(head))
+    if not content.startswith(head) or len(content) > len(head) + NAME_BYTES:
+        return None
+    is_name = name not in {"", ".", ".."} and not set(name) & {"/", os.sep, "\0"}
+    return stem.parent / name if is_name else None
 
 
 def _is_own_folder(path: Path) -> bool:

@@ -30,7 +30,13 @@ from tidegate.io.files import (
     with_wide_indices,
     without_views,
 )
-from tidegate.io.leftovers import MARK_SUFFIX, folders_of, remove_leftovers, temporary_stem
+from tidegate.io.leftovers import (
+    MARK_SUFFIX,
+    folders_of,
+    mark_of,
+    remove_leftovers,
+    temporary_stem,
+)
 from tidegate.io.locks import try_lock
 
 WRITTEN = {
@@ -78,7 +84,7 @@ def partitioned_writer(
             try:
                 # Shows other runs that the folder is in use, and which name it will get.
                 try_lock(locked.fileno())
-                locked.write(os.fsencode(target.name))
+                locked.write(mark_of(stem, target.name))
                 locked.flush()
                 os.fsync(locked.fileno())
                 _make(folder, target)
