@@ -344,6 +344,38 @@ def test_nobody_else_reads_what_replaces_a_private_output(folder: Path, out: str
         assert stat.S_IMODE(made.stat().st_mode) & 0o077 == 0
 
 
+def test_a_link_in_place_of_a_new_folder_gets_no_permissions(folder: Path) -> None:
+    write("out/")
+    Path("out").chmod(0o777)
+    other = folder / "other"
+    other.mkdir(0o700)
+    with (
+        pytest.raises(TidegateError, match="out/: cannot be written as parquet"),
+        partitioned_writer("out/", Format.PARQUET, ROWS.schema, ["k"]) as writer,
+    ):
+        writer.write_batch(ROWS.to_batches()[0])
+        writer.close()
+        [made] = folder.glob(".tidegate-*.d")
+        made.rename(folder / "moved")
+        made.symlink_to(other)
+    assert stat.S_IMODE(other.stat().st_mode) == 0o700
+    assert ds.dataset("out", partitioning="hive").to_table().num_rows == 3
+
+
+def test_a_folder_of_another_user_gets_no_permissions(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("out/")
+    Path("out").chmod(0o777)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with (
+        pytest.raises(TidegateError, match="belongs to another user"),
+        partitioned_writer("out/", Format.PARQUET, ROWS.schema, ["k"]) as writer,
+    ):
+        writer.write_batch(ROWS.to_batches()[0])
+    assert ds.dataset("out", partitioning="hive").to_table().num_rows == 3
+
+
 def test_the_target_of_a_link_keeps_its_mode(folder: Path) -> None:
     write("real.csv")
     Path("real.csv").chmod(0o600)

@@ -473,25 +473,25 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def take_permissions(made: int | Path, replaced: os.stat_result) -> None:
-    """Copy the mode of another file or folder and, as far as allowed, its owner.
+def take_permissions(made: int, replaced: os.stat_result) -> None:
+    """Copy the mode of another file or folder and, as far as allowed, its owner to an open one.
 
     If the group cannot be copied, the new group gets no permissions.
     """
     if os.name != "posix":
         return
     mode = stat.S_IMODE(replaced.st_mode) & (stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO)
-    own = os.stat(made)  # noqa: PTH116 - of an open file, too
+    own = os.fstat(made)
     if own.st_uid != replaced.st_uid:
         with suppress(OSError):
-            os.chown(made, replaced.st_uid, -1)
+            os.fchown(made, replaced.st_uid, -1)
     if own.st_gid != replaced.st_gid:
         try:
-            os.chown(made, -1, replaced.st_gid)
+            os.fchown(made, -1, replaced.st_gid)
         except OSError:
             mode &= ~stat.S_IRWXG
     if stat.S_IMODE(own.st_mode) != mode:
-        os.chmod(made, mode)  # noqa: PTH101 - of an open file, too
+        os.fchmod(made, mode)
 
 
 def sync_folder(folder: Path) -> None:

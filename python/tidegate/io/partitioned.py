@@ -149,7 +149,7 @@ def _make(folder: Path, target: Path) -> None:
 def _replace(folder: Path, target: Path, old: Path) -> None:
     """Give the new folder its final name; if that fails, the old folder keeps it."""
     if target.exists():
-        take_permissions(folder, target.stat())
+        _take_permissions(folder, target)
     try:
         if target.exists():
             target.rename(old)
@@ -159,6 +159,24 @@ def _replace(folder: Path, target: Path, old: Path) -> None:
             old.rename(target)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _take_permissions(folder: Path, target: Path) -> None:
+    """Copy the permissions of the old folder, unless others put something in the new one's place.
+
+    In a shared parent folder, a link in its place would give another file these permissions.
+    """
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            message = f"{folder}: belongs to another user, who has put it in the place of the new "
+            message += "folder; write to a folder in which only you can create files"
+            raise TidegateError(message)
+        take_permissions(descriptor, target.stat())
+    finally:
+        os.close(descriptor)
 
 
 def _sync(folder: Path) -> None:
