@@ -244,6 +244,19 @@ def test_a_memory_limit_changes_nothing_about_inputs_without_types(empty, how):
     assert found.equals(aggregate(empty, **options))
 
 
+@pytest.mark.parametrize("ending", ["arrow", "arrows"])
+def test_a_file_of_an_empty_batch_without_types_is_read_within_a_limit(tmp_path, ending):
+    batch = pa.record_batch({"ts": pa.nulls(0), "k": pa.nulls(0)})
+    path = tmp_path / f"empty.{ending}"
+    opener = pa.ipc.new_file if ending == "arrow" else pa.ipc.new_stream
+    with opener(path, batch.schema) as writer:
+        writer.write_batch(batch)
+    query = {"on": "ts", "by": "k", "lower": "0s", "upper": "1s", "how": "full"}
+    limited = interval_join(path, DAYS, **query, memory_limit="300MB")
+    assert limited.num_rows == DAYS.num_rows
+    assert limited.equals(interval_join(path, DAYS, **query))
+
+
 def test_a_type_that_arrow_does_not_define_is_named_with_what_to_pass():
     frame = pl.DataFrame({"ts": [1], "big": pl.Series([1], dtype=pl.Int128)})
     with pytest.raises(SchemaError, match=r"column `big` has the type .*; cast .*drop\(\"big\"\)"):

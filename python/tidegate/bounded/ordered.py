@@ -20,6 +20,7 @@ from tidegate.bounded.shares import Shares, row_bytes
 from tidegate.bounded.sorting import Steps, is_sorted, sort
 from tidegate.bounded.stretches import Stretch, stretches
 from tidegate.io.events import coded_schema
+from tidegate.io.files import converted
 from tidegate.io.given import STREAMED, OpenTable, checked, open_table
 from tidegate.io.pruning import Group, coded_columns, few_of, is_parquet, row_groups
 
@@ -81,8 +82,11 @@ def typed(table: OpenTable, schema: pa.Schema) -> OpenTable:
 
     def cast(rows: Any) -> Any:  # noqa: ANN401 - a table, or batches
         if isinstance(rows, pa.Table):
-            return rows.cast(pa.schema([schema.field(name) for name in rows.schema.names]))
-        return (cast(pa.Table.from_batches([batch])).to_batches()[0] for batch in rows)
+            return rows.cast(selected(rows.schema.names))
+        return (converted(batch, selected(batch.schema.names)) for batch in rows)
+
+    def selected(columns: list[str]) -> pa.Schema:
+        return pa.schema([schema.field(column) for column in columns])
 
     return replace(
         table,
