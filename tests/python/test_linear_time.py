@@ -8,10 +8,13 @@ import time
 from collections.abc import Callable
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 import tidegate as tg
 from tidegate import agg
+from tidegate.io.events import Piece, alike
+from tidegate.io.files import Format, decoded, with_wide_indices, without_views
 
 RATIO = 35
 NOISE = 0.25
@@ -82,6 +85,17 @@ def small_pushes_held_back(count: int) -> Callable[[], object]:
     return run
 
 
+def many_columns_of_csv_files(count: int) -> Callable[[], object]:
+    table = wide(count)
+    piece = Piece(["a.csv"], Format.CSV, table.schema, ds.InMemoryDataset(table), lambda _: piece)
+    return lambda: alike([piece] * 3)
+
+
+def many_dictionaries(count: int) -> Callable[[], object]:
+    schema = pa.schema([(name, pa.dictionary(pa.int8(), pa.string())) for name in names(count)])
+    return lambda: (with_wide_indices(schema), without_views(schema), decoded(schema))
+
+
 CASES = {
     one_table_many_times: 300,
     many_streams: 300,
@@ -90,6 +104,8 @@ CASES = {
     many_aggregates: 300,
     many_sources: 300,
     small_pushes_held_back: 1_000,
+    many_columns_of_csv_files: 700,
+    many_dictionaries: 1_000,
 }
 
 

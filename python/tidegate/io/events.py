@@ -8,6 +8,7 @@ first values alone.
 import re
 import stat
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -355,8 +356,9 @@ def check_same(names: Sequence[str], schemas: Sequence[pa.Schema]) -> None:
             (first, schema, names[0], name),
             (schema, first, name, names[0]),
         ):
+            names_of_other = {*other.names}
             for field in one:
-                if field.name not in other.names:
+                if field.name not in names_of_other:
                     message = f"{of_other}: there is no column `{field.name}`, which {of_one} has; "
                     message += "files of one table have the same columns"
                     raise SchemaError(message)
@@ -444,10 +446,11 @@ def alike(found: Sequence[Piece]) -> list[Piece]:
     if sum(len(piece.names) for piece in found) > 1:
         found = [_wide(piece) for piece in found]
     guessed = [piece for piece in found if piece.again is not None]
+    counts = [Counter(piece.schema.names) for piece in guessed]
     types = {
         name: _common(guessed, name)
-        for name in (guessed[0].schema.names if guessed else [])
-        if all(piece.schema.names.count(name) == 1 for piece in guessed)
+        for name in (counts[0] if counts else [])
+        if all(count[name] == 1 for count in counts)
     }
     return [piece if piece.again is None else _with_types(piece, types) for piece in found]
 

@@ -25,6 +25,8 @@ from tidegate.io.locks import try_lock
 
 STANDARD_STREAM = "-"
 
+Change: TypeAlias = Callable[[pa.DataType], pa.DataType]
+
 # Large enough that a reader can skip and compress well, small enough to hold while it fills.
 ROW_GROUP_ROWS = 1 << 18
 
@@ -327,9 +329,7 @@ def _check_csv_columns(schema: pa.Schema) -> None:
 
 def without_views(schema: pa.Schema) -> pa.Schema:
     """Replace the layouts, such as Polars' strings, that not every writer of pyarrow knows."""
-    for place, field in enumerate(schema):
-        schema = schema.set(place, field.with_type(_without_view(field.type)))
-    return schema
+    return _with_kinds(schema, _without_view)
 
 
 def _without_view(given: pa.DataType) -> pa.DataType:
@@ -384,15 +384,13 @@ def _with_wide_index(kind: pa.DataType) -> pa.DataType:
     return kind if is_wide else pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
 
 
-Change: TypeAlias = Callable[[pa.DataType], pa.DataType]
-
-
 def _with_dictionaries(schema: pa.Schema, change: Change) -> pa.Schema:
-    for place, field in enumerate(schema):
-        changed = _changed(field.type, change)
-        if changed != field.type:
-            schema = schema.set(place, field.with_type(changed))
-    return schema
+    return _with_kinds(schema, lambda kind: _changed(kind, change))
+
+
+def _with_kinds(schema: pa.Schema, change: Change) -> pa.Schema:
+    fields = [field.with_type(change(field.type)) for field in schema]
+    return pa.schema(fields, schema.metadata)
 
 
 def _changed(kind: pa.DataType, change: Change) -> pa.DataType:
