@@ -195,6 +195,8 @@ def test_a_later_value_of_another_type_names_the_option(folder: Path, later: str
 
 # Types that are given
 
+FOLLOW = ["--on", "ts", "--size", "10", "--agg", "x=last(x)", "--follow"]
+
 
 @pytest.mark.parametrize("limit", [[], ["--memory-limit", "1GB"]])
 @pytest.mark.parametrize(
@@ -304,7 +306,45 @@ def test_the_type_of_a_column_that_no_file_has_is_refused(folder: Path, command)
     written(folder, ["1"])
     result = run(*command, "--types", "user=string")
     assert result.exit_code == 1
-    assert "--types: no input has a column `user`; the columns are ts, x" in result.stderr
+    said = " ".join(result.stderr.split())
+    assert "--types: no CSV input has a column `user`; their columns are ts, x" in said
+
+
+@pytest.mark.parametrize("limit", [[], ["--memory-limit", "1GB"]])
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "arrows", "jsonl"])
+def test_the_type_of_a_column_that_only_another_format_has_is_refused(
+    folder: Path, ending: str, limit: list[str]
+) -> None:
+    written(folder, ["1"])
+    other = f"other.{ending}"
+    (folder / "other.csv").write_text("ts,user\n0,7\n")
+    assert run("merge", "other.csv", "--on", "ts", "-o", other).exit_code == 0
+    join = ["join", "days", other, "--on", "ts", "--lower", "0", "--upper", "0", *limit]
+    accepted = run(*join, "--types", "x=string", "-o", "out.arrow")
+    assert accepted.exit_code == 0, accepted.output
+    result = run(*join, "--types", "user=string", "-o", "refused.arrow")
+    assert result.exit_code == 1
+    said = " ".join(result.stderr.split())
+    assert "--types: no CSV input has a column `user`; their columns are ts, x" in said
+    result = run("digest", other, "--types", "user=string")
+    assert result.exit_code == 1
+    assert "--types: no input is CSV; leave the option out" in " ".join(result.stderr.split())
+
+
+def test_the_type_of_a_column_of_one_of_several_csv_inputs_is_accepted(folder: Path) -> None:
+    (folder / "a.csv").write_text("ts,x\n0,7\n")
+    (folder / "b.csv").write_text("ts,user\n0,7\n")
+    join = ["join", "a.csv", "b.csv", "--on", "ts", "--lower", "0", "--upper", "0"]
+    assert run(*join, "--types", "user=string", "-o", "out.parquet").exit_code == 0
+    assert pq.read_schema("out.parquet").field("user").type == pa.string()
+
+
+def test_the_type_of_a_column_of_a_followed_stream_of_arrow_is_refused(folder: Path) -> None:
+    (folder / "other.csv").write_text("ts,user\n0,7\n")
+    assert run("merge", "other.csv", "--on", "ts", "-o", "other.arrows").exit_code == 0
+    result = run("aggregate", "other.arrows", *FOLLOW, "--types", "user=string", "-o", "out.csv")
+    assert result.exit_code == 1
+    assert "--types: no input is CSV; leave the option out" in " ".join(result.stderr.split())
 
 
 def test_type_names() -> None:
@@ -336,7 +376,6 @@ def test_rows_longer_than_a_block_are_read(folder: Path, ending: str, limit: int
 
 # More than is read from a pipe at once.
 MIDDLE = "2,22222222\n" * 150_000
-FOLLOW = ["--on", "ts", "--size", "10", "--agg", "x=last(x)", "--follow"]
 
 
 def followed(folder: Path, lines: bytes, *options: str) -> Result:

@@ -17,6 +17,7 @@ from tidegate.cli import aggregating, joining
 from tidegate.cli.checkpoints import Checkpoints, Keeping, Kept
 from tidegate.cli.feeding import PATIENCE_S, Feeder, Reading
 from tidegate.cli.tables import Input, Output, check_types
+from tidegate.io.files import Format
 from tidegate.io.followers import Follower, Place, follow
 from tidegate.io.growing import Stopped
 from tidegate.io.live import Batches, live_writer
@@ -183,7 +184,12 @@ def _followers(work: Work, places: Sequence[Place | None], stop: threading.Event
         follow(given.name, given.known_layout, stop, csv=given.csv, place=place)
         for given, place in zip(work.inputs, places, strict=True)
     ]
-    check_types(work.inputs, [follower.schema for follower in followers])
+    of_csv = [
+        follower.schema
+        for given, follower in zip(work.inputs, followers, strict=True)
+        if given.known_layout is Format.CSV
+    ]
+    check_types(work.inputs, of_csv)
     return followers
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tqdm import tqdm
 
 import tidegate
-from tidegate.cli.tables import Input, Output, check_types
+from tidegate.cli.tables import Input, Output, check_types, csv_schemas
 from tidegate.io.given import OpenTable, of_one_type
 
 
@@ -49,7 +49,7 @@ def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
         pa.set_cpu_count(job.threads)
     with _noting_signals() as signals:
         streams = of_one_type([one for given in job.inputs for one in given.streams()])
-        check_types(job.inputs, [stream.schema for stream in streams])
+        check_types(job.inputs, csv_schemas(streams))
         try:
             rows = _merge(job, streams, output, show_progress=show_progress)
         except tidegate.TidegateError as error:

@@ -71,20 +71,29 @@ def opened(inputs: Sequence[Input], *, streamed: bool = False) -> list[OpenTable
     """The inputs, each as a table.
 
     Raises:
-        SchemaError: A type is given for a column that no input has.
+        SchemaError: A type is given for a column that no CSV input has.
     """
     tables = [given.open(streamed=streamed) for given in inputs]
-    check_types(inputs, [table.schema for table in tables])
+    check_types(inputs, csv_schemas(tables))
     return tables
 
 
-def check_types(inputs: Sequence[Input], schemas: Sequence[pa.Schema]) -> None:
-    """Refuse a type for a column that no input has."""
-    known = {name for schema in schemas for name in schema.names}
+def csv_schemas(tables: Sequence[OpenTable]) -> list[pa.Schema]:
+    """The schemas of the CSV files."""
+    pieces = (piece for table in tables for piece in table.pieces or [])
+    return [piece.schema for piece in pieces if piece.layout is Format.CSV]
+
+
+def check_types(inputs: Sequence[Input], of_csv: Sequence[pa.Schema]) -> None:
+    """Refuse a type for a column that no CSV input has; other formats store their types."""
+    known = dict.fromkeys(name for schema in of_csv for name in schema.names)
     for name, _ in (one for given in inputs for one in given.csv_types):
+        if not of_csv:
+            message = "--types: no input is CSV; leave the option out"
+            raise tidegate.SchemaError(message)
         if name not in known:
-            message = f"--types: no input has a column `{name}`; the columns are "
-            message += ", ".join(dict.fromkeys(name for one in schemas for name in one.names))
+            message = f"--types: no CSV input has a column `{name}`; their columns are "
+            message += ", ".join(known)
             raise tidegate.SchemaError(message)
 
 
