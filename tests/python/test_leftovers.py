@@ -344,20 +344,23 @@ def test_nobody_else_reads_what_replaces_a_private_output(folder: Path, out: str
         assert stat.S_IMODE(made.stat().st_mode) & 0o077 == 0
 
 
-def test_a_link_in_place_of_a_new_folder_gets_no_permissions(folder: Path) -> None:
-    write("out/")
-    Path("out").chmod(0o777)
-    other = folder / "other"
-    other.mkdir(0o700)
-    with (
-        pytest.raises(TidegateError, match="out/: cannot be written as parquet"),
-        partitioned_writer("out/", Format.PARQUET, ROWS.schema, ["k"]) as writer,
-    ):
+def replace_by_a_link(folder: Path, other: Path) -> None:
+    """Write a folder anew, which a link takes the place of before it gets its name."""
+    with partitioned_writer("out/", Format.PARQUET, ROWS.schema, ["k"]) as writer:
         writer.write_batch(ROWS.to_batches()[0])
         writer.close()
         [made] = folder.glob(".tidegate-*.d")
         made.rename(folder / "moved")
         made.symlink_to(other)
+
+
+def test_a_link_in_place_of_a_new_folder_gets_no_permissions(folder: Path) -> None:
+    write("out/")
+    Path("out").chmod(0o777)
+    other = folder / "other"
+    other.mkdir(0o700)
+    with pytest.raises(TidegateError, match="out/: cannot be written as parquet"):
+        replace_by_a_link(folder, other)
     assert stat.S_IMODE(other.stat().st_mode) == 0o700
     assert ds.dataset("out", partitioning="hive").to_table().num_rows == 3
 

@@ -49,7 +49,7 @@ WIDENINGS = [
 ]
 
 CODE = r"^[ \t]*0[0-9]"
-# For each byte: whether a number may begin after it; pyarrow ignores spaces and tabs before numbers.
+# For each byte: whether a number may begin after it. pyarrow ignores spaces and tabs there.
 BEFORE_VALUES = np.isin(np.arange(256), [*b',\n\r" \t'])
 NO_TYPES: Mapping[str, pa.DataType] = {}
 
