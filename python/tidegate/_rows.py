@@ -22,7 +22,7 @@ def table(rows: Sequence[Any], schema: pa.Schema, name: str, ignores_extra: bool
     names = dict.fromkeys(schema.names)
     values = [_values(row, number, names, name, ignores_extra) for number, row in enumerate(rows)]
     columns = list(zip(*values, strict=True)) or [()] * len(schema)
-    # Metadata may describe the values, which have not been checked against it, so it is removed.
+    # Metadata may describe the values, but nothing has checked that it does, so it is removed.
     fields = [field.with_type(_made(field.type)).remove_metadata() for field in schema]
     arrays = [_array(column, field, name) for column, field in zip(columns, fields, strict=True)]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
@@ -60,7 +60,7 @@ def _values(
 
 
 def _made(type_: pa.DataType) -> pa.DataType:
-    """The type, or one for the same values that pyarrow can build from Python objects."""
+    """The type, or an equivalent one that pyarrow can build from Python objects."""
     if not pa.types.is_dictionary(type_):
         return type_
     views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
@@ -113,7 +113,7 @@ def _plain(value: Any, type_: pa.DataType) -> Any:  # noqa: ANN401 - any value
 
 
 def _whole(value: timedelta) -> timedelta | np.timedelta64:
-    """The duration from its attributes: Arrow reads C fields, which may be 0 in a subclass."""
+    """The duration, read from its attributes; Arrow reads C fields, which a subclass may leave 0."""
     if type(value) is timedelta:
         return value
     whole = timedelta(value.days, value.seconds, value.microseconds)

@@ -656,8 +656,8 @@ class Operator(Generic[_StatsT_co]):
 
         The result has the same rows in the same order as if the new source had existed from the
         beginning and had promised the watermark `since`. The new source is the last of `sources`.
-        Among rows with equal times, its rows follow those of the other sources. In a join, they
-        follow those of its side, and left rows precede right rows. `Source.close` removes a source.
+        Among rows with equal times, its rows follow rows of the other sources. In a join, they
+        follow rows of the same side, and left rows precede right rows. `Source.close` removes a source.
 
         Without `since`, the source begins at the operator's watermark, which is the lowest
         watermark of its open sources that are not idle. In a join, it begins at the watermark of
@@ -879,8 +879,8 @@ class Operator(Generic[_StatsT_co]):
         Sources accept no rows while the operator is halted, so feeders notice the failure at once.
         No row is lost.
 
-        This call resumes the operator. A pair or a row for which the condition failed counts as not
-        meeting it, and a sum that does not fit is null. If a later step fails, the operator halts
+        This call resumes the operator. A failed condition counts as false for that pair or
+        row, and a sum that does not fit is null. If a later step fails, the operator halts
         again.
 
         Example:

@@ -19,19 +19,19 @@ _PATIENCE = 0.1
 class Stop:
     """A request to stop.
 
-    A signal handler may make it at any moment. A `threading.Event` would not do: the interrupted
-    thread may hold its lock.
+    A signal handler may request it at any moment. A `threading.Event` is unsuitable, because the
+    interrupted thread may hold the event's lock.
     """
 
     def __init__(self) -> None:
         self._is_set = False
 
     def set(self) -> None:
-        """Make the request."""
+        """Request the stop."""
         self._is_set = True
 
     def is_set(self) -> bool:
-        """Whether the request was made."""
+        """Whether a stop was requested."""
         return self._is_set
 
 

@@ -347,7 +347,7 @@ def arg_max(column: str, by: str, *, where: Expr | str | None = None) -> Aggrega
 def covar(column: str, other: str, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the covariance of two columns as a sample, as float64; null for fewer than two rows.
 
-    A row counts where both are not null.
+    A row counts if neither column is null.
 
     Args:
         column: A column of numbers.
@@ -360,7 +360,7 @@ def covar(column: str, other: str, *, where: Expr | str | None = None) -> Aggreg
 def corr(column: str, other: str, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the correlation of two columns (Pearson's), as float64; null for fewer than two rows.
 
-    A row counts where both are not null. The result is NaN if one of the columns has only one
+    A row counts if neither column is null. The result is NaN if one of the columns has only one
     distinct value, or if a variance would be infinite.
 
     Args:

@@ -35,7 +35,7 @@ class Input:
 
     csv_nulls: tuple[str, ...]
     csv_types: tuple[tuple[str, str], ...] = ()
-    """The names of CSV columns, and of their types."""
+    """The names of CSV columns and the names of their types."""
 
     @property
     def known_layout(self) -> Format:

@@ -29,7 +29,7 @@ TABLE_LOGS = {"_delta_log": ("Delta", "deltalake.DeltaTable(path).to_pyarrow_dat
 
 
 class MissingFileError(TidegateError, FileNotFoundError):
-    """There is no such file."""
+    """The file does not exist."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

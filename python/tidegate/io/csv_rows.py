@@ -95,7 +95,7 @@ class Dialect:
         )
 
     def types_given(self, first: pa.Schema) -> dict[str, pa.DataType]:
-        """The given types of the columns that a file has.
+        """The given types, for the columns that the file contains.
 
         A plain `timestamp` gets a time zone if the first values have one.
         """
@@ -112,10 +112,10 @@ PLAIN = Dialect()
 
 
 def type_named(text: str) -> pa.DataType:
-    """The type with a name.
+    """The Arrow type with this name.
 
     Raises:
-        ValueError: There is no such type; the message lists common ones.
+        ValueError: No type has this name; the message lists common types.
 
     Example:
         >>> type_named("double"), type_named("timestamp[ns, UTC]")
@@ -240,7 +240,7 @@ def blocks(
     Args:
         opener: Opens the file.
         dialect: How values are read.
-        types: The types of some columns; the others are inferred from the first block.
+        types: The types of some columns; other types are inferred from the first block.
     """
     schema = guessed_schema(opener, dialect, types or {})
     return schema, _blocks(opener, dialect, schema)
@@ -252,7 +252,7 @@ def guessed_schema(
     types: Mapping[str, pa.DataType] = NO_TYPES,
     block: int = BLOCK_BYTES,
 ) -> pa.Schema:
-    """The columns of a file, with the given types or those of the first values."""
+    """The columns of a file, with the given types or types inferred from the first values."""
     first = first_block(opener, dialect, block=block).schema
     guesses = _guesses(opener, dialect, first, block) | dict(types)
     return pa.schema([one.with_type(guesses.get(one.name, one.type)) for one in first])
@@ -279,7 +279,7 @@ def _blocks(opener: Opener, dialect: Dialect, schema: pa.Schema) -> Iterator[pa.
 def growing_blocks(
     of_size: Callable[[int], Iterator[pa.RecordBatch]], block: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, which is read again with larger blocks if a row does not fit in one."""
+    """The rows of a file; if a row does not fit in a block, reads the file with larger blocks."""
     rows = 0
     while True:
         # Rows before the block that was too small have already been yielded.
@@ -396,9 +396,9 @@ def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
 
 
 def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """The type that holds the values of all these inferred types, as if they came from one file.
+    """The type that would be inferred if the values of all these types were in one file.
 
-    None if only strings can hold them, so the values have to be read again.
+    None if only strings can represent them all, so the values must be read again.
     """
     left = {kind for kind in kinds if not pa.types.is_null(kind)} or {pa.null()}
     if len(left) == 1:
@@ -410,5 +410,5 @@ def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def guesses_from(kinds: Sequence[pa.DataType]) -> list[pa.DataType]:
-    """The types to try, in order, for a column with these inferred types in different files."""
+    """The types to try, in order, for a column whose inferred type differs between files."""
     return GUESSES[max(map(GUESSES.index, kinds)) :]

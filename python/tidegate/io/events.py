@@ -38,7 +38,7 @@ from tidegate.io.files import (
     with_wide_indices,
 )
 
-# Rows that are read from a file at a time.
+# The number of rows read from a file at a time.
 STREAM_BATCH_ROWS = 1 << 16
 
 # How many files are asked for their columns at once: mostly, the answer is on its way.
@@ -55,7 +55,7 @@ FEW: dict[str, Any] = {
 # What is read of a column of a Parquet file at once.
 PAGE_BYTES = 1 << 20
 
-# The value in a folder name that means null, and values that are integers.
+# The folder-name value that means null, and the pattern of values that are integers.
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,9}")
 
@@ -299,7 +299,7 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
 
 
 def _folders(files: Files) -> ds.HivePartitioning:
-    """The columns encoded in folder names, as integers if all values are, or else as strings.
+    """The columns encoded in folder names, as integer columns where possible, else as strings.
 
     pyarrow's own inference reads `01` as 1, and fails if all values of a column are null.
     """
@@ -440,8 +440,8 @@ def _of_csv_table(name: str, opener: Opener, dialect: Dialect, table: pa.Table) 
 def alike(found: Sequence[Piece]) -> list[Piece]:
     """The same files, in which a column has the same type everywhere.
 
-    A CSV column gets the type that it would have in a single file. Dictionaries have room for the
-    values of all files.
+    A CSV column gets the type that it would have in a single file. Dictionary indices are wide
+    enough for the values of all files.
     """
     if sum(len(piece.names) for piece in found) > 1:
         found = [_wide(piece) for piece in found]

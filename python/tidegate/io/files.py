@@ -184,7 +184,7 @@ class _ParquetWriter:
     """Gathers batches into row groups of a good size."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
-        # All batches together may have more values than the index type of one batch can count.
+        # All batches together may have more distinct values than one batch's index type can address.
         self._schema = with_wide_indices(without_views(schema))
         self._writer = pq.ParquetWriter(file, self._schema)
         self._batches: list[pa.RecordBatch] = []
@@ -434,7 +434,7 @@ def _sink(name: str) -> Iterator[IO[bytes]]:
 def replaced_whole(path: Path, temporary_name: str | None = None) -> Iterator[IO[bytes]]:
     """Open a new file that takes the place of `path` when the block ends without an error.
 
-    It gets the permissions of the file that it replaces.
+    The new file gets the permissions of the file that it replaces.
 
     Args:
         path: The file.

@@ -346,7 +346,7 @@ def _of_lazy_frame(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: 
 
 
 def _refuse_objects(column: str, dtype: object) -> None:
-    """Refuse a column of Python objects: polars would export their addresses as values."""
+    """Refuse Polars `Object` columns, whose object addresses would be exported as values."""
     if str(dtype) == "Object":
         message = (
             f"column `{column}` holds Python objects (type Object of polars), which Arrow has "

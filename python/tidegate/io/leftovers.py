@@ -1,4 +1,4 @@
-"""Temporary files and folders, and the removal of those that killed runs left behind.
+"""Names temporary files and folders, and removes those that killed runs left behind.
 
 A file being written is named `.tidegate-<16 hex digits>.tmp`. A folder being written has the suffix
 `.d`. Next to it is a mark, a file with the suffix `.mark` that contains the stem of these names and
@@ -82,7 +82,7 @@ def _abandoned(path: Path) -> Iterator[int | None]:
 
 
 def _is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
-    """Whether a file or folder is of this kind and belongs to the current user."""
+    """Whether a path has this file type and belongs to the current user."""
     return is_kind(found.st_mode) and (os.name != "posix" or found.st_uid == os.geteuid())
 
 
@@ -103,7 +103,7 @@ def _remove_folders(stem: Path, content: bytes) -> None:
 
 
 def folders_of(stem: Path) -> tuple[Path, Path]:
-    """The folder being written, and the temporary path of the one that it replaces."""
+    """The folder being written, and the temporary path of the folder that it replaces."""
     made = stem.with_name(stem.name + FOLDER_SUFFIX)
     return made, made.with_name(made.name + OLD_SUFFIX)
 

@@ -82,7 +82,7 @@ def partitioned_writer(
         remove_leftovers(target.parent)
         with mark.open("xb") as locked:
             try:
-                # Shows other runs that the folder is in use, and which name it will get.
+                # The mark shows other runs that the folder is in use, and names the final path.
                 try_lock(locked.fileno())
                 locked.write(mark_of(stem, target.name))
                 locked.flush()
@@ -98,7 +98,7 @@ def partitioned_writer(
                 _replace(folder, target, old)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
-                # If something could not be removed here, the mark lets a later run remove it.
+                # If the removal fails here, the mark lets a later run remove the folder.
                 if not (folder.exists() or old.exists()):
                     mark.unlink(missing_ok=True)
         sync_folder(target.parent)
@@ -136,13 +136,13 @@ def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
 
 
 def _written_schema(schema: pa.Schema, layout: Format) -> pa.Schema:
-    """The types in the files: an Arrow file holds one dictionary, but rows may have several."""
+    """The schema of the files; an Arrow file holds one dictionary, but batches may have several."""
     plain = without_views(schema)
     return decoded(plain) if layout is Format.ARROW else with_wide_indices(plain)
 
 
 def _make(folder: Path, target: Path) -> None:
-    """Create the new folder; if it is to replace another, only its owner has access until then."""
+    """Create the new folder; if it will replace another, make it private to its owner for now."""
     folder.mkdir(0o700 if target.exists() else 0o777)
 
 

@@ -1,6 +1,6 @@
 """Checks the version of PySpark before anything else is imported.
 
-An older PySpark lacks some names, and the error for the first of them would not say why.
+An older PySpark lacks some names, and importing one would raise an error that does not say why.
 """
 
 _LEAST = 4

@@ -128,8 +128,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             are compared by the first column of `on`, then by the other columns that the join reads,
             in the order of the DataFrame. Nulls are last. Structs are compared by field, and arrays
             and maps by element. The same holds for streams, however rows are divided into
-            micro-batches: a left row is emitted once the watermark has passed all partners that it
-            could have. So an interval of streams needs an upper end.
+            micro-batches: a left row is emitted once the watermark has passed all of its possible
+            partners. So an interval of streams needs an upper end.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`. The row may be any time before, so
@@ -283,8 +283,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             are compared by the first column of `on`, then by the other columns that the join reads,
             in the order of the DataFrame. Nulls are last. Structs are compared by field, and arrays
             and maps by element. The same holds for streams, however rows are divided into
-            micro-batches: a left row is emitted once the watermark has passed all partners that it
-            could have. So an interval of streams needs an upper end.
+            micro-batches: a left row is emitted once the watermark has passed all of its possible
+            partners. So an interval of streams needs an upper end.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -435,8 +435,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             are compared by the first column of `on`, then by the other columns that the join reads,
             in the order of the DataFrame. Nulls are last. Structs are compared by field, and arrays
             and maps by element. The same holds for streams, however rows are divided into
-            micro-batches: a left row is emitted once the watermark has passed all partners that it
-            could have. So an interval of streams needs an upper end.
+            micro-batches: a left row is emitted once the watermark has passed all of its possible
+            partners. So an interval of streams needs an upper end.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -590,9 +590,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             partner, or that have none.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other left columns are not sent at all.
-            All right columns are, since they determine the order of right rows with equal times.
-            None means all.
+        columns: The columns of the result, in this order. Other left columns are not sent. All
+            right columns are sent, since they determine the order of right rows with equal times.
+            None means all columns.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
             that is not moved keeps its partitions, up to this number. For streams, it is the number
             of buckets that keys are divided into: by default, the value of

@@ -129,7 +129,7 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
 
 
 def _is_computed(plan: Plan, side: int) -> bool:
-    """Whether a side has no strings, and does more than filter the rows of files."""
+    """Whether a side has no strings, and its plan does more than filter rows of files."""
     if _texts(plan.columns.of(side)):
         return False
     return rows_of(plan.inputs[side].frame) is None
@@ -273,7 +273,7 @@ def _arrow(rows: DataFrame, schema: pa.Schema) -> pa.Table:
 def _has_required_fields(kind: pa.DataType) -> bool:
     """Whether a type contains, at any level, a struct with a field that is declared not null."""
     if pa.types.is_map(kind):
-        # Its entries are such a struct, but none of them is null.
+        # Map entries are such structs, but an entry is never null.
         return _has_required_fields(kind.key_type) or _has_required_fields(kind.item_type)
     fields = [kind.field(at) for at in range(kind.num_fields)]
     required = pa.types.is_struct(kind) and not all(field.nullable for field in fields)

@@ -141,7 +141,7 @@ class Entry(NamedTuple):
 class Warm(NamedTuple):
     """A bucket in memory, its entries in the store and their size.
 
-    It is the state of the bucket as of a header, with the time of its last use.
+    It holds the state as of a header, and the time when the bucket was last used.
     """
 
     bucket: Bucket
@@ -321,7 +321,7 @@ class Processor(StatefulProcessor):
         _drop_outdated(mine, header.watermark)
         if warm is not None and warm.header == header:
             return warm
-        del warm  # Frees its memory before another is made.
+        del warm  # Free its memory before another operator is created.
         return self._restored(number, header)
 
     def _restored(self, number: int, header: Header) -> Warm:
@@ -455,7 +455,7 @@ def _run() -> str:
 
 
 def _drop_outdated(taken: Place, watermark: int) -> None:
-    """Drop operators that no header can match any more, or that have not been used for long.
+    """Drop operators that no header can match any more, or that have long been unused.
 
     The header of the taken bucket has a `watermark`. The micro-batch that wrote it gave a header
     with this watermark to every bucket of the query that has state.

@@ -43,8 +43,8 @@ def by_value(rows: pa.Table, on: str, times: Integers) -> pa.Table:
     """The rows by `times`, which rise with column `on`, and of one time by all their values.
 
     Columns are compared in order. Structs are compared field by field, arrays element by element,
-    and maps entry by entry. Nulls are last at every level. So only equal rows of one time keep the
-    order in which they came.
+    and maps entry by entry. Nulls are last at every level. So only rows that are equal in all columns
+    keep their original order.
     """
     order: Integers = np.argsort(times, kind="stable")
     times = times[order]
@@ -68,7 +68,7 @@ def _tied(times: Integers) -> Integers:
 
 
 def _comparable(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Values that pyarrow sorts in the order of the column's own values."""
+    """Values that pyarrow sorts in the same order as the column."""
     if pa.types.is_floating(column.type):
         return _rising_bits(column)
     if pa.types.is_nested(column.type):
