@@ -31,7 +31,7 @@ const ARROW_TYPE: &str = "[pyarrow]";
 /// value as null.
 const ENUM_CATEGORIES: [&str; 2] = ["_PL_ENUM_VALUES2", "_PL_ENUM_VALUES"];
 
-/// A field with the metadata that describes the values of both fields.
+/// The first field, with only the metadata that both fields share.
 pub(crate) fn of_both(field: &Field, other: &Field) -> Field {
     let mut metadata = field.metadata().clone();
     metadata.retain(|key, value| other.metadata().get(key) == Some(value));
@@ -217,7 +217,7 @@ pub(crate) fn of_partners(
     with_columns(left, described.or_else(|| pandas(left)))
 }
 
-/// The metadata of groups of these tables' rows: the pandas metadata of their columns.
+/// Metadata for groups of rows from these tables: the pandas metadata of the result's columns.
 pub(crate) fn of_groups(tables: &[&Schema], columns: &[Origin<'_>]) -> HashMap<String, String> {
     with_columns(&Schema::empty(), describe(tables, columns, |_| false))
 }

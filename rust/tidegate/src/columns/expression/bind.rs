@@ -28,7 +28,7 @@ pub struct Predicate {
     types: Vec<DataType>,
     /// The columns' names, for messages.
     names: Vec<String>,
-    /// Where rows for which it cannot be computed are recorded; if `None`, they are errors.
+    /// Where to record rows for which it cannot be computed; if `None`, such a row raises an error.
     faults: Option<Faults>,
 }
 
