@@ -113,7 +113,7 @@ def _plain(value: Any, type_: pa.DataType) -> Any:  # noqa: ANN401 - any value
 
 
 def _whole(value: timedelta) -> timedelta | np.timedelta64:
-    """The duration, read from its attributes; Arrow reads C fields, which a subclass may leave 0."""
+    """The duration by its attributes; Arrow reads C fields, which a subclass may leave 0."""
     if type(value) is timedelta:
         return value
     whole = timedelta(value.days, value.seconds, value.microseconds)

@@ -184,7 +184,7 @@ class _ParquetWriter:
     """Gathers batches into row groups of a good size."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
-        # All batches together may have more distinct values than one batch's index type can address.
+        # All batches together may have more distinct values than the index type can address.
         self._schema = with_wide_indices(without_views(schema))
         self._writer = pq.ParquetWriter(file, self._schema)
         self._batches: list[pa.RecordBatch] = []

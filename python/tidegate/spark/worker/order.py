@@ -43,8 +43,8 @@ def by_value(rows: pa.Table, on: str, times: Integers) -> pa.Table:
     """The rows by `times`, which rise with column `on`, and of one time by all their values.
 
     Columns are compared in order. Structs are compared field by field, arrays element by element,
-    and maps entry by entry. Nulls are last at every level. So only rows that are equal in all columns
-    keep their original order.
+    and maps entry by entry. Nulls are last at every level. So only rows that are equal in all
+    columns keep their original order.
     """
     order: Integers = np.argsort(times, kind="stable")
     times = times[order]

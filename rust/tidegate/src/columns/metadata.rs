@@ -31,7 +31,7 @@ const ARROW_TYPE: &str = "[pyarrow]";
 /// value as null.
 const ENUM_CATEGORIES: [&str; 2] = ["_PL_ENUM_VALUES2", "_PL_ENUM_VALUES"];
 
-/// The first field, with only the metadata that both fields share.
+/// The first field, with only the metadata that describes the values of both fields.
 pub(crate) fn of_both(field: &Field, other: &Field) -> Field {
     let mut metadata = field.metadata().clone();
     metadata.retain(|key, value| other.metadata().get(key) == Some(value));
