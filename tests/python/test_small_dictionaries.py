@@ -183,3 +183,22 @@ def test_dictionaries_in_structs_have_room_in_results():
         found = tg.interval_join(EVEN, rows, memory_limit=limit, **AT)
         assert found["d"].type == pa.struct([("s", INDICES_32)])
         assert found["d"].to_pylist() == rows["d"].to_pylist()[::2]
+
+
+INDICES = [pa.int8(), pa.int16(), pa.int32()]
+
+
+@pytest.mark.parametrize("how", ["left", "right", "full"])
+@pytest.mark.parametrize("other", [pa.string(), *INDICES], ids=str)
+def test_categories_beside_other_types_keep_theirs_or_become_one_that_holds_all(how, other):
+    names = ["a", "b"]
+    small = pa.dictionary(pa.int8(), pa.string())
+    left = pa.table({"ts": [0, 1], "k": pa.array(names).cast(small)})
+    keys = [f"k{n}" for n in range(3 if other == pa.int8() else 200)]
+    kind = other if other == pa.string() else pa.dictionary(other, pa.string())
+    right = pa.table({"ts": range(len(keys)), "k": pa.array(keys).cast(kind)})
+    found = tg.interval_join(left, right, on="ts", by="k", lower=None, upper=None, how=how)
+    if how == "left":
+        assert found["k"].type == small
+    wanted = {"left": names, "right": keys, "full": names + keys}
+    assert found["k"].combine_chunks().to_pylist() == wanted[how]

@@ -99,8 +99,9 @@ pub fn with_room(tables: Vec<Table>, shared: &[Vec<&str>]) -> Result<Vec<Table>>
     };
     let mut check = |columns: Vec<(usize, usize)>| {
         let chunks: Vec<_> = columns.iter().flat_map(|&column| data(column)).collect();
-        let parts = chunks.chunk_by(|one, other| one.data_type() == other.data_type());
-        if parts.map(have_room).collect::<Vec<_>>() != [true] && !chunks.is_empty() {
+        // Columns of different types become one column of another type, without small indices.
+        let are_alike = chunks.windows(2).all(|pair| pair[0].data_type() == pair[1].data_type());
+        if are_alike && !have_room(&chunks) {
             columns.into_iter().for_each(|(table, at)| wide[table].push(at));
         }
     };
