@@ -10,6 +10,7 @@
 //! | `roomy.rs` | wider dictionary indices, as operators store them |
 //! | `faults.rs` | rows for which a condition cannot be computed |
 //! | `metadata.rs` | the metadata of results |
+//! | `nested.rs` | types that contain other types |
 //! | `names.rs`, `type_name.rs` | names and types for messages |
 //! | `row_ends.rs` | ends of intervals, computed from columns |
 //! | `keys/` | keys as dense numbers |
@@ -27,6 +28,7 @@ pub(crate) mod fit;
 pub(crate) mod keys;
 pub(crate) mod metadata;
 pub(crate) mod names;
+pub(crate) mod nested;
 pub(crate) mod roomy;
 pub(crate) mod row_ends;
 pub(crate) mod table;

@@ -17,10 +17,11 @@ use arrow_array::{
 };
 use arrow_cast::cast;
 use arrow_data::ArrayData;
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, UnionFields};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use tidegate_structures::memory;
 
 use super::dictionary::{compacted, have_room, of_column};
+use super::nested::{children, with_fields};
 use super::table::Table;
 use crate::Result;
 
@@ -45,43 +46,13 @@ fn roomy_type(data_type: &DataType) -> DataType {
         DataType::Dictionary(indices, values) if is_narrow(indices) => {
             DataType::Dictionary(Box::new(DataType::Int32), values.clone())
         }
-        DataType::List(item) => DataType::List(roomy_field(item)),
-        DataType::LargeList(item) => DataType::LargeList(roomy_field(item)),
-        DataType::ListView(item) => DataType::ListView(roomy_field(item)),
-        DataType::LargeListView(item) => DataType::LargeListView(roomy_field(item)),
-        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(roomy_field(item), *size),
-        DataType::Map(entries, sorted) => DataType::Map(roomy_field(entries), *sorted),
-        DataType::RunEndEncoded(ends, values) => {
-            DataType::RunEndEncoded(ends.clone(), roomy_field(values))
-        }
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(roomy_field).collect()),
-        DataType::Union(fields, mode) => {
-            let fields = fields.iter().map(|(id, field)| (id, roomy_field(field)));
-            DataType::Union(fields.collect::<UnionFields>(), *mode)
-        }
-        other => other.clone(),
+        other => with_fields(other, roomy_field),
     }
 }
 
 /// Whether an index type can address only few values.
 fn is_narrow(indices: &DataType) -> bool {
     matches!(indices, DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16)
-}
-
-/// The types of an array's children.
-fn children(data_type: &DataType) -> Vec<&DataType> {
-    match data_type {
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _)
-        | DataType::Map(item, _) => vec![item.data_type()],
-        DataType::RunEndEncoded(ends, values) => vec![ends.data_type(), values.data_type()],
-        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
-        DataType::Union(fields, _) => fields.iter().map(|(_, field)| field.data_type()).collect(),
-        _ => Vec::new(),
-    }
 }
 
 /// The inputs of one call, with 32-bit indices in columns whose dictionaries together have too many

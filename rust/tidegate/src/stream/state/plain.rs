@@ -16,12 +16,13 @@ use arrow_array::{
 };
 use arrow_data::ArrayData;
 use arrow_ord::ord::make_comparator;
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, SortOptions, UnionFields};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, SortOptions};
 use arrow_select::take::take;
 use tidegate_structures::memory;
 
 use crate::columns::cast::cast;
 use crate::columns::dictionary;
+use crate::columns::nested::{children, with_fields};
 
 /// The type with each dictionary replaced by its values.
 pub(crate) fn plain_type(data_type: &DataType) -> DataType {
@@ -30,37 +31,7 @@ pub(crate) fn plain_type(data_type: &DataType) -> DataType {
     };
     match data_type {
         DataType::Dictionary(_, values) => plain_type(values),
-        DataType::List(item) => DataType::List(field(item)),
-        DataType::LargeList(item) => DataType::LargeList(field(item)),
-        DataType::ListView(item) => DataType::ListView(field(item)),
-        DataType::LargeListView(item) => DataType::LargeListView(field(item)),
-        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(field(item), *size),
-        DataType::Map(entries, sorted) => DataType::Map(field(entries), *sorted),
-        DataType::RunEndEncoded(ends, values) => {
-            DataType::RunEndEncoded(ends.clone(), field(values))
-        }
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect::<Fields>()),
-        DataType::Union(fields, mode) => {
-            let fields: UnionFields = fields.iter().map(|(id, of_id)| (id, field(of_id))).collect();
-            DataType::Union(fields, *mode)
-        }
-        other => other.clone(),
-    }
-}
-
-/// The types of the children of an array.
-pub(crate) fn children(data_type: &DataType) -> Vec<&DataType> {
-    match data_type {
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _)
-        | DataType::Map(item, _) => vec![item.data_type()],
-        DataType::RunEndEncoded(ends, values) => vec![ends.data_type(), values.data_type()],
-        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
-        DataType::Union(fields, _) => fields.iter().map(|(_, field)| field.data_type()).collect(),
-        _ => Vec::new(),
+        other => with_fields(other, field),
     }
 }
 

@@ -18,8 +18,9 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::take::take;
 use tidegate_structures::memory::{self, OutOfMemory};
 
-use super::plain::{children, from_plain, plain_type, to_plain};
+use super::plain::{from_plain, plain_type, to_plain};
 use crate::Result;
+use crate::columns::nested::children;
 use crate::stream::intake::source::batch_bytes;
 
 /// Before each message: that there is one, and the length of its description.
