@@ -79,6 +79,14 @@ def test_values_that_no_folder_can_have_are_refused(folder: Path, values, is_cod
     assert sorted(path.name for path in folder.iterdir()) == ["in.parquet"]
 
 
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("codes", [[0, 2, None], [None, None]])
+def test_values_of_a_dictionary_that_no_row_has_are_not_refused(codes: list[int | None]) -> None:
+    values = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), ["a", "\0", "b"])
+    assert written(values).exit_code == 0
+    assert read_back() == values.to_pylist()
+
+
 @pytest.mark.parametrize("name", ["_p", ".p", "p=q", "p/q"])
 def test_columns_whose_folders_nobody_finds_are_refused(folder: Path, name: str) -> None:
     result = written(["a"], name)

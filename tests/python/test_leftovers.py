@@ -1,6 +1,7 @@
 """Leftovers of a killed run, or files of other users, do not stop a later run."""
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -412,4 +413,39 @@ def test_an_error_while_a_folder_is_replaced_keeps_the_old_one(
         writer.write_batch(ROWS.to_batches()[0].slice(0, 1))
 
     assert ds.dataset("out", partitioning="hive").to_table().num_rows == 3
+    assert hidden(folder) == []
+
+
+def without_files(folder: Path, **_: bool) -> None:
+    """A removal that fails halfway."""
+    for path in folder.rglob("*.parquet"):
+        path.unlink()
+
+
+def test_rows_survive_if_no_folder_gets_the_final_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old folder was moved away, the new one cannot follow, and the old one cannot return."""
+    write("out/")
+    renames, rename = [0], Path.rename
+
+    def failing(self: Path, target: Path) -> Path:
+        renames[0] += 1
+        if renames[0] > 1:
+            raise OSError(5, "Input/output error")
+        return rename(self, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", failing)
+        patched.setattr(shutil, "rmtree", without_files)
+        with (
+            pytest.raises(TidegateError, match="Input/output error"),
+            partitioned_writer("out/", Format.PARQUET, ROWS.schema, ["k"]) as writer,
+        ):
+            writer.write_batch(ROWS.to_batches()[0].slice(0, 1))
+    assert not Path("out").exists()
+
+    age(folder)
+    write("other.parquet")
+    assert ds.dataset("out", partitioning="hive").to_table().num_rows == 1
     assert hidden(folder) == []

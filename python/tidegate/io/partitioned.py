@@ -97,7 +97,9 @@ def partitioned_writer(
                 _sync(folder)
                 _replace(folder, target, old)
             finally:
-                shutil.rmtree(folder, ignore_errors=True)
+                # If neither folder got the final name, a later run gives it to the new one.
+                if target.exists() or not old.exists():
+                    shutil.rmtree(folder, ignore_errors=True)
                 # If the removal fails here, the mark lets a later run remove the folder.
                 if not (folder.exists() or old.exists()):
                     mark.unlink(missing_ok=True)
@@ -124,7 +126,8 @@ def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
     for name in by:
         texts = batch.column(name)
         if isinstance(texts, pa.DictionaryArray):
-            texts = texts.dictionary
+            # Values that no row uses are written nowhere.
+            texts = texts.dictionary.take(texts.indices.unique().drop_null())
         if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
             continue
         is_cut = pc.or_(pc.match_substring(texts, "\0"), pc.equal(texts, NULL_FOLDER))
