@@ -561,7 +561,7 @@ impl Source {
 
     fn put_in_order(&self, change: &mut Change, released: Vec<Released<Push>>) -> Result<()> {
         for released in released {
-            change.runs.push(self.in_order(released)?);
+            self.in_order(released, &mut change.runs)?;
         }
         Ok(())
     }
@@ -607,10 +607,11 @@ impl Source {
         gate.push(run).expect("released rows are in order and above what was promised");
     }
 
-    /// Released rows as if they had been pushed together, in order.
-    fn in_order(&self, released: Released<Push>) -> Result<Push> {
+    /// Appends released rows to `runs`, in order: as one run, or as several if a single array cannot
+    /// hold all of their values.
+    fn in_order(&self, released: Released<Push>, runs: &mut Vec<Push>) -> Result<()> {
         match released {
-            Released::Slice(push, Range { start, end }) => Ok(Push {
+            Released::Slice(push, Range { start, end }) => runs.push(Push {
                 ts: push.ts.slice(start, end - start),
                 batch: push.batch.slice(start, end - start),
                 pushed: push.pushed,
@@ -619,10 +620,15 @@ impl Source {
                 let pushed = payloads.last().expect("rows are of a push").pushed;
                 let batches: Vec<&RecordBatch> = payloads.iter().map(|push| &push.batch).collect();
                 let ts = ScalarBuffer::from(ts);
-                let batch = gather_timed(&self.stream, &ts, &batches, &places)?;
-                Ok(Push { ts, batch, pushed })
+                in_pieces(0..places.len(), &mut |rows: Range<usize>| {
+                    let ts = ts.slice(rows.start, rows.len());
+                    let batch = gather_timed(&self.stream, &ts, &batches, &places[rows])?;
+                    runs.push(Push { ts, batch, pushed });
+                    Ok(())
+                })?;
             }
         }
+        Ok(())
     }
 
     /// The rows of pushes in time order, as one batch.
@@ -982,6 +988,21 @@ pub(crate) fn gather_batch(
     gather(schema, batches, places, |_| None)
 }
 
+/// Calls `gather` for the rows. If that fails, the rows are gathered in halves: the strings or lists
+/// of an array may have no more than 2 GiB, but each row came in an array.
+fn in_pieces(
+    rows: Range<usize>,
+    gather: &mut impl FnMut(Range<usize>) -> Result<()>,
+) -> Result<()> {
+    let Err(error) = gather(rows.clone()) else { return Ok(()) };
+    if rows.len() <= 1 {
+        return Err(error);
+    }
+    let middle = rows.start + rows.len() / 2;
+    in_pieces(rows.start..middle, gather)?;
+    in_pieces(middle..rows.end, gather)
+}
+
 /// Rows of several batches of a stream as one batch, of which the times are known already.
 fn gather_timed(
     stream: &Stream,
@@ -1027,4 +1048,24 @@ pub(crate) fn columns(schema: &Schema) -> String {
         shown.push(format!("and {} more", fields.len() - SHOWN));
     }
     shown.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_fit_no_array_are_gathered_in_pieces() {
+        let mut gathered = Vec::new();
+        let mut gather = |rows: Range<usize>| match rows.len() {
+            0..=3 => {
+                gathered.push(rows);
+                Ok(())
+            }
+            _ => Err(Error::bug("too many")),
+        };
+        in_pieces(0..10, &mut gather).unwrap();
+        assert_eq!(gathered, [0..2, 2..5, 5..7, 7..10]);
+        assert!(in_pieces(0..2, &mut |_| Err(Error::bug("always"))).is_err());
+    }
 }
