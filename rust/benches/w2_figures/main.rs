@@ -5,7 +5,7 @@
 //! the series, `x`, and the measured value.
 //!
 //! ```sh
-//! cargo bench -p tidegate-benches --bench w2_figures > points.json              # all of them
+//! cargo bench -p tidegate-benches --bench w2_figures > points.json              # all figures
 //! cargo bench -p tidegate-benches --bench w2_figures -- chain depth > points.json
 //! ```
 //!
@@ -53,7 +53,7 @@ const FIGURES: [(&str, fn()); 10] = [
 ];
 
 fn main() -> ExitCode {
-    // `cargo test --benches` runs this without `--bench`, only to see that it starts.
+    // `cargo test --benches` runs this without `--bench`, only to check that it starts.
     if std::env::args().all(|argument| argument != "--bench") {
         return ExitCode::SUCCESS;
     }

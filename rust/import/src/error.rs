@@ -16,11 +16,11 @@ pub enum Error {
         /// What is wrong.
         what: What,
     },
-    /// A column has a type that Arrow does not define.
+    /// The type of a column is not defined by Arrow.
     Unknown {
         /// The column.
         column: String,
-        /// The type, in the producer's format string.
+        /// The type, as the producer's format string.
         format: String,
     },
     /// The data is of a type that has no rows.

@@ -136,9 +136,9 @@ impl Driver {
         }
     }
 
-    /// A driver whose threads live until it and all of its clones are dropped. With `pin`, each
-    /// helper thread that it starts stays on one processor. The calling thread also counts as one
-    /// of the driver's threads, but it is never pinned; neither is the background thread.
+    /// Creates a driver whose threads live until it and all of its clones are dropped. If `pin` is
+    /// set, each helper thread is pinned to one processor. The calling thread also counts as one of
+    /// the driver's threads, but neither it nor the background thread is ever pinned.
     pub fn lasting(threads: usize, stop: Stop, pin: bool) -> std::io::Result<Self> {
         let driver = Self::new(threads, stop);
         if driver.threads == 1 {
@@ -469,29 +469,30 @@ fn with_threads_at_hand(threads: usize, rows: usize, work: &mut (dyn FnMut() + S
 /// The beginning of a thread of this number.
 type Start = dyn Fn(usize) + Send + Sync;
 
-// Thread names, which debuggers and the operating system show. Linux truncates them to 15 bytes.
+// Thread names, as shown by debuggers and the operating system. Linux truncates them to 15 bytes.
 
-/// Names an operator's helper thread.
+/// Returns the name of an operator's helper thread.
 fn helper_name(nth: usize) -> String {
     format!("tidegate-{nth}")
 }
 
-/// Names the thread that runs an operator's long calls.
+/// Returns the name of the thread that runs an operator's long calls.
 fn background_name(_: usize) -> String {
     "tidegate-bg".into()
 }
 
-/// Names a thread that is shared by the parts of a call.
+/// Returns the name of a thread that the parts of a call share.
 fn call_name(nth: usize) -> String {
     format!("tidegate-c{nth}")
 }
 
-/// Names a thread that runs one part of a call.
+/// Returns the name of a thread that runs one part of a call.
 fn part_name(nth: usize) -> String {
     format!("tidegate-p{nth}")
 }
 
-/// Names a thread that runs a whole call while its caller checks for signals, or that reads ahead.
+/// The name of a thread that reads ahead, or that runs a whole call while its caller checks for
+/// signals.
 const ALONE: &str = "tidegate-call";
 
 /// Threads that wait for work until they are dropped. Each begins with `start`.
@@ -519,11 +520,12 @@ fn lasting_threads(
     builder.spawn_handler(spawn).build().map_err(std::io::Error::other)
 }
 
-/// The processors for pinned threads, in thread order; empty if threads are not pinned.
+/// Returns the processors to which threads are pinned, in thread order. The list is empty if
+/// threads are not pinned.
 ///
-/// Each call starts after the processors of the previous call, so that a process's operators do not
-/// share a processor while others are idle. Each process starts at an offset that depends on its
-/// id.
+/// Each call continues after the processors that the previous call returned, so that operators in
+/// the same process do not share a processor while others are idle. Each process starts at an
+/// offset derived from its id.
 fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
     static TAKEN: Counter = Counter::new(0);
     if !pin {
@@ -633,7 +635,7 @@ mod tests {
     #[test]
     fn operators_are_pinned_to_different_processors() {
         let all = core_affinity::get_core_ids().unwrap_or_default().len();
-        // Other tests may take processors in between, but not every time.
+        // Other tests may claim processors between these calls, but not every time.
         let firsts: std::collections::HashSet<_> =
             (0..64).filter_map(|_| processors(true, 1).first().map(|core| core.id)).collect();
         assert_eq!(firsts.len() > 1, all > 1);

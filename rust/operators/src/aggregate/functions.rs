@@ -376,9 +376,9 @@ impl<const ROOT: bool> Function for Variance<ROOT> {
     }
 }
 
-/// The mean after adding `value` as the last of `rows` rows, and half the distance from `value` to
-/// the mean, before and after. The distances are halved because two finite numbers may be farther
-/// apart than the largest finite number.
+/// Adds `value`, the last of `rows` rows, to `mean`. Returns the new mean, and half the distance
+/// from the old and from the new mean to `value`. The distances are halved because the difference
+/// of two finite numbers may overflow.
 #[cold]
 fn moved_far(mean: f64, value: f64, rows: f64) -> (f64, [f64; 2]) {
     let half = |mean: f64| value / 2.0 - mean / 2.0;
@@ -386,7 +386,8 @@ fn moved_far(mean: f64, value: f64, rows: f64) -> (f64, [f64; 2]) {
     (after, [half(mean), half(after)])
 }
 
-/// The mean of two groups of rows with these means. `share` is the later group's share of the rows.
+/// Returns the mean of two groups of rows, given their means and the later group's share of the
+/// rows.
 fn mean_between(earlier: f64, later: f64, share: f64) -> f64 {
     let distance = later - earlier;
     if distance.is_infinite() {
@@ -575,7 +576,7 @@ impl<const RATIO: bool> Function for Covariance<RATIO> {
         let squares = |at: usize| {
             earlier.squares[at] + later.squares[at] + distances[at] * distances[at] * between
         };
-        // Two finite means may have an infinite distance, which must not turn a zero into NaN.
+        // The distance between two finite means may overflow, and infinity times zero would be NaN.
         let product = if distances.contains(&0.0) { 0.0 } else { distances[0] * distances[1] };
         JointMoments {
             rows,

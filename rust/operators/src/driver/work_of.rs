@@ -1,4 +1,4 @@
-//! Tracks which objects a thread is working for, to detect a call that would wait for itself.
+//! Tracks the objects on whose behalf a thread works, to detect a call that would wait for itself.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ thread_local! {
     static HERE: RefCell<WorkOf> = const { RefCell::new(WorkOf(None)) };
 }
 
-/// The objects that a thread is working for, from the current one to the one whose call started the
-/// work. Threads that share a call's work have the same list.
+/// The objects on whose behalf a thread works. The innermost one is first, and the one whose call
+/// started the work is last. All threads that work on the same call have the same list.
 #[derive(Clone, Debug, Default)]
 pub struct WorkOf(Option<Arc<Link>>);
 
@@ -19,7 +19,7 @@ struct Link {
 }
 
 impl WorkOf {
-    /// The objects that the current thread is working for.
+    /// Returns the objects on whose behalf the current thread works.
     pub fn here() -> Self {
         HERE.with_borrow(Clone::clone)
     }
@@ -35,7 +35,7 @@ impl WorkOf {
         work()
     }
 
-    /// Whether the object is in the list.
+    /// Returns whether the object is in the list.
     pub fn includes(&self, object: usize) -> bool {
         let mut next = &self.0;
         while let Some(link) = next {
@@ -48,7 +48,7 @@ impl WorkOf {
     }
 }
 
-/// Restores the previous list, even if the work panics.
+/// Restores the previous list when it is dropped, even if the work panics.
 struct Back(WorkOf);
 
 impl Drop for Back {

@@ -23,10 +23,11 @@ impl fmt::Debug for Workers {
 }
 
 impl Workers {
-    /// A thread for each piece of work; with `pin`, each stays on one processor. Each
-    /// piece ends soon once `tell` has been called. It does not panic.
+    /// Starts a thread for each piece of work. If `pin` is set, each thread is pinned to one
+    /// processor. The work must not panic, and must end soon after `tell` has been called.
     ///
-    /// An error where the system refuses a thread; there are none then.
+    /// Returns an error if the system refuses to start a thread; in that case, none is left
+    /// running.
     pub(crate) fn start<W: FnOnce() + Send + 'static>(
         work: impl Iterator<Item = W>,
         pin: bool,

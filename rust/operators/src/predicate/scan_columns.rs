@@ -293,7 +293,8 @@ impl ScanColumns {
         if run.is_empty() {
             return;
         }
-        // The list of matching rows grows piece by piece.
+        // The list of matching rows grows little by little, so check here whether memory has run
+        // out.
         memory::check();
         let mut of_rows = rows.map(|row| std::mem::take(&mut found[row]));
         let before: [usize; N] = std::array::from_fn(|nth| of_rows[nth].len());

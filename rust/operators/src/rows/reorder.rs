@@ -47,17 +47,17 @@ pub enum Released<P> {
 
 /// Holds back the rows of a source until they are in order.
 ///
-/// A change is drafted first. Drafting determines which rows are late and which are released, and
-/// may fail for lack of memory. [`commit`](Self::commit) then applies the draft. Dropping a draft
-/// changes nothing.
+/// Every change is drafted first. Drafting determines which rows are late and which are released,
+/// and may fail for lack of memory. [`commit`](Self::commit) then applies the draft. A draft that
+/// is dropped has no effect.
 #[derive(Debug)]
 pub struct Reorder<P> {
     lateness: Option<i64>,
     watermark: i64,
     /// Pushes with rows not released, by number, which rises.
     pending: BTreeMap<u64, Pending<P>>,
-    /// For each pending push, the time of its next row and its number. A release looks only at
-    /// pushes that have rows to release.
+    /// For each pending push, the time of its next row and its number. With this index, a release
+    /// visits only the pushes that have rows to release.
     next: BTreeSet<(i64, u64)>,
     pushes: u64,
     rows: usize,
@@ -68,10 +68,10 @@ pub struct Reorder<P> {
 pub struct Draft<P> {
     lateness: Option<i64>,
     watermark: i64,
-    /// The pushes that are added, in order.
+    /// The pushes to add, in order.
     pushes: Vec<Pending<P>>,
-    /// The pushes that release rows: the number of each, and how many of its rows are released
-    /// afterwards.
+    /// The pushes that release rows: the number of each push, and how many of its rows will have
+    /// been released.
     released: Vec<(u64, usize)>,
 }
 
@@ -84,7 +84,7 @@ struct Pending<P> {
     released: usize,
 }
 
-/// Some rows of one push, in time order.
+/// A range of one push's rows, in time order.
 struct Part<'a, P> {
     push: &'a Pending<P>,
     rows: Range<usize>,
@@ -118,7 +118,7 @@ impl<P: Timed> Pending<P> {
 }
 
 impl<P: Timed> Part<'_, P> {
-    /// The rows as a slice if they are already in order, sorted otherwise.
+    /// Returns the rows as a slice if they are already in order, and sorts them otherwise.
     fn released(&self) -> Released<P> {
         match self.push.order {
             None => Released::Slice(self.push.payload.clone(), self.rows.clone()),
@@ -126,7 +126,7 @@ impl<P: Timed> Part<'_, P> {
         }
     }
 
-    /// The time and row number of each row.
+    /// Returns the time and row number of each row.
     fn rows(&self) -> impl Iterator<Item = (i64, u32)> {
         let ts = self.push.payload.ts();
         self.rows.clone().map(move |nth| {
@@ -136,14 +136,14 @@ impl<P: Timed> Part<'_, P> {
     }
 }
 
-/// Merges the rows of several pushes into one order. Rows with equal times stay in push order.
+/// Merges the rows of several pushes by time. Rows with equal times stay in push order.
 fn merged<P: Timed>(parts: &[Part<'_, P>]) -> Released<P> {
     let mut rows: Vec<(i64, (u32, u32))> =
         memory::vec(parts.iter().map(|part| part.rows.len()).sum());
     for (payload, part) in (0..).zip(parts) {
         rows.extend(part.rows().map(|(ts, row)| (ts, (payload, row))));
     }
-    // Stable, and fast for its input here: a few sorted runs.
+    // The sort is stable, and fast on the few sorted runs that it gets here.
     sort_by_key(&mut rows, |&(ts, _)| ts);
     Released::Rows {
         ts: memory::collect(rows.iter().map(|&(ts, _)| ts)),
@@ -152,15 +152,16 @@ fn merged<P: Timed>(parts: &[Part<'_, P>]) -> Released<P> {
     }
 }
 
-/// A stable sort that announces its buffer to the memory accounting first.
+/// Sorts stably, and announces the sort's buffer to the memory accounting first.
 fn sort_by_key<T, K: Ord>(rows: &mut [T], key: impl FnMut(&T) -> K) {
     memory::demand_values::<T>(rows.len());
     rows.sort_by_key(key);
 }
 
 impl<P> Reorder<P> {
-    /// The promise that a row of time `ts` implies: no later row is below it. Without a lateness,
-    /// rows promise nothing, and only [`advance`](Draft::advance) raises the watermark.
+    /// Returns the promise that a row at `ts` implies: no row that follows has a smaller time than
+    /// this. Without a lateness, rows promise nothing, and only [`advance`](Draft::advance) raises
+    /// the watermark.
     pub fn promise(lateness: Option<i64>, ts: i64) -> i64 {
         lateness.map_or(i64::MIN, |lateness| ts.saturating_sub(lateness))
     }
@@ -172,7 +173,7 @@ impl<P: Timed> Draft<P> {
         self.watermark
     }
 
-    /// Promises that no later row is below `ts`; a row that breaks the promise is late.
+    /// Promises that no row that follows is before `ts`; a row that breaks the promise is late.
     pub fn advance(&mut self, ts: i64) {
         self.watermark = self.watermark.max(ts);
     }
@@ -228,15 +229,15 @@ impl<P: Timed> Draft<P> {
 }
 
 impl<P: Timed> Reorder<P> {
-    /// For a source whose rows may be up to `lateness` below the largest time so far; with `None`,
-    /// rows may arrive in any order.
+    /// Creates the state for a source whose rows may be up to `lateness` behind the latest time so
+    /// far. If `lateness` is `None`, rows may arrive in any order.
     pub fn new(lateness: Option<i64>) -> Self {
         let (pending, next) = (BTreeMap::new(), BTreeSet::new());
         Reorder { lateness, watermark: i64::MIN, pending, next, pushes: 0, rows: 0 }
     }
 
-    /// For a source that had reached `watermark`, with the rows in time order that were not yet
-    /// released.
+    /// Restores the state of a source that had reached `watermark`. `rows` are those that had not
+    /// been released, in time order.
     pub fn restore(lateness: Option<i64>, watermark: i64, rows: Option<P>) -> Self {
         let mut reorder = Reorder { watermark, ..Self::new(lateness) };
         rows.into_iter()
@@ -244,7 +245,7 @@ impl<P: Timed> Reorder<P> {
         reorder
     }
 
-    /// The number of rows that are held back.
+    /// Returns the number of rows that are held back.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -254,18 +255,18 @@ impl<P: Timed> Reorder<P> {
         self.pending.is_empty()
     }
 
-    /// Rows below it are no longer accepted.
+    /// Returns the watermark. Rows before it are no longer accepted.
     pub fn watermark(&self) -> i64 {
         self.watermark
     }
 
-    /// An empty draft.
+    /// Returns an empty draft.
     pub fn draft(&self) -> Draft<P> {
         let Reorder { lateness, watermark, .. } = *self;
         Draft { lateness, watermark, pushes: Vec::new(), released: Vec::new() }
     }
 
-    /// Applies a draft that was made from the current state.
+    /// Applies a draft, which must have been created from the current state.
     pub fn commit(&mut self, draft: Draft<P>) {
         self.watermark = draft.watermark;
         draft.pushes.into_iter().for_each(|push| self.hold(push));
@@ -290,26 +291,26 @@ impl<P: Timed> Reorder<P> {
         self.pushes += 1;
     }
 
-    /// The rows at or before the draft's watermark, in consecutive runs. They count as released
-    /// once the draft is committed.
+    /// Returns the rows at or before the draft's watermark, as consecutive runs. They count as
+    /// released once the draft is committed.
     pub fn release(&self, draft: &mut Draft<P>) -> Vec<Released<P>> {
         self.release_upto(draft, draft.watermark)
     }
 
-    /// All remaining rows. They also count as released once the draft is committed.
+    /// Returns all remaining rows. They also count as released once the draft is committed.
     pub fn release_all(&self, draft: &mut Draft<P>) -> Vec<Released<P>> {
         self.release_upto(draft, i64::MAX)
     }
 
     fn release_upto(&self, draft: &mut Draft<P>, watermark: i64) -> Vec<Released<P>> {
-        // 1. The pushes with rows to release, in order.
+        // 1. Find the pushes with rows to release, in order.
         let due = || self.next.range(..=(watermark, u64::MAX)).map(|&(_, at)| at);
         let has_any = |push: &Pending<P>| push.next().is_some_and(|next| next <= watermark);
         let mut found: Vec<(u64, &Pending<P>)> = memory::vec(due().count() + draft.pushes.len());
         found.extend(due().map(|at| (at, &self.pending[&at])));
         found.sort_unstable_by_key(|&(at, _)| at);
         found.extend((self.pushes..).zip(&draft.pushes).filter(|(_, push)| has_any(push)));
-        // 2. Their rows together.
+        // 2. Collect the rows of these pushes.
         let mut parts: Vec<Part<'_, P>> = memory::vec(found.len());
         draft.released = memory::vec(found.len());
         for (at, push) in found {
@@ -317,7 +318,7 @@ impl<P: Timed> Reorder<P> {
             draft.released.push((at, upto));
             parts.push(Part { push, rows: push.released..upto });
         }
-        // With a lateness of zero, no row precedes those of earlier pushes.
+        // With a lateness of zero, no row of a push precedes a row of an earlier push.
         if self.lateness == Some(0) || parts.len() <= 1 {
             return parts.iter().map(Part::released).collect();
         }
@@ -355,7 +356,7 @@ mod tests {
             }
         };
         for push in pushes {
-            // Dropping a draft leaves no trace.
+            // A dropped draft leaves no trace.
             let mut dropped = reorder.draft();
             dropped.push(push.clone());
             reorder.release(&mut dropped);

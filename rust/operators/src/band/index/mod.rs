@@ -233,8 +233,8 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// The same join for a driver with this number of threads, with one comparison counter per
-    /// thread.
+    /// Prepares the join for a driver with this number of threads, each of which has its own
+    /// comparison counter.
     #[must_use]
     pub fn of_threads(mut self, threads: usize) -> Self {
         self.comparisons.resize(threads, 0);
@@ -386,7 +386,7 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
         self.rows.logs.get(side as usize).map_or((Vec::new(), 0), RowLog::matched)
     }
 
-    /// Threads take the next piece as soon as they are free, so the counts depend on the scheduler.
+    /// Each thread takes the next piece as soon as it is free, so the counts depend on scheduling.
     fn comparisons(&self) -> Vec<u64> {
         self.comparisons.clone()
     }

@@ -607,7 +607,7 @@ mod tests {
         let mut assignment = Assignment::new(Parallelism::Hybrid, 3);
         assignment.change(keys.clone().map(|key| (key, vec![0, 1])).collect(), |_, _| true);
         assert_eq!(assignment.split_keys(), most);
-        // The remaining key stays at its home, and every key has a replica.
+        // The key that could not be split stays at its home, and every key still has a replica.
         let routes = keys.clone().map(|key| assignment.route(0, key));
         assert_eq!(routes.filter(|&route| Assignment::is_split(route)).count(), most);
         assert!(keys.clone().all(|key| assignment.route(0, key) != NOWHERE));

@@ -13,9 +13,10 @@
 //! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020),
 //! section 4. A task's steps:
 //!
-//! 1. *Acquire*: some rows become active, and the thread gets the current indexes. It waits while
-//!    the oldest active task is many tasks behind. Rows between that task and the edge are compared
-//!    one by one, so an interrupted thread would make the others compare all rows after its task.
+//! 1. *Acquire*: some rows become active, and the thread gets the current indexes. The edge cannot
+//!    move past the oldest active task, and rows from the edge on are compared one by one. So the
+//!    thread waits while that task is many tasks behind. Otherwise, an interrupted thread would
+//!    make the others compare every row after its task.
 //! 2. *Find*: for each row the edge of the other side is read, then the index is asked for rows
 //!    before it, and the rows from it on are compared one by one.
 //! 3. *Index*: the rows enter their indexes and are marked; any thread that can moves the edge on.
@@ -62,7 +63,7 @@ use shared_index::SharedIndex;
 /// than it costs to compare each with the rows that are not indexed yet.
 const TASK_ROWS: usize = 64;
 
-/// How far ahead of the oldest active task new tasks may be handed out, in tasks per active thread.
+/// How many tasks may be handed out beyond the oldest active one, per active thread.
 const AHEAD: usize = 4;
 
 /// Rows of a task whose places in the indexes are looked for together.
@@ -230,8 +231,8 @@ impl TaskJoin {
         self.enough = most;
     }
 
-    /// A worker, which does the work of one thread. Any number of workers may take turns;
-    /// comparisons are counted per worker number.
+    /// Returns a worker, which does the work of one thread. Any number of workers may take turns.
+    /// Comparisons are counted separately for each worker number.
     pub fn worker(&self, nth: usize) -> Worker<'_> {
         Worker { join: self, nth, merge: None, indexes: Indexes::default() }
     }
@@ -255,7 +256,7 @@ impl TaskJoin {
         matches.map(|(row, numbers)| sorted(numbers, &self.rows[row])).collect()
     }
 
-    /// Finds the matches of a task's rows on behalf of a worker.
+    /// Finds the matches of a task's rows, and counts the comparisons for this worker.
     fn find(&self, rows: Rows, indexes: &Indexes, worker: usize) -> Results {
         // The edges are read once, and first: the rows that they speak for are then in the indexes.
         let edge = |side: &Side| side.first.wrapping_add(side.indexed.edge() as u32);

@@ -133,8 +133,8 @@ impl fmt::Debug for GatedScaleJoin {
 }
 
 impl GatedScaleJoin {
-    /// A join without rows. It scans for `terms`, which have no rows yet either. It starts this
-    /// number of threads, each of which stays on one processor if threads are pinned.
+    /// Creates a join that scans for `terms`. Neither the join nor the terms have rows yet. Starts
+    /// `threads` threads, each of which is pinned to one processor if `pin` is set.
     pub fn new(
         retention: Retention,
         how: How,

@@ -303,7 +303,7 @@ impl ScaleJoin {
 
     /// Gives the rows of the epoch to shares, round robin.
     fn store(&mut self, sides: &[Side]) {
-        // Each share gets the same number of rows, at most this many per side.
+        // Rows are dealt out evenly, so a share gets at most this many rows of either side.
         let most = sides.len().div_ceil(self.shares.len());
         let of_share = |_| [memory::vec(most), memory::vec(most)];
         let mut rows: Vec<[Vec<u32>; 2]> = (0..self.shares.len()).map(of_share).collect();
