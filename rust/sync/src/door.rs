@@ -1,13 +1,13 @@
-//! A door that threads pass until it is closed.
+//! A door that threads pass through until it is closed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// This bit is set once the door is closed. The bits below count the threads inside.
+/// This bit is set once the door is closed. The lower bits count the threads inside.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// Counts the threads that are inside, and lets none in once it is closed.
+/// Counts the threads that are inside, and admits no more of them once it is closed.
 ///
-/// It needs no lock, so a process may fork while threads pass it.
+/// It uses no lock, so a process may fork while threads pass through.
 ///
 /// ```
 /// use tidegate_sync::Door;
@@ -24,16 +24,16 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 pub struct Door(AtomicUsize);
 
 impl Door {
-    /// Creates an open door with no thread inside.
+    /// Creates an open door with no threads inside.
     pub const fn new() -> Self {
         Door(AtomicUsize::new(0))
     }
 
-    /// Lets this thread in, unless the door is closed. A thread that was let in must leave again.
+    /// Admits this thread unless the door is closed. An admitted thread must leave again.
     pub fn enter(&self) -> bool {
         // All changes to one atomic are ordered: either the closing thread counts this thread, or
         // this thread finds the door closed. Acquire and Release: once a thread is no longer
-        // counted, everything that it did inside is over.
+        // counted, everything that it did inside is complete and visible.
         let enters = self.0.fetch_add(1, Ordering::Acquire) & CLOSED == 0;
         if !enters {
             self.leave();
@@ -41,24 +41,24 @@ impl Door {
         enters
     }
 
-    /// Leaves: the thread is no longer counted as inside.
+    /// Records that this thread is no longer inside.
     pub fn leave(&self) {
         self.0.fetch_sub(1, Ordering::Release);
     }
 
-    /// Closes the door; no thread is let in from now on.
+    /// Closes the door, so that no more threads are admitted.
     pub fn close(&self) {
         self.0.fetch_or(CLOSED, Ordering::Acquire);
     }
 
-    /// The number of threads inside. A thread that finds the door closed may be counted for a
-    /// moment.
+    /// Returns the number of threads inside. A thread that finds the door closed may be counted for
+    /// a moment.
     pub fn inside(&self) -> usize {
         self.0.load(Ordering::Acquire) & !CLOSED
     }
 
-    /// Sets the number of threads inside: a forked process does not have its parent's other
-    /// threads.
+    /// Sets the number of threads inside. A forked process needs this, since it does not have its
+    /// parent's other threads.
     pub fn set_inside(&self, inside: usize) {
         self.0.store(self.0.load(Ordering::Relaxed) & CLOSED | inside, Ordering::Relaxed);
     }

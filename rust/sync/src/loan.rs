@@ -61,8 +61,8 @@ impl Loan {
             // the closure until the thread has left.
             let work = AssertUnwindSafe(|| unsafe { (**work)() });
             if let Err(payload) = catch_unwind(work) {
-                // The owner gets the last payload. The previous one is leaked: dropping it may
-                // panic, and the owner would then wait for this thread forever.
+                // The owner receives the last payload. The previous one is leaked, because dropping
+                // it may panic, and the owner would then wait for this thread forever.
                 forget(panic.with(|panic| panic.replace(payload)));
             }
         }
@@ -90,7 +90,8 @@ impl Drop for TakeBack<'_> {
     fn drop(&mut self) {
         self.0.take_back();
         if panicking() {
-            // The owner's own panic continues. A second panic meanwhile would abort the process.
+            // The owner's own panic continues. Dropping this payload may panic too, and abort the
+            // process.
             forget(self.0.0.panic.with(Option::take));
         }
     }
@@ -226,7 +227,7 @@ mod tests {
         helper.join().unwrap();
     }
 
-    /// A panic's payload that panics when it is dropped.
+    /// A panic payload that panics when it is dropped.
     struct Thorny;
 
     impl Drop for Thorny {

@@ -330,7 +330,7 @@ fn loom_prefix_hands_over_what_was_done_before_any_mark_behind_the_edge() {
         };
         shared.1[1].add(8);
         shared.0.mark(1);
-        // Either thread may have moved the edge past marks of both threads.
+        // Either thread may have moved the edge past the marks of both.
         let edge = shared.0.edge();
         if edge >= 1 {
             assert_eq!(shared.1[0].get(), 7);

@@ -11,37 +11,37 @@ pub(crate) type NotSync = PhantomData<Cell<()>>;
 /// Sources a gate may have had in its life.
 pub const MAX_SOURCES: usize = 1 << 16;
 
-/// The number of bits of a [`RowId`] that hold the position: 2^47 rows per source, which lasts five
-/// months at ten million rows per second.
+/// The number of bits in a [`RowId`] that hold the position. A source can push 2^47 rows, which
+/// takes five months at ten million rows per second.
 const POSITION_BITS: u32 = 47;
 const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
 
-/// Orders sources among rows with equal times, regardless of their numbers.
+/// A group of sources. Rows with equal times are ordered by tier first, then by source number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
-    /// Rows of these sources precede rows of the last tier.
+    /// Rows of these sources sort before rows of the last tier.
     First = 0,
-    /// Rows of these sources follow rows of the first tier.
+    /// Rows of these sources sort after rows of the first tier.
     Last = 1,
 }
 
-/// A source's place among sources whose rows have equal times: by tier, then by number.
+/// What orders sources whose rows have equal times: the tier, then the number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(u32);
 
 impl Rank {
-    /// The rank of source `number` in `tier`.
+    /// Returns the rank of source `number` in `tier`.
     #[inline]
     pub const fn new(tier: Tier, number: u16) -> Self {
         Rank((tier as u32) << u16::BITS | number as u32)
     }
 
-    /// The tier of the source.
+    /// Returns the tier of the source.
     pub const fn tier(self) -> Tier {
         if self.0 >> u16::BITS == 0 { Tier::First } else { Tier::Last }
     }
 
-    /// The number of the source.
+    /// Returns the number of the source.
     #[inline]
     pub const fn number(self) -> u16 {
         self.0 as u16
@@ -49,7 +49,7 @@ impl Rank {
 }
 
 impl From<u16> for Rank {
-    /// The rank of source `number` in the first tier.
+    /// Returns the rank of source `number` in the first tier.
     #[inline]
     fn from(number: u16) -> Self {
         Rank::new(Tier::First, number)
@@ -62,8 +62,8 @@ impl fmt::Debug for Rank {
     }
 }
 
-/// The rank of a row's source and the row's position in it, in one word that sorts by rank, then by
-/// position.
+/// The rank of a row's source and the row's position in that source. Both are packed into one word,
+/// which sorts by rank, then by position.
 ///
 /// ```text
 /// tier (1 bit), source (16 bits), position (47 bits)
@@ -73,20 +73,20 @@ impl fmt::Debug for Rank {
 pub struct RowId(u64);
 
 impl RowId {
-    /// The row at `position` of `source` in the first tier.
+    /// Returns the id of the row at `position` of `source`, which is in the first tier.
     #[inline]
     pub fn new(source: u16, position: u64) -> Self {
         RowId::ranked(Rank::from(source), position)
     }
 
-    /// The row at `position` of the source with this rank.
+    /// Returns the id of the row at `position` of the source with this rank.
     #[inline]
     pub fn ranked(rank: Rank, position: u64) -> Self {
         assert!(position <= POSITION_MASK, "source {rank:?} has more than 2^47 rows");
         RowId(u64::from(rank.0) << POSITION_BITS | position)
     }
 
-    /// The rank of the source.
+    /// Returns the rank of the source.
     #[inline]
     pub(crate) fn rank(self) -> Rank {
         Rank((self.0 >> POSITION_BITS) as u32)
@@ -129,7 +129,7 @@ impl fmt::Debug for RowId {
     }
 }
 
-/// A row's place in the merged order `(ts, rank, position)`.
+/// A row's key. Keys sort by `(ts, rank, position)`, which is the merged order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Event time.
@@ -161,12 +161,12 @@ impl Key {
     /// After every row.
     pub(crate) const LAST: Key = Key { ts: i64::MAX, id: RowId(u64::MAX) };
 
-    /// The first possible place of a row at `ts` from the source with this rank.
+    /// Returns the first possible key of a row at `ts` from the source with this rank.
     pub(crate) fn first_of(ts: i64, rank: Rank) -> Self {
         Key { ts, id: RowId::ranked(rank, 0) }
     }
 
-    /// The last possible place of a row at `ts` from the source with this rank.
+    /// Returns the last possible key of a row at `ts` from the source with this rank.
     pub(crate) fn last_of(ts: i64, rank: Rank) -> Self {
         Key { ts, id: RowId::ranked(rank, POSITION_MASK) }
     }

@@ -11,7 +11,7 @@
 //! | `records.rs` | the same for several columns that lie side by side, also of rows that come and leave |
 //! | `select.rs` | the values of an array in a range |
 //! | `bits.rs` | a set of row numbers |
-//! | `refusal.rs` | refuses requests that a test chooses |
+//! | `refusal.rs` | makes memory requests fail on behalf of tests |
 //! | `allocator.rs` | what vectors come from: the pool, or the system |
 //! | `left.rs`, `limit.rs`, `reserve.rs` | memory that the machine leaves, or a limit; for small requests |
 //!
@@ -22,7 +22,7 @@
 //! Rust ends the process where an allocation fails. An operator in somebody else's process must
 //! not: it gives its memory back and says how much it was refused. So
 //!
-//! - what grows with the rows is allocated by [`vec`], [`filled`], [`collect`], [`concat`],
+//! - memory that grows with the rows is allocated by [`vec`], [`filled`], [`collect`], [`concat`],
 //!   [`reserve`] and [`Pages`](pages::Pages), or announced by [`demand`] if another library
 //!   allocates it. Each of them [raises](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to
 //!   the caller of the operator;

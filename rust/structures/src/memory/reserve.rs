@@ -46,15 +46,15 @@ pub(super) fn renew() -> Result<(), OutOfMemory> {
     if take([most]) {
         return Ok(());
     }
-    // Emptying the pool makes small allocations itself, which the last reserve serves.
+    // Emptying the pool needs small allocations itself, which the last reserve can serve.
     pool::empty_pool();
     if take(halves) { Ok(()) } else { Err(OutOfMemory::refused(LEAST)) }
 }
 
-/// Takes whatever is missing, with the reserve in the first size that is available. Returns whether
-/// nothing is missing afterwards.
+/// Maps whichever reserve is missing. The main one gets the first of `sizes` that is available.
+/// Returns whether both reserves exist afterwards.
 fn take(sizes: impl IntoIterator<Item = usize>) -> bool {
-    // The lock keeps an allocation that fails meanwhile from using the reserve.
+    // The lock keeps an allocation that fails in the meantime from using the reserve.
     let Some(mut addresses) = lock() else { return true };
     let map = |size: usize| MmapOptions::new().len(size).no_reserve_swap().map_anon().ok();
     if addresses.last.is_none() {

@@ -494,7 +494,7 @@ fn loom_block_source_joins_and_leaves() {
     });
 }
 
-/// A source of the first tier is forked from a source of the last tier.
+/// A source in the first tier is forked from a source in the last tier.
 #[test]
 fn loom_block_source_of_the_first_tier_joins() {
     check(2, |alive| {

@@ -253,7 +253,7 @@ fn run(sources: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A step of a gate whose sources are in two tiers; the source is drawn at random.
+/// A step of a gate with sources in two tiers; the source is chosen at random.
 #[derive(Clone, Debug)]
 enum TierStep {
     Push { source: usize, rises: Vec<u8> },
@@ -265,7 +265,7 @@ enum TierStep {
 
 fn tier_step() -> impl Strategy<Value = TierStep> {
     let which = || 0..usize::MAX;
-    // Most rows share their time with others.
+    // Most rows have the same time as another row.
     let rise = || prop_oneof![5 => Just(0u8), 2 => 1..3u8];
     let rises = prop::collection::vec(rise(), 1..6);
     prop_oneof![
@@ -278,7 +278,7 @@ fn tier_step() -> impl Strategy<Value = TierStep> {
     ]
 }
 
-/// Compares a block gate that has sources in two tiers, and two readers, with the model.
+/// Compares a block gate, which has sources in two tiers and two readers, with the model.
 fn run_tiers(are_last: Vec<bool>, steps: Vec<TierStep>) -> Result<(), TestCaseError> {
     let mut model =
         Model { sources: vec![(Some(i64::MIN), 0); are_last.len()], ..Model::default() };

@@ -28,7 +28,7 @@ pub struct Block<R: Run> {
 pub(super) struct Plan<R> {
     /// The runs that contain the rows, ordered by rank and position.
     pub(super) runs: Vec<Arc<Record<R>>>,
-    /// The pieces of each slab in turn, ordered by rank and position within a slab.
+    /// The pieces, slab by slab. Within a slab, they are ordered by rank and position.
     pub(super) pieces: Vec<Piece>,
     /// Where each slab ends among the pieces and among the rows.
     pub(super) slabs: Vec<(usize, usize)>,
@@ -95,7 +95,7 @@ impl<R: Run> Block<R> {
         &self.rows().ids[..self.len()]
     }
 
-    /// The runs that contain the rows, ordered by rank and position.
+    /// Returns the runs that contain the rows, ordered by rank and position.
     pub fn runs(&self) -> impl ExactSizeIterator<Item = &Pushed<R>> {
         self.plan.runs.iter().map(|record| record.rows())
     }
@@ -129,7 +129,7 @@ impl<R: Run> Block<R> {
         self.fillers.add(1) == 0
     }
 
-    /// The range of each slab in the rows, and its pieces, ordered by rank and position.
+    /// Returns each slab's range of rows and its pieces, which are ordered by rank and position.
     fn slabs(&self) -> impl Iterator<Item = (Range<usize>, Vec<(RowId, &[i64])>)> {
         let (mut piece, mut row) = (0, 0);
         self.plan.slabs.iter().map(move |&(piece_end, row_end)| {
@@ -187,8 +187,8 @@ impl<R: Run> Planned<R> {
         self.0.len()
     }
 
-    /// The rows as ranges of runs, ordered by rank and position. This leaves the block unchanged,
-    /// for a consumer that only needs to know that the rows are ready.
+    /// Returns the rows as ranges of runs, ordered by rank and position. The block itself is not
+    /// filled, since some consumers only need to know which rows are ready.
     pub fn pieces(&self) -> impl Iterator<Item = (&Pushed<R>, Range<usize>)> {
         let plan = &self.0.plan;
         let mut rows = vec![0..0; plan.runs.len()];

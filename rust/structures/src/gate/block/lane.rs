@@ -136,8 +136,8 @@ impl<R: Run> Lane<R> {
 /// How many of the rows `ts`, of which the first is `first`, sort no later than `last`.
 #[inline]
 fn rows_upto(ts: &[i64], first: RowId, last: Key, likely: usize) -> usize {
-    // Rows at `last.ts` are included if their source's rank is lower, and excluded if it is higher.
-    // For the same source, rows up to the position are included.
+    // Rows at `last.ts` are included if their source ranks below that of `last`, and excluded if it
+    // ranks above. Rows of the same source are included up to the position of `last`.
     let at_last = match first.rank().cmp(&last.id.rank()) {
         std::cmp::Ordering::Less => usize::MAX,
         std::cmp::Ordering::Greater => 0,
@@ -164,8 +164,8 @@ fn lower_bound(ts: &[i64], likely: usize, below: impl Fn(i64) -> bool) -> usize 
     from + ts[from..to].partition_point(|&ts| below(ts))
 }
 
-/// The sources as a reader knows them, by rank: all whose start the reader has reached, except
-/// closed sources whose rows are all in blocks.
+/// The sources that a reader knows, sorted by rank. It knows each source whose start it has
+/// reached, except closed sources whose rows are all in blocks.
 #[derive(Debug)]
 pub(super) struct Lanes<R> {
     by_rank: Vec<(Rank, Lane<R>)>,
@@ -195,12 +195,13 @@ impl<R: Run> Lanes<R> {
         self.by_rank.iter_mut().map(|(_, lane)| lane)
     }
 
-    /// The index of the source with this rank, or where to insert it.
+    /// Returns the index of the source with this rank, or the index at which to insert it.
     fn find(&self, rank: Rank) -> Result<usize, usize> {
         self.by_rank.binary_search_by_key(&rank, |&(rank, _)| rank)
     }
 
-    /// The rows that are not in a block yet, as ranges of runs ordered by rank and position.
+    /// Returns the rows that are not in a block yet, as ranges of runs ordered by rank and
+    /// position.
     pub(super) fn unread(&self) -> impl Iterator<Item = (&Pushed<R>, Range<usize>)> {
         self.iter().flat_map(|lane| {
             lane.runs.iter().enumerate().map(|(nth, record)| {
@@ -228,16 +229,16 @@ impl<R: Run> Lanes<R> {
         counts.iter().sum()
     }
 
-    /// Advances the cursors by `counts`, and appends the pieces that they pass to `pieces`, ordered
-    /// by rank and position.
+    /// Advances the cursors by `counts`. Appends the pieces that the cursors pass to `pieces`,
+    /// ordered by rank and position.
     pub(super) fn advance(&mut self, counts: &[usize], pieces: &mut Vec<Piece>) {
         for (lane, (open, &rows)) in self.iter_mut().zip(counts).enumerate() {
             open.advance(lane, rows, pieces);
         }
     }
 
-    /// The runs with rows between the starts and the cursors, ordered by rank and position. From
-    /// now on, `pieces` refer to the runs by their index there.
+    /// Returns the runs with rows between the starts and the cursors, ordered by rank and position.
+    /// Updates `pieces` to refer to the runs by their index in this list.
     pub(super) fn passed(&self, pieces: &mut [Piece]) -> Vec<Arc<Record<R>>> {
         let (mut runs, mut first_of_lane) = (Vec::new(), Vec::with_capacity(self.by_rank.len()));
         for lane in self.iter() {

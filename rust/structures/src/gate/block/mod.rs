@@ -76,7 +76,7 @@ impl BlockGate {
         Self::make(std::iter::repeat_n(Tier::First, sources), readers, limit)
     }
 
-    /// A gate with one source per tier in this list.
+    /// Creates a gate with one source for each tier in this list.
     pub fn tiered<R: Run>(
         tiers: impl ExactSizeIterator<Item = Tier>,
         readers: usize,
@@ -136,7 +136,7 @@ impl<R: Run> BlockSource<R> {
         }
     }
 
-    /// The source's number, which orders rows with equal `ts` within a tier.
+    /// Returns the source's number, which orders rows with equal `ts` within a tier.
     pub fn number(&self) -> u16 {
         self.rank.number()
     }
@@ -188,19 +188,19 @@ impl<R: Run> BlockSource<R> {
     /// Promises that there are no more rows, as dropping the source does.
     pub fn close(self) {}
 
-    /// Adds a source in this one's tier, which starts with this one's promise. It is numbered like
-    /// those of [`Source::fork`](crate::papers::row_gate::Source::fork).
+    /// Adds a source to this source's tier. It starts with this source's promise, and it is
+    /// numbered in the same way as by [`Source::fork`](crate::papers::row_gate::Source::fork).
     pub fn fork(&mut self) -> Result<BlockSource<R>, TooManySources> {
         self.fork_at(self.rank.tier(), self.promised)
     }
 
-    /// Adds a source in `tier`, which promises that none of its rows is below `from`.
+    /// Adds a source to `tier`. It promises that none of its rows is before `from`.
     ///
     /// # Panics
     ///
-    /// Panics unless all rows of the new source sort after this source's promise: `from` must be at
-    /// least [`promised`](Self::promised), and above it if this source is in the last tier and the
-    /// new one in the first.
+    /// Panics unless every row of the new source sorts after this source's promise. So `from` must
+    /// be at least [`promised`](Self::promised). It must be greater if this source is in the last
+    /// tier and the new one is in the first.
     pub fn fork_at(&mut self, tier: Tier, from: i64) -> Result<BlockSource<R>, TooManySources> {
         let number = self.shared.next_source.add(1);
         if number >= MAX_SOURCES {
