@@ -140,7 +140,8 @@ fn to_table<'py>(
     let stop = Stop::default();
     let inputs: Vec<_> = names.iter().map(String::as_str).zip(&streams).collect();
     let read = source::read(&inputs, &stop, |schemas| {
-        // Only reading shows whether there are rows.
+        // Whether a stream has rows is not known before it is read, so assume here that all are
+        // empty.
         Ok(query.query_plan(&untyped::of_aggregation(&query, schemas, |_| true))?.reads)
     })?;
     let running = stop.clone();

@@ -58,8 +58,8 @@ pub(crate) fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schem
     imported("requested_schema", || unsafe { tidegate_import::schema(pointer.cast()) })
 }
 
-/// Refuses columns of Python objects in a polars frame or schema. polars would export their
-/// addresses as if they were values.
+/// Refuses columns of Python objects in a polars frame or schema. polars would export the addresses
+/// of the objects as if they were values.
 fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     if !ob.get_type().module()?.to_str()?.starts_with("polars.") {
         return Ok(());

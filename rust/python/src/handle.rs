@@ -51,7 +51,8 @@ pub(crate) fn briefly<T: Send + 'static, R: Send>(
     }
 }
 
-/// Calls `work` with the shared value once its lock is free, unless `stop` is requested first.
+/// Calls `work` with the shared value once its lock is free, or returns an error if `stop` is
+/// requested first.
 pub(crate) fn in_turn<T, R>(
     shared: &Mutex<T>,
     stop: &Stop,
@@ -67,7 +68,7 @@ pub(crate) fn in_turn<T, R>(
     }
 }
 
-/// The number that identifies a shared value in [`WorkOf`].
+/// Returns the number that identifies a shared value in [`WorkOf`].
 pub(crate) fn number_of<T>(shared: &Arc<Mutex<T>>) -> usize {
     Arc::as_ptr(shared).addr()
 }
@@ -204,7 +205,7 @@ impl Handle {
         let object = number_of(&self.operator);
         check_call_to(object, self.name).map_err(raise)?;
         let (operator, asked) = (self.operator.clone(), stop.clone());
-        // One thread does all such work of the operator, so it only waits for short calls.
+        // All such work of the operator runs on one thread, so it only ever waits for short calls.
         let work = move || in_turn(&operator, &asked, |operator| work(operator, &asked));
         run_on(py, stop, Some((&self.driver, object, self.name)), work)
     }
@@ -331,7 +332,7 @@ impl Handle {
         }
     }
 
-    /// Returns the late rows. Once they have arrived, `arrived` is called with the number of
+    /// Returns the late rows. Once they have been exported, `arrived` is called with the number of
     /// batches.
     pub(crate) fn late<'py>(
         &self,
@@ -344,7 +345,7 @@ impl Handle {
             let (version, (batches, schema)) = self.at_length(py, &Stop::default(), work)?;
             let count = batches.len();
             let late = export::table(py, batches, schema)?;
-            // If another call was faster, that call gets the rows.
+            // If another call was faster, the rows belong to that call.
             let settle = move |operator: &mut Operator| {
                 let are_ours = operator.late_version() == version;
                 if are_ours {

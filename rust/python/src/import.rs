@@ -1,9 +1,9 @@
 //! Imports Arrow data. All of it passes through this file, which checks it.
 //!
 //! `tidegate-import` checks the structures of Arrow's C interfaces. This file checks the contents
-//! of the buffers before any value is read: decreasing offsets, text that is not UTF-8, and
-//! dictionary indices that are out of bounds. [`Unchecked`] gives no access to rows until they have
-//! been checked.
+//! of the buffers before any value is read. It refuses decreasing offsets, text that is not UTF-8,
+//! and dictionary indices that are out of bounds. [`Unchecked`] does not expose its rows until they
+//! have been checked.
 
 use std::cell::OnceCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,8 @@ use crate::interpreter::{attached, calling, this_thread};
 use crate::reader::{BatchReader, SharedStream, next};
 use crate::{capsule, export, interrupt};
 
-/// Rows whose values have not been checked. Every method that returns the rows checks them.
+/// Rows whose values have not been checked yet. Every method that returns the rows checks them
+/// first.
 #[derive(Clone)]
 pub(crate) struct Unchecked {
     name: String,
@@ -30,23 +31,23 @@ pub(crate) struct Unchecked {
 }
 
 impl Unchecked {
-    /// The schema, which has been checked.
+    /// Returns the schema, which has been checked.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// The same rows under a schema with other column types, which is only valid while there are no
-    /// rows.
+    /// Returns the rows under a schema with other column types. This is only valid while there are
+    /// no rows.
     pub(crate) fn of_schema(self, schema: SchemaRef) -> Self {
         Unchecked { schema, ..self }
     }
 
-    /// A table of the rows.
+    /// Returns the rows as a table.
     pub(crate) fn table(self, driver: &Driver) -> tidegate::Result<Table> {
         Table::new(self.name, self.schema, self.batches, driver)
     }
@@ -61,16 +62,16 @@ impl Unchecked {
         source.push_fitting(&self.schema, self.batches, extra, stop)
     }
 
-    /// The batches that have rows.
+    /// Returns the batches that have rows.
     fn batches(self, driver: &Driver) -> tidegate::Result<Vec<RecordBatch>> {
         Ok(self.table(driver)?.batches().to_vec())
     }
 }
 
-/// A type that also exports its rows as a stream, which takes pyarrow twice as long.
+/// A type that also exports its rows as a stream, but only at half the speed.
 const RECORD_BATCH: &str = "pyarrow.lib.RecordBatch";
 
-/// Types whose rows are in memory, so their streams never wait.
+/// Types whose rows are in memory, so that reading their streams never blocks.
 const IN_MEMORY: [&str; 4] = [
     "pyarrow.lib.Table",
     "polars.dataframe.frame.DataFrame",
@@ -78,11 +79,11 @@ const IN_MEMORY: [&str; 4] = [
     "pandas.core.frame.DataFrame",
 ];
 
-/// Arrow data that was taken over but not read yet.
+/// Imported Arrow data that has not been read yet.
 pub(crate) struct Input {
     name: String,
     rows: Rows,
-    /// Whether reading may take long or need the GIL.
+    /// Whether reading may block or need the GIL.
     pub(crate) waits: bool,
 }
 
@@ -93,8 +94,8 @@ enum Rows {
     Reader(SharedStream, SchemaRef, u64),
 }
 
-/// Takes over the data of any object with `__arrow_c_stream__` or `__arrow_c_array__`. Nothing is
-/// read yet: a stream may wait for a thread that needs the GIL, so it is read without the GIL.
+/// Imports the data of any object with `__arrow_c_stream__` or `__arrow_c_array__`. Nothing is read
+/// yet. A stream may wait for a thread that needs the GIL, so streams are read without the GIL.
 pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
     let input = |rows, waits| Ok(Input { name: name.to_owned(), rows, waits });
     if let Ok(reader) = ob.cast::<BatchReader>() {
@@ -119,8 +120,8 @@ pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
     )))
 }
 
-/// Converts a pandas frame's named range index to one whose values are stored; other objects are
-/// returned unchanged. In Arrow, an index has a column only if its values are stored.
+/// Converts the named range index of a pandas frame to an index with stored values, because Arrow
+/// has no column for a range index. Other objects are returned unchanged.
 fn with_named_range<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let Some(index) = ob.getattr_opt("index")? else { return Ok(ob.clone()) };
     let kind = index.get_type();
@@ -139,8 +140,8 @@ fn with_named_range<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     Ok(frame)
 }
 
-/// Whether [`take`] should import the object directly. It could import a DuckDB relation, but
-/// DuckDB does better: it reads only the columns that are requested.
+/// Returns whether [`take`] should import the object directly. It could import a DuckDB relation,
+/// but DuckDB itself can read just the columns that are requested.
 pub(crate) fn is_arrow(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
     if ob.is_instance_of::<BatchReader>() {
         return Ok(true);
@@ -152,7 +153,7 @@ pub(crate) fn is_arrow(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 impl Input {
-    /// Requests the schema, which may take as long as reading.
+    /// Requests the schema, which may take as long as reading the data.
     pub(crate) fn open(self) -> tidegate::Result<Batches> {
         let name = self.name;
         let (rows, schema) = match self.rows {
@@ -190,9 +191,9 @@ impl Input {
     }
 }
 
-/// Takes over an object's data and reads all of it; Ctrl-C interrupts the wait.
+/// Imports an object's data and reads all of it; Ctrl-C interrupts the wait.
 ///
-/// One object is read completely before the next one's stream is requested, because a DuckDB
+/// Each object is read completely before the stream of the next one is requested, because a DuckDB
 /// connection cannot open a second result while the first is open.
 pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<Unchecked> {
     let input = take(name, ob)?;
@@ -204,9 +205,9 @@ pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<U
     }
 }
 
-/// The rows of a single batch, checked on this thread; `None` if it has no rows.
+/// Returns the rows of a single batch, checked on this thread, or `None` if there are no rows.
 ///
-/// For rows that Python code passes in where nothing may wait.
+/// Use this for rows that Python code passes in, in places that must not block.
 pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {
     let rows = read(name, ob, &Stop::default())?;
     let mut batches = interrupt::detached(ob.py(), || rows.batches(&one_thread()))?;
@@ -216,7 +217,7 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Record
     Ok(batches.pop())
 }
 
-/// Refuses rows with malformed values, on behalf of Python code that computes with them.
+/// Refuses rows with malformed values. Python code calls this before it computes with rows.
 #[pyfunction]
 #[pyo3(name = "_check")]
 pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
@@ -225,11 +226,11 @@ pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
     Ok(())
 }
 
-/// The batches of another library's stream, each checked as it is read.
+/// The batches of another library's stream, each of which is checked as it is read.
 #[pyclass(frozen, name = "_CheckedBatches", module = "tidegate")]
 pub(crate) struct CheckedBatches {
-    /// `None` while a batch is being read: the stream may run Python code, which may request a
-    /// batch.
+    /// `None` while a batch is being read, because the stream may run Python code that requests
+    /// another batch.
     batches: Mutex<Option<Batches>>,
     schema: SchemaRef,
 }
@@ -286,15 +287,16 @@ pub(crate) struct Batches {
     name: String,
     rows: Open,
     schema: SchemaRef,
-    /// The columns that remain without the pandas index.
+    /// The indices of the columns that remain without the pandas index.
     kept: Option<Vec<usize>>,
-    /// Stops waiting for a batch of one of our own readers.
+    /// Ends the wait for a batch of one of our own readers.
     stop: Stop,
-    /// Where to record the reading thread.
+    /// Where to record the identifier of the reading thread.
     user_thread: Option<UserThread>,
 }
 
-/// The Python identifier of the thread that runs the streams' user code, once it has started.
+/// The Python identifier of the thread that runs a stream's user code, once that thread has
+/// started.
 pub(crate) type UserThread = Arc<Mutex<Option<u64>>>;
 
 enum Open {
@@ -304,17 +306,17 @@ enum Open {
 }
 
 impl Batches {
-    /// Makes the reading thread record its identifier here.
+    /// Makes the reading thread record its identifier in `user_thread`.
     pub(crate) fn tell_thread(&mut self, user_thread: &UserThread) {
         self.user_thread = Some(user_thread.clone());
     }
 
-    /// The schema of the batches.
+    /// Returns the schema of the batches.
     pub(crate) fn columns(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The next batch that has rows.
+    /// Returns the next batch that has rows.
     pub(crate) fn next_batch(&mut self, driver: &Driver) -> tidegate::Result<Option<RecordBatch>> {
         while let Some(batch) = self.next_unchecked()? {
             let (name, schema) = (self.name.clone(), self.schema.clone());
@@ -326,7 +328,8 @@ impl Batches {
         Ok(None)
     }
 
-    /// The batches for a merge, unchecked: the merge pushes each into a source, which checks it.
+    /// Returns the batches for a merge. They are not checked here, but when the merge pushes them
+    /// into a source.
     pub(crate) fn for_sources(self) -> Box<dyn RecordBatchReader + Send> {
         Box::new(ForSources(self))
     }
@@ -358,7 +361,8 @@ impl Batches {
     }
 }
 
-/// The schema without the pandas index, and the remaining columns. Our own readers have no index.
+/// Returns the schema without the pandas index, and the indices of the remaining columns. Our own
+/// readers have no index.
 fn plain(schema: SchemaRef, rows: &Open) -> (SchemaRef, Option<Vec<usize>>) {
     match without_index(&schema) {
         Some((schema, kept)) if !matches!(rows, Open::Reader(..)) => (schema, Some(kept)),
@@ -383,7 +387,7 @@ impl RecordBatchReader for ForSources {
     }
 }
 
-/// This thread's Python identifier, which is looked up only once; `None` without Python.
+/// Returns this thread's Python identifier, or `None` without Python. It is looked up only once.
 fn own_number() -> Option<u64> {
     thread_local! {
         static NUMBER: OnceCell<Option<u64>> = const { OnceCell::new() };
@@ -392,7 +396,8 @@ fn own_number() -> Option<u64> {
     NUMBER.with(|number| *number.get_or_init(ask))
 }
 
-/// The schema of the same objects, which are not consumed if they can report it separately.
+/// Returns the schema of an Arrow object, without consuming the object if it can report its schema
+/// separately.
 pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     for candidate in [Some(ob.clone()), ob.getattr_opt("schema")?].into_iter().flatten() {
         if candidate.hasattr("__arrow_c_schema__")? {
@@ -404,8 +409,7 @@ pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     interrupt::run(ob.py(), &Stop::default(), move || Ok(Arc::clone(&input.open()?.schema)))
 }
 
-/// Refuses a Spark `DataFrame`, which would collect all its rows on the driver to export Arrow
-/// data.
+/// Refuses a Spark `DataFrame`, which would collect all of its rows on the driver to export them.
 fn refuse_collected(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     let module = ob.get_type().module()?;
     let module = module.to_str()?;
@@ -419,8 +423,8 @@ fn refuse_collected(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     )))
 }
 
-/// Makes pyarrow compare the buffers' lengths with the offsets, since the C data interface does not
-/// carry lengths.
+/// Makes pyarrow check the lengths of buffers against the offsets, because the C data interface
+/// does not convey those lengths.
 fn check_lengths(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     let module = ob.get_type().module()?;
     if module.to_str()?.starts_with("pyarrow") && ob.hasattr("validate")? {

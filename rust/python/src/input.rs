@@ -140,10 +140,10 @@ pub(crate) fn bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Du
     Err(wrong_bound(argument, ob))
 }
 
-/// The length of a timedelta, if it is one.
+/// Returns the length of a timedelta, or `None` for any other object.
 ///
-/// The object's attributes are read instead of its C fields. A subclass may leave its base class's
-/// C fields at 0, as `pandas.Timedelta` does before pandas 3 for units other than nanoseconds.
+/// This reads the object's attributes rather than its C fields, because a subclass may leave the C
+/// fields at 0. `pandas.Timedelta` does so before pandas 3, for units other than nanoseconds.
 fn timedelta(ob: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
     if !ob.is_instance_of::<PyDelta>() {
         return Ok(None);
@@ -151,7 +151,7 @@ fn timedelta(ob: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
     let part = |name: &str| ob.getattr(name)?.extract::<i128>();
     let seconds = part("days")? * 86_400 + part("seconds")?;
     let whole = seconds * 1_000_000_000 + part("microseconds")? * 1_000;
-    // pandas.Timedelta has the last three digits in a separate attribute.
+    // `pandas.Timedelta` stores the last three digits in a separate attribute.
     let rest = if ob.hasattr("nanoseconds")? { part("nanoseconds")? } else { 0 };
     Ok(Some(whole + rest))
 }

@@ -1,10 +1,10 @@
-//! How threads detach from the interpreter and reattach to it. All of them do so through this file.
+//! Detaches threads from the interpreter and reattaches them. No thread does so anywhere else.
 //!
 //! When the interpreter shuts down, Python up to 3.13 terminates each thread that tries to
 //! reattach, by unwinding its stack. Rust frames do not allow this, so the process would abort.
-//! Threads therefore pass a [`Door`] before they reattach, and closing it is the last step before
-//! the shutdown. From then on, a thread that Python created waits forever, as Python itself does
-//! from 3.14 on. A thread of ours no longer uses the interpreter.
+//! Threads therefore pass through a [`Door`] before they reattach. Closing the door is the last
+//! step before the shutdown. From then on, threads that Python created wait forever, as they do in
+//! Python itself from 3.14 on. Our own threads no longer use the interpreter.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,17 +16,19 @@ use tidegate::{Door, Error, WorkOf};
 
 use crate::error::raise;
 
-/// Inside are the threads that are reattaching, and those whose native code has called Python code.
+/// The threads inside are those that are reattaching, and those whose native code has called Python
+/// code.
 static DOOR: Door = Door::new();
 
 thread_local! {
-    /// Whether this is the thread that shuts down the interpreter.
+    /// Whether this thread is shutting down the interpreter.
     static ENDS_ALL: Cell<bool> = const { Cell::new(false) };
-    /// How many times this thread has entered.
+    /// How many times this thread is inside, because calls may be nested.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Lets this thread through the door; it leaves when the returned guard is dropped.
+/// Lets this thread through the door, or returns `None` if the door is closed. The thread leaves
+/// when the returned guard is dropped.
 fn enter() -> Option<Inside> {
     if ENDS_ALL.get() {
         return Some(Inside { counts: false });
@@ -56,7 +58,7 @@ pub(crate) fn released<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send)
         let outcome = catch_unwind(AssertUnwindSafe(work));
         (outcome, enter().unwrap_or_else(|| wait_for_ever()))
     });
-    // The thread is attached again.
+    // This thread is attached again.
     drop(inside);
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
@@ -68,7 +70,8 @@ pub(crate) fn calling<T>(py: Python<'_>, code: impl FnOnce() -> T) -> T {
     code()
 }
 
-/// Parks this thread forever. No other thread waits for it, and its work remains unfinished.
+/// Parks this thread forever and leaves its work unfinished. The thread leaves the door first, so
+/// that the shutdown does not wait for it.
 fn wait_for_ever() -> ! {
     for _ in 0..INSIDE.take() {
         DOOR.leave();
@@ -78,13 +81,14 @@ fn wait_for_ever() -> ! {
     }
 }
 
-/// Runs `work` attached to the interpreter, for any thread; `None` once the interpreter shuts down.
+/// Runs `work` on any thread, attached to the interpreter. Returns `None` once the interpreter
+/// shuts down.
 pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     let _inside = enter()?;
     Python::try_attach(work)
 }
 
-/// Calls `release`, which frees another library's memory. That may need the interpreter, so the
+/// Calls `release`, which frees memory of another library. This may need the interpreter, so the
 /// memory is leaked once the interpreter shuts down.
 pub(crate) fn release(release: &mut dyn FnMut()) {
     if let Some(_inside) = enter() {
@@ -92,7 +96,7 @@ pub(crate) fn release(release: &mut dyn FnMut()) {
     }
 }
 
-/// Closes the door and waits until no thread is inside, or until `is_patient` returns false.
+/// Closes the door, and waits until all other threads have left or `is_patient` returns false.
 pub(crate) fn end(py: Python<'_>, mut is_patient: impl FnMut() -> PyResult<bool>) -> PyResult<()> {
     ENDS_ALL.set(true);
     DOOR.close();
@@ -102,7 +106,7 @@ pub(crate) fn end(py: Python<'_>, mut is_patient: impl FnMut() -> PyResult<bool>
     Ok(())
 }
 
-/// Makes each forked child count only its own thread.
+/// Makes each forked child process count only the thread that it has.
 pub(crate) fn count_anew_after_fork(py: Python<'_>) -> PyResult<()> {
     let Some(register) = py.import("os")?.getattr_opt("register_at_fork")? else { return Ok(()) };
     let count_anew = |_: &Bound<'_, _>, _: Option<&Bound<'_, _>>| DOOR.set_inside(INSIDE.get());
@@ -112,13 +116,13 @@ pub(crate) fn count_anew_after_fork(py: Python<'_>) -> PyResult<()> {
     register.call((), Some(&named)).map(drop)
 }
 
-/// A thread in Python code that native work has called: its Python identifier and its work's
-/// objects.
+/// A thread in Python code that native work has called: its Python identifier, and the objects on
+/// whose behalf the work runs.
 type Caller = (u64, WorkOf);
 
 static CALLERS: Mutex<Vec<Caller>> = Mutex::new(Vec::new());
 
-/// Calls a user's function from native work.
+/// Calls a user's function on behalf of native work.
 pub(crate) fn called<T>(py: Python<'_>, function: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     struct Leave(u64);
     impl Drop for Leave {
@@ -135,19 +139,19 @@ pub(crate) fn called<T>(py: Python<'_>, function: impl FnOnce() -> PyResult<T>) 
     function()
 }
 
-/// This thread's Python identifier.
+/// Returns this thread's Python identifier.
 pub(crate) fn this_thread(py: Python<'_>) -> PyResult<u64> {
     py.import("threading")?.call_method0("get_ident")?.extract()
 }
 
-/// Returns an error if this thread runs on behalf of the object, so that the call would wait for
-/// itself.
+/// Returns an error if this thread already works on behalf of the object, because the call would
+/// then wait for itself.
 pub(crate) fn check_call_to(object: usize, name: &str) -> tidegate::Result<()> {
     if WorkOf::here().includes(object) { Err(within_itself(name)) } else { Ok(()) }
 }
 
-/// Returns an error if a function that was called on behalf of the object waits for this thread,
-/// while this thread waits for that work.
+/// Returns an error if a function that was called on behalf of the object waits for this thread.
+/// This thread waits for the object's work, so neither of them would ever finish.
 pub(crate) fn check_wait_for(py: Python<'_>, object: usize, name: &str) -> PyResult<()> {
     let mut callers = CALLERS.lock().clone();
     callers.retain(|(_, work)| work.includes(object));

@@ -65,8 +65,8 @@ pub(crate) fn run<T: Send + 'static>(
     run_on(py, stop, None, work)
 }
 
-/// A driver whose thread does the work, with the number and the name of the object that it works
-/// for.
+/// A driver whose thread does the work, and the number and name of the object on whose behalf it
+/// works.
 pub(crate) type Worker<'a> = (&'a Driver, usize, &'a str);
 
 /// As [`run`], on one of the threads of a driver.
@@ -124,7 +124,7 @@ fn wait_for(
     }
 }
 
-/// Checks for signals, and for a wait that cannot end.
+/// Checks for signals, and for a deadlock with user code.
 fn look(py: Python<'_>, worker: Option<Worker<'_>>) -> PyResult<()> {
     py.check_signals()?;
     worker.map_or(Ok(()), |(_, object, name)| check_wait_for(py, object, name))

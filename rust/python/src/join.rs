@@ -121,7 +121,7 @@ pub(crate) trait Query: Send + 'static {
     fn threads(&self) -> usize;
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
-    /// The pairs of a left and a right column that are compared with each other.
+    /// Returns the pairs of left and right columns that are compared with each other.
     fn pairs(&self) -> Vec<(String, String)>;
 }
 
@@ -553,7 +553,7 @@ pub(crate) fn to_plan(
     Ok(JoinPlan::new(plan, left, right))
 }
 
-/// The schemas of both sides, with types for untyped columns. Either side may be empty.
+/// Returns the schemas of both sides, with types for the untyped columns of empty sides.
 fn typed(query: &impl Query, schemas: [&SchemaRef; 2], are_empty: [bool; 2]) -> [SchemaRef; 2] {
     let fits = |left: &Schema, right: &Schema| query.plan(left, right).is_ok();
     untyped::of_join(&query.pairs(), fits, schemas, are_empty)
@@ -571,7 +571,8 @@ fn run<'py, Q: Query, T: Send + 'static>(
     let stop = Stop::default();
     let inputs = [("left", left), ("right", right)];
     let read = source::read(&inputs, &stop, |schemas| {
-        // Only reading shows whether there are rows.
+        // Whether a side has rows is not known before it is read, so assume here that both are
+        // empty.
         let [left, right] = typed(&query, [&schemas[0], &schemas[1]], [true; 2]);
         Ok(query.plan(&left, &right)?.needed(&left, &right).into())
     })?;

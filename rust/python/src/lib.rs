@@ -27,7 +27,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `capsule.rs` | pointers out of Arrow capsules, to `tidegate-import` |
-//! | `import.rs` | Arrow data in: read without the GIL, and checked |
+//! | `import.rs` | imports Arrow data: reads it without the GIL, and checks it |
 //! | `input.rs`, `expression.rs` | arguments; expressions |
 //! | `source.rs` | inputs of functions: Arrow data, and what `tidegate.io.given` opens |
 //! | `interval_join.rs`, `window_join.rs`, `band_join.rs`, `asof_join.rs` | the functions and the class of a join |
@@ -149,7 +149,7 @@ mod _tidegate {
             .map_err(|refused| PyImportError::new_err(refused.to_string()))?;
         module.add("SIMD", simd.name())?;
         memory::keep_as_told()?;
-        // Only for the package itself, so it is not in any list of names.
+        // These are for the package itself, so they do not appear in any list of names.
         module.setattr("_check", wrap_pyfunction!(import::check_rows, module)?)?;
         module.setattr("_CheckedBatches", module.py().get_type::<import::CheckedBatches>())?;
         tidegate_import::release_through(interpreter::release);

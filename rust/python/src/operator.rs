@@ -74,7 +74,7 @@ impl Source {
             return Ok(done);
         }
         let (source, asked, work) = (self.source.clone(), stop.clone(), take());
-        // Code that this runs, such as the release of a producer's batch, may call the source.
+        // This may run code that calls the source, such as the release of a producer's batch.
         let object = number_of(&self.source);
         interrupt::run(py, &stop, move || {
             in_turn(&source, &asked, |source| WorkOf::one(object, || work(source, &asked)))
@@ -330,8 +330,8 @@ fn steps(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
 fn steps_of(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let pyarrow = ob.py().import("pyarrow")?;
     let data_type = export::field(ob.py(), field)?.getattr("type")?;
-    // Only the NumPy form of a pandas.Timestamp has the UTC instant with all digits and years. Its
-    // C fields are limited to microseconds, and hold a different year beyond 9999.
+    // Only the NumPy form of a `pandas.Timestamp` represents every UTC instant exactly. Its C
+    // fields are limited to microseconds, and hold a different year beyond 9999.
     let numpy = if ob.hasattr("to_datetime64")? {
         Some(ob.call_method0("to_datetime64")?)
     } else if ob.hasattr("dtype")? {
@@ -453,7 +453,7 @@ impl Operator {
             sources.push(added.clone());
             return Ok(added);
         }
-        // Concurrent calls may get here in a different order.
+        // Concurrent calls may reach this point in a different order.
         drop(sources);
         self.keep(self.handle.briefly(py, |operator| Ok(self::sources(operator)))?);
         Ok(added)
@@ -488,7 +488,7 @@ impl Operator {
         self.handle.late(py, stream::Operator::forget_late)
     }
 
-    /// Like `late`, but the operator keeps the rows until `_settle_late` confirms that they were
+    /// Like `late`, but the operator keeps the rows until `_settle_late` reports that they were
     /// taken.
     fn _lend_late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.handle.late(py, stream::Operator::lend_late)
@@ -543,8 +543,8 @@ impl Operator {
         self.handle.tell_restored(py)
     }
 
-    /// Takes in the rows that are ready now without emitting their results, which the operator that
-    /// this one continues has already emitted.
+    /// Processes the rows that are ready now, but does not emit their results. They were already
+    /// emitted by the operator that this one continues.
     fn _recall(&self, py: Python<'_>) -> PyResult<()> {
         self.handle.at_length(py, &Stop::default(), stream::Operator::recall)
     }
@@ -622,8 +622,8 @@ impl Operator {
         self.handle.go_on();
     }
 
-    /// Refuses the memory request that follows this number of other requests, or none. Returns
-    /// whether an earlier refusal was still pending.
+    /// Refuses one memory request, after letting this number of others pass. `None` cancels the
+    /// refusal. Returns whether an earlier refusal was still pending.
     #[cfg(debug_assertions)]
     #[staticmethod]
     fn _refuse_memory(after: Option<usize>) -> bool {

@@ -68,7 +68,7 @@ impl JoinPlan {
 
 #[pymethods]
 impl JoinPlan {
-    /// The schemas of the inputs, in which columns without rows and types have types.
+    /// The schemas of the inputs, with types for the untyped columns of empty inputs.
     #[getter]
     fn _inputs<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         self.schemas.iter().map(|schema| export::schema(py, schema)).collect()
@@ -193,7 +193,7 @@ impl AggregationPlan {
 
 #[pymethods]
 impl AggregationPlan {
-    /// The schemas of the inputs, in which columns without rows and types have types.
+    /// The schemas of the inputs, with types for the untyped columns of empty inputs.
     #[getter]
     fn _inputs<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         self.schemas.iter().map(|schema| export::schema(py, schema)).collect()

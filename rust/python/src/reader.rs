@@ -97,15 +97,15 @@ impl Stream {
         handed_out.map(Some)
     }
 
-    /// The number that identifies this reader in [`WorkOf`].
+    /// Returns the number that identifies this reader in [`WorkOf`].
     fn number(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
     fn close(&self) {
         let returned = std::mem::take(&mut *self.returned());
-        // Drop without the lock: the memory may belong to another library, which may run Python
-        // code.
+        // Drop the batches without holding the lock. Their memory may belong to another library,
+        // which may run Python code.
         drop(returned);
         self.batches.close();
     }

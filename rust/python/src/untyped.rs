@@ -1,8 +1,8 @@
-//! Types for untyped inputs, such as a header without rows or an empty frame.
+//! Assigns types to untyped inputs, such as a header without rows or an empty frame.
 //!
-//! The columns of such an input have Arrow's type `null`. While the input has no rows, each can
-//! take the type of the column that it is compared or combined with. A `null` column with rows
-//! keeps its type, and is refused where values are needed.
+//! The columns of such an input have the Arrow type `null`. While the input has no rows, each of
+//! them can adopt the type of the column that it is compared or combined with. A `null` column with
+//! rows keeps its type, and is refused where values are needed.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidegate::Table;
 use tidegate::query::aggregate::Aggregation;
 
-/// Types to try for a time column that is untyped in every input; which one fits depends on the
+/// The types to try for a time column that is untyped in every input. Which one fits depends on the
 /// arguments.
 static TIMES: [DataType; 2] = [DataType::Int64, DataType::Timestamp(TimeUnit::Microsecond, None)];
 
-/// Types to try for times and for values. Sums need numbers, while most other functions accept
-/// untyped values.
+/// Returns the types to try for times and for values. Sums need numbers, while most other functions
+/// accept untyped values.
 fn defaults() -> impl Iterator<Item = (&'static DataType, Option<DataType>)> {
     let values = [None, Some(DataType::Float64)].into_iter();
     values.flat_map(|values| TIMES.iter().map(move |time| (time, values.clone())))
@@ -25,7 +25,7 @@ fn is_null(schema: &Schema, name: &str) -> bool {
     schema.field_with_name(name).is_ok_and(|field| *field.data_type() == DataType::Null)
 }
 
-/// The schema with the types that `of` returns for untyped columns.
+/// Returns the schema, in which each untyped column has the type that `of` returns for it.
 fn typed(schema: &Schema, of: impl Fn(&str) -> Option<DataType>) -> SchemaRef {
     let field = |field: &Arc<Field>| match field.data_type() {
         DataType::Null => match of(field.name()) {
@@ -38,8 +38,8 @@ fn typed(schema: &Schema, of: impl Fn(&str) -> Option<DataType>) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// The schemas of a join's sides, either of which may be empty. The join compares these pairs of
-/// columns; `fits` returns whether it accepts two schemas.
+/// Returns the schemas of a join's sides, either of which may be empty. `pairs` are the columns
+/// that the join compares, and `fits` returns whether it accepts two schemas.
 pub(crate) fn of_join(
     pairs: &[(String, String)],
     fits: impl Fn(&Schema, &Schema) -> bool,
@@ -74,7 +74,7 @@ pub(crate) fn of_join(
     defaults().map(with).find(|[left, right]| fits(left, right)).unwrap_or(given)
 }
 
-/// The schemas of an aggregation's streams, some of which may be empty.
+/// Returns the schemas of an aggregation's streams, some of which may be empty.
 pub(crate) fn of_aggregation(
     query: &Aggregation,
     schemas: &[SchemaRef],
@@ -97,8 +97,8 @@ pub(crate) fn of_aggregation(
     defaults().map(with).find(|schemas| query.schema(schemas).is_ok()).unwrap_or(schemas.to_vec())
 }
 
-/// The schemas of streams, some of which may be empty. An untyped column takes the type of the
-/// column with the same name in another stream, or the type that `default` returns.
+/// Returns the schemas of streams, some of which may be empty. An untyped column adopts the type of
+/// the column with the same name in another stream, or the type that `default` returns.
 pub(crate) fn of_streams(
     schemas: &[SchemaRef],
     are_empty: impl Fn(usize) -> bool,
@@ -116,7 +116,7 @@ pub(crate) fn of_streams(
     schemas.iter().enumerate().map(one).collect()
 }
 
-/// Streams whose columns are concatenated by name, with enough room in their dictionaries.
+/// Makes enough room in the dictionaries of streams whose columns are concatenated by name.
 pub(crate) fn with_room(tables: Vec<Table>) -> tidegate::Result<Vec<Table>> {
     let Some(first) = tables.first() else { return Ok(tables) };
     let names: Vec<String> =

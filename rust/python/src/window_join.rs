@@ -61,7 +61,7 @@ fn open(
 ) -> PyResult<stream::Operator> {
     let py = on.py();
     let query = ask(on, window, algorithm, options)?;
-    // The paper pins its threads, which run only the join's own code.
+    // The paper's threads are pinned, and they run only the join's own code.
     let pin = sides.pin.or((algorithm == "scalejoin-gates").then_some(true));
     let (left, right, options) = Sides { pin, ..sides }.read()?;
     detached(py, || match query {
