@@ -9,16 +9,17 @@ use super::time::{Unit, nanoseconds};
 use super::type_name::TypeName;
 use crate::shown;
 
-/// A value that does not fit is an error; Arrow would replace it with null by default.
+/// Values that do not fit are an error; by default, Arrow would replace them with nulls.
 pub(crate) const EXACT: CastOptions<'static> =
     CastOptions { safe: false, format_options: arrow_cast::display::FormatOptions::new() };
 
-/// Casts the values of an array to `to`, with an error if one of them does not fit.
+/// Casts the values of an array to `to`. Returns an error if one of them does not fit.
 pub(crate) fn cast(array: &dyn Array, to: &DataType) -> Result<ArrayRef, ArrowError> {
     cast_with_options(array, to, &EXACT)
 }
 
-/// The first value that does not fit `to`, and how to fix that; `None` if all values fit.
+/// Returns the first row whose value does not fit `to`, with a message about it. Returns `None` if
+/// all values fit.
 pub(crate) fn misfit(array: &dyn Array, to: &DataType) -> Option<(usize, String)> {
     let lenient = CastOptions { safe: true, ..EXACT };
     let found = cast_with_options(array, to, &lenient).ok()?;
@@ -40,8 +41,8 @@ fn beyond(unit: TimeUnit, what: &str, from: &DataType) -> String {
     )
 }
 
-/// A value as messages show it. A time outside the calendar's range is shown as its number of
-/// steps.
+/// Formats a value for messages. A time outside the calendar's range is formatted as an integer, in
+/// the unit of its type.
 pub(crate) fn text(array: &dyn Array, row: usize) -> String {
     let text = |array: &dyn Array, row| {
         let values = ArrayFormatter::try_new(array, &EXACT.format_options).ok()?;

@@ -1,14 +1,15 @@
-//! Arrays one behind the other, or rows of them, where some have dictionaries.
+//! Concatenates arrays, or interleaves their rows, where some of them have dictionaries.
 //!
-//! `arrow-select` merges dictionaries with a table that forgets some values, or concatenates them.
-//! With indices of 8 or 16 bits, values that would fit then do not: concatenating a dictionary of a
-//! hundred strings three times is an error, and with string views it panics. Here such arrays get
-//! one dictionary first, which contains each value that the rows use exactly once.
+//! `arrow-select` either concatenates dictionaries, or merges them with a table that forgets some
+//! values. If indices have only 8 or 16 bits, the result may then have more values than they can
+//! address. For example, concatenating a dictionary of a hundred strings three times is an error,
+//! and with string views it panics. Here, such arrays first get a common dictionary, which contains
+//! each value that the rows use exactly once.
 //!
-//! A dictionary column also gets a single dictionary if there is room. Equal dictionaries become
-//! one, and others are merged into one that contains all of their values in order: pandas refuses a
-//! dictionary that contains a value twice. Dictionaries within lists and structs are left to
-//! `arrow-select` if there is room for their concatenation.
+//! A dictionary column gets a single dictionary even if there is enough room, because pandas
+//! refuses a dictionary that contains a value twice. Equal dictionaries become one, and others are
+//! merged into one that contains all of their values in order. Dictionaries within lists and
+//! structs are left to `arrow-select` if there is room for their concatenation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -143,8 +144,9 @@ pub(crate) fn encoded(indices: &DataType, values: &ArrayRef) -> Made<ArrayRef> {
     by_indices!(indices, each_its_own(values))
 }
 
-/// The same values with one dictionary that contains all values of the dictionaries. `None` if they
-/// already share one, have more than `most` values in total, or do not fit into one.
+/// Returns the same values under one dictionary, which contains all values of the dictionaries.
+/// Returns `None` if the arrays already share one, have more than `most` values in total, or have
+/// too many for one dictionary.
 fn shared(arrays: &[&dyn Array], most: usize) -> Made<Option<Vec<ArrayRef>>> {
     let Some(DataType::Dictionary(indices, _)) = arrays.first().map(|array| array.data_type())
     else {
@@ -154,7 +156,7 @@ fn shared(arrays: &[&dyn Array], most: usize) -> Made<Option<Vec<ArrayRef>>> {
         return Ok(None);
     }
     let dictionaries = || arrays.iter().map(|array| array.as_any_dictionary().values());
-    // An empty dictionary, such as that of an all-null array, is part of any other.
+    // An empty dictionary, such as that of an all-null array, is contained in any other.
     let Some(longest) = dictionaries().max_by_key(|values| values.len()) else { return Ok(None) };
     if dictionaries().all(|values| values.is_empty() || values == longest) {
         let with_it = |array: &&dyn Array| array.as_any_dictionary().with_values(longest.clone());
@@ -169,7 +171,7 @@ fn shared(arrays: &[&dyn Array], most: usize) -> Made<Option<Vec<ArrayRef>>> {
     }
 }
 
-/// The dictionary arrays with a single dictionary that contains all of their values.
+/// Returns the dictionary arrays with a single dictionary, which contains all of their values.
 fn of_all_values<K: ArrowDictionaryKeyType>(arrays: &[&dyn Array]) -> Made<Vec<ArrayRef>> {
     let arrays: Vec<_> = arrays.iter().map(|array| array.as_dictionary::<K>()).collect();
     let mut numbers = Numbers::<K>::new(arrays[0].values().data_type())?;
@@ -184,8 +186,8 @@ fn of_all_values<K: ArrowDictionaryKeyType>(arrays: &[&dyn Array]) -> Made<Vec<A
     arrays.iter().zip(&number_of).map(array).collect()
 }
 
-/// Makes one array of several. Dictionary arrays with the same dictionary are combined by their
-/// indices.
+/// Combines several arrays into one, using `make`. For dictionary arrays that share a dictionary,
+/// only the indices are combined.
 fn of_one(arrays: &[&dyn Array], make: &dyn Fn(&[&dyn Array]) -> Made<ArrayRef>) -> Made<ArrayRef> {
     match arrays.first().map(|array| array.data_type()) {
         Some(DataType::Dictionary(indices, _)) if is_one(arrays) => {
@@ -195,8 +197,8 @@ fn of_one(arrays: &[&dyn Array], make: &dyn Fn(&[&dyn Array]) -> Made<ArrayRef>)
     }
 }
 
-/// Combines the indices of arrays that have the same dictionary. `arrow-select` would concatenate
-/// the dictionary with itself.
+/// Combines the indices of arrays that share a dictionary. `arrow-select` would concatenate the
+/// dictionary with itself.
 fn of_keys<K: ArrowDictionaryKeyType>(
     arrays: &[&dyn Array],
     make: &dyn Fn(&[&dyn Array]) -> Made<ArrayRef>,
@@ -209,13 +211,13 @@ fn of_keys<K: ArrowDictionaryKeyType>(
     Ok(Arc::new(DictionaryArray::try_new(keys, first.values().clone())?))
 }
 
-/// Whether all arrays share one dictionary.
+/// Returns whether all arrays share one dictionary.
 fn is_one(arrays: &[&dyn Array]) -> bool {
     let dictionary = |array: &&dyn Array| array.to_data().child_data()[0].clone();
     arrays.windows(2).all(|two| dictionary(&two[0]).ptr_eq(&dictionary(&two[1])))
 }
 
-/// Whether the arrays need a common dictionary before they can be combined into one array.
+/// Returns whether the arrays need a common dictionary before they can be combined into one array.
 fn is_tight(arrays: &[&dyn Array]) -> bool {
     match arrays.first().map(|array| array.data_type()) {
         Some(DataType::Dictionary(..)) => !is_one(arrays),
@@ -224,7 +226,8 @@ fn is_tight(arrays: &[&dyn Array]) -> bool {
     }
 }
 
-/// The same values, with a common dictionary of the values that the rows use, if they need one.
+/// Returns the same values with a common dictionary, which contains the values that the rows use.
+/// Returns `None` if the arrays do not need one.
 fn unified(arrays: &[&dyn Array]) -> Made<Option<Vec<ArrayRef>>> {
     if !is_tight(arrays) {
         return Ok(None);
@@ -268,8 +271,8 @@ fn is_beyond(arrays: &[ArrayData]) -> bool {
     beyond || (0..arrays[0].child_data().len()).any(|at| is_beyond(&children(arrays, at)))
 }
 
-/// Whether a single dictionary has room for the values of all the arrays' dictionaries, and
-/// likewise for those of their children. The arrays are of one type.
+/// Returns whether a single dictionary has room for the values of all the arrays' dictionaries. The
+/// same must hold for each of their children. All arrays have the same type.
 pub(crate) fn have_room(arrays: &[ArrayData]) -> bool {
     fn are_numbered<K: ArrowDictionaryKeyType>(arrays: &[ArrayData]) -> bool {
         let mut values: Vec<&ArrayData> =
@@ -359,7 +362,7 @@ fn one_dictionary<K: ArrowDictionaryKeyType>(arrays: Vec<ArrayData>) -> Made<Vec
     arrays.iter().zip(of_values).map(array).collect()
 }
 
-/// The dictionary with another index type, reduced to the values that its rows use.
+/// Returns the dictionary with another index type, reduced to the values that its rows use.
 pub(crate) fn compacted<K: ArrowDictionaryKeyType>(
     array: &DictionaryArray<Int32Type>,
 ) -> Made<ArrayData> {
@@ -519,7 +522,7 @@ mod tests {
         let found = interleave(&[&*first, &*other], &places).unwrap();
         let expected = StringArray::from(vec!["a", "b", "c", "a", "a", "b"]);
         assert_eq!(*cast(&found, &DataType::Utf8).unwrap(), expected);
-        // With more values than rows, only the values that the rows use are kept.
+        // If there are more values than rows, only the values that the rows use are kept.
         let found = interleave(&[&*first, &*other], &places[..2]).unwrap();
         assert_eq!(*cast(&found, &DataType::Utf8).unwrap(), StringArray::from(vec!["a", "b"]));
         assert_eq!(values(&found).len(), 2);

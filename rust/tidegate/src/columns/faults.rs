@@ -1,20 +1,20 @@
 //! Rows for which a condition or a sum cannot be computed.
 //!
-//! A call on tables raises an error at the first one. An operator must not, because it would stop
-//! in the middle of its rows. It records them, finishes its step without them, and is then halted
-//! until the user decides how to continue.
+//! A call on tables returns an error for the first such row. An operator must not, because it would
+//! stop in the middle of its rows. Instead, it records these faults and finishes its step without
+//! the affected rows. It is then halted until the user decides how to continue.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Error;
 
-/// The faults of one step. All clones share them.
+/// The faults of one step, which all clones share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Arc<Mutex<Option<Error>>>);
 
 impl Faults {
     /// Records a fault. Of several faults, the one whose message sorts first is kept, so that the
-    /// choice does not depend on threads.
+    /// choice does not depend on thread scheduling.
     pub(crate) fn note(&self, error: Error) {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if first.as_ref().is_none_or(|first| error.message() < first.message()) {

@@ -1,12 +1,13 @@
-//! Metadata of fields and schemas: a result keeps what is true of all of its values.
+//! Metadata of fields and schemas. A result keeps the metadata that holds for all of its values.
 //!
-//! Some metadata describes the values, such as the categories of a polars enum or the parameters of
-//! an extension type. A column with values from several inputs keeps it if all inputs agree.
+//! Some metadata describes values, such as the categories of a polars enum or the parameters of an
+//! extension type. A column whose values come from several inputs keeps such metadata if all inputs
+//! agree on it.
 //!
-//! Other metadata describes the rows: pandas records which columns are the index of a frame.
-//! Unnamed indexes and column labels are dropped on import, because a result does not have the rows
-//! of its input and may rename columns. A named index is a column like any other. What pandas
-//! records about a column is kept under the column's name in the result.
+//! Other metadata describes rows: pandas records which columns form the index of a frame. Unnamed
+//! indexes and column labels are dropped on import, because a result has different rows and may
+//! rename columns. A named index is treated like any other column. What pandas records about a
+//! column is kept, under the column's name in the result.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -27,11 +28,11 @@ const PANDAS: &str = "pandas";
 /// The suffix that pandas appends to the names of Arrow types.
 const ARROW_TYPE: &str = "[pyarrow]";
 
-/// The keys under which polars stores an enum's categories, newest first. polars reads any other
-/// value as null.
+/// The metadata keys under which polars stores the categories of an enum, newest first. polars
+/// reads a value that is not a category as null.
 const ENUM_CATEGORIES: [&str; 2] = ["_PL_ENUM_VALUES2", "_PL_ENUM_VALUES"];
 
-/// The first field, with only the metadata that describes the values of both fields.
+/// Returns the first field, with only the metadata on which both fields agree.
 pub(crate) fn of_both(field: &Field, other: &Field) -> Field {
     let mut metadata = field.metadata().clone();
     metadata.retain(|key, value| other.metadata().get(key) == Some(value));
@@ -42,8 +43,8 @@ pub(crate) fn of_both(field: &Field, other: &Field) -> Field {
     field.clone().with_metadata(metadata)
 }
 
-/// The first of several schemas with the same columns, with the metadata on which all schemas
-/// agree.
+/// Returns the first of several schemas that have the same columns. It keeps only the metadata of
+/// columns on which all schemas agree.
 pub(crate) fn of_all<'a>(inputs: impl Iterator<Item = &'a SchemaRef>) -> SchemaRef {
     let inputs: Vec<&Schema> = inputs.map(|schema| &**schema).collect();
     let first = inputs[0];
@@ -61,14 +62,14 @@ pub(crate) fn of_all<'a>(inputs: impl Iterator<Item = &'a SchemaRef>) -> SchemaR
     Arc::new(Schema::new_with_metadata(fields, metadata))
 }
 
-/// The extension type of a field: its name and parameters.
+/// Returns the extension type of a field: its name and parameters.
 fn extension(field: &Field) -> Option<(&String, Option<&String>)> {
     let metadata = field.metadata();
     metadata.get(EXTENSION_NAME).map(|name| (name, metadata.get(EXTENSION_METADATA)))
 }
 
-/// Refuses two extension types in one column. Their values may be stored alike but differ in
-/// meaning, as pandas months and days do.
+/// Refuses two different extension types in one column. Their values may be stored in the same way
+/// but differ in meaning, such as monthly and daily pandas periods.
 pub(crate) fn check_extensions(
     field: &Field,
     place: &str,
@@ -93,8 +94,8 @@ fn named((name, parameters): (&String, Option<&String>)) -> String {
     }
 }
 
-/// Refuses values that are not among the categories of a polars field. `other` is the field that
-/// the values come from.
+/// Refuses values that are not categories of `field`, if that is a polars enum. `other` is the
+/// field to which the values belong.
 pub(crate) fn check_categories(
     name: &str,
     field: &Field,
@@ -124,7 +125,7 @@ pub(crate) fn check_categories(
     }
 }
 
-/// The categories of an enum in the polars format: each is preceded by its length in bytes.
+/// Parses the categories of an enum in the polars format: each is preceded by its length in bytes.
 fn categories(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let (length, rest) = text.split_once(';')?;
@@ -134,11 +135,11 @@ fn categories(mut text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The schema of a frame without an unnamed pandas index, and the remaining columns; `None` if the
-/// schema has no pandas metadata.
+/// Returns the schema of a frame without an unnamed pandas index, and the indices of the remaining
+/// columns. Returns `None` if the schema has no pandas metadata.
 pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     let mut pandas = pandas(schema)?;
-    // An entry that is not a string is the start and step of a range index, which has no column.
+    // An entry that is not a string describes a range index, which has no column.
     let levels = list(&pandas, "index_columns").filter_map(Value::as_str).map(str::to_owned);
     let (unnamed, named): (HashSet<String>, HashSet<String>) =
         levels.partition(|name| is_unnamed_level(name));
@@ -149,7 +150,7 @@ pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     if let Some(columns) = pandas["columns"].as_array_mut() {
         columns.retain(|column| field_name(column).is_some_and(|name| !unnamed.contains(name)));
         columns.retain(is_readable);
-        // With labels that are not strings, pyarrow looks up its columns by these names.
+        // If labels are not strings, pyarrow looks up its columns by these names.
         columns.iter_mut().for_each(|column| column["name"] = column["field_name"].clone());
     }
     let mut metadata = schema.metadata().clone();
@@ -158,29 +159,29 @@ pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     Some((Arc::new(Schema::new_with_metadata(fields, metadata)), kept))
 }
 
-/// Whether pandas can look up a column's type by its recorded name. It cannot for Arrow types with
-/// fields.
+/// Returns whether pandas can look up a column's type by its recorded name. It cannot do so for
+/// Arrow types that have fields.
 fn is_readable(column: &Value) -> bool {
     !column["numpy_type"]
         .as_str()
         .is_some_and(|name| name.contains('<') && name.ends_with(ARROW_TYPE))
 }
 
-/// Whether pyarrow generated the name for an index level without a name.
+/// Returns whether pyarrow generated this name for an unnamed index level.
 fn is_unnamed_level(name: &str) -> bool {
     let level = name.strip_prefix("__index_level_").and_then(|rest| rest.strip_suffix("__"));
     level.is_some_and(|level| level.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A column of a result, and the input columns that its values come from, each with its input's
-/// number.
+/// A column of a result, and the input columns from which its values come. Each input column has
+/// the number of its input.
 pub(crate) struct Origin<'a> {
     pub(crate) field: &'a Field,
     pub(crate) of: Vec<(usize, &'a Field)>,
 }
 
 impl<'a> Origin<'a> {
-    /// A column whose values come from the column with this name in every input.
+    /// Creates a column whose values come from the column with this name in every input.
     pub(crate) fn named(field: &'a Field, name: &str, inputs: &[&'a Schema]) -> Self {
         let column = |(input, schema): (usize, &&'a Schema)| {
             Some((input, schema.field_with_name(name).ok()?))
@@ -189,8 +190,8 @@ impl<'a> Origin<'a> {
     }
 }
 
-/// The metadata of a join's result: that of the left side, with the pandas metadata of the result's
-/// columns.
+/// Returns the metadata of a join's result. This is the left side's metadata, but with pandas
+/// metadata for the columns of the result.
 pub(crate) fn of_join(
     left: &Schema,
     right: &Schema,
@@ -201,7 +202,7 @@ pub(crate) fn of_join(
     with_columns(left, describe(&[left, right], columns, |name| levels.contains(name)))
 }
 
-/// The metadata of left rows with aggregates of right rows.
+/// Returns the metadata of a result that consists of left rows and aggregates of right rows.
 pub(crate) fn of_partners(
     left: &Schema,
     right: &Schema,
@@ -217,12 +218,13 @@ pub(crate) fn of_partners(
     with_columns(left, described.or_else(|| pandas(left)))
 }
 
-/// Metadata for groups of rows from these tables: the pandas metadata of the result's columns.
+/// Returns the metadata of a result that aggregates groups of rows: the pandas metadata of its
+/// columns.
 pub(crate) fn of_groups(tables: &[&Schema], columns: &[Origin<'_>]) -> HashMap<String, String> {
     with_columns(&Schema::empty(), describe(tables, columns, |_| false))
 }
 
-/// The metadata of a schema, with its pandas metadata replaced.
+/// Returns the metadata of a schema, with its pandas metadata replaced.
 fn with_columns(schema: &Schema, described: Option<Value>) -> HashMap<String, String> {
     let mut metadata = schema.metadata().clone();
     metadata.remove(PANDAS);
@@ -230,8 +232,8 @@ fn with_columns(schema: &Schema, described: Option<Value>) -> HashMap<String, St
     metadata
 }
 
-/// The pandas metadata of a result's columns. `is_level` selects the index levels of the first
-/// input that the result has.
+/// Returns the pandas metadata of a result's columns. `is_level` selects the index levels of the
+/// first input that remain in the result.
 fn describe(
     inputs: &[&Schema],
     columns: &[Origin<'_>],
@@ -252,7 +254,8 @@ fn describe(
     Some(described)
 }
 
-/// The pandas metadata of an input column, if it also describes the column's values in a result.
+/// Adapts the pandas metadata of an input column to a column of the result. Returns `None` if it
+/// does not describe the values there.
 fn said_of(column: &Field, of: &Field, said: &Value) -> Option<Value> {
     let mut said = said.clone();
     if of.data_type() != column.data_type() || extension(of) != extension(column) {
@@ -267,13 +270,14 @@ fn said_of(column: &Field, of: &Field, said: &Value) -> Option<Value> {
     Some(said)
 }
 
-/// Whether pandas reads the column as a nullable type, in which integers stay exact next to nulls.
+/// Returns whether pandas reads the column as a nullable type, in which integers stay exact even if
+/// there are nulls.
 fn is_nullable(said: &Value) -> bool {
     let name = said["numpy_type"].as_str().unwrap_or_default();
     name.ends_with(ARROW_TYPE) || is_masked(name)
 }
 
-/// Whether pandas stores a null mask in columns of this type.
+/// Returns whether pandas stores a null mask in columns of this type.
 fn is_masked(name: &str) -> bool {
     let kind = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
     ["boolean", "Int", "UInt", "Float"].contains(&kind)
@@ -284,18 +288,18 @@ fn is_number(data_type: &DataType) -> bool {
         || matches!(data_type, DataType::Boolean | DataType::Float32 | DataType::Float64)
 }
 
-/// The pandas type for numbers that are computed from numbers of a nullable type.
+/// Returns the pandas type of numbers that are computed from numbers of a nullable type.
 fn nullable_name(of: &str, data_type: &DataType) -> Option<String> {
     match data_type {
         _ if of.ends_with(ARROW_TYPE) => Some(format!("{}{ARROW_TYPE}", TypeName(data_type))),
         _ if !is_masked(of) => None,
         DataType::Boolean => Some("boolean".to_owned()),
-        // From Int8 to Float64, pandas uses the same names as Arrow.
+        // From Int8 to Float64, pandas and Arrow use the same names.
         _ => Some(data_type.to_string()),
     }
 }
 
-/// Keeps the index levels that are selected, and removes the column labels.
+/// Keeps only the selected index levels, and removes the column labels.
 fn set_indexes(pandas: &mut Value, is_level: impl Fn(&str) -> bool) {
     if let Some(levels) = pandas["index_columns"].as_array_mut() {
         levels.retain(|level| level.as_str().is_some_and(&is_level));
@@ -303,7 +307,7 @@ fn set_indexes(pandas: &mut Value, is_level: impl Fn(&str) -> bool) {
     pandas["column_indexes"] = json!([]);
 }
 
-/// The schema's pandas metadata, if it is well formed.
+/// Returns the schema's pandas metadata, if it is well formed.
 fn pandas(schema: &Schema) -> Option<Value> {
     let found: Value = serde_json::from_str(schema.metadata().get(PANDAS)?).ok()?;
     found.is_object().then_some(found)

@@ -4,10 +4,10 @@
 //! | --- | --- |
 //! | `table.rs` | inputs, validated |
 //! | `time.rs`, `duration.rs` | units, zones and bounds; durations as text |
-//! | `cast.rs` | values in another type, or an error |
+//! | `cast.rs` | casts values to another type, or fails |
 //! | `fit.rs` | rows as a schema asks for them |
 //! | `dictionary.rs` | concatenates arrays whose dictionary indices may be narrow |
-//! | `roomy.rs` | wider dictionary indices, as operators store them |
+//! | `roomy.rs` | widens the dictionary indices that operators store |
 //! | `faults.rs` | rows for which a condition cannot be computed |
 //! | `metadata.rs` | the metadata of results |
 //! | `nested.rs` | types that contain other types |

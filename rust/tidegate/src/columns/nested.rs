@@ -1,8 +1,8 @@
-//! Types that contain other types: their children, and the same types with other children.
+//! Types that contain other types: lists or replaces their children.
 
 use arrow_schema::{DataType, FieldRef, Fields, UnionFields};
 
-/// The types of an array's children.
+/// Returns the types of an array's children.
 pub(crate) fn children(data_type: &DataType) -> Vec<&DataType> {
     match data_type {
         DataType::List(item)
@@ -18,8 +18,8 @@ pub(crate) fn children(data_type: &DataType) -> Vec<&DataType> {
     }
 }
 
-/// The type with each child field replaced by what `change` returns for it. The ends of runs stay as
-/// they are, and a type without children is returned unchanged.
+/// Returns the type, with each child field replaced by what `change` returns for it. Run ends are
+/// kept, and a type without children is returned unchanged.
 pub(crate) fn with_fields(
     data_type: &DataType,
     change: impl Fn(&FieldRef) -> FieldRef,

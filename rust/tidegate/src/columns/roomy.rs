@@ -1,10 +1,10 @@
-//! Wider dictionary indices: an operator widens narrow indices to 32 bits in the rows that it
+//! Wider dictionary indices. An operator widens narrow indices to 32 bits in the rows that it
 //! stores.
 //!
-//! Two batches of a pandas categorical have up to 128 values each, and 8-bit indices. A batch with
-//! rows of both may have more distinct values than such indices can address. So rows get wider
-//! indices when they are pushed. They get their own indices back when results are emitted, in
-//! batches that are short enough (`stream/operator.rs`).
+//! For example, a pandas categorical with up to 128 values has 8-bit indices. A result with rows
+//! from two such batches may have more distinct values than these indices can address. Rows
+//! therefore get wider indices when they are pushed. They get their original index type back when
+//! results are emitted, in batches that are short enough (`stream/operator.rs`).
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::Result;
 
 type Made<T> = std::result::Result<T, ArrowError>;
 
-/// The schema with wide indices in all dictionaries.
+/// Returns the schema with wide indices in all dictionaries.
 pub(crate) fn roomy(schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().map(roomy_field).collect::<Fields>();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
@@ -50,15 +50,16 @@ fn roomy_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// Whether an index type can address only few values.
+/// Returns whether an index type can address only a few values.
 fn is_narrow(indices: &DataType) -> bool {
     matches!(indices, DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16)
 }
 
-/// The inputs of one call, with 32-bit indices in columns whose dictionaries together have too many
-/// values for their own indices. A single dictionary in the result then has room for the values of
-/// all chunks and inputs, as writers of results need. `shared` lists the input columns that become
-/// one column of the result: one name per input.
+/// Widens the indices of columns whose dictionaries together have too many values for them. A
+/// single dictionary in the result then has room for the values of all chunks and inputs, as
+/// writers of results require.
+///
+/// `shared` lists input columns that become one column of the result, with one name per input.
 pub fn with_room(tables: Vec<Table>, shared: &[Vec<&str>]) -> Result<Vec<Table>> {
     let mut wide = vec![Vec::new(); tables.len()];
     let has_narrow = |table: &Table, at: usize| {
@@ -70,7 +71,7 @@ pub fn with_room(tables: Vec<Table>, shared: &[Vec<&str>]) -> Result<Vec<Table>>
     };
     let mut check = |columns: Vec<(usize, usize)>| {
         let chunks: Vec<_> = columns.iter().flat_map(|&column| data(column)).collect();
-        // Columns of different types become one column of another type, without small indices.
+        // Columns of different types become one column of another type, which has no small indices.
         let are_alike = chunks.windows(2).all(|pair| pair[0].data_type() == pair[1].data_type());
         if are_alike && !have_room(&chunks) {
             columns.into_iter().for_each(|(table, at)| wide[table].push(at));
@@ -107,8 +108,8 @@ fn widened_columns(table: &Table, wide: &[usize]) -> Result<Table> {
     Table::of_valid(table.name(), schema.clone(), batches.collect::<Result<_>>()?)
 }
 
-/// The rows with the index types of a schema that is otherwise the same. Returns a schema error if
-/// the indices of a dictionary are too narrow.
+/// Returns the rows with the index types of `schema`, which is otherwise the same. Returns a schema
+/// error if an index type is too narrow for a dictionary.
 pub(crate) fn with_indices(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let column = |(array, field): (&ArrayRef, &FieldRef)| {
         if array.data_type() == field.data_type() {
@@ -143,7 +144,7 @@ fn recoded(data: ArrayData, to: &DataType) -> Made<ArrayData> {
     data.into_builder().data_type(to.clone()).child_data(parts).build()
 }
 
-/// The dictionary with 32-bit indices.
+/// Returns the dictionary with 32-bit indices.
 fn widened(array: &ArrayRef) -> Made<ArrayData> {
     let dictionary = array.as_any_dictionary();
     let keys = cast(dictionary.keys(), &DataType::Int32)?;
@@ -151,8 +152,8 @@ fn widened(array: &ArrayRef) -> Made<ArrayData> {
     Ok(DictionaryArray::try_new(keys, dictionary.values().clone())?.into_data())
 }
 
-/// The dictionary with narrower indices. It keeps all values if they fit, and otherwise only those
-/// that rows use.
+/// Returns the dictionary with narrower indices. It keeps all values if they fit, and otherwise
+/// only those that the rows use.
 fn narrowed<K: ArrowDictionaryKeyType>(array: &ArrayRef) -> Made<ArrayData> {
     let dictionary = array.as_dictionary::<Int32Type>();
     let keys = cast(dictionary.keys(), &K::DATA_TYPE)?;
@@ -169,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// Rows of a dictionary with 8-bit indices, as a column and in a struct.
+    /// Returns rows that have a dictionary with 8-bit indices, both as a column and in a struct.
     fn rows(from: usize, to: usize) -> RecordBatch {
         let values: StringArray = (from..to).map(|at| Some(format!("v{at}"))).collect();
         let keys = PrimitiveArray::<Int8Type>::from_iter_values(0..(to - from) as i8);

@@ -222,12 +222,12 @@ pub(crate) fn times_or_nulls(
     Ok((read(table, column, &chunks, unit)?, nulls))
 }
 
-/// The times of both sides in `unit`, for a join that compares the distance from a left to a right
-/// time only with these `ends`.
+/// Returns the times of both sides in `unit`, for a join that compares the distance from a left to
+/// a right time only with `ends`.
 ///
-/// A time that does not fit 64 bits in the finer unit is placed beyond all times that do, and such
-/// times keep their order. This is an error only if an end reaches from there to a time of the
-/// other side.
+/// Times that do not fit 64 bits in the finer unit are placed beyond all times that do, and keep
+/// their order. This is an error only if such a time, shifted by one of the ends, could reach a
+/// time of the other side.
 pub(crate) fn both_times(
     (left, right): (&Table, &Table),
     columns: (usize, usize),
@@ -246,7 +246,7 @@ pub(crate) fn both_times(
         }
     }
     let (mut moved, beyond) = moved_times(&[(left, columns.0), (right, columns.1)], unit, &error)?;
-    // On the side with the finer unit, no time was moved.
+    // No time was moved on the side with the finer unit.
     let is_left = scale(left.schema().field(columns.0), unit) > 1;
     let others = &moved[usize::from(is_left)];
     let settled = ends.iter().map(|end| if is_left { *end } else { -end }).all(|end| {
@@ -260,17 +260,18 @@ pub(crate) fn both_times(
     if settled { Ok((Int64s::Own(left), Int64s::Own(right))) } else { Err(error) }
 }
 
-/// Where the times are that were placed beyond those that fit 64 bits.
+/// The places of times that do not fit 64 bits, next to those that do.
 #[derive(Debug)]
 struct Beyond {
-    /// The last time that is too early.
+    /// The last of the times that are too early.
     below: Option<i64>,
-    /// The first time that is too late.
+    /// The first of the times that are too late.
     above: Option<i64>,
 }
 
-/// The times of nullable columns in one unit, with 0 for nulls. Times that do not fit are placed
-/// beyond the others, in order. Returns an error if a time that fits is already there.
+/// Returns the times of nullable columns in one unit, with 0 for nulls. Times that do not fit are
+/// placed beyond the others, in order. Returns an error if a time that fits already has such a
+/// place.
 pub(crate) fn times_in_order(
     columns: &[(&Table, usize)],
     unit: Unit,
@@ -291,8 +292,8 @@ pub(crate) fn times_in_order(
     Ok(moved.into_iter().zip(columns).map(with_nulls).collect())
 }
 
-/// The times of these columns, with 0 for nulls, and with times that do not fit placed beyond the
-/// others. Returns `error` if there is no room for them.
+/// Returns the times of these columns, with 0 for nulls. Times that do not fit are placed beyond
+/// the others. Returns `error` if there is no room for them.
 fn moved_times(
     columns: &[(&Table, usize)],
     unit: Unit,
@@ -331,7 +332,8 @@ fn moved_times(
     Ok((times.collect(), beyond))
 }
 
-/// The times of a column in `unit`, with 0 for nulls; `None` if the column has plain numbers.
+/// Returns the times of a column in `unit`, with 0 for nulls. Returns `None` if the column has
+/// plain numbers.
 fn exact_times(table: &Table, column: usize, unit: Unit) -> Option<Vec<i128>> {
     let field = table.schema().field(column);
     let Unit::Nanoseconds(_) = unit else { return None };
@@ -418,7 +420,7 @@ pub(crate) fn scale(field: &Field, unit: Unit) -> i64 {
     }
 }
 
-/// The error for a row of a chunk whose first row has number `first`.
+/// Returns the error for a row of a chunk. `first` is the number of the chunk's first row.
 fn too_long(
     name: &str,
     field: &Field,

@@ -26,9 +26,10 @@ pub struct Predicate {
     left: Vec<usize>,
     right: Vec<usize>,
     types: Vec<DataType>,
-    /// The columns' names, for messages.
+    /// The column names, for messages.
     names: Vec<String>,
-    /// Where to record rows for which it cannot be computed; if `None`, such a row raises an error.
+    /// Where to record rows for which the expression cannot be computed. If `None`, such a row is
+    /// an error.
     faults: Option<Faults>,
 }
 
@@ -62,12 +63,13 @@ impl Predicate {
         Predicate { root, left: left_columns, right: right_columns, types, names, faults: None }
     }
 
-    /// The same condition, which is false for rows where it cannot be computed, and records them.
+    /// Makes the condition false for rows for which it cannot be computed, and records them in
+    /// `faults`.
     pub(crate) fn noting(self, faults: &Faults) -> Self {
         Predicate { faults: Some(faults.clone()), ..self }
     }
 
-    /// Adds the values of the only row to its error.
+    /// Adds the values of a row to the error that it caused. The columns have only this row.
     fn of_row(&self, error: Error, columns: &[ArrayRef]) -> Error {
         let value = |(name, column): (&String, &ArrayRef)| {
             let value = array_value_to_string(column, 0).unwrap_or_default();
@@ -78,7 +80,8 @@ impl Predicate {
         error.with(&format!(", for {}", values.join(", ")))
     }
 
-    /// Like [`evaluate`](Self::evaluate), for rows of which some cannot be computed.
+    /// Like [`evaluate`](Self::evaluate), but for rows of which some cannot be computed. These are
+    /// found by repeatedly halving the rows.
     fn evaluate_by_halves(
         &self,
         columns: &[ArrayRef],

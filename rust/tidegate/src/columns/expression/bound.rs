@@ -119,7 +119,8 @@ pub(super) fn cast(operand: Bound, to: &DataType) -> Result<Bound> {
     if let Operation::Scalar(value) = &operand.operation {
         let are_times = is_time(&operand.data_type) && is_time(to);
         if are_times && exact(value, to).is_err() {
-            // It does not fit the finer unit of the other times, so it is compared in its own unit.
+            // The value does not fit the finer unit of the other times, so it is compared in its
+            // own unit.
             let (data_type, text) = (to.clone(), operand.text.clone());
             let operation = Operation::Cast(Box::new(operand));
             return Ok(Bound { operation, data_type, text, can_fail: true });

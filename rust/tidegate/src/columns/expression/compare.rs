@@ -31,7 +31,8 @@ pub(super) fn compare(
     }
 }
 
-/// Compares times, given the nanoseconds per step of each side. Comparing with null yields null.
+/// Compares times, given each side's number of nanoseconds per step. Comparing with null yields
+/// null.
 pub(super) fn compare_times(
     operator: Comparison,
     (left, of_left): (&dyn Datum, i64),
@@ -53,7 +54,7 @@ pub(super) fn compare_times(
     Ok((0..rows).map(|row| pair(row).map(|(left, right)| holds(left, right))).collect())
 }
 
-/// Times in nanoseconds, and whether a single time applies to all rows.
+/// Returns the times in nanoseconds, and whether a single time applies to all rows.
 fn times(times: &dyn Datum, step: i64) -> Result<(Vec<Option<i128>>, bool), ArrowError> {
     let (array, is_scalar) = times.get();
     let array = match array.data_type() {

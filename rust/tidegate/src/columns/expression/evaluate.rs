@@ -250,8 +250,9 @@ fn both(operands: &[Bound; 2], rows: &Rows) -> Result<(Value, Value)> {
     Ok((operands[0].evaluate(rows)?, operands[1].evaluate(rows)?))
 }
 
-/// Returns a boolean per pair. Times and durations with different units are cast to the finer one.
-/// If some do not fit 64 bits there, all are compared in their own units.
+/// Compares pairs of values, and returns a boolean for each. Times and durations in different units
+/// are cast to the finer unit. If some of them do not fit 64 bits in that unit, all are compared in
+/// their own units.
 fn compared(operator: Comparison, left: &Bound, right: &Bound, rows: &Rows) -> Result<Value> {
     let error = match (left.evaluate(rows), right.evaluate(rows)) {
         (Ok(left), Ok(right)) => {
@@ -270,7 +271,8 @@ fn compared(operator: Comparison, left: &Bound, right: &Bound, rows: &Rows) -> R
     }
 }
 
-/// A time or duration expression before it is cast to another unit, and the nanoseconds per step.
+/// Returns the expression for a time or duration before any cast to another unit, and its number of
+/// nanoseconds per step.
 fn in_own_unit(bound: &Bound) -> Option<(&Bound, i64)> {
     let inner = match &bound.operation {
         Operation::Cast(inner) => inner,

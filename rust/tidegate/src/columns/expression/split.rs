@@ -243,7 +243,7 @@ impl Sides<'_> {
         if reads_any(bound, &|slot| columns[slot].is_none()) {
             return None;
         }
-        // Columns that are not read need neither values nor a type.
+        // Columns that are not read need neither values nor their actual type.
         let columns = columns.into_iter().cloned();
         let columns: Vec<ArrayRef> = columns.map(|array| array.unwrap_or_else(nothing)).collect();
         let len = match side {
@@ -329,7 +329,7 @@ pub(super) fn reads(bound: &Bound, left_columns: usize) -> (bool, bool) {
     }
 }
 
-/// Whether an expression reads one of these columns.
+/// Returns whether an expression reads one of the columns that `is_meant` selects.
 fn reads_any(bound: &Bound, is_meant: &impl Fn(usize) -> bool) -> bool {
     match bound.operation {
         Operation::Column(slot) => is_meant(slot),

@@ -94,12 +94,12 @@ impl KeyColumn {
         Ok(KeyColumn { left, right, common })
     }
 
-    /// The type to which both sides' values are converted for comparison.
+    /// Returns the type to which the values of both sides are converted for comparison.
     pub(crate) fn common_type(&self) -> &DataType {
         &self.common
     }
 
-    /// A type that can hold the values of both sides.
+    /// Returns a type that can hold the values of both sides.
     pub(crate) fn holding_type(&self, left: &Field, right: &Field) -> DataType {
         let types = [left, right].map(Field::data_type);
         if types[0] == types[1] {
@@ -122,12 +122,12 @@ fn mend(left: &DataType, right: &DataType) -> String {
     }
 }
 
-/// How to turn a column that cannot be a key into one.
+/// Returns advice on how to make a key of a column that cannot be one.
 pub(crate) fn mend_one(given: &DataType) -> &'static str {
     if is_span(given) { "cast it to integers or to strings" } else { KEY_TYPES }
 }
 
-/// Whether the values are durations or times of day, whose types cannot be keys.
+/// Returns whether the values are durations or times of day, whose types cannot be keys.
 fn is_span(given: &DataType) -> bool {
     matches!(given, DataType::Duration(_) | DataType::Time32(_) | DataType::Time64(_))
 }

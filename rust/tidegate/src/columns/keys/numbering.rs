@@ -1,7 +1,7 @@
 //! Keys as numbers in order of first appearance, by a hash table.
 //!
-//! Each table draws a random seed, so that nobody can choose keys whose hashes collide. The numbers
-//! do not depend on the seed.
+//! Each table draws a random seed, so that an attacker cannot choose keys whose hashes collide. The
+//! numbers do not depend on the seed.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -206,8 +206,8 @@ impl KeyTable for ByteTable {
 mod tests {
     use super::*;
 
-    /// Knowing the hashes of one table makes it possible to choose keys that collide in it, but not
-    /// in any other table.
+    /// Someone who knows the hashes of one table can choose keys that collide in it. These keys
+    /// must not collide in any other table.
     #[test]
     fn each_table_has_hashes_of_its_own() {
         let words = [(); 2].map(|()| IntegerTable::default().hasher.hash_one(7_i64));

@@ -22,7 +22,7 @@ pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
         (a, b) if string(a) && string(b) => Some(if a == b { a.clone() } else { LargeUtf8 }),
         (a, b) if binary(a) && binary(b) => Some(if a == b { a.clone() } else { LargeBinary }),
         (Null, Null) | (Boolean, Boolean) => Some(Boolean),
-        // Nulls match nothing, so the other side's type decides.
+        // A null matches nothing, so the type of the other side decides.
         (Null, other) | (other, Null) => common_type(other, other),
         (Date32 | Date64, Date32 | Date64) => {
             Some(if left == right { left.clone() } else { Date64 })
@@ -47,8 +47,8 @@ pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
     }
 }
 
-/// The type of a mix of negative integers and integers that need 64 unsigned bits, if both can
-/// occur with these types. No integer type holds them all.
+/// Returns a type that holds both negative integers and integers that need 64 unsigned bits, if
+/// columns of these types can contain both. No integer type holds them all.
 pub(crate) fn beyond_64_bits(types: &[&DataType]) -> Option<DataType> {
     let plain = |t: &&DataType| match t {
         DataType::Dictionary(_, values) => (**values).clone(),

@@ -50,7 +50,7 @@ pub(super) fn word_chunk(
             .as_primitive::<UInt64Type>()
             .unary_opt::<_, Int64Type>(|key| i64::try_from(key).ok()));
     }
-    // The same is true of a time that does not fit the other side's finer unit.
+    // A time that does not fit the finer unit of the other side has no equal there either.
     if let (DataType::Timestamp(..), Some(values)) = (common, as_int64(&chunk)) {
         let nanoseconds = |data_type: &DataType| match data_type {
             DataType::Timestamp(unit, _) => Some(time::nanoseconds(*unit)),
