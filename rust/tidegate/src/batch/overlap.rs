@@ -74,7 +74,7 @@ impl Sides {
         let columns = [left, left, right, right].into_iter();
         let columns = columns.zip([of_left.0, of_left.1, of_right.0, of_right.1]);
         let times: Vec<_> = match plan.least {
-            // Only times are compared, not distances.
+            // Only the order of the times matters here, not their distances.
             0 | 1 => time::times_in_order(&columns.collect::<Vec<_>>(), plan.unit)?,
             _ => columns
                 .map(|(table, column)| time::times_or_nulls(table, column, plan.unit))
@@ -160,8 +160,8 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    /// The intervals of the columns of starts and ends, given their times and the rows without a
-    /// time.
+    /// Returns the intervals between starts and ends, given the times of both columns and the rows
+    /// without a time.
     fn of(
         table: &Table,
         (start, end): (usize, usize),

@@ -79,7 +79,7 @@ pub(crate) struct AsofPlan {
 }
 
 impl AsofJoin {
-    /// The pairs of a left and a right column that are compared with each other.
+    /// Returns the pairs of left and right columns that are compared with each other.
     pub fn pairs(&self) -> Vec<(String, String)> {
         std::iter::once(&self.on).chain(&self.options.by).cloned().collect()
     }

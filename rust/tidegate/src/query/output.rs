@@ -123,7 +123,7 @@ impl Shape<'_> {
     }
 }
 
-/// The result's columns, and the input columns that their values come from.
+/// Returns the columns of the result, with the input columns from which their values come.
 fn origins<'a>(
     columns: &[OutputColumn],
     fields: &'a [FieldRef],

@@ -35,12 +35,12 @@ pub(crate) struct FunctionsPlan {
     /// take.
     pub(crate) read: SchemaRef,
     pub(crate) outputs: Vec<OutputPlan>,
-    /// Where results that cannot be computed are recorded; if `None`, they are errors.
+    /// Where to record results that cannot be computed. If `None`, they are errors.
     pub(crate) faults: Option<Faults>,
 }
 
 impl AggregatePlan {
-    /// The same plan, whose conditions and functions record what they cannot compute.
+    /// Makes the conditions and functions of the plan record what they cannot compute.
     pub(crate) fn noting(mut self, faults: &Faults) -> Self {
         self.functions.faults = Some(faults.clone());
         for table in &mut self.tables {
@@ -52,7 +52,7 @@ impl AggregatePlan {
 }
 
 impl InputPlan {
-    /// Makes the conditions record the rows that they cannot compute.
+    /// Makes the conditions record the rows for which they cannot be computed.
     pub(crate) fn note(&mut self, faults: &Faults) {
         for predicate in &mut self.predicates {
             *predicate = predicate.take().map(|predicate| predicate.noting(faults));
@@ -110,7 +110,7 @@ impl OutputPlan {
         self.columns.first().copied()
     }
 
-    /// Whether the results are unchanged values of this column.
+    /// Returns whether the results are unchanged values of this column.
     fn has_values_of(&self, of: &Field, data_type: &DataType) -> bool {
         use Function::{ArgMax, ArgMin, First, Last, Max, Min};
         matches!(self.function, First | Last | Min | Max | ArgMin | ArgMax)
@@ -506,8 +506,8 @@ impl FunctionsPlan {
         self.outputs.iter().map(field).collect()
     }
 
-    /// These columns of the result, and the input columns that their values come from. A count,
-    /// which is never null, does not come from any input column.
+    /// Pairs these columns of the result with the input columns from which their values come. A
+    /// count, which is never null, does not come from any input column.
     pub(crate) fn origins<'a>(
         &'a self,
         fields: impl Iterator<Item = &'a Field>,
@@ -624,15 +624,15 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
     }
 }
 
-/// The item field of a list of a column's values.
+/// Returns the item field of a list of a column's values.
 pub(crate) fn list_item(of: &Field) -> FieldRef {
     let item = Field::new_list_field(of.data_type().clone(), true);
     Arc::new(item.with_metadata(meaning(of)))
 }
 
-/// The part of a column's metadata that describes its values, such as the name of an extension
-/// type. The column's number in its Parquet file does not apply to another column with the same
-/// values.
+/// Returns the metadata of a column that describes its values, such as the name of an extension
+/// type. The column's number in its Parquet file is removed, because it does not apply to another
+/// column with the same values.
 fn meaning(of: &Field) -> HashMap<String, String> {
     let mut metadata = of.metadata().clone();
     metadata.remove("PARQUET:field_id");
