@@ -200,7 +200,7 @@ impl Accounts {
     fn set_limit(&mut self, limit: Option<usize>) {
         self.limit = limit;
         if limit.is_none() {
-            // Without a limit, no source has a share.
+            // Without a limit, nothing is reserved for any source.
             self.reserved = self.held;
             return;
         }

@@ -96,8 +96,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// What rows are waiting for, given the sources by rank and the number of rows that are not
-    /// waiting.
+    /// Returns the source for which rows wait, or `None` if no rows wait. `sources` are sorted by
+    /// rank, and `begun` rows are no longer waiting.
     fn of(sources: &[SourceStats], begun: u64) -> Option<Self> {
         let used = sources.iter().map(|source| source.rows_in - source.rows_late).sum::<u64>();
         let rows = used.checked_sub(begun).filter(|&rows| rows > 0)?;
@@ -146,19 +146,21 @@ pub struct Operator {
     readers: Readers,
     /// Why the operator cannot go on.
     failed: Option<Error>,
-    /// What the last step could not compute, until the user continues without it.
+    /// What the last step could not compute. The operator is halted until the user continues
+    /// without it.
     standing: Option<Standing>,
     /// How much sources had told before the last step.
     seen: u64,
-    /// The schemas of results and late rows, if they are stored with wider dictionary indices.
+    /// The schemas in which results and late rows are emitted, if dictionary indices are wider in
+    /// storage.
     handed: Option<[SchemaRef; 2]>,
 }
 
-/// A halted operator: something could not be computed.
+/// The state of an operator that was halted because something could not be computed.
 #[derive(Debug)]
 struct Standing {
     error: Error,
-    /// The step's results, without whatever could not be computed.
+    /// The step's results, without what could not be computed.
     results: VecDeque<Made>,
 }
 
@@ -166,7 +168,7 @@ struct Standing {
 const SKIP: &str = "; no row is lost, and skip() continues without it";
 
 /// Builds the operator for streams with these schemas. Internally, narrow dictionary indices are
-/// widened, so that rows of any batches can be combined.
+/// widened, so that rows of different batches can be combined.
 pub(super) fn with_room<const N: usize>(
     schemas: [SchemaRef; N],
     make: impl Fn([SchemaRef; N]) -> Result<Operator>,
@@ -360,12 +362,13 @@ impl Operator {
     pub fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
         let (batches, schema) = self.tactic.late(&self.common)?;
         let Some([_, given]) = &self.handed else { return Ok((batches, schema)) };
-        // The rows come from one push, so they fit its dictionary indices.
+        // All rows of a batch were pushed together, so they fit its dictionary indices.
         let batches = batches.iter().map(|batch| with_indices(batch, given));
         Ok((batches.collect::<Result<_>>()?, given.clone()))
     }
 
-    /// While it stays the same, [`late`](Self::late) starts with the same batches.
+    /// Returns a version. The first batches of [`late`](Self::late) are the same while it does not
+    /// change.
     pub fn late_version(&self) -> u64 {
         self.common.intake.shared.late.version()
     }
@@ -476,10 +479,10 @@ impl Operator {
         Ok(())
     }
 
-    /// Takes in the rows that are ready now without emitting their results, which the operator that
-    /// this one continues has already emitted. A join finds old pairs again only if it needs to
-    /// know which rows were matched. If `pause` is requested, the call fails, and a later call
-    /// continues.
+    /// Processes the rows that are ready now, but does not emit their results. They were already
+    /// emitted by the operator that this one continues. A join finds old pairs again only if it
+    /// needs to know which rows were matched. If `pause` is requested, the call fails, and a later
+    /// call continues.
     pub fn recall(&mut self, pause: &Stop) -> Result<()> {
         self.common.recalls = true;
         let recalled = self.catch_up(pause);
@@ -520,8 +523,8 @@ impl Operator {
         Ok(reader.take()?.map(Polled::Batch))
     }
 
-    /// The next finished batch, if there is one, in the form in which it is emitted. It is split if
-    /// it has more values than its dictionary indices can address.
+    /// Returns the next finished batch, if there is one, as it is emitted. The batch is split if it
+    /// has more values than its dictionary indices can address.
     fn next_made(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let Some(made) = self.common.ready.front() else { return Ok(None) };
@@ -572,7 +575,7 @@ impl Operator {
                 (Err(error), is_whole)
             }
             Ok(done) => (done, true),
-            // An unwinding step is either a refusal of memory or a bug.
+            // A step unwinds if memory is refused, or because of a bug.
             Err(error) => {
                 let is_whole = error.is_memory() && self.tactic.survives(&error);
                 (Err(error), is_whole)
@@ -582,7 +585,7 @@ impl Operator {
             (Err(error), _) if !is_whole => Err(self.fail(error)),
             (Ok(_), Some(fault)) => Err(self.stand(fault, made)),
             (Err(error), Some(fault)) => {
-                // The next step that ends well reports it.
+                // The next step that succeeds reports the fault.
                 self.common.faults.note(fault);
                 Err(error)
             }
@@ -605,14 +608,14 @@ impl Operator {
         self.failed.insert(error).clone()
     }
 
-    /// Halts the operator: the step could not compute something, and has finished its results
-    /// without it.
+    /// Halts the operator because the step could not compute something. The step has finished its
+    /// results without it.
     fn stand(&mut self, fault: Error, made: usize) -> Error {
         let (error, results) = (fault.with(SKIP), self.common.ready.split_off(made));
         self.standing.insert(Standing { error, results }).error.clone()
     }
 
-    /// Reports to sources why the operator accepts no rows, or that it accepts them again. A memory
+    /// Informs sources why the operator accepts no rows, or that it accepts them again. A memory
     /// limit is reported only to sources whose rows have no room.
     fn tell_standing(&self, error: Option<&Error>) {
         let has_ended = |error: &&Error| !error.is_stopped() && !error.is_memory();
@@ -623,8 +626,8 @@ impl Operator {
     /// Continues without what the last step could not compute. Returns whether there was anything
     /// to skip.
     ///
-    /// A pair or row for which a condition cannot be computed does not satisfy the condition. A sum
-    /// that overflows its type is null.
+    /// If a condition cannot be computed for a pair or row, that pair or row does not satisfy it. A
+    /// sum that overflows its type is null.
     pub fn skip(&mut self) -> bool {
         let Some(Standing { results, .. }) = self.standing.take() else { return false };
         self.common.ready.extend(results);
@@ -659,7 +662,8 @@ impl Operator {
         self.common.intake.write(&mut writer)?;
         self.common.intake.shared.late.write(&mut writer)?;
         self.tactic.write(&self.common, &mut writer)?;
-        // What is evaluated for the state is evaluated again by the step that needs it.
+        // Discard faults from writing the state. The step that needs these values evaluates them
+        // again.
         self.common.faults.take();
         writer.number(self.rows_out);
         if let Some(digest) = &self.digest {

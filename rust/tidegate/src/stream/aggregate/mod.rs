@@ -292,8 +292,8 @@ impl Tactic for AggregateTactic {
         common.look_ahead(EPOCH_ROWS) > MANY_ROWS || self.state_bytes() > MUCH_STATE
     }
 
-    /// Rows that have left the gate are already in the states, or only complete windows are being
-    /// emitted.
+    /// A step can be repeated if the rows that have left the gate are already in the states, or if
+    /// it only emits complete windows.
     fn survives(&self, _: &Error) -> bool {
         !self.is_half_done
     }
@@ -437,7 +437,7 @@ impl AggregateTactic {
         if !windows.restore(saved, &bounds) {
             return Err(Error::bug("windows go on from their own state"));
         }
-        // States refer to groups by number, so both are replaced or neither is.
+        // States refer to groups by number, so either both are replaced or neither is.
         self.windows = windows;
         if let Some(groups) = compacted {
             self.groups = groups;

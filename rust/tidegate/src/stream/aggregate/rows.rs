@@ -102,7 +102,7 @@ impl AggregateTactic {
                 chosen.push(*row);
             }
         });
-        // The states refer to the rows that are kept until the new ones are there.
+        // The states refer to the old rows until the new ones exist.
         let rows = self.rows.table(&chosen)?;
         self.windows.for_each_row(&mut |row| *row = new[*row as usize]);
         self.windows

@@ -93,15 +93,15 @@ pub(crate) struct LateRows {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// Pushes whose late rows were lent to a function, which may fail.
+    /// Pushes whose late rows were lent to a function that may fail.
     lent: Vec<Arc<Late>>,
     pushes: Vec<Arc<Late>>,
-    /// Changes whenever a different push becomes the first.
+    /// Changes whenever a different push becomes the first one.
     version: u64,
 }
 
 impl Kept {
-    /// Removes the first pushes.
+    /// Removes and returns the first pushes.
     fn take(&mut self, pushes: usize) -> Vec<Arc<Late>> {
         self.version += 1;
         self.pushes.drain(..pushes).collect()
@@ -143,7 +143,7 @@ impl LateRows {
         self.lock().pushes.push(Arc::new(late));
     }
 
-    /// Writes the late rows that were not taken, including lent ones.
+    /// Writes the late rows that were not taken, including those that are lent.
     pub(crate) fn write(&self, writer: &mut Writer) -> Result<()> {
         let kept = self.lock();
         let mut late: Vec<Arc<Late>> = kept.lent.iter().chain(&kept.pushes).cloned().collect();
@@ -168,7 +168,8 @@ impl LateRows {
         late
     }
 
-    /// While it stays the same, the first pushes of [`kept`](Self::kept) stay the same.
+    /// Returns a version. The first pushes of [`kept`](Self::kept) are the same while it does not
+    /// change.
     pub(crate) fn version(&self) -> u64 {
         self.lock().version
     }

@@ -252,7 +252,7 @@ impl Intake {
         Ok(source)
     }
 
-    /// Accepts rows with the schemas of another intake's sources from now on. They differ only in
+    /// From now on, accepts rows with the schemas of another intake's sources. They differ only in
     /// their dictionary indices.
     pub(super) fn take_rows_of(&mut self, other: &Intake) {
         for (source, other) in self.sources.iter().zip(&other.sources) {
@@ -307,7 +307,7 @@ impl Intake {
         self.sources.iter().map(|source| lock(source).stats()).collect()
     }
 
-    /// Like [`stats`](Self::stats), but in the order in which rows with equal times are sorted.
+    /// Like [`stats`](Self::stats), but sorted by rank, as rows with equal times are.
     pub(super) fn stats_by_rank(&self) -> Vec<SourceStats> {
         let side = |number: u16| self.sides.as_ref().map(|sides| sides.of(number));
         let mut stats: Vec<_> = self.stats().into_iter().zip(0..).collect();

@@ -75,7 +75,7 @@ impl Timed for Push {
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) schema: SchemaRef,
-    /// The schema of pushed rows, if its dictionaries have narrower indices.
+    /// The schema of pushed rows, if its dictionaries have narrower indices than the stored rows.
     pub(crate) given: Option<SchemaRef>,
     /// The time column.
     pub(crate) on: usize,
@@ -86,7 +86,7 @@ pub(crate) struct Stream {
     pub(crate) lateness: Option<i64>,
     /// How far ends of intervals may be from the times of their rows, if ends are computed from rows.
     pub(crate) width: Option<Arc<Width>>,
-    /// The windows that rows are assigned to, if there are any.
+    /// The windows to which rows are assigned, if there are any.
     pub(crate) counted: Option<Counted>,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Whether a row is in a window. A row for which the condition cannot be computed is not.
+    /// Returns whether a row belongs to a window. It does not if its condition cannot be computed.
     fn counts(&self, batch: &RecordBatch, row: usize) -> bool {
         let Some(rows) = &self.rows else { return true };
         let columns: Vec<ArrayRef> = rows
@@ -111,13 +111,13 @@ impl Counted {
 }
 
 impl Stream {
-    /// The schema of pushed rows.
+    /// Returns the schema of pushed rows.
     fn given(&self) -> &SchemaRef {
         self.given.as_ref().unwrap_or(&self.schema)
     }
 
-    /// Refuses rows whose windows start or end beyond 64 bits, because no result could contain
-    /// these bounds. `first` is the position of the batch's first row in its source.
+    /// Refuses rows whose windows start or end beyond 64 bits, because no result could contain such
+    /// bounds. `first` is the position of the batch's first row in its source.
     fn check_windows(&self, name: &str, batch: &RecordBatch, ts: &[i64], first: u64) -> Result<()> {
         let Some(counted) = &self.counted else { return Ok(()) };
         let is_beyond = |row: &usize| !counted.span.fits(ts[*row]) && counted.counts(batch, *row);
@@ -160,7 +160,7 @@ pub(crate) struct Shared {
     /// Why nothing more becomes final: the first source that was abandoned, or the failure of the
     /// operator.
     pub(crate) broken: Arc<OnceLock<Error>>,
-    /// Why the operator accepts no rows: it is halted or has failed.
+    /// Why the operator accepts no rows, if it is halted or has failed.
     pub(crate) standing: Arc<Mutex<Option<Error>>>,
     /// The watermarks of all sources.
     pub(crate) watermarks: Watermarks,
@@ -284,12 +284,12 @@ impl Source {
         self.stream.given()
     }
 
-    /// The schema of the stored rows.
+    /// Returns the schema of the stored rows.
     pub(crate) fn kept_schema(&self) -> &SchemaRef {
         &self.stream.schema
     }
 
-    /// Accepts rows with the schema of another source from now on, which differs only in its
+    /// From now on, accepts rows with the schema of another source, which differs only in its
     /// dictionary indices.
     pub(crate) fn take_rows_of(&mut self, other: &Source) {
         self.stream.given = Some(other.stream.schema.clone());
@@ -300,7 +300,7 @@ impl Source {
         self.stream.schema.field(self.stream.on)
     }
 
-    /// The source's number, which orders rows with equal times and sides.
+    /// Returns the source's number, which orders rows with equal times on the same side.
     pub fn number(&self) -> u16 {
         self.number
     }
@@ -353,7 +353,7 @@ impl Source {
         Ok(())
     }
 
-    /// Refuses rows if the operator is halted or has failed, since they would pile up.
+    /// Refuses rows while the operator is halted or has failed, because they would only pile up.
     fn check_goes_on(&self) -> Result<()> {
         let standing = self.shared.standing.lock().clone();
         match standing {
@@ -453,7 +453,7 @@ impl Source {
         let bytes = table.batches().iter().map(batch_bytes).sum::<usize>()
             + table.rows() * self.shared.row_bytes;
         let charge = self.charge(table.rows(), bytes)?;
-        // 3. The change is prepared before anything is modified, because memory may run out.
+        // 3. Prepare the change before modifying anything, because memory may run out.
         let resumed =
             (self.is_idle && table.rows() > 0).then(|| self.shared.watermarks.resume(self.number));
         let row_bytes = bytes / table.rows().max(1);
@@ -465,7 +465,7 @@ impl Source {
                 self.shared.watermarks.take_back(self.number, resumed);
             }
         })?;
-        // 4. Nothing fails from here on.
+        // 4. Nothing can fail from here on.
         self.is_idle &= resumed.is_none();
         self.hold(charge);
         self.rows_in += table.rows() as u64;
@@ -474,8 +474,8 @@ impl Source {
         Ok(())
     }
 
-    /// Prepares the change for pushed batches, each with its times and its rows whose intervals are
-    /// too wide.
+    /// Prepares the change for pushed batches. Each batch has its times, and lists the rows whose
+    /// intervals are too wide.
     fn push_of(
         &self,
         batches: &[RecordBatch],
@@ -512,8 +512,8 @@ impl Source {
         self.held.as_mut().expect("rows were charged before they were taken").split(bytes)
     }
 
-    /// Adds rows to the change, except rows whose intervals are too wide (`wide`) and late rows.
-    /// Both are returned.
+    /// Adds rows to the change, except late rows and rows whose intervals are too wide (`wide`).
+    /// Returns the rows that it leaves out.
     fn take_in(&self, change: &mut Change, push: Push, wide: &[u32]) -> Result<Vec<LateRow>> {
         if wide.is_empty() {
             return self.take_all_in(change, push);
@@ -534,7 +534,8 @@ impl Source {
         Ok(aside)
     }
 
-    /// Adds rows to the change, to be sorted or to bypass the gate. Returns the late rows.
+    /// Adds rows to the change, where they are either sorted or bypass the gate. Returns the late
+    /// rows.
     fn take_all_in(&self, change: &mut Change, push: Push) -> Result<Vec<LateRow>> {
         if self.shared.arrivals.is_none() {
             return Ok(change.draft.push(push));
@@ -553,7 +554,7 @@ impl Source {
         SourceRun { charge: Arc::new(self.let_go(bytes)), ts, batch, pushed }
     }
 
-    /// Releases the rows that no later row can precede, in order.
+    /// Releases, in order, the rows that no row to come can precede.
     fn release(&self, change: &mut Change) -> Result<()> {
         let released = self.reorder.release(&mut change.draft);
         self.put_in_order(change, released)
@@ -566,7 +567,7 @@ impl Source {
         Ok(())
     }
 
-    /// Applies a prepared change and publishes the promise. Nothing fails here.
+    /// Applies a prepared change and publishes the promise. This cannot fail.
     fn make(&mut self, change: Change) {
         self.told = Instant::now();
         if !self.is_idle {
@@ -638,7 +639,7 @@ impl Source {
             let places = (0..run.ts.len() as u32).map(|row| (push as u32, row));
             rows.extend(run.ts.iter().copied().zip(places));
         }
-        // Sorting by time and then by place keeps the order of arrival.
+        // Sorting by time and then by place preserves the order of arrival.
         rows.sort_unstable();
         let places: Vec<Place> = memory::collect(rows.iter().map(|&(_, place)| place));
         let batches: Vec<&RecordBatch> = runs.iter().map(|run| &run.batch).collect();
@@ -833,7 +834,7 @@ impl Source {
         Ok(())
     }
 
-    /// Prepares the change for a promise.
+    /// Prepares the change that a promise causes.
     fn promise_of(&self, ts: i64) -> Result<Change> {
         let mut change = Change::of(&self.reorder);
         change.draft.advance(ts);
@@ -862,14 +863,14 @@ impl Source {
         Ok(())
     }
 
-    /// Adds a source to the gate, none of whose rows is before `since`; `None` if this source is
-    /// closed.
+    /// Adds a source to the gate, none of whose rows may be before `since`. Returns `None` if this
+    /// source is closed.
     pub(crate) fn fork(&mut self, tier: Tier, since: i64) -> Option<BlockSource<SourceRun>> {
         self.gate.as_mut()?.fork_at(tier, since).ok()
     }
 
-    /// Promises that there are no more rows. A second call does nothing, nor does a call for an
-    /// abandoned source. Unwinds if memory runs out, before anything has changed.
+    /// Promises that there are no more rows. This does nothing if the source was already closed or
+    /// abandoned. If memory runs out, it unwinds before anything has changed.
     pub fn close(&mut self) {
         if self.abandoned.is_none() {
             memory::check();
@@ -908,33 +909,33 @@ impl Source {
     }
 }
 
-/// A prepared change to a source: all of its memory is allocated before it is applied.
+/// A prepared change to a source. All of its memory has been allocated before it is applied.
 #[derive(Debug)]
 struct Change {
     draft: Draft<Push>,
-    /// Rows for the gate or whatever follows, in order.
+    /// Rows for the gate, or for what replaces it, in order.
     runs: Vec<Push>,
     late: Vec<Aside>,
 }
 
-/// Rows of a batch that are set aside.
+/// Rows of a batch that are set aside because they are late or their intervals are too wide.
 #[derive(Debug)]
 struct Aside {
     rows: RecordBatch,
     positions: Vec<u64>,
     watermarks: Vec<i64>,
-    /// The bytes that are charged for them.
+    /// The bytes that are charged for the rows.
     bytes: usize,
 }
 
 impl Change {
-    /// An empty change.
+    /// Creates an empty change.
     fn of(reorder: &Reorder<Push>) -> Self {
         Change { draft: reorder.draft(), runs: Vec::new(), late: Vec::new() }
     }
 }
 
-/// Sets rows of a batch aside; the batch's first row is at position `first` in its source.
+/// Sets rows of a batch aside. `first` is the position of the batch's first row in its source.
 fn aside(batch: &RecordBatch, late: &[LateRow], first: u64, bytes: usize) -> Result<Aside> {
     let rows: UInt32Array = memory::collect(late.iter().map(|late| late.row)).into();
     Ok(Aside {
@@ -952,7 +953,7 @@ fn take_rows(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
 }
 
 impl Push {
-    /// Selects some of the rows.
+    /// Returns the push reduced to these rows.
     fn rows(&self, rows: &UInt32Array) -> Result<Push> {
         let ts = memory::collect(rows.values().iter().map(|&row| self.ts[row as usize]));
         Ok(Push { ts: ts.into(), batch: take_rows(&self.batch, rows)?, pushed: self.pushed })

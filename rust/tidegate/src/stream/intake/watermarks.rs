@@ -25,7 +25,8 @@ pub(crate) struct Watermarks(Arc<Mutex<Standing>>);
 #[derive(Debug)]
 struct Standing {
     sources: Vec<One>,
-    /// For each scope, the open sources by watermark: the active ones and the idle ones.
+    /// For each scope, the open sources sorted by watermark: first the active ones, then the
+    /// idle ones.
     active: [BTreeSet<Reached>; 3],
     idle: [BTreeSet<Reached>; 3],
     /// Of all sources, of left ones, and of right ones; exact only where a source is idle.
@@ -56,7 +57,7 @@ enum Scope {
 impl Scope {
     const ALL: [Scope; 3] = [Scope::All, Scope::Of(Side::Left), Scope::Of(Side::Right)];
 
-    /// The scopes that a source on this side belongs to.
+    /// Returns the scopes to which a source on this side belongs.
     fn of(side: Option<Side>) -> impl Iterator<Item = Scope> {
         [Some(Scope::All), side.map(Scope::Of)].into_iter().flatten()
     }
@@ -69,7 +70,7 @@ impl Watermarks {
             sources: Vec::new(),
             active: Default::default(),
             idle: Default::default(),
-            // Before any promise.
+            // No source has promised anything yet.
             reached: [(i64::MIN, Rank::from(0)); 3],
         };
         sides.for_each(|side| all.add(side, i64::MIN));
@@ -130,8 +131,8 @@ impl Watermarks {
         Ok(since)
     }
 
-    /// The open source whose future rows sort first, including idle sources; `None` if all are
-    /// closed.
+    /// Returns the open source whose future rows sort first, including idle sources. Returns `None`
+    /// if all sources are closed.
     pub(crate) fn slowest(&self) -> Option<u16> {
         let mut all = self.0.lock();
         all.settle();
@@ -178,32 +179,33 @@ impl Watermarks {
         (one.state == State::Idle).then_some(one.watermark)
     }
 
-    /// How far all sources, left sources and right sources have advanced: a time and a source
-    /// number.
+    /// Returns how far all sources, left sources and right sources have advanced, each as a time
+    /// and a source number.
     pub(crate) fn reached(&self) -> [(i64, u16); 3] {
         let mut all = self.0.lock();
         all.settle();
         all.reached.map(|(ts, last)| (ts, last.number()))
     }
 
-    /// Continues from [`reached`](Self::reached). The sources with these numbers must exist.
+    /// Continues from what [`reached`](Self::reached) returned. The sources with these numbers must
+    /// exist.
     pub(crate) fn restore(&self, reached: [(i64, u16); 3]) {
         let mut all = self.0.lock();
         all.reached = reached.map(|(ts, last)| (ts, all.rank(last)));
     }
 }
 
-/// How an idle source is resumed.
+/// The result of resuming an idle source.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resumed {
-    /// The lowest watermark that it has from now on.
+    /// The source's lowest possible watermark from now on.
     pub(crate) floor: i64,
-    /// The watermark that it had promised itself.
+    /// The watermark that the source had promised itself.
     own: i64,
 }
 
 impl Standing {
-    /// The rank that orders a source's rows among rows with the same time.
+    /// Returns the rank that orders a source's rows among rows with the same time.
     fn rank(&self, source: u16) -> Rank {
         Rank::new(tier(self.sources[usize::from(source)].side), source)
     }
@@ -269,8 +271,8 @@ impl Standing {
         active.first().or_else(|| idle.last()).copied()
     }
 
-    /// The open source whose future rows sort first, and the earliest time of these rows. An idle
-    /// source counts from where it would resume.
+    /// Returns the open source whose future rows sort first, and the earliest time of these rows.
+    /// For an idle source, this is the time at which it would resume.
     fn slowest(&self) -> Option<Reached> {
         let scope = Scope::All.number();
         let active = self.active[scope].first().copied();
@@ -278,17 +280,17 @@ impl Standing {
         active.into_iter().chain(idle).min()
     }
 
-    /// The lowest watermark with which an idle source can resume now.
+    /// Returns the lowest watermark with which an idle source can resume now.
     fn floor(&self, source: u16) -> i64 {
         let One { watermark, side, .. } = self.sources[usize::from(source)];
         let (ts, last) = self.reached[Scope::All.number()];
-        // Before any promise, all sources still wait for this one.
+        // As long as nothing has been promised, all sources still wait for this one.
         let of_all = if ts == i64::MIN { ts } else { least_time(self.rank(source), ts, last) };
         watermark.max(of_all).max(self.floor_of_side(side))
     }
 
-    /// The lowest watermark with which the next source can start now: all of its rows must sort
-    /// after the promise of the slowest source.
+    /// Returns the lowest watermark with which the next source can start now. All of its rows must
+    /// sort after the promise of the slowest source.
     fn floor_of_next(&self, side: Option<Side>) -> i64 {
         let rank = Rank::new(tier(side), self.sources.len() as u16);
         let (ts, last) = self.slowest().unwrap_or(self.reached[Scope::All.number()]);
@@ -300,7 +302,7 @@ impl Standing {
     }
 }
 
-/// The earliest time at which rows of this rank sort after those of rank `last` at `ts`.
+/// Returns the earliest time at which rows of this rank sort after those of rank `last` at `ts`.
 fn least_time(rank: Rank, ts: i64, last: Rank) -> i64 {
     if rank < last { ts.saturating_add(1) } else { ts }
 }
@@ -406,7 +408,7 @@ mod tests {
         assert_eq!(all.add(Some(Side::Left), Some(10)), Err(11));
         assert_eq!(all.add(Some(Side::Right), None), Ok(10));
         assert_eq!(all.add(Some(Side::Left), None), Ok(11));
-        // It is ordered after the right sources that already existed.
+        // Left sources resume after the right rows at 20, which may have been emitted already.
         all.idle(4);
         all.rise(1, 20);
         all.rise(3, 20);

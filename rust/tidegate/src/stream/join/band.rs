@@ -381,7 +381,7 @@ impl Prepare for PrepareCodes {
     }
 
     fn comparisons_a_row(&self) -> u64 {
-        // The paper indexes are trees, whose nodes are scattered in memory.
+        // The indexes of the papers are trees, whose nodes are scattered in memory.
         if self.kind == BandAlgorithm::Auto.index() { 1 } else { 64 }
     }
 

@@ -83,9 +83,9 @@ pub struct StreamOptions {
     pub memory_limit: Option<usize>,
     /// Whether results come in the contract's order, or in any.
     pub ordered: bool,
-    /// Whether each helper thread that the operator starts stays on one processor. An operator that
-    /// calls user functions pins no threads, since threads that a function starts would inherit the
-    /// processor.
+    /// Whether each helper thread that the operator starts is pinned to one processor. An operator
+    /// that calls user functions pins no threads, because any thread that a function starts would
+    /// be pinned, too.
     pub pin: bool,
 }
 
@@ -105,7 +105,7 @@ pub(super) struct Query<'a> {
     pub(super) widths: [Option<Width>; 2],
     /// The times within which all pairs are, if times alone say so.
     pub(super) within: Option<Interval>,
-    /// Where the condition records the pairs that it cannot compute.
+    /// Where the condition records the pairs for which it cannot be computed.
     pub(super) faults: Faults,
     /// Whether right rows are those of the left sources.
     pub(super) of_one_stream: bool,
@@ -197,7 +197,7 @@ pub(super) struct Asked {
     /// How far ends may be from the times of left and of right rows.
     pub(super) widths: [Option<Width>; 2],
     pub(super) order: Order,
-    /// Where the join's condition records the pairs that it cannot compute.
+    /// Where the join's condition records the pairs for which it cannot be computed.
     pub(super) faults: Faults,
 }
 
@@ -265,7 +265,7 @@ pub(super) struct JoinTactic<P: Prepare> {
     unit: Unit,
     plan: JoinPlan,
     how: How,
-    /// The interval of times that contains all pairs, if times alone determine it.
+    /// The distances in time within which all pairs lie, if times alone determine them.
     within: Option<Interval>,
     stores: [Store; 2],
     /// Whether right rows of results are rows of the left side, too; the right one has none.
@@ -300,7 +300,7 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             self.engine.refill([&left, &right])?;
             return Ok(Step::Went);
         }
-        // 2. Rows whose pairs were already emitted are not joined again.
+        // 2. Rows whose pairs were already emitted are stored, but not joined again.
         if common.recalls && !self.has_rows() {
             let rows = common.look_ahead(usize::MAX);
             if rows > 0 {
@@ -329,8 +329,8 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             return Ok(Step::Went);
         }
         // 5. If a source finds no room, release the rows that are kept only for results that are
-        //    held back. This is done once per arrival of rows. Sources retry meanwhile, and each
-        //    refusal would otherwise repeat it.
+        //    held back. This happens once per arrival of rows. Otherwise, it would happen again
+        //    whenever a source retries and is refused.
         let memory = &common.intake.shared.memory;
         if common.rest == Rest::NotYet
             && self.engine.join.holds_back()
@@ -340,8 +340,8 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             self.release();
             return Ok(Step::Went);
         }
-        // 6. Promises alone may settle that rows remain unmatched. If memory is short, the stores
-        //    are made smaller.
+        // 6. A promise alone may determine that rows remain unmatched. If memory is short, the
+        //    stores are shrunk.
         let now = if common.rest == Rest::End { None } else { common.intake.watermark() };
         if now.is_none() || now != self.settled || memory.is_short() {
             self.settle(common, now)?;
@@ -368,7 +368,7 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             || self.engine.comparisons_for(rows, self.plan.predicate.is_some()) > LITTLE
     }
 
-    /// Rows that have not left the gate can be read again.
+    /// A step can be repeated as long as its rows have not left the gate.
     fn survives(&self, _: &Error) -> bool {
         !self.is_half_done
     }
@@ -466,8 +466,8 @@ impl<P: Prepare> JoinTactic<P> {
         })
     }
 
-    /// Stores ready rows whose pairs were already emitted. For rows that may still be emitted as
-    /// unmatched, the engine checks again whether they have a match.
+    /// Stores ready rows whose pairs were already emitted. If a row may still be emitted as
+    /// unmatched, the engine checks again whether it has a match.
     fn recall(&mut self, common: &mut Common) -> Result<()> {
         let ready = ReadyRuns::new(&common.pending, &common.driver)?;
         common.pending.clear();
@@ -484,8 +484,8 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(())
     }
 
-    /// The earliest time of rows whose matches still matter, since rows from `now` on may be their
-    /// first match.
+    /// Returns the earliest time of rows whose matches still matter, because a row from `now` on
+    /// may be their first match.
     fn unsettled_since(&self, now: Option<i64>) -> i64 {
         let (lower, upper) = match &self.within {
             Some(Interval { lower, upper, .. }) => (*lower, *upper),
@@ -501,7 +501,7 @@ impl<P: Prepare> JoinTactic<P> {
         marked.map(|(_, lasting)| since(*lasting)).min().unwrap_or(i64::MAX)
     }
 
-    /// Moves ready rows into the stores, and passes them to the engine with `take`.
+    /// Moves ready rows into the stores, and passes them to the engine by calling `take`.
     fn enter(
         &mut self,
         common: &mut Common,

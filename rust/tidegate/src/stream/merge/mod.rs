@@ -156,10 +156,10 @@ fn explain(stream: &Stream, lateness: &[i64], options: &MergeOptions) -> Explana
 #[derive(Debug)]
 struct MergeTactic {
     stream: Stream,
-    /// The blocks of batches that have left the gate, kept until all are built, so that a
-    /// failed step can be repeated.
+    /// The blocks of batches that have left the gate. They are kept until all batches are built, so
+    /// that a failed step can be repeated.
     planned: Vec<Vec<Planned<SourceRun>>>,
-    /// Whether more rows follow, as of the last read.
+    /// Whether more rows follow, according to the last read.
     rest: Rest,
 }
 
@@ -235,7 +235,7 @@ struct Planning<'a> {
 }
 
 impl<'a> Planning<'a> {
-    /// Continues with the blocks that a failed step planned.
+    /// Continues with the blocks that a failed step has planned, if there are any.
     fn new(
         reader: &'a mut BlockReader<SourceRun>,
         planned: &'a mut Vec<Vec<Planned<SourceRun>>>,

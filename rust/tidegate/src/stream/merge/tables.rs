@@ -79,7 +79,7 @@ pub fn merge_tables(
     as_streams(tables, on, lateness, driver)
 }
 
-/// The schema of the merged tables, of which there is at least one.
+/// Returns the schema of the merged tables. There must be at least one table.
 pub fn merged_schema(tables: &[Table]) -> SchemaRef {
     of_all(tables.iter().map(Table::schema))
 }

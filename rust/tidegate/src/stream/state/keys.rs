@@ -21,8 +21,8 @@ const UNKNOWN: u32 = NO_KEY - 1;
 #[derive(Debug)]
 pub(crate) struct KeyNumbers {
     columns: Vec<KeyColumn>,
-    /// Has a random seed, so that nobody can choose keys whose hashes collide. The numbers do not
-    /// depend on the seed.
+    /// The hasher has a random seed, so that an attacker cannot choose keys whose hashes collide.
+    /// The numbers do not depend on the seed.
     hasher: RandomState,
     numbers: Numbers,
     /// Numbers that no key has.
