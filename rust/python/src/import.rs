@@ -207,7 +207,7 @@ pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<U
 
 /// Returns the rows of a single batch, checked on this thread, or `None` if there are no rows.
 ///
-/// Use this for rows that Python code passes in, in places that must not block.
+/// This is intended for rows from Python code, in places that must not block.
 pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {
     let rows = read(name, ob, &Stop::default())?;
     let mut batches = interrupt::detached(ob.py(), || rows.batches(&one_thread()))?;
@@ -328,8 +328,8 @@ impl Batches {
         Ok(None)
     }
 
-    /// Returns the batches for a merge. They are not checked here, but when the merge pushes them
-    /// into a source.
+    /// Returns the batches for a merge. They are checked later, when the merge pushes them into a
+    /// source.
     pub(crate) fn for_sources(self) -> Box<dyn RecordBatchReader + Send> {
         Box::new(ForSources(self))
     }

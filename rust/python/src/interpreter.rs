@@ -23,7 +23,7 @@ static DOOR: Door = Door::new();
 thread_local! {
     /// Whether this thread is shutting down the interpreter.
     static ENDS_ALL: Cell<bool> = const { Cell::new(false) };
-    /// How many times this thread is inside, because calls may be nested.
+    /// How many times this thread has entered and not left, since calls may be nested.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
 

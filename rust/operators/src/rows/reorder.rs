@@ -159,9 +159,9 @@ fn sort_by_key<T, K: Ord>(rows: &mut [T], key: impl FnMut(&T) -> K) {
 }
 
 impl<P> Reorder<P> {
-    /// Returns the promise that a row at `ts` implies: no row that follows has a smaller time than
-    /// this. Without a lateness, rows promise nothing, and only [`advance`](Draft::advance) raises
-    /// the watermark.
+    /// Returns the promise that a row at `ts` implies: no further row has a smaller time than this.
+    /// Without a lateness, rows promise nothing, and only [`advance`](Draft::advance) raises the
+    /// watermark.
     pub fn promise(lateness: Option<i64>, ts: i64) -> i64 {
         lateness.map_or(i64::MIN, |lateness| ts.saturating_sub(lateness))
     }
@@ -173,7 +173,7 @@ impl<P: Timed> Draft<P> {
         self.watermark
     }
 
-    /// Promises that no row that follows is before `ts`; a row that breaks the promise is late.
+    /// Promises that no further row is before `ts`; a row that breaks the promise is late.
     pub fn advance(&mut self, ts: i64) {
         self.watermark = self.watermark.max(ts);
     }

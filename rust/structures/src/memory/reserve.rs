@@ -46,7 +46,7 @@ pub(super) fn renew() -> Result<(), OutOfMemory> {
     if take([most]) {
         return Ok(());
     }
-    // Emptying the pool needs small allocations itself, which the last reserve can serve.
+    // Emptying the pool itself needs small allocations, which the last reserve can serve.
     pool::empty_pool();
     if take(halves) { Ok(()) } else { Err(OutOfMemory::refused(LEAST)) }
 }

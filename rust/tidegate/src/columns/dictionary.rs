@@ -1,9 +1,9 @@
 //! Concatenates arrays, or interleaves their rows, where some of them have dictionaries.
 //!
 //! `arrow-select` either concatenates dictionaries, or merges them with a table that forgets some
-//! values. If indices have only 8 or 16 bits, the result may then have more values than they can
-//! address. For example, concatenating a dictionary of a hundred strings three times is an error,
-//! and with string views it panics. Here, such arrays first get a common dictionary, which contains
+//! values. Indices of 8 or 16 bits may then be too narrow, even though the distinct values would
+//! fit. For example, concatenating a dictionary of a hundred strings three times is an error, and
+//! with string views it panics. Here, such arrays first get a common dictionary, which contains
 //! each value that the rows use exactly once.
 //!
 //! A dictionary column gets a single dictionary even if there is enough room, because pandas
@@ -272,7 +272,7 @@ fn is_beyond(arrays: &[ArrayData]) -> bool {
 }
 
 /// Returns whether a single dictionary has room for the values of all the arrays' dictionaries. The
-/// same must hold for each of their children. All arrays have the same type.
+/// same must hold for the dictionaries of their children. All arrays have the same type.
 pub(crate) fn have_room(arrays: &[ArrayData]) -> bool {
     fn are_numbered<K: ArrowDictionaryKeyType>(arrays: &[ArrayData]) -> bool {
         let mut values: Vec<&ArrayData> =

@@ -43,8 +43,8 @@ pub(crate) fn of_both(field: &Field, other: &Field) -> Field {
     field.clone().with_metadata(metadata)
 }
 
-/// Returns the first of several schemas that have the same columns. It keeps only the metadata of
-/// columns on which all schemas agree.
+/// Returns the first of several schemas that have the same columns. Its columns keep only the
+/// metadata on which all schemas agree.
 pub(crate) fn of_all<'a>(inputs: impl Iterator<Item = &'a SchemaRef>) -> SchemaRef {
     let inputs: Vec<&Schema> = inputs.map(|schema| &**schema).collect();
     let first = inputs[0];
@@ -173,8 +173,8 @@ fn is_unnamed_level(name: &str) -> bool {
     level.is_some_and(|level| level.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A column of a result, and the input columns from which its values come. Each input column has
-/// the number of its input.
+/// A column of a result, and the input columns from which its values come. Each input column is
+/// paired with the number of its input.
 pub(crate) struct Origin<'a> {
     pub(crate) field: &'a Field,
     pub(crate) of: Vec<(usize, &'a Field)>,

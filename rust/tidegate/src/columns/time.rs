@@ -260,7 +260,7 @@ pub(crate) fn both_times(
     if settled { Ok((Int64s::Own(left), Int64s::Own(right))) } else { Err(error) }
 }
 
-/// The places of times that do not fit 64 bits, next to those that do.
+/// Where times that do not fit 64 bits were placed.
 #[derive(Debug)]
 struct Beyond {
     /// The last of the times that are too early.
@@ -270,7 +270,7 @@ struct Beyond {
 }
 
 /// Returns the times of nullable columns in one unit, with 0 for nulls. Times that do not fit are
-/// placed beyond the others, in order. Returns an error if a time that fits already has such a
+/// placed beyond the others, in order. Returns an error if a time that fits already occupies such a
 /// place.
 pub(crate) fn times_in_order(
     columns: &[(&Table, usize)],

@@ -367,8 +367,8 @@ impl Operator {
         Ok((batches.collect::<Result<_>>()?, given.clone()))
     }
 
-    /// Returns a version. The first batches of [`late`](Self::late) are the same while it does not
-    /// change.
+    /// Returns a version number. While it is unchanged, [`late`](Self::late) starts with the same
+    /// batches.
     pub fn late_version(&self) -> u64 {
         self.common.intake.shared.late.version()
     }

@@ -238,7 +238,7 @@ impl<R: Run> Lanes<R> {
     }
 
     /// Returns the runs with rows between the starts and the cursors, ordered by rank and position.
-    /// Updates `pieces` to refer to the runs by their index in this list.
+    /// Updates `pieces` to refer to the runs by their index in the returned list.
     pub(super) fn passed(&self, pieces: &mut [Piece]) -> Vec<Arc<Record<R>>> {
         let (mut runs, mut first_of_lane) = (Vec::new(), Vec::with_capacity(self.by_rank.len()));
         for lane in self.iter() {

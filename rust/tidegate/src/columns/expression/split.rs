@@ -243,7 +243,7 @@ impl Sides<'_> {
         if reads_any(bound, &|slot| columns[slot].is_none()) {
             return None;
         }
-        // Columns that are not read need neither values nor their actual type.
+        // Columns that are not read need neither their values nor their type.
         let columns = columns.into_iter().cloned();
         let columns: Vec<ArrayRef> = columns.map(|array| array.unwrap_or_else(nothing)).collect();
         let len = match side {

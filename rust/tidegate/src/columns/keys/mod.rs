@@ -122,7 +122,7 @@ fn mend(left: &DataType, right: &DataType) -> String {
     }
 }
 
-/// Returns advice on how to make a key of a column that cannot be one.
+/// Returns advice on how to turn a column that cannot be a key into one that can.
 pub(crate) fn mend_one(given: &DataType) -> &'static str {
     if is_span(given) { "cast it to integers or to strings" } else { KEY_TYPES }
 }

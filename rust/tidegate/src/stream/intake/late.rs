@@ -168,8 +168,8 @@ impl LateRows {
         late
     }
 
-    /// Returns a version. The first pushes of [`kept`](Self::kept) are the same while it does not
-    /// change.
+    /// Returns a version number. While it is unchanged, [`kept`](Self::kept) starts with the same
+    /// pushes.
     pub(crate) fn version(&self) -> u64 {
         self.lock().version
     }

@@ -554,7 +554,7 @@ impl Source {
         SourceRun { charge: Arc::new(self.let_go(bytes)), ts, batch, pushed }
     }
 
-    /// Releases, in order, the rows that no row to come can precede.
+    /// Releases, in order, all rows that no further row can precede.
     fn release(&self, change: &mut Change) -> Result<()> {
         let released = self.reorder.release(&mut change.draft);
         self.put_in_order(change, released)
@@ -953,7 +953,7 @@ fn take_rows(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
 }
 
 impl Push {
-    /// Returns the push reduced to these rows.
+    /// Returns a push that contains only these rows.
     fn rows(&self, rows: &UInt32Array) -> Result<Push> {
         let ts = memory::collect(rows.values().iter().map(|&row| self.ts[row as usize]));
         Ok(Push { ts: ts.into(), batch: take_rows(&self.batch, rows)?, pushed: self.pushed })

@@ -265,7 +265,8 @@ pub(super) struct JoinTactic<P: Prepare> {
     unit: Unit,
     plan: JoinPlan,
     how: How,
-    /// The distances in time within which all pairs lie, if times alone determine them.
+    /// The bounds on the distance in time between the rows of a pair, if times alone determine
+    /// them.
     within: Option<Interval>,
     stores: [Store; 2],
     /// Whether right rows of results are rows of the left side, too; the right one has none.
