@@ -3,6 +3,8 @@
 //! [`super::gather`] does this for tables, whose rows have one number. The rows of a streaming
 //! operator lie in batches that come and go.
 
+use std::ops::Range;
+
 use arrow_array::{Array, ArrayRef, make_array, new_null_array};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
@@ -11,6 +13,7 @@ use bytemuck::AnyBitPattern;
 use tidegate_structures::memory;
 
 use super::gather::{demand_texts, fixed_width, raw_values};
+use crate::Result;
 use crate::columns::dictionary::interleave as interleave_any;
 
 /// Where a row is: its batch's number among those gathered from, and its row number there.
@@ -90,6 +93,21 @@ fn fixed<T: ArrowNativeType + AnyBitPattern>(
     data.build().map(make_array)
 }
 
+/// Calls `gather` for the rows. If that fails, the rows are gathered in halves: the strings or lists
+/// of an array may have no more than 2 GiB, but each row came in an array.
+pub(crate) fn in_pieces(
+    rows: Range<usize>,
+    gather: &mut impl FnMut(Range<usize>) -> Result<()>,
+) -> Result<()> {
+    let Err(error) = gather(rows.clone()) else { return Ok(()) };
+    if rows.len() <= 1 {
+        return Err(error);
+    }
+    let middle = rows.start + rows.len() / 2;
+    in_pieces(rows.start..middle, gather)?;
+    in_pieces(middle..rows.end, gather)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -97,6 +115,7 @@ mod tests {
     use arrow_array::{Int32Array, StringArray};
 
     use super::*;
+    use crate::Error;
 
     #[test]
     fn values_and_nulls_come_from_their_places() {
@@ -123,5 +142,20 @@ mod tests {
         assert_eq!(neighbours(&[(3, 4), (2, 5)]), None);
         assert_eq!(neighbours(&[NO_PLACE]), None);
         assert_eq!(neighbours(&[]), None);
+    }
+
+    #[test]
+    fn rows_that_fit_no_array_are_gathered_in_pieces() {
+        let mut gathered = Vec::new();
+        let mut gather = |rows: Range<usize>| match rows.len() {
+            0..=3 => {
+                gathered.push(rows);
+                Ok(())
+            }
+            _ => Err(Error::bug("too many")),
+        };
+        in_pieces(0..10, &mut gather).unwrap();
+        assert_eq!(gathered, [0..2, 2..5, 5..7, 7..10]);
+        assert!(in_pieces(0..2, &mut |_| Err(Error::bug("always"))).is_err());
     }
 }

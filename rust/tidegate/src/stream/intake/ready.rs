@@ -80,6 +80,34 @@ impl ReadyRuns {
         ready
     }
 
+    /// Selects neighbouring rows.
+    pub(crate) fn part(&self, rows: Range<usize>) -> ReadyRuns {
+        // How many rows of each source precede and belong to the part.
+        let mut counts: HashMap<u16, (usize, usize)> = HashMap::new();
+        self.sources[..rows.start].iter().for_each(|&of| counts.entry(of).or_default().0 += 1);
+        self.sources[rows.clone()].iter().for_each(|&of| counts.entry(of).or_default().1 += 1);
+        let mut runs = Vec::new();
+        for run in &self.runs {
+            let (before, taken) = counts.entry(run.source).or_default();
+            let skipped = run.len().min(*before);
+            let len = (run.len() - skipped).min(*taken);
+            (*before, *taken) = (*before - skipped, *taken - len);
+            if len > 0 {
+                let start = run.range.start + skipped;
+                let ReadyRun { source, first, push, .. } = run;
+                let push = push.clone();
+                runs.push(ReadyRun {
+                    source: *source,
+                    first: *first,
+                    push,
+                    range: start..start + len,
+                });
+            }
+        }
+        let ts = memory::collect(self.ts[rows.clone()].iter().copied());
+        ReadyRuns { ts, sources: memory::collect(self.sources[rows].iter().copied()), runs }
+    }
+
     /// The place of each block's rows.
     fn places<'a>(&'a mut self, blocks: &'a [Planned<SourceRun>]) -> Vec<Unmerged<'a>> {
         let (mut ts_left, mut sources_left) = (&mut self.ts[..], &mut self.sources[..]);

@@ -30,7 +30,7 @@ use crate::columns::table::Table;
 use crate::columns::time::{self, Unit};
 use crate::columns::type_name::TypeName;
 use crate::query::aggregate::plan::Span;
-use crate::results::interleave::{Place, interleave};
+use crate::results::interleave::{Place, in_pieces, interleave};
 use crate::stream::memory::{Charge, Memory};
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::times::{Lead, Led, ResultTime, ResultTimes, led};
@@ -989,21 +989,6 @@ pub(crate) fn gather_batch(
     gather(schema, batches, places, |_| None)
 }
 
-/// Calls `gather` for the rows. If that fails, the rows are gathered in halves: the strings or lists
-/// of an array may have no more than 2 GiB, but each row came in an array.
-fn in_pieces(
-    rows: Range<usize>,
-    gather: &mut impl FnMut(Range<usize>) -> Result<()>,
-) -> Result<()> {
-    let Err(error) = gather(rows.clone()) else { return Ok(()) };
-    if rows.len() <= 1 {
-        return Err(error);
-    }
-    let middle = rows.start + rows.len() / 2;
-    in_pieces(rows.start..middle, gather)?;
-    in_pieces(middle..rows.end, gather)
-}
-
 /// Rows of several batches of a stream as one batch, of which the times are known already.
 fn gather_timed(
     stream: &Stream,
@@ -1049,24 +1034,4 @@ pub(crate) fn columns(schema: &Schema) -> String {
         shown.push(format!("and {} more", fields.len() - SHOWN));
     }
     shown.join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_that_fit_no_array_are_gathered_in_pieces() {
-        let mut gathered = Vec::new();
-        let mut gather = |rows: Range<usize>| match rows.len() {
-            0..=3 => {
-                gathered.push(rows);
-                Ok(())
-            }
-            _ => Err(Error::bug("too many")),
-        };
-        in_pieces(0..10, &mut gather).unwrap();
-        assert_eq!(gathered, [0..2, 2..5, 5..7, 7..10]);
-        assert!(in_pieces(0..2, &mut |_| Err(Error::bug("always"))).is_err());
-    }
 }

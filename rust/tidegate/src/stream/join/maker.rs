@@ -57,8 +57,8 @@ impl Maker {
         Ok(batches.into_iter().flatten().collect())
     }
 
-    /// One batch of result rows, or several where a dictionary would have more values than its
-    /// indices can tell apart.
+    /// One batch of result rows, or several if the strings of a column exceed 2 GiB, or if a
+    /// dictionary would have more values than its indices can represent.
     fn batch(
         &self,
         results: &Results,
@@ -70,7 +70,9 @@ impl Maker {
         let right = results.right.get(rows.clone()).unwrap_or_default();
         let values = self.gather.values(left, right, true, driver)?;
         let columns = match self.gather.columns(left, right, values) {
-            Err(ArrowError::DictionaryKeyOverflowError) if rows.len() > 1 => {
+            Err(ArrowError::DictionaryKeyOverflowError | ArrowError::OffsetOverflowError(_))
+                if rows.len() > 1 =>
+            {
                 let half = rows.start + rows.len() / 2;
                 let mut batches = self.batch(results, rows.start..half, driver)?;
                 batches.extend(self.batch(results, half..rows.end, driver)?);

@@ -30,6 +30,7 @@ use crate::columns::faults::Faults;
 use crate::columns::table::column;
 use crate::columns::time::{self, Bound, Unit};
 use crate::query::identity::Identity;
+use crate::results::interleave::in_pieces;
 use crate::results::weave::weave;
 use crate::{Error, Result};
 
@@ -280,7 +281,7 @@ fn make(
         let pieces = blocks.iter().flat_map(Planned::pieces);
         let pushed: Pushed =
             pieces.map(|(pushed, rows)| (pushed.run.pushed, rows.len() as u64)).collect();
-        batch(stream, &blocks, filler, holds).map(|made| (made, pushed))
+        batches(stream, &blocks, filler, holds).map(|made| (made, pushed))
     };
     let made = driver.map_with(vec![(); threads], Filler::default, |filler, ()| {
         std::iter::from_fn(next)
@@ -291,21 +292,36 @@ fn make(
     made.sort_unstable_by_key(|&(number, _)| number);
     let mut all = (Vec::new(), Pushed::new());
     for (_, one) in made {
-        let (batch, pushed) = one?;
-        all.0.push(batch);
+        let (batches, pushed) = one?;
+        all.0.extend(batches);
         all.1.extend(pushed);
     }
     Ok(all)
 }
 
-/// A batch of the rows of blocks; it may hold what is held for them.
-fn batch(
+/// The rows of blocks as one batch, or as several if a column has more than 2 GiB of strings, which
+/// one array cannot hold. A batch may hold the memory charges of its rows.
+fn batches(
     stream: &Stream,
     blocks: &[Planned<SourceRun>],
     filler: &mut Filler,
     holds: bool,
-) -> Result<Made> {
-    let ReadyRuns { ts, sources, runs } = ReadyRuns::merged(blocks, filler);
+) -> Result<Vec<Made>> {
+    let first = batch(stream, ReadyRuns::merged(blocks, filler), holds);
+    if let Ok(made) = first {
+        return Ok(vec![made]);
+    }
+    let ready = ReadyRuns::merged(blocks, filler);
+    let mut made = Vec::new();
+    in_pieces(0..ready.ts.len(), &mut |rows| {
+        made.push(batch(stream, ready.part(rows), holds)?);
+        Ok(())
+    })?;
+    Ok(made)
+}
+
+fn batch(stream: &Stream, ready: ReadyRuns, holds: bool) -> Result<Made> {
+    let ReadyRuns { ts, sources, runs } = ready;
     let batches: Vec<_> = runs.iter().map(|run| (run.source, run.rows())).collect();
     let time = (stream.on, stream.unit);
     let batch = weave(&stream.schema, time, &batches, sources.len(), |weave| {
