@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Clippy over every target; warnings are errors. Without arguments, it excludes the benches, which need additional crates;
+# Runs Clippy on every target; warnings are errors. Without arguments, it excludes the benches, which need additional crates.
 # lint_rust.sh --workspace includes them.
 set -euo pipefail
 [[ $# -gt 0 ]] || set -- --workspace --exclude tidegate-benches

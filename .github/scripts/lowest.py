@@ -1,4 +1,4 @@
-"""Print the lowest supported versions of the dependencies that are needed without Spark."""
+"""Print the lowest supported version of each dependency, except those of Spark."""
 
 import re
 import sys
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def lowest(described: dict[str, Any]) -> list[str]:
-    """Pin each requirement of a pyproject.toml to its lower bound."""
+    """Pin each requirement in a pyproject.toml to its lower bound."""
     project = described["project"]
     needed = [*project["dependencies"], *project["optional-dependencies"]["cli"]]
     needed += _group(described["dependency-groups"], "test")
