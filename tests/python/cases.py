@@ -52,7 +52,7 @@ def keys_of_all_types(keys: Mapping[str, pa.Array]) -> pa.Table:
 
 
 def array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """Build an array as pyarrow does, including dictionaries that older releases cannot build."""
+    """Build an array like `pa.array`, including dictionaries that older releases cannot build."""
     if not pa.types.is_dictionary(type_):
         return pa.array(values, type_)
     encoded = pa.array(values, type_.value_type).dictionary_encode()

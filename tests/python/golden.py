@@ -19,7 +19,7 @@ VERSION_AT = len(b"TIDEGATE")
 def rows_of(found: list[dict[str, object]]) -> str:
     """The rows as text, a line each."""
     text = "".join(f"{row!r}\n" for row in found)
-    # If pytz is installed, older releases of pyarrow use its time zones.
+    # If pytz is installed, older pyarrow releases use its time zones.
     return re.sub(r"<DstTzInfo ('[^']+') [^>]*>", r"zoneinfo.ZoneInfo(key=\1)", text)
 
 

@@ -131,7 +131,7 @@ def test_the_rooms_are_these():
 
 
 def test_cargo_bench_runs_the_benches_and_nothing_else():
-    """`cargo bench` runs without options here; the other crates have nothing to measure."""
+    """Plain `cargo bench` must work, so crates without benches disable them."""
     workspace = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]
     assert "default-members" not in workspace
     for crate in CRATES:
@@ -141,7 +141,7 @@ def test_cargo_bench_runs_the_benches_and_nothing_else():
 
 
 def test_criterion_is_for_the_benches():
-    """Otherwise the tests would also compile it."""
+    """As a dependency of other crates, it would also be compiled for their tests."""
     for crate in CRATES:
         assert "criterion" not in manifest(crate).get("dev-dependencies", {})
     assert "criterion" in manifest(BENCHES)["dev-dependencies"]
@@ -183,8 +183,8 @@ def test_only_sync_names_atomics():
 
 
 def test_rows_of_streams_ask_for_the_memory_of_copies_and_sorts():
-    # `unzip` and stable sorts allocate memory in proportion to the rows, and a failed allocation
-    # aborts the process. Rows are kept in columns, or in a vector with one of these names.
+    # `unzip` and stable sorts allocate memory proportional to the row count. A failed allocation
+    # aborts the process. Rows are stored in columns, or in a vector with one of these names.
     unannounced = re.compile(r"\.unzip\(\)|\b(?:rows|order)\.sort(?:_by|_by_key)?\(")
     rooms = [ROOT / "rust/operators/src/rows", ROOT / "rust/tidegate/src/stream"]
     found = {
@@ -192,7 +192,7 @@ def test_rows_of_streams_ask_for_the_memory_of_copies_and_sorts():
         for room in rooms
         for file in room.rglob("*.rs")
     }
-    # Only `sort_by_key` sorts with a buffer that is announced.
+    # Only `sort_by_key` announces its sort buffer first.
     assert {name: calls for name, calls in found.items() if calls} == {
         "reorder.rs": ["rows.sort_by_key("]
     }
@@ -236,8 +236,8 @@ def test_arrow_data_comes_through_one_file_which_checks_it():
     assert "pub(crate) fn next_unchecked" not in code["import.rs"]
 
 
-# Files in which pyarrow imports rows of another library: from a DuckDB relation or from polars. The
-# rows are then passed to `checked` or to a native function.
+# Files in which pyarrow imports rows from a DuckDB relation or from polars. These rows are then
+# passed to `checked` or to a native function.
 IMPORTS = {"io/given.py": 1}
 
 
@@ -250,7 +250,7 @@ def test_python_computes_with_checked_rows_alone():
     importing = re.compile(r"\bfrom_stream\(|\b_import_from_c\w*\(")
     counts = {name: len(importing.findall(text)) for name, text in code.items()}
     assert {name: count for name, count in counts.items() if count} == IMPORTS
-    # Rows that are read batch by batch, and the calls that read them.
+    # Calls that read rows batch by batch.
     few = re.compile(r"(?<!def )\bfew_of\(|\.few\(")
     allowed = {"self.few(self.schema.names, STREAM_BATCH_ROWS)"}
     found = 0
@@ -270,7 +270,7 @@ def test_python_computes_with_checked_rows_alone():
 def test_threads_come_back_to_the_interpreter_in_one_file():
     returning = re.compile(r"\.detach\(|\bPython::(try_)?attach\(")
     code = {path.name: text for path, text in sources("python").items()}
-    # A thread that holds the interpreter sets the cause of an error.
+    # Setting the cause of an error requires an attached thread.
     assert {name for name, text in code.items() if returning.search(text)} == {
         "error.rs",
         "interpreter.rs",

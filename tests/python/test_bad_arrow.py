@@ -172,7 +172,7 @@ DOORS = {
 
 
 class BareWithSchema(Bare):
-    """Also has a schema."""
+    """An exporter that also has a schema."""
 
     @property
     def schema(self) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""Calls of an operator or a reader from a function that it calls are refused at once."""
+"""A function that an operator or reader runs cannot call that object: the call fails at once."""
 
 import signal
 import threading
@@ -37,7 +37,7 @@ WAYS = [directly, in_thread, in_pool]
 
 
 class Within:
-    """A function for `agg.udf`, which calls its object and records what the call raises."""
+    """A function for `agg.udf` that calls its object and records the errors raised."""
 
     def __init__(self, way: Callable[[Call], object], call: Callable[[object], object]) -> None:
         self.object: object = None
@@ -115,7 +115,7 @@ def test_a_reader_that_its_own_function_reads(way, threads, limit):
         **limit,
     )  # fmt: skip
     within.object = reader
-    # Another thread may be given a batch that is ready.
+    # Another thread may receive a batch that is ready.
     assert sum(batch.num_rows for batch in reader) + sum(taken) == 3000
     assert within.refused or way is not directly
     assert not taken or way is not directly

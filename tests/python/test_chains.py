@@ -661,7 +661,7 @@ TIMES = [
 
 
 def days(numbers: Sequence[int], kind: pa.DataType) -> pa.Array:
-    """Times some days after the epoch; for integer types, the numbers themselves."""
+    """Times, given as days since the epoch; for integer types, the numbers themselves."""
     if pa.types.is_integer(kind):
         return pa.array(numbers, kind)
     found = pa.array([dt.date(1970, 1, 1) + dt.timedelta(number) for number in numbers])

@@ -68,7 +68,7 @@ class Modelled:
 
     @property
     def rank(self) -> tuple[bool, int]:
-        """Its place among sources that have rows with equal times: left ones come first."""
+        """The sort key of the source among rows with equal times: left sources sort first."""
         return self.side == "right", self.number
 
 
@@ -91,13 +91,13 @@ class Model:
                 self.reached[side] = max(self.reached.get(side, now), now)
 
     def floor(self, source: Modelled) -> int:
-        """The time at which an idle source resumes: its rows sort after all earlier rows."""
+        """The time at which an idle source resumes, so that its rows sort after earlier rows."""
         ts, last = self.reached[None]
         of_all = ts + 1 if source.rank < last and ts > LEAST else ts
         return max(source.watermark, of_all, self.floor_of(source.side))
 
     def floor_of_next(self, side: str | None) -> int:
-        """The least time of an added source: its rows sort after what each source has promised."""
+        """The earliest time of an added source, so that its rows sort after all promises."""
         active = [(one.watermark, one.rank) for one in self.sources if one.state == "active"]
         idle = [(self.floor(one), one.rank) for one in self.sources if one.state == "idle"]
         ts, slowest = min(active + idle)
@@ -229,7 +229,7 @@ def end(operator: Operator, model: Model) -> list[dict[str, Any]]:
 
 def from_the_beginning(operator: Operator, model: Model) -> list[dict[str, Any]]:
     """What an operator gives whose sources are all there at once, one after the other."""
-    # The operator lists its left sources first.
+    # The operator lists left sources first.
     for source, mine in zip(
         sorted(model.sources, key=lambda source: source.rank), operator.sources, strict=True
     ):
@@ -323,7 +323,7 @@ LAST_ROWS = {"window": (rows(3), rows(2))}
 for name in get_args(WindowAlgorithm):
     asked = {"on": "ts", "algorithm": name} | LAST_ROWS
     JOINS[f"window of rows, {name}"] = (WindowJoin, window_join, asked)
-# Sorting is only for whole tables.
+# Only whole tables can be sorted.
 for name in sorted({*get_args(BandAlgorithm)} - {"sort"}):
     asked = NEAR | {"algorithm": name} | LAST_ROWS
     JOINS[f"band of rows, {name}"] = (BandJoin, band_join, asked)
@@ -341,7 +341,7 @@ def test_added_sources_of_a_join_have_the_places_of_sources_that_were_always_the
     made = functools.partial(operator, LEFT, RIGHT, **args)
     join = made(sources=(lefts, rights))
     model = Model(["left"] * lefts + ["right"] * rights, [0] * (lefts + rights))
-    # Most rows share their time with others.
+    # Most rows have the same time as another row.
     play = Play(join, model, draw, pace=1)
     play.go_on(40)
     if draw.random() < 0.5:
@@ -394,7 +394,7 @@ def test_rows_of_a_left_source_come_before_right_rows_of_their_time_whenever_it_
         source.push([(5, number)])
     for source in join.sources:
         source.close()
-    # Left rows come first, and the window holds the last one, which is from the added source.
+    # Left rows sort first. The window contains the last of them, which is from the added source.
     assert [(row["l"], row["r"]) for row in taken(join)] == [(2, 10), (2, 11)]
 
 
@@ -536,7 +536,7 @@ def test_a_source_begins_where_idle_ones_would_go_on():
     push(merge.sources[1], [(10, 1)])
     merge.sources[1].close()
     assert times(merge) == [5, 10]
-    # A row of the idle source at 10 would come too late.
+    # A row from the idle source at 10 would be late.
     assert merge.stats()["watermark"] == 11
     with pytest.raises(OrderError, match="rows before 11"):
         merge.add_source(since=10)

@@ -1,4 +1,4 @@
-"""The types of CSV columns: inferred across files, kept as strings for codes, or given."""
+"""Types of CSV columns: inferred across files, strings for codes, or set explicitly."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ from tidegate.io.files import Format
 from tidegate.io.given import open_table
 from tidegate.io.growing import Mark
 
-# Values, as written in a file, of each type that pyarrow infers.
+# Values of each type that pyarrow infers, as written in a file.
 VALUES = {
     "empty": ["", ""],
     "whole": ["1", "-20"],
@@ -193,7 +193,7 @@ def test_a_later_value_of_another_type_names_the_option(folder: Path, later: str
     assert str(pq.read_table("out.parquet")["x"][-1].as_py()) == later
 
 
-# Types that are given
+# Explicit types
 
 FOLLOW = ["--on", "ts", "--size", "10", "--agg", "x=last(x)", "--follow"]
 
@@ -374,12 +374,12 @@ def test_rows_longer_than_a_block_are_read(folder: Path, ending: str, limit: int
 # Files that grow
 
 
-# More than is read from a pipe at once.
+# More than a single read from a pipe returns.
 MIDDLE = "2,22222222\n" * 150_000
 
 
 def followed(folder: Path, lines: bytes, *options: str) -> Result:
-    """Aggregate the lines of a pipe that ends."""
+    """Aggregate the lines from a pipe whose writer closes it."""
     os.mkfifo(folder / "pipe.csv")
     writer = threading.Thread(target=lambda: (folder / "pipe.csv").write_bytes(lines))
     writer.start()

@@ -1,4 +1,4 @@
-"""Durations of any type mean the same length in every argument that accepts one."""
+"""A duration has the same meaning in every argument that accepts one, whatever its type."""
 
 import datetime as dt
 from collections.abc import Callable
@@ -20,7 +20,7 @@ COUNT = {"n": agg.count()}
 
 
 class Seconds(dt.timedelta):
-    """A duration with attributes only: the fields of the base class are 0, as in older pandas."""
+    """A duration stored only in attributes; the base class fields are 0, as in older pandas."""
 
     def __new__(cls, count: int) -> Self:
         found = super().__new__(cls)

@@ -311,7 +311,7 @@ def test_join_names_what_is_wrong_with_an_expression(
         kept(where)
 
 
-# Conditions on both tables, with two numbers of one table on either side of the comparison.
+# Conditions on both tables that have two columns of one table on either side of the comparison.
 OF_BOTH = [
     "left.x {0} right.y {1} right.x",
     "left.x {1} right.x {0} right.y",

@@ -1,4 +1,4 @@
-"""Failing writes: existing output stays intact, nothing is left behind, and the next run works."""
+"""Failed writes leave existing output intact and no temporary files, and the next run succeeds."""
 
 import errno
 import tempfile
@@ -27,13 +27,13 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 BROKEN = OSError(errno.EIO, "Input/output error")
 SHORT = MemoryError("no memory")
 FAULT = RuntimeError("a fault")
-# Which call fails, and with which error.
+# The number of the call that fails, and its error.
 FAILURES = [(1, FULL), (2, BROKEN), (3, SHORT), (1, FAULT), (3, FULL)]
 LATER = [(1, SHORT), (2, FULL), (3, BROKEN), (5, FULL), (8, FULL)]
 
 
 class Failing:
-    """Raises at the n-th call, and counts the calls."""
+    """Counts calls and raises an error on the n-th call."""
 
     def __init__(self, at: int, failure: Exception) -> None:
         self.left = at
@@ -49,7 +49,7 @@ class Failing:
         return self.left <= 0
 
     def before(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, but the n-th call fails."""
+        """Wrap a function so that the n-th call fails."""
 
         def call(*given: Any, **named: Any) -> Any:
             self.count()
@@ -58,7 +58,7 @@ class Failing:
         return call
 
     def opening(self, function: Callable[..., Any], name: str = "") -> Callable[..., Any]:
-        """The same function, but the n-th write to any of its files fails."""
+        """Wrap a function that opens files so that the n-th write to any of them fails."""
 
         def call(*given: Any, **named: Any) -> Any:
             file = function(*given, **named)
@@ -69,7 +69,7 @@ class Failing:
 
 
 class Written:
-    """A file that forwards its writes unless they fail."""
+    """A file whose writes may fail."""
 
     def __init__(self, file: Any, failing: Failing) -> None:
         self._file = file
@@ -87,7 +87,7 @@ class Written:
 
 @contextmanager
 def failing_at(place: str, at: int, failure: Exception) -> Iterator[Failing]:
-    """Make the n-th call of one kind fail."""
+    """Make the n-th call of the given kind fail."""
     failing = Failing(at, failure)
     with pytest.MonkeyPatch.context() as patch:
         if place == "write":
@@ -146,7 +146,7 @@ def test_an_output_that_fails_leaves_the_old_one(folder, out, place, at, failure
     if not failing.has_failed:
         assert result.exit_code == 0
         return
-    # A folder is synced after the rename, when the new output already exists.
+    # A folder is synced after the rename, so the new output already exists.
     if place == "fsync" and content(folder) != before:
         before = content(folder)
         assert not [name for name in before if name.startswith(".")]
@@ -161,7 +161,7 @@ def test_an_output_that_fails_leaves_the_old_one(folder, out, place, at, failure
     assert not [name for name in content(folder) if name.startswith(".")]
 
 
-# Files that rows are sorted by
+# Temporary files for sorting
 
 
 @pytest.mark.parametrize(("at", "failure"), FAILURES, ids=repr)

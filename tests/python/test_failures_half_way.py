@@ -1,8 +1,8 @@
 """The state of an operator after one of its calls has failed halfway.
 
-Each request for memory is refused once, one after the other, and each user function and sink raises
-once. A failed call accepts nothing and loses nothing. After it is repeated, the final rows are
-those of a run without failures, each exactly once.
+Each memory request is refused once, in turn, and each user function and sink raises once. A failed
+call accepts no rows and loses none. Once the call is repeated, the result is the same as that of a
+run without failures, and contains each row exactly once.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ RUNS_AT_MOST = 400
 
 
 def rows(*times: int, schema: pa.Schema = SCHEMA) -> pa.Table:
-    """One row a time; its key and its value follow from the time."""
+    """One row per time; its key and value are derived from the time."""
     keys = pa.array([f"k{ts % 3}" for ts in times]).cast(schema.field("k").type)
     return pa.table([pa.array(times, pa.int64()), keys, [10 * ts for ts in times]], schema=schema)
 
@@ -116,7 +116,7 @@ OPERATORS = [
     chosen_rows,
     medians,
 ]
-# Operators whose polls can be repeated wherever they fail, since the rows have not left them.
+# Operators whose polls can always be repeated after a failure, because they still hold the rows.
 REPEATED = [merge, sorted_merge]
 
 
@@ -125,7 +125,7 @@ def second(operator: Operator[Any]) -> pa.Schema:
 
 
 def calls(operator: Operator[Any]) -> list[Callable[[], object]]:
-    """Calls of the sources, of which some make rows late, idle, released or final."""
+    """Calls on the sources; some push late rows, and others idle, advance or close a source."""
     one, other = operator.sources
     schema = second(operator)
     return [
@@ -160,7 +160,7 @@ def outcome(operator: Operator[Any], found: list[Any]) -> tuple[object, ...]:
     late = operator.late().to_pylist()
     assert len(late) == stats["rows_late"]
     numbers = [stats[name] for name in ("rows_in", "rows_late", "rows_out")]
-    # Without an order, rows are emitted as they are found.
+    # Without an order, rows are emitted as soon as they are found.
     is_ordered = "eager" not in operator.explain()
     return numbers, found if is_ordered else sorted(found), late
 
@@ -174,12 +174,12 @@ def undisturbed(make: Callable[[], Operator[Any]]) -> tuple[object, ...]:
 
 
 def steady(stats: Any) -> dict[str, object]:
-    """The numbers that do not depend on the clock."""
+    """The statistics that do not depend on the clock."""
     return {name: value for name, value in stats.items() if name != "waiting"}
 
 
 def refused(after: int, call: Callable[[], object]) -> bool:
-    """Whether the call runs out of memory if the request after so many others is refused."""
+    """Whether the call runs out of memory if the request after `after` others is refused."""
     Operator._refuse_memory(after)
     try:
         call()
@@ -210,7 +210,7 @@ def test_a_call_of_a_source_that_finds_no_memory_has_changed_nothing(make):
 
 
 def has_ended(operator: Operator[Any], found: list[Any]) -> bool:
-    """Whether the operator cannot continue, which every later call then reports."""
+    """Whether the operator cannot continue; if so, every later call reports this."""
     before = operator.stats()["rows_in"]
     try:
         taken(operator, found)
@@ -266,7 +266,7 @@ def test_a_snapshot_and_late_rows_that_find_no_memory_can_be_asked_for_again(mak
         call()
     taken(again, found)
     assert outcome(again, found) == undisturbed(make)
-    # The operator itself goes on as well; its late rows have been handed out.
+    # The operator itself also continues; its late rows have already been returned.
     found = []
     for call in calls(operator)[-2:]:
         call()
@@ -357,7 +357,7 @@ def test_categoricals_of_both_sides_of_a_join_and_of_the_keys_of_an_aggregation(
 
 
 class DiskFullError(OSError):
-    """The error that a sink raises."""
+    """The error raised by a sink."""
 
 
 def late_merge() -> Operator[Any]:
@@ -470,7 +470,7 @@ def test_a_pair_without_a_value_is_named_and_can_be_left_out(kind):
         ):
             tell()
     assert join.stats()["rows_in"] == 6
-    # 2. The operator resumes without the pair, and accepts rows again.
+    # 2. The operator resumes without the pair and accepts rows again.
     assert join.skip()
     assert not join.skip()
     left.push(numbers((200, 1)))

@@ -1,6 +1,6 @@
-"""Times that exceed 64-bit nanoseconds, next to nanoseconds: 9999-12-31, year 1, infinity.
+"""Times that do not fit in 64-bit nanoseconds (9999-12-31, year 1, infinity) beside nanoseconds.
 
-Joins and conditions compare them exactly, as Python's integers do.
+Joins and conditions compare them exactly, as with Python integers.
 """
 
 import datetime as dt
@@ -34,7 +34,7 @@ NOW = 1_767_225_600 * 10**9
 
 
 def times(rng: random.Random, unit: str) -> list[int]:
-    """Times in a unit, some of which do not fit nanoseconds and some of which only just do."""
+    """Times in a unit, including some that do not fit in nanoseconds and some that barely fit."""
     step = NANOSECONDS[unit]
     edge = MOST // step
     near = [edge, edge + 1, edge + 2, -edge - 1, -edge - 2] if step > 1 else []
@@ -44,7 +44,7 @@ def times(rng: random.Random, unit: str) -> list[int]:
 
 
 class Sides:
-    """A table with coarser times and a table with nanoseconds."""
+    """A table with a coarser time unit and a table with nanoseconds."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)  # noqa: S311
@@ -85,7 +85,7 @@ def length(nanoseconds: int | None) -> str | None:
 
 @contextmanager
 def refused_or_done() -> Iterator[list[str]]:
-    """The message that says what to write instead, if the call was refused."""
+    """The error messages, each of which must suggest a cast; empty if the call succeeded."""
     messages: list[str] = []
     try:
         yield messages
@@ -131,7 +131,7 @@ def test_joins_compare_exactly_or_say_what_to_write(seed):
     with refused_or_done() as refused:
         joined = interval_join(*sides.tables, on="t", **bounds, columns=["a", "b"])
     if refused:
-        # Only if an end of the interval reaches from such a time to a time that fits.
+        # This occurs only if an interval bound connects such a time with a time that fits.
         assert max(abs(low or 0), abs(high or 0)) > 0
     else:
         assert found(joined) == sides.pairs(

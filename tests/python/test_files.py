@@ -499,7 +499,7 @@ def test_texts_that_nothing_takes_are_an_error_of_one_line(arguments: list[str])
     assert (result.returncode, result.stderr.decode()) == (1, said)
 
 
-# Paths that no file has
+# Paths of missing files
 
 
 COUNT = {"n": tidegate.agg.count()}

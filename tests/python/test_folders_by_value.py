@@ -1,4 +1,4 @@
-"""`--partition-by`: values in folder names are read back unchanged, or refused."""
+"""`--partition-by`: values in folder names are read back unchanged or rejected."""
 
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def test_values_are_read_back_as_they_were(values: list[object], layout: str) ->
 
 @pytest.mark.usefixtures("folder")
 def test_strings_of_whole_numbers_are_read_back_as_numbers() -> None:
-    """The name of a folder does not distinguish them."""
+    """Folder names do not distinguish strings from numbers."""
     assert written(["1", "20"]).exit_code == 0
     assert read_back() == [1, 20]
 
