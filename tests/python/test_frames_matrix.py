@@ -1,10 +1,10 @@
-"""Columns of every pandas, polars, DuckDB and pyarrow type, through calls and back.
+"""Columns of every pandas, polars, DuckDB and pyarrow type keep their values through all calls.
 
-A cell is a library, a type of column and a call. Each value of the result, as the library reads it,
-equals the value that the library reads from the same row without the call. Otherwise, the call
-refuses the column by name. So changes that a library itself makes on the way through Arrow are not
-differences: DuckDB reads a UUID as a string, and pandas reads integers with nulls as floats unless
-their type is nullable.
+A cell combines a library, a column type and a call. Either the call rejects the column by name, or
+each value in the result equals the value that the library reads from the same row without the call.
+So conversions that a library itself makes when it imports Arrow data are not counted as
+differences. For example, DuckDB reads a UUID as a string, and pandas reads integers with nulls as
+floats unless their type is nullable.
 """
 
 import datetime as dt
@@ -34,20 +34,20 @@ Rows = Sequence[int | None]
 
 @dataclass(frozen=True)
 class Library:
-    """How a library builds a frame, and reads a result."""
+    """How a library builds a frame and reads a result."""
 
     columns: Callable[[], dict[str, Callable[[], Any]]]
-    """Builders of columns of `ROWS` values: the first equals the last, and the third is null."""
+    """Build columns of `ROWS` values: the first equals the last, and the third is null."""
     frame: Callable[[Any], Any]
     """A frame with the columns ts, id and x."""
     arrow: Callable[[Any], pa.Table]
     """The frame as the library exports it to Arrow."""
     read: Callable[[pa.Table, str], list[Any]]
-    """The values of a column of a table, as the library reads them."""
+    """The values of a table column, as the library reads them."""
 
 
 def plain(value: Any) -> Any:
-    """A value that Python can compare: all kinds of null become None, and NaN a string."""
+    """Make a value comparable in Python: all nulls become None, and NaN becomes a string."""
     if value is None or value is pd.NaT or value is pd.NA:
         return None
     if isinstance(value, float | np.floating) and math.isnan(value):
@@ -342,7 +342,7 @@ ARROW = Library(
 
 LIBRARIES = {"pandas": PANDAS, "polars": POLARS, "duckdb": DUCKDB, "arrow": ARROW}
 
-# Calls: the result, and the input rows of the values in each of its columns of the type.
+# Calls: the result, and for each result column of the tested type, the input row of each value.
 
 Found = tuple[pa.Table, dict[str, Rows]]
 BOTH = pa.table({"ts": [4, 1, 1, -9], "y": range(4)})
@@ -357,7 +357,7 @@ def pushed(frame: Any) -> Found:
 
 
 def of_join(table: pa.Table) -> Found:
-    """Rows whose ids show where they come from."""
+    """The rows of a join, whose ids identify the input rows."""
     rows = {"x": table["id"].to_pylist()}
     if "x_right" in table.schema.names:
         rows["x_right"] = table["id_right"].to_pylist()
@@ -365,7 +365,7 @@ def of_join(table: pa.Table) -> Found:
 
 
 def of_key(table: pa.Table) -> Found:
-    """A key with the same name on both sides has the value of the side that has a row."""
+    """Take key values from the left row, or from the right row if there is no left row."""
     pairs = zip(table["id"].to_pylist(), table["id_right"].to_pylist(), strict=True)
     return table, {"x": [right if left is None else left for left, right in pairs]}
 
@@ -376,7 +376,7 @@ def of_groups(table: pa.Table) -> Found:
 
 
 def of_list(frame: Any) -> Found:
-    """The values of the only list, as a column of the frame."""
+    """The values of the single list, as a column of the frame."""
     table = tg.aggregate(frame, on="ts", size=99, aggs={"all": agg.collect("x")})
     lists = table["all"].combine_chunks()
     schema = pa.schema([lists.type.value_field.with_name("x")], pa.table(frame).schema.metadata)
@@ -431,7 +431,7 @@ CALLS: dict[str, Callable[[Callable[[], Any]], Found]] = {
 LIBRARIES = {"pandas": PANDAS, "polars": POLARS, "duckdb": DUCKDB, "arrow": ARROW}
 COLUMNS = [(name, column) for name, library in LIBRARIES.items() for column in library.columns()]
 REFUSED = [
-    # Arrow has no type for them.
+    # Arrow has no equivalent type.
     ("pandas", "object of mixed values"),
     ("pandas", "complex"),
     ("pandas", "sparse"),
@@ -456,7 +456,7 @@ def is_key(type_: pa.DataType) -> bool:
 
 def is_time(type_: pa.DataType) -> bool:
     types = pa.types
-    # One of the 64-bit unsigned integers is beyond the range of times.
+    # One of the 64-bit unsigned integers is outside the range of times.
     is_wide = types.is_int32(type_) or types.is_int64(type_) or types.is_uint32(type_)
     return is_wide or types.is_date(type_) or types.is_timestamp(type_)
 
@@ -469,11 +469,11 @@ TAKES: dict[str, Callable[[pa.DataType], bool]] = {
     "max": is_ordered,
     "time": is_time,
 }
-"""The types accepted by calls that look at the values. Other calls accept all types."""
+"""The types accepted by calls that inspect the values. Other calls accept all types."""
 
 
 def is_taken(table: pa.Table, call: str) -> bool:
-    """Whether a call accepts the column; no time may be null."""
+    """Whether a call accepts the column; times must not be null."""
     x = table["x"]
     type_ = x.type.storage_type if isinstance(x.type, pa.BaseExtensionType) else x.type
     is_null = call == "time" and x.null_count > 0
@@ -481,7 +481,7 @@ def is_taken(table: pa.Table, call: str) -> bool:
 
 
 def rows_of(table: pa.Table, rows: Rows) -> pa.Table:
-    """These rows of column x, where None is a null."""
+    """The given rows of column x; a row number of None yields a null."""
     column = table.select(["x"])
     try:
         return column.take(pa.array(rows, pa.int64()))
@@ -496,7 +496,7 @@ def rows_of(table: pa.Table, rows: Rows) -> pa.Table:
 def reader(library: Library, table: pa.Table) -> Callable[[pa.Table, str], list[Any]]:
     """The library's reader, or pyarrow's if the library cannot read its own output.
 
-    pandas does not recognize the names that it gives to Arrow lists.
+    pandas does not recognize the type names that it assigns to Arrow lists.
     """
     try:
         library.read(table, "x")
@@ -506,7 +506,7 @@ def reader(library: Library, table: pa.Table) -> Callable[[pa.Table, str], list[
 
 
 def difference(library: Library, table: pa.Table, result: pa.Table, of: dict[str, Rows]) -> str:
-    """The first column of a result that differs, if there is one."""
+    """Describe the first column of a result that differs, if any."""
     read = reader(library, table)
     for name, rows in of.items():
         wanted = plain(read(rows_of(table, rows), "x"))
@@ -517,7 +517,7 @@ def difference(library: Library, table: pa.Table, result: pa.Table, of: dict[str
 
 
 def outcome(library: Library, make: Callable[[], Any], table: pa.Table | None, call: str) -> str:
-    """What is wrong with a cell, if anything; a column without a table is refused."""
+    """Describe what is wrong with a cell, if anything; a missing table means a rejected column."""
     is_refused = table is None or not is_taken(table, call)
     try:
         result, of = CALLS[call](make)
@@ -528,7 +528,7 @@ def outcome(library: Library, make: Callable[[], Any], table: pa.Table | None, c
 
 
 def calls_of(column: str) -> list[str]:
-    """All calls in a campaign; a sample of them in a default run."""
+    """All calls in a campaign, and a sample of them otherwise."""
     every = list(CALLS)
     return every if campaign.ALL else campaign.rng(f"calls of {column}").sample(every, 2)
 

@@ -410,7 +410,7 @@ def test_duckdb_finds_the_same(seed) -> None:
         }
     )
     found = tg.interval_join(left, right, on="ts", by="k", lower="0s", upper="left.until")
-    # Older releases of DuckDB close a connection that only a relation references.
+    # Older DuckDB releases close a connection that is referenced only by a relation.
     connection = connected(left, right)
     wanted = duckdb.sql(
         "SELECT l, r FROM a JOIN b USING (k) WHERE b.ts BETWEEN a.ts AND a.until ORDER BY l, r",

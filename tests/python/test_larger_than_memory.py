@@ -247,7 +247,7 @@ def test_an_aggregation_is_that_of_the_sorted_streams(seed, tmp_path):
 
 @pytest.mark.parametrize("count", range(1, 41))
 def test_runs_of_several_levels_are_merged_in_the_order_of_their_rows(monkeypatch, count):
-    """Rows with equal times stay in input order, however many runs hold them."""
+    """Rows with equal times stay in input order, regardless of the number of runs."""
     monkeypatch.setattr(sorting, "RUNS", 3)
     schema = pa.schema([("ts", pa.int64()), ("n", pa.int64())])
     batches = [

@@ -1,4 +1,4 @@
-"""Leftovers of a killed run, or files of other users, do not stop a later run."""
+"""Files left by a killed run or owned by other users do not block later runs."""
 
 import os
 import shutil
@@ -102,7 +102,7 @@ def test_after_a_kill_every_output_can_be_written(folder: Path, out: str) -> Non
     assert not Path(out).exists()
     assert hidden(folder)
 
-    # A run that has just begun may not hold its lock yet, so nothing is removed.
+    # A run that has just started may not hold its lock yet, so nothing is removed.
     left = hidden(folder)
     write("now.parquet")
     assert hidden(folder) == left
@@ -113,7 +113,7 @@ def test_after_a_kill_every_output_can_be_written(folder: Path, out: str) -> Non
     assert hidden(folder) == []
 
 
-# What others put into a shared folder
+# Files of other users in a shared folder
 
 
 def pipe(path: Path) -> None:
@@ -242,7 +242,7 @@ def test_leftovers_replace_no_folder(folder: Path, suffixes: list[str]) -> None:
 
 
 def left(folder: Path, stem: str, mark: bytes, *suffixes: str) -> None:
-    """Leave folders as a killed run does, each with its own name in a file."""
+    """Create the folders that a killed run leaves, each with a file that contains its name."""
     (folder / f"{stem}.mark").write_bytes(mark)
     for suffix in suffixes:
         (folder / f"{stem}{suffix}").mkdir()
@@ -269,7 +269,7 @@ def test_other_names_are_no_leftovers(folder: Path, name: str) -> None:
 
 
 def test_a_leftover_is_never_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most the length of a name is read from a mark."""
+    """From a mark, at most the length of a file name is read."""
     sizes = []
     read = os.read
 
@@ -346,7 +346,7 @@ def test_nobody_else_reads_what_replaces_a_private_output(folder: Path, out: str
 
 
 def replace_by_a_link(folder: Path, other: Path) -> None:
-    """Write a folder anew, which a link takes the place of before it gets its name."""
+    """Rewrite a folder, but replace the new folder with a link before it is renamed."""
     with partitioned_writer("out/", Format.PARQUET, ROWS.schema, ["k"]) as writer:
         writer.write_batch(ROWS.to_batches()[0])
         writer.close()
@@ -389,7 +389,7 @@ def test_the_target_of_a_link_keeps_its_mode(folder: Path) -> None:
     assert stat.S_IMODE((folder / "real.csv").stat().st_mode) == 0o600
 
 
-# Errors while a folder is replaced
+# Errors during the replacement of a folder
 
 
 @pytest.mark.parametrize("renames", [1, 2])
@@ -425,7 +425,7 @@ def without_files(folder: Path, **_: bool) -> None:
 def test_rows_survive_if_no_folder_gets_the_final_name(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old folder was moved away, the new one cannot follow, and the old one cannot return."""
+    """The old folder has been moved away, and neither folder can be renamed to the final name."""
     write("out/")
     renames, rename = [0], Path.rename
 

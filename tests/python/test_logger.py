@@ -184,7 +184,7 @@ def test_a_variable_says_how_much_memory_is_kept():
 
 
 class Interrupted(dict[tuple[str, int], float]):
-    """A dict whose first operation is interrupted by a signal."""
+    """A dict whose first operation a signal interrupts."""
 
     has_come = False
 

@@ -220,7 +220,7 @@ def test_batches_that_differ_from_their_stream_are_refused() -> None:
         (pa.timestamp("ms", "Asia/Tokyo"), dt.datetime(1970, 1, 1, 1, tzinfo=dt.UTC), 3_600_000),
         (pa.timestamp("us"), pd.Timestamp(7, unit="s").as_unit("s"), 7_000_000),
         (pa.timestamp("s", "UTC"), pd.Timestamp(7, unit="s", tz="Asia/Tokyo"), 7),
-        # pandas does not store such a year in a field of Python's datetime.
+        # pandas cannot store such a year in the fields of Python's datetime.
         (pa.timestamp("ms"), pd.Timestamp(np.datetime64("20000-01-01", "s")), 568_971_820_800_000),
         (pa.date32(), dt.date(1970, 1, 3), 2),
         (pa.date64(), dt.date(1970, 1, 3), 2 * 86_400_000),

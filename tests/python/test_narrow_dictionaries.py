@@ -1,4 +1,4 @@
-"""Categories with narrow indices, when all files together have more values than fit."""
+"""Categories with indices that are too narrow for the values of all files together."""
 
 from pathlib import Path
 
@@ -138,7 +138,7 @@ def test_files_of_a_table_have_one_dictionary(folder: Path, given, ending, indic
 def test_one_file_keeps_its_type(folder: Path) -> None:
     [name] = write(folder, [day(0, pa.int8())])
     found = tg.asof_join(name, {"ts": [0], "x": [1]}, on="ts")
-    # Older releases of pyarrow read indices as wider than written.
+    # Older pyarrow releases read wider indices than were written.
     assert found["k"].type == pq.read_table(name)["k"].type
 
 

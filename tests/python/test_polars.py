@@ -52,10 +52,10 @@ STEPS = [
     lambda frame: frame.group_by("k").len().sort("k"),
     lambda frame: frame.with_columns(z=pl.col("x") + pl.col("y")).select("z").tail(2),
     lambda frame: frame.filter(pl.col("x") > 100),
-    # The filter applies to the head of all rows, not the other way round.
+    # The filter applies to the head; the head is not taken from the filtered rows.
     lambda frame: frame.head(3).filter(pl.col("x") % 2 == 0),
     lambda frame: frame.slice(1, 2).filter(pl.col("x") > 1),
-    # No column is read, but the number of rows matters.
+    # No columns are read, but the number of rows matters.
     lambda frame: frame.with_row_index("row").select("row"),
     lambda frame: frame.with_row_index("row").select(pl.len()),
     lambda frame: frame.select(pl.int_range(pl.len()).alias("row")),
@@ -128,7 +128,7 @@ Step = Callable[[Any], Any]
 
 
 def drawn_step(rng: random.Random) -> Step:
-    """Draw a step of a lazy query whose row order is the same in both engines."""
+    """Choose a random step of a lazy query whose row order is the same in both engines."""
     count, start, col = rng.randrange(5), rng.randrange(-3, 4), pl.col
     small = pl.LazyFrame({"k": ["a", "b", "b"], "w": [1, 2, 3]})
     steps: list[Step] = [
@@ -196,7 +196,7 @@ def test_drawn_steps_before_and_behind_a_join(name, engine):
             joined = pl.DataFrame(getattr(tidegate, name)(*tables, **QUERIES[name]).to_reader())
             expected = apply(behind, joined.lazy()).collect()
         except (pl.exceptions.PolarsError, tidegate.SchemaError):
-            continue  # A step uses a column that an earlier step dropped.
+            continue  # This step uses a column that an earlier step dropped.
         join = getattr(apply(before, left.lazy()).tidegate, name)
         found = apply(behind, join(right.lazy(), **QUERIES[name])).collect(engine=engine)
         assert found.equals(expected)

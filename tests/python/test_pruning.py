@@ -259,11 +259,11 @@ def test_texts_of_a_large_dictionary_are_read_as_they_are(tmp_path):
     assert found == {300: {"k"}, 3_000: set()}
 
 
-# The cost of a plan
+# The cost of planning
 
 
 class Counted:
-    """The metadata of a row group, with a count of column lookups."""
+    """The metadata of a row group; counts column lookups."""
 
     def __init__(self, metadata) -> None:
         self._metadata = metadata

@@ -162,7 +162,7 @@ PAPERS = [page for page in sorted((ROOT / "docs" / "papers").glob("*.md")) if pa
 
 
 def recorded(anchor: str) -> set[str]:
-    """The figures in a section of the record, including its subsections."""
+    """The figures in a section of the results, including its subsections."""
     parts = re.split(r"^(#+) (.*)$", without_code(RECORD), flags=re.MULTILINE)[1:]
     headings = list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
     names = [re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-") for _, name, _ in headings]
@@ -175,7 +175,7 @@ def recorded(anchor: str) -> set[str]:
 
 
 def measured(page: Path) -> list[str]:
-    """The column of measurements in a page's table of figures."""
+    """The cells in the measurements column of a page's table of figures."""
     rows = re.findall(
         r"^\| [^|]+ \| [^|]+ \| ([^|]+) \| [^|]*\|$", without_code(page), re.MULTILINE
     )

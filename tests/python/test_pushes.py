@@ -44,7 +44,7 @@ def typed(**types: pa.DataType) -> pa.Table:
     found = TABLE
     for name, type_ in types.items():
         column = TABLE.schema.get_field_index(name)
-        # Some releases of pyarrow crash when they export views that a cast created.
+        # Some pyarrow releases crash when they export views created by a cast.
         values = pa.array(TABLE[name].to_pylist(), type_)
         found = found.set_column(column, name, values)
     return found

@@ -1,4 +1,4 @@
-"""Metadata of results: categories, extension types and pandas indexes."""
+"""Metadata in results: categories, extension types and pandas indexes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ import pytest
 import tidegate as tg
 from tidegate import agg
 
-# Polars enums: a field lists the categories, and polars reads any other value as null.
+# Polars enums: a field lists the categories, and polars reads all other values as null.
 
 
 def enum(categories: str, *values: str) -> Any:
@@ -100,7 +100,7 @@ def test_an_operator_refuses_other_categories(rows):
         merged(pa.table(enum("ab")).schema, rows())
 
 
-# Extension types: values that are stored alike but differ in meaning
+# Extension types: values with the same storage type but different meanings
 
 
 def periods(freq: str) -> pd.DataFrame:
@@ -229,7 +229,7 @@ def test_labels_are_no_rows_of_the_left_frame():
     assert found.to_pandas().index.equals(pd.RangeIndex(2))
 
 
-# Labels and types of the columns of pandas
+# Labels and types of pandas columns
 
 
 @pytest.mark.parametrize(

@@ -342,7 +342,7 @@ def test_a_block_that_raises_closes_no_source():
 
 
 def test_a_signal_handler_may_stop_whatever_it_interrupts():
-    """A handler can run between any two steps of a thread, and so can a trace function."""
+    """A trace function, like a signal handler, can run between any two steps of a thread."""
     running = Merge(pa.schema({"ts": pa.int64()})).running(print)
     stops = []
 

@@ -1,4 +1,4 @@
-"""Dictionaries whose indices are of 8 bits: chunks have one each, with values of their own.
+"""Dictionaries with 8-bit indices: each chunk has its own dictionary with different values.
 
 `arrow-select` runs out of indices if three chunks have the same hundred strings as values, and
 panics if the values are string views. Results of tables get 32-bit indices if the values of all
@@ -109,7 +109,7 @@ def test_a_streamed_result_is_cut_where_indices_run_out():
 
 
 def written(found: pa.Table) -> pa.Table:
-    """A result as read back from a Parquet file, once all readers agree."""
+    """Read a result back from a Parquet file, and check that all readers agree."""
     with io.BytesIO() as file:
         pq.write_table(found, file)
         read = pq.read_table(file)

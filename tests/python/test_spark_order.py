@@ -1,4 +1,4 @@
-"""Right rows with equal times on Spark are ordered by all their values, whatever their types."""
+"""On Spark, right rows with equal times are ordered by all their values, regardless of type."""
 
 import random
 from typing import Any
@@ -84,7 +84,7 @@ def test_a_part_of_a_table_is_in_the_order_of_its_own_values():
     assert found["v"].to_pylist() == rising
 
 
-# Values of each Spark type as SQL, in ascending order.
+# Values of each Spark type as SQL literals, in ascending order.
 SQL = {
     "struct": ("struct(1 as a, 'x' as b)", "struct(1 as a, 'y' as b)", "struct(2 as a, 'a' as b)"),
     "struct_in_struct": ("struct(struct(1 as b) as a)", "struct(struct(2 as b) as a)"),
@@ -108,9 +108,9 @@ SQL = {
 
 
 def tied(spark):
-    """A key per type, with right rows of equal time and descending values, and left rows to match.
+    """Build right rows with equal times and descending values, one key per type, and left rows.
 
-    The last column holds the position of a row among the values of its key.
+    The last column contains the position of a row among the values of its key.
     """
     rows = [
         [repr(name), "5L", *(value if name == one else "null" for one in SQL), str(place)]
@@ -189,7 +189,7 @@ def test_streams_see_the_rows_of_one_time_in_the_order_of_their_values(spark, tm
     for name, frame in zip(("left", "right"), tied(spark), strict=True):
         timed = frame.drop(*NOT_IN_FILES).withColumn("ts", F.timestamp_seconds("ts"))
         timed.coalesce(1).write.parquet(str(tmp_path / name))
-        # A later row lets the results of all other rows be emitted.
+        # A later row causes the results of all other rows to be emitted.
         later = timed.limit(1).withColumn("ts", F.timestamp_seconds(F.lit(500)))
         later.withColumn("k", F.lit("later")).write.mode("append").parquet(str(tmp_path / name))
         stream = spark.readStream.schema(timed.schema).parquet(str(tmp_path / name))
@@ -218,6 +218,6 @@ def test_fewer_columns_do_not_change_which_row_is_nearest(spark, parallelism):
     for columns in (None, ["k", "bid"], ["bid"]):
         found = tidegate.spark.asof_join(left, right, **query, columns=columns)
         assert [row.bid for row in found.collect()] == [7], columns
-    # A different column order gives a different row order.
+    # A different column order produces a different row order.
     found = tidegate.spark.asof_join(left, right.select("bid", "k", "ts", "seq"), **query)
     assert [row.bid for row in found.collect()] == [9]

@@ -90,7 +90,7 @@ def test_functions_without_spark_collect_no_dataframe(spark, call, message):
 
 
 def test_dataframes_of_pandas_on_spark():
-    # PySpark cannot import its own DataFrame class with pandas 3.
+    # With pandas 3, PySpark cannot import its own DataFrame class.
     kind = type("DataFrame", (), {"__module__": "pyspark.pandas.frame"})
     with pytest.raises(TypeError, match=r"write tidegate.spark.interval_join.* its to_spark\(\)"):
         tidegate.interval_join(kind(), kind(), **Q)

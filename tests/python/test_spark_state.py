@@ -128,7 +128,7 @@ def test_workers_that_take_a_bucket_over_do_not_find_old_pairs_again(
             tables[side].append(pa.table([[1, 2] * 20, ts, [*numbers]], schema=SCHEMA))
         store._warm.clear()
         bucket.batch((99 + batch) * SECOND, *(pack(side, tables[side][-1]) for side in range(2)))
-    # Left rows may be emitted unmatched until `upper` has passed, right rows until `-lower` has.
+    # Left rows are pending until `upper` has passed, and right rows until `-lower` has passed.
     lower, upper = reach
     waits = (upper > 0 and how not in ("inner", "right")) or (
         lower < 0 and how in ("right", "full")
@@ -137,7 +137,7 @@ def test_workers_that_take_a_bucket_over_do_not_find_old_pairs_again(
         [warm] = store._warm.values()
         assert isinstance(warm.bucket, operators._Join)
         found = sum(warm.bucket.native.stats()["comparisons"])
-        # Pairs of the 40 rows per side in the last second with the earlier rows of their keys.
+        # Each side's 40 rows in the last second are compared with the earlier rows of their keys.
         assert found <= 40 * (20 * 7) * sum(end != 0 for end in reach)
     bucket.batch(1000 * SECOND)
     expected = tidegate.interval_join(*map(pa.concat_tables, tables), **join.arguments)
@@ -253,7 +253,7 @@ def test_workers_keep_no_operators_of_former_micro_batches(
     workers: list[dict[store.Place, store.Warm]] = [{} for _ in range(4)]
     kept = []
     for second in range(200):
-        # Spark may give the task of a bucket to any worker.
+        # Spark may assign the task of a bucket to any worker.
         for bucket in buckets:
             monkeypatch.setattr(store, "_warm", draw.choice(workers))
             rows = pack(LEFT, one_row(second)), pack(RIGHT, one_row(second))
@@ -261,7 +261,7 @@ def test_workers_keep_no_operators_of_former_micro_batches(
         kept.append([len(worker) for worker in workers])
     assert max(map(max, kept)) <= 8
     if rises:
-        # A worker keeps the buckets from the last two micro-batches that gave it any.
+        # A worker keeps the buckets from the last two micro-batches that assigned it any.
         assert max(map(sum, kept)) <= 24
     for bucket in buckets:
         bucket.batch(1000 * SECOND)

@@ -350,7 +350,7 @@ def test_threads_are_pinned_where_that_is_asked_for_and_operators_begin_elsewher
         return found
 
     def pinned(kind: type, **query: Any) -> set[frozenset[int]]:
-        """The processors of an operator's threads, once each thread has only one."""
+        """The processors of an operator's threads, once each thread is pinned to one."""
         before = threads()
         operator = kind(schema, schema, on="ts", threads=2, **query)
         assert "each pinned to one processor" in operator.explain()
