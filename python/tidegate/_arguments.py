@@ -2,8 +2,8 @@
 
 Other libraries name the same arguments differently. Here, each argument has one name, so a call
 that uses another library's name is refused. The error shows the caller's own values under the right
-name. Spark DataFrames also export Arrow data, but only after the driver has collected all their
-rows. So they are refused before any data is requested.
+name. Spark DataFrames also export Arrow data, but the driver must first collect all their rows.
+They are therefore refused before any data is requested.
 """
 
 import functools
@@ -57,9 +57,9 @@ SHOWN = 60
 
 
 def told(function: Function) -> Function:
-    """The same function, whose error for an unknown argument says what to write.
+    """Wrap a function so that its error for an unknown argument shows what to write.
 
-    Spark DataFrames are refused before they are asked for rows, except in `tidegate.spark`.
+    Spark DataFrames are refused before any rows are requested, except in `tidegate.spark`.
 
     Example:
         >>> import tidegate as tg
@@ -123,7 +123,7 @@ def told_class(kind: type) -> type:
 
 FRAMES = ("Spark", "pandas-on-Spark")
 
-# Functions that `tidegate.spark` also has.
+# Functions that `tidegate.spark` also provides.
 ON_SPARK = ("aggregate", "asof_join", "band_join", "interval_join", "overlap_join", "window_join")
 
 
@@ -140,7 +140,7 @@ def _check_collected(function: Callable[..., Any], given: tuple[Any, ...], named
 
 
 def _instead(name: str, kind: str) -> str:
-    """What to write instead of a call with this kind of DataFrame."""
+    """The error message for this kind of DataFrame, with the call to write instead."""
     message = f"a {kind} DataFrame would be collected on the driver; "
     of_spark = "to_spark()." if kind == "pandas-on-Spark" else ""
     line = name.removesuffix("_batches")
@@ -153,7 +153,7 @@ def _instead(name: str, kind: str) -> str:
 
 
 def _of_spark(value: object) -> str | None:
-    """Whether a value is a Spark DataFrame, a pandas-on-Spark DataFrame or a Column.
+    """The kind of a Spark value: `Spark`, `pandas-on-Spark` or `Column`; None for other values.
 
     Only the name of its type is checked, so PySpark need not be installed.
     """
@@ -168,7 +168,7 @@ def _of_spark(value: object) -> str | None:
 
 
 def _of_column(named: Given) -> TypeError | None:
-    """The error for a refused call if one of its arguments is a Spark Column."""
+    """The error to raise if one of the arguments of a refused call is a Spark Column; else None."""
     for name, value in named.items():
         several = value.values() if isinstance(value, Mapping) else value
         listed = several if isinstance(several, list | tuple) else [several]

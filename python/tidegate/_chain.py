@@ -425,7 +425,7 @@ class _ChainFeed(Feed):
 
 
 def _without_zone(times: Any) -> Any:  # noqa: ANN401 - an array
-    """The same instants without a time zone, because pyarrow cannot compare times that have one."""
+    """Drop the time zone but keep the instants, because pyarrow cannot compare zoned times."""
     import pyarrow as pa  # noqa: PLC0415 - only where it is asked for
 
     has_zone = getattr(times.type, "tz", None) is not None

@@ -18,8 +18,8 @@ _LEVELS = {
     "restored": logging.INFO,
 }
 
-# The time of the last message, by kind and source. Each operation on it is atomic, so no lock is
-# needed. A lock could deadlock if a signal handler pushes rows or the process forks.
+# The time of the last message, by kind and source. Each operation on the dict is atomic, so no lock
+# is needed. A lock could deadlock if a signal handler pushes rows or if the process forks.
 _TOLD: dict[tuple[str, int], float] = {}
 
 # More of them are forgotten: most are of sources that are gone.
@@ -36,14 +36,14 @@ def tell(kind: str, number: int, text: str) -> None:
 
 
 def _is_news(key: tuple[str, int], now: float) -> bool:
-    """Whether to log for the key: once a minute, and for only one of several callers."""
+    """Whether to log for the key: at most once a minute, and by only one of several callers."""
     last = _TOLD.get(key)
     if last is not None:
         if now - last < _QUIET:
             return False
         found = _TOLD.pop(key, None)
         if found != last:
-            # Another caller was faster; keep the time that it recorded.
+            # Another caller won the race; keep the time that it recorded.
             if found is not None:
                 _TOLD.setdefault(key, found)
             return False

@@ -16,13 +16,13 @@ from tidegate._tidegate import SchemaError, TidegateError
 def table(rows: Sequence[Any], schema: pa.Schema, name: str, ignores_extra: bool) -> pa.Table:  # noqa: FBT001 - called from Rust
     """The rows as a table; tuples are in the order of the schema.
 
-    Errors begin with `name` and say which row of the list is meant.
+    Errors begin with `name` and identify the row of the list.
     """
     # Each lookup in a schema rebuilds the list of its names.
     names = dict.fromkeys(schema.names)
     values = [_values(row, number, names, name, ignores_extra) for number, row in enumerate(rows)]
     columns = list(zip(*values, strict=True)) or [()] * len(schema)
-    # Metadata may describe the values, but nothing has checked that it does, so it is removed.
+    # Metadata may describe the values, but nothing has verified it, so it is removed.
     fields = [field.with_type(_made(field.type)).remove_metadata() for field in schema]
     arrays = [_array(column, field, name) for column, field in zip(columns, fields, strict=True)]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
@@ -113,7 +113,7 @@ def _plain(value: Any, type_: pa.DataType) -> Any:  # noqa: ANN401 - any value
 
 
 def _whole(value: timedelta) -> timedelta | np.timedelta64:
-    """The duration by its attributes; Arrow reads C fields, which a subclass may leave 0."""
+    """Copy a duration from its attributes; Arrow reads C fields, which a subclass may not set."""
     if type(value) is timedelta:
         return value
     whole = timedelta(value.days, value.seconds, value.microseconds)

@@ -664,8 +664,8 @@ class Operator(Generic[_StatsT_co]):
         watermark of its open sources that are not idle. In a join, it begins at the watermark of
         its side if that is higher. While all left sources are idle, right rows of that time may
         already have been emitted, so a new left source begins one time unit later. If several
-        threads feed the sources, the operator's watermark depends on their progress: give `since`
-        if the feeder knows when its rows begin. A snapshot includes the added sources, and
+        threads feed the sources, the operator's watermark depends on their progress. Pass `since`
+        if the feeder knows the time of its first row. A snapshot includes the added sources, and
         `restore` recreates them.
 
         Example:
@@ -872,7 +872,7 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def skip(self) -> bool:
-        """Resume after a condition or a sum has failed, and leave out what cannot be computed.
+        """Resume after a condition or a sum has failed, omitting what cannot be computed.
 
         A condition fails for a pair or a row if it divides by zero or exceeds the range of its
         type. A sum fails if it does not fit its type. The operator then computes and keeps all
@@ -905,7 +905,7 @@ class Operator(Generic[_StatsT_co]):
             [2]
 
         Returns:
-            Whether there was a failure to skip.
+            True if there was a failure to skip.
         """
 
     def late(self) -> pa.Table:
@@ -1438,11 +1438,11 @@ class AsofJoin(StreamJoin):
             says how sources share it.
         ordered: Whether results must come in the order that is said above. They come in this order
             for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else needs these processors, and costs time otherwise. Different operators start
-            at different processors. The thread that calls the operator is not pinned. If an
-            aggregate is a Python function, no thread is pinned. None pins only the threads of a
-            `WindowJoin` with `scalejoin-gates`.
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
+            faster if nothing else needs these processors, and slower otherwise. Each operator
+            starts with a different processor. The thread that calls the operator is not pinned. If
+            an aggregate is a Python function, no thread is pinned. By default, only the threads of
+            a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1641,11 +1641,11 @@ class IntervalJoin(StreamJoin):
             side can match it. Rows are kept longer: until the other side has passed their
             intervals.
             With `aggs`, rows come in order for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else needs these processors, and costs time otherwise. Different operators start
-            at different processors. The thread that calls the operator is not pinned. If an
-            aggregate is a Python function, no thread is pinned. None pins only the threads of a
-            `WindowJoin` with `scalejoin-gates`.
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
+            faster if nothing else needs these processors, and slower otherwise. Each operator
+            starts with a different processor. The thread that calls the operator is not pinned. If
+            an aggregate is a Python function, no thread is pinned. By default, only the threads of
+            a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1944,11 +1944,11 @@ class WindowJoin(StreamJoin):
             algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
             once then come in any order.
             With `aggs`, rows come in order for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else needs these processors, and costs time otherwise. Different operators start
-            at different processors. The thread that calls the operator is not pinned. If an
-            aggregate is a Python function, no thread is pinned. None pins only the threads of a
-            `WindowJoin` with `scalejoin-gates`.
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
+            faster if nothing else needs these processors, and slower otherwise. Each operator
+            starts with a different processor. The thread that calls the operator is not pinned. If
+            an aggregate is a Python function, no thread is pinned. By default, only the threads of
+            a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -2109,11 +2109,11 @@ class BandJoin(StreamJoin):
             algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
             once then come in any order. So does a join of one stream with itself.
             With `aggs`, rows come in order for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else needs these processors, and costs time otherwise. Different operators start
-            at different processors. The thread that calls the operator is not pinned. If an
-            aggregate is a Python function, no thread is pinned. None pins only the threads of a
-            `WindowJoin` with `scalejoin-gates`.
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
+            faster if nothing else needs these processors, and slower otherwise. Each operator
+            starts with a different processor. The thread that calls the operator is not pinned. If
+            an aggregate is a Python function, no thread is pinned. By default, only the threads of
+            a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 

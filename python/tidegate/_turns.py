@@ -1,4 +1,4 @@
-"""Threads that run step by step, pause for a caller that needs to be alone, and stop on request."""
+"""Threads that run in steps, pause while a caller needs exclusive access, and stop on request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Stop:
 
 
 class Turns:
-    """Threads go step by step, side by side, and rest between two steps for a caller."""
+    """Lets threads run steps concurrently, but none while a caller has exclusive access."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -46,9 +46,9 @@ class Turns:
 
     @contextmanager
     def step(self, stopped: Stop) -> Iterator[bool]:
-        """A step of this thread, which begins once nobody is alone; false if it is to stop before.
+        """Begin a step once no caller has exclusive access; yield False if a stop comes first.
 
-        A caller who is alone may wait for a thread that waits for the end of this one.
+        A stop ends the wait, because that caller may be waiting for a thread that joins this one.
         """
         thread = threading.get_ident()
         try:
@@ -66,9 +66,9 @@ class Turns:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep the steps of all other threads from going on.
+        """Wait until no other thread is in a step, and prevent new ones until the block ends.
 
-        A thread may be in a step of its own: a sink that asks for a snapshot is.
+        The calling thread may be in a step itself, such as a sink that takes a snapshot.
         """
         if self._process != os.getpid():
             # The threads of the steps are not in this process, so that none of them would end.

@@ -223,7 +223,7 @@ def mean(column: str, *, where: Expr | str | None = None) -> Aggregate:
 def min(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Find the smallest value; NaN is larger than any other float.
 
-    0.0 and -0.0 are equal, and the result is 0.0 for either.
+    0.0 and -0.0 compare equal; the result is 0.0 for both.
 
     Args:
         column: A column of numbers, times, booleans, text or binary; text compares by its bytes.
@@ -235,7 +235,7 @@ def min(column: str, *, where: Expr | str | None = None) -> Aggregate:
 def max(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Find the largest value; NaN is larger than any other float.
 
-    0.0 and -0.0 are equal, and the result is 0.0 for either.
+    0.0 and -0.0 compare equal; the result is 0.0 for both.
 
     Args:
         column: A column of numbers, times, booleans, text or binary; text compares by its bytes.
@@ -313,8 +313,8 @@ def weighted_mean(column: str, weights: str, *, where: Expr | str | None = None)
 def arg_min(column: str, by: str, *, where: Expr | str | None = None) -> Aggregate:
     """Take the value of one column where another is least; it may be null.
 
-    Of several rows where it is least, the first by time counts. Rows where `by` is null are left
-    out; NaN is larger than any other float, and 0.0 and -0.0 are equal.
+    Of several rows where it is least, the first by time counts. Rows where `by` is null are
+    ignored. NaN is larger than any other float, and 0.0 and -0.0 compare equal.
 
     Args:
         column: A column of any type.
