@@ -75,7 +75,7 @@ def prepared(
 
 
 def _merged(given: Any, how: Reading) -> list[OpenTable]:  # noqa: ANN401 - any files
-    """The files to merge; if one path is given, each file under it is a stream."""
+    """Open the files to merge; if the input is a single path, each file under it is a stream."""
     if not isinstance(given, list | tuple):
         return of_one_type(
             [given] if isinstance(given, OpenTable) else open_files(given, "streams", how)

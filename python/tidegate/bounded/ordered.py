@@ -70,7 +70,7 @@ def _of_stream(value: Any, name: str) -> OpenTable:  # noqa: ANN401 - any of man
 
 
 def _imported(value: object, name: str) -> pa.Table:
-    """Rows in memory as a pyarrow table, checked before pyarrow imports them."""
+    """Rows in memory as a pyarrow table, validated before pyarrow imports them."""
     stream = _tidegate._CheckedBatches(value, name)  # noqa: SLF001 - the package's own
     return pa.Table.from_batches(stream, stream.schema)
 

@@ -13,10 +13,10 @@ class Result:
     """Batches that are made while they are read.
 
     Args:
-        schema: The schema of every batch. Dictionaries get 32-bit indices, since the number of
-            values in all batches is unknown.
-        batches: Gives the batches, and None from time to time, so that a closed reader is noticed.
-        stats: Tells numbers that describe the work so far.
+        schema: The schema of every batch. Dictionaries get 32-bit indices, since the total number
+            of distinct values is unknown.
+        batches: Yields the batches, and None from time to time, so that a closed reader is noticed.
+        stats: Returns numbers that describe the progress so far.
         max_rows: The most rows that there may be.
     """
 

@@ -70,7 +70,7 @@ FOLDER = (
     "--partition-by for a folder of files"
 )
 
-# The type may contain a `=` in brackets, as in `timestamp[ns, tz=UTC]`.
+# The type may contain an `=` in brackets, as in `timestamp[ns, tz=UTC]`.
 NAME_AND_TYPE = re.compile(r"(.+)=([^=\[\]]*(?:\[.*\])?)", re.DOTALL)
 BINARY = {Format.PARQUET, Format.ARROW}
 

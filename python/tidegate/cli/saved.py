@@ -233,7 +233,7 @@ def _output(layout: Format, given: object) -> Mark | Parts:
 
 
 def _told(given: Input) -> dict[str, Any]:
-    """An input as JSON; without `csv_types` if none are given, as in older states."""
+    """An input as JSON; `csv_types` is omitted if empty, as in older state files."""
     told = asdict(given)
     if not given.csv_types:
         del told["csv_types"]

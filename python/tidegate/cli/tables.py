@@ -55,7 +55,7 @@ class Input:
         return Dialect(self.csv_nulls, dict(self.csv_types))
 
     def open(self, *, streamed: bool = False) -> OpenTable:
-        """Open the files, one after the other; their rows are read later, or batch by batch."""
+        """Open the files as one table; their rows are read later, or batch by batch."""
         return open_table(self.name, how=Reading(self.layout, self.csv, streamed=streamed))
 
     def streams(self) -> list[OpenTable]:
@@ -68,10 +68,10 @@ class Input:
 
 
 def opened(inputs: Sequence[Input], *, streamed: bool = False) -> list[OpenTable]:
-    """The inputs, each as a table.
+    """Open each input as a table.
 
     Raises:
-        SchemaError: A type is given for a column that no CSV input has.
+        SchemaError: `--types` lists a column that no CSV input has.
     """
     tables = [given.open(streamed=streamed) for given in inputs]
     check_types(inputs, csv_schemas(tables))
@@ -85,7 +85,7 @@ def csv_schemas(tables: Sequence[OpenTable]) -> list[pa.Schema]:
 
 
 def check_types(inputs: Sequence[Input], of_csv: Sequence[pa.Schema]) -> None:
-    """Refuse a type for a column that no CSV input has; other formats store their types."""
+    """Refuse types for columns that no CSV input has; other formats store their types."""
     known = dict.fromkeys(name for schema in of_csv for name in schema.names)
     for name, _ in (one for given in inputs for one in given.csv_types):
         if not of_csv:
@@ -169,7 +169,7 @@ class Output:
         path = Path(self.name)
         if not self._writes_in_place():
             with naming(self.name, "cannot be written"):
-                # No file can have a name that is too long or contains a NUL.
+                # This raises if the name is too long or contains a NUL.
                 path.exists()
         if not self._writes_in_place() and not path.resolve().parent.is_dir():
             message = f"{self.name}: the folder {path.parent} does not exist"
