@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Joins"]
 
-# Checks the feature, not the version, which may be that of a release candidate.
+# Check the feature rather than the version, which may be that of a release candidate.
 if "explain_name" not in inspect.signature(register_io_source).parameters:
     _message = f"tidegate.polars needs polars 2 or later, but this is {pl.__version__}; "
     _message += "run pip install --upgrade polars"
@@ -100,7 +100,7 @@ class Joins:
             _batch_rows: int | None,
         ) -> Iterator[pl.DataFrame]:
             columns = schema.names() if wanted is None else wanted
-            # Functions of partners come behind the columns, all of them.
+            # Aggregates of partners follow the columns, and are always included.
             read = [one for one in columns if one not in (query.get("aggs") or ())]
             for batch in batches(*sides, **query, columns=read):
                 frame = _frame(batch, columns)
@@ -116,7 +116,7 @@ class Joins:
 
 
 def _frame(batch: pa.RecordBatch, columns: list[str]) -> pl.DataFrame:
-    """The columns of a batch; if there are none, an empty frame with as many rows."""
+    """The columns of a batch; if none are wanted, a frame with only the number of rows."""
     if not columns:
         return pl.DataFrame(height=batch.num_rows)
     return pl.DataFrame(batch).select(columns)

@@ -90,7 +90,7 @@ def names_one_file(address: str) -> bool:
 def stat_of(path: str) -> os.stat_result | None:
     """The status of a path; None if no such file exists or can exist."""
     try:
-        return os.stat(path)  # noqa: PTH116 - a path may be one that no file can have
+        return os.stat(path)  # noqa: PTH116 - the path may be invalid
     except (OSError, ValueError):
         return None
 

@@ -1,9 +1,9 @@
-"""Rows of CSV files, whose column types are given or inferred.
+"""Rows of CSV files, whose column types are specified or inferred.
 
 pyarrow infers the types, with one exception: a numeric column that contains a code such as `007`
 becomes a string column, since numbers have no leading zeros. If rows are read block by block, the
 first block determines the types. Numeric columns are then read as strings and converted here, so a
-code in a later block is an error rather than a different value.
+code in a later block raises an error instead of losing its zeros.
 """
 
 import re
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 Opener: TypeAlias = Callable[[], pa.NativeFile]
-"""Opens a file's text at the beginning."""
+"""Opens a file for reading from the beginning."""
 
 PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True)
 
@@ -80,12 +80,12 @@ class Dialect:
     """The unquoted strings that mean "no value"."""
 
     types: Mapping[str, str] = field(default_factory=dict)
-    """The given types, by column name."""
+    """The specified types, by column name."""
 
     def conversion(
         self, types: Mapping[str, pa.DataType], columns: Sequence[str] = ()
     ) -> pyarrow.csv.ConvertOptions:
-        """The options for pyarrow; all columns are read if none are named."""
+        """Options for pyarrow, which reads all columns if `columns` is empty."""
         return pyarrow.csv.ConvertOptions(
             null_values=list(self.nulls),
             strings_can_be_null=True,
@@ -95,7 +95,7 @@ class Dialect:
         )
 
     def types_given(self, first: pa.Schema) -> dict[str, pa.DataType]:
-        """The given types, for the columns that the file contains.
+        """The specified types of the columns that the file contains.
 
         A plain `timestamp` gets a time zone if the first values have one.
         """
@@ -157,7 +157,7 @@ def table(opener: Opener, dialect: Dialect) -> pa.Table:
 
 
 def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
-    """The columns inferred as numbers; none if two columns share a name, which is refused."""
+    """The columns inferred as numbers; empty if two columns share a name, which is refused."""
     if len({*schema.names}) < len(schema):
         return []
     return [one.name for one in schema if one.type in NUMBERS and one.name not in given]
@@ -252,7 +252,7 @@ def guessed_schema(
     types: Mapping[str, pa.DataType] = NO_TYPES,
     block: int = BLOCK_BYTES,
 ) -> pa.Schema:
-    """The columns of a file, with the given types or types inferred from the first values."""
+    """The columns of a file, with types that are specified or inferred from the first values."""
     first = first_block(opener, dialect, block=block).schema
     guesses = _guesses(opener, dialect, first, block) | dict(types)
     return pa.schema([one.with_type(guesses.get(one.name, one.type)) for one in first])
@@ -303,7 +303,7 @@ def first_block(
     types: Mapping[str, pa.DataType] = NO_TYPES,
     block: int = BLOCK_BYTES,
 ) -> pa.RecordBatch:
-    """The first rows of a file, with given or inferred types."""
+    """The first rows of a file, with specified or inferred types."""
     while True:
         try:
             found = pyarrow.csv.open_csv(
@@ -320,7 +320,7 @@ def first_block(
 def _guesses(
     opener: Opener, dialect: Dialect, first: pa.Schema, block: int
 ) -> dict[str, pa.DataType]:
-    """The given types, and string for columns with codes in the first block."""
+    """The specified types, and string for columns with codes in the first block."""
     types = dialect.types_given(first)
     if numbers := _guessed_numbers(first, types):
         texts = first_block(opener, dialect, dict.fromkeys(numbers, pa.string()), block)
@@ -370,7 +370,7 @@ def _numbers(texts: pa.Array, one: pa.Field) -> pa.Array:
 
 
 def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
-    """The same error, with the name of the column and what to do."""
+    """The same error, with the column name and advice."""
     found = FAILURE.search(str(error))
     if found is None or int(found[1]) >= len(schema):
         return error
@@ -384,7 +384,7 @@ def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
 
 
 def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
-    """The type that a user gave for a column, by its types in the files; None if inferred.
+    """The type that the user specified, deduced from the types in the files; None if inferred.
 
     A plain `timestamp` has a time zone only in files whose first values have one. pyarrow never
     infers microseconds.
@@ -398,7 +398,7 @@ def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
 def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
     """The type that would be inferred if the values of all these types were in one file.
 
-    None if only strings can represent them all, so the values must be read again.
+    None if only strings can represent them all; the values must then be read again.
     """
     left = {kind for kind in kinds if not pa.types.is_null(kind)} or {pa.null()}
     if len(left) == 1:

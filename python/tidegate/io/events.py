@@ -55,7 +55,7 @@ FEW: dict[str, Any] = {
 # What is read of a column of a Parquet file at once.
 PAGE_BYTES = 1 << 20
 
-# The folder-name value that means null, and the pattern of values that are integers.
+# The value in a folder name that stands for null, and a pattern that matches integers.
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,9}")
 
@@ -267,7 +267,7 @@ def _layout(name: str) -> Format:
 
 
 def _is_pipe(address: str) -> bool:
-    """Whether a path is of a named pipe or a device, which is read once."""
+    """Whether a path is a named pipe or a device, which can be read only once."""
     found = stat_of(address)
     return found is not None and not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
 
@@ -299,7 +299,7 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
 
 
 def _folders(files: Files) -> ds.HivePartitioning:
-    """The columns encoded in folder names, as integer columns where possible, else as strings.
+    """The columns encoded in folder names: as integers if possible, otherwise as strings.
 
     pyarrow's own inference reads `01` as 1, and fails if all values of a column are null.
     """
@@ -347,7 +347,7 @@ def _of_fragment(fragment: ds.Fragment, like: ds.FileSystemDataset) -> ds.Datase
 
 def check_same(names: Sequence[str], schemas: Sequence[pa.Schema]) -> None:
     """Refuse tables that differ in a column; the order of columns may differ."""
-    # The dictionary indices of each file are only as wide as its own values need.
+    # A file's dictionary indices are only as wide as its own values require.
     first, *others = map(with_wide_indices, schemas)
     for name, schema in zip(names[1:], others, strict=True):
         if schema.equals(first):
@@ -438,10 +438,10 @@ def _of_csv_table(name: str, opener: Opener, dialect: Dialect, table: pa.Table) 
 
 
 def alike(found: Sequence[Piece]) -> list[Piece]:
-    """The same files, in which a column has the same type everywhere.
+    """The same files, in which each column has the same type in every file.
 
-    A CSV column gets the type that it would have in a single file. Dictionary indices are wide
-    enough for the values of all files.
+    A CSV column gets the type that it would have if all rows were in a single file. Dictionary
+    indices are wide enough for the values of all files.
     """
     if sum(len(piece.names) for piece in found) > 1:
         found = [_wide(piece) for piece in found]
@@ -462,7 +462,7 @@ def _with_types(piece: Piece, types: Mapping[str, pa.DataType]) -> Piece:
 
 
 def _common(guessed: Sequence[Piece], name: str) -> pa.DataType:
-    """The type of a column in several CSV files, as if they were one."""
+    """The type that a column of several CSV files would have in a single file."""
     kinds = [piece.schema.field(name).type for piece in guessed]
     if (given := csv_rows.common_given(kinds)) is not None:
         return given
@@ -501,7 +501,7 @@ def _json_table(opener: Opener) -> pa.Table:
 
 
 def _json_blocks(opener: Opener) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Read JSON lines by blocks: the first has the columns and their types."""
+    """Read JSON lines in blocks; the first block determines the columns and their types."""
     if not hasattr(pyarrow.json, "open_json"):
         message = "this version of pyarrow reads JSON lines at once only; "
         message += "install pyarrow 20 or later, or leave the memory limit out"

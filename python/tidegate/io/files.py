@@ -209,8 +209,8 @@ class _ParquetWriter:
 class _ArrowFileWriter:
     """Writes an Arrow file, which can hold only one dictionary per column.
 
-    If a later batch has another dictionary, the file is rewritten with plain values, since not all
-    readers support growing dictionaries.
+    If a later batch has a different dictionary, the file is rewritten with plain values, since not
+    all readers support growing dictionaries.
     """
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
@@ -232,7 +232,7 @@ class _ArrowFileWriter:
         self._writer.close()
 
     def _begin_anew(self) -> None:
-        """Rewrite the batches so far without dictionaries."""
+        """Rewrite the batches written so far, without dictionaries."""
         self._writer.close()
         self._schema, self._is_coded = decoded(self._schema), False
         with tempfile.TemporaryFile(dir=Path(self._file.name).parent) as copy:
@@ -328,7 +328,7 @@ def _check_csv_columns(schema: pa.Schema) -> None:
 
 
 def without_views(schema: pa.Schema) -> pa.Schema:
-    """Replace the layouts, such as Polars' strings, that not every writer of pyarrow knows."""
+    """Replace layouts that some pyarrow writers do not support, such as Polars' strings."""
     return _with_kinds(schema, _without_view)
 
 
@@ -409,7 +409,7 @@ def _changed(kind: pa.DataType, change: Change) -> pa.DataType:
 
 
 def writes_in_place(name: str) -> bool:
-    """Tell whether `name` is standard output, a pipe or a device rather than a file of its own."""
+    """Return whether `name` is standard output, a pipe or a device rather than a regular file."""
     if name == STANDARD_STREAM:
         return True
     try:
@@ -432,7 +432,7 @@ def _sink(name: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def replaced_whole(path: Path, temporary_name: str | None = None) -> Iterator[IO[bytes]]:
-    """Open a new file that takes the place of `path` when the block ends without an error.
+    """Open a new file that replaces `path` when the block ends without an error.
 
     The new file gets the permissions of the file that it replaces.
 
@@ -451,10 +451,10 @@ def replaced_whole(path: Path, temporary_name: str | None = None) -> Iterator[IO
     replaced = target.stat() if target.exists() else None
     try:
         with open(temporary, "x+b", opener=_private if replaced else None) as file:
-            # For others to know that it is no leftover.
+            # The lock shows other runs that the file is not a leftover.
             try_lock(file.fileno())
             yield file
-            # What is still held back is written now, so that a full disk is an error here.
+            # Buffered data is written now, so that a full disk raises an error here.
             file.flush()
             if replaced is not None:
                 take_permissions(file.fileno(), replaced)
@@ -467,12 +467,12 @@ def replaced_whole(path: Path, temporary_name: str | None = None) -> Iterator[IO
 
 
 def _private(path: str, flags: int) -> int:
-    """Open a file that only its owner can read until its permissions are known."""
+    """Open a file that only its owner can access until it gets its final permissions."""
     return os.open(path, flags, 0o600)
 
 
 def take_permissions(made: int, replaced: os.stat_result) -> None:
-    """Copy the mode of another file or folder and, as far as allowed, its owner to an open one.
+    """Copy the mode and, if permitted, the owner of a file or folder to an open one.
 
     If the group cannot be copied, the new group gets no permissions.
     """

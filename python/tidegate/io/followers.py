@@ -83,7 +83,7 @@ def follow(
         layout: `csv` or `arrow` (the stream layout).
         stop: Ends all waiting when it is set.
         csv: How CSV values are read.
-        place: Where to go on, in a file.
+        place: Where to resume in a file.
 
     Raises:
         TidegateError: The file cannot be followed; the text names it.
@@ -158,7 +158,7 @@ def _types(schema: pa.Schema) -> Iterator[pa.DataType]:
 
 
 class _CsvFollower:
-    """Lines of CSV. A column has the type of its values in the lines that are there at first."""
+    """Lines of CSV. The lines present at the start determine the types of columns."""
 
     def __init__(self, name: str, file: GrowingFile, dialect: Dialect, place: Place | None) -> None:
         self._name = name
@@ -221,7 +221,7 @@ class _CsvFollower:
         return Piece(rows, self._end())
 
     def _schema_of(self, lines: bytes) -> pa.Schema:
-        """The columns of the first lines, with given or inferred types."""
+        """The columns of the first lines, with specified or inferred types."""
         with self._naming_lines(lines):
             return guessed_schema(
                 lambda: in_arrow_memory(lines), self._dialect, block=len(lines) + 1
@@ -232,7 +232,7 @@ class _CsvFollower:
     ) -> pa.Table:
         plain = plain_schema(schema, self._dialect.types)
         conversion = self._dialect.conversion(dict(zip(plain.names, plain.types, strict=True)))
-        # All at once: a block has whole lines, however long they are.
+        # Parse all lines in one block, so that no line is split, however long it is.
         options.block_size = len(lines) + 1
         with self._naming_lines(lines):
             try:
@@ -246,7 +246,7 @@ class _CsvFollower:
 
     @contextmanager
     def _naming_lines(self, lines: bytes) -> Iterator[None]:
-        """Add to an error which lines it concerns."""
+        """Add the affected line numbers to an error."""
         try:
             yield
         except pa.ArrowInvalid as error:

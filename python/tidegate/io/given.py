@@ -50,13 +50,14 @@ class OpenTable:
 
     schema: pa.Schema
     whole: Callable[[list[str]], ArrowRows]
-    """Gives all rows, with some columns."""
+    """Returns all rows, with the given columns."""
 
     few: Callable[[list[str], int], Iterator[pa.RecordBatch]]
-    """Gives all rows, with some columns, such that few batches are in memory at a time.
+    """Returns all rows, with the given columns, in batches, few of which are in memory at a time.
 
-    The number is the approximate number of rows per batch. If Python computes with the rows, pass
-    them through `checked` first: native functions validate their input, but pyarrow does not."""
+    The second argument is the approximate number of rows per batch. If Python code computes with
+    the rows, pass them through `checked` first: native functions validate their input, but pyarrow
+    does not."""
 
     name: str
     """The argument, with which messages begin."""
@@ -80,7 +81,7 @@ class OpenTable:
     """The files of a path."""
 
     failure: Exception | None = None
-    """What ended the reading early. Through Arrow's C interface only its text is known."""
+    """The error that ended reading early; Arrow's C interface passes on only its message."""
 
     def __post_init__(self) -> None:
         for column in self.schema.names:
@@ -122,7 +123,7 @@ class OpenTable:
 def checked(rows: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
     """The same batches, each validated before it is yielded.
 
-    pyarrow reads out of bounds if offsets or indices are wrong, as in a damaged file.
+    If offsets or indices are wrong, as in a damaged file, pyarrow reads out of bounds.
 
     Raises:
         TidegateError: A batch holds malformed Arrow data; the message names the column.
@@ -133,7 +134,7 @@ def checked(rows: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatc
 
 
 def open_table(given: object, name: str = "", how: Reading = WHOLE) -> OpenTable:
-    """Open anything that is no Arrow data.
+    """Open anything that is not Arrow data.
 
     Args:
         given: What the caller has.
@@ -170,7 +171,7 @@ def open_files(given: Any, name: str = "", how: Reading = WHOLE) -> list[OpenTab
 
 
 def of_one_type(tables: Sequence[OpenTable]) -> list[OpenTable]:
-    """The same tables, in which a CSV column has the same type in all files."""
+    """The same tables, in which each CSV column has the same type in every file."""
     pieces = iter(alike([piece for table in tables for piece in table.pieces or []]))
     found = []
     for table in tables:

@@ -2,14 +2,14 @@
 
 A file being written is named `.tidegate-<16 hex digits>.tmp`. A folder being written has the suffix
 `.d`. Next to it is a mark, a file with the suffix `.mark` that contains the stem of these names and
-the folder's final name.
-While the folder replaces another one, the old one has the suffix `.old`.
+the folder's final name. While the new folder replaces an old one, the old one has the suffix
+`.d.old`.
 
 The run that writes a file or a mark holds a lock on it. If the run is killed, the lock is released,
 and a later run in the same parent folder removes the leftovers. If the parent folder is shared,
-other users can create such names, too. So only regular files and folders of the current user are
-touched, and no link is followed. A mark is read only up to the maximum length of a name, and no
-folder is touched unless its mark is one that a run wrote.
+other users can also create files with such names. Therefore, only regular files and folders of the
+current user are touched, and no link is followed. The number of bytes read from a mark is
+limited, and a folder is touched only if its mark is valid.
 """
 
 import os
@@ -33,17 +33,17 @@ LEFTOVER_AGE_S = 60
 
 # No file system allows longer names.
 NAME_BYTES = 1024
-# Enough to tell a mark that is too long.
+# Enough to recognize a mark that is too long.
 MARK_BYTES = 2 * NAME_BYTES
 
 
 def temporary_stem() -> str:
-    """A unique name for temporary files, to which a suffix is added."""
+    """A unique stem for the names of temporary files, without a suffix."""
     return f".tidegate-{secrets.token_hex(8)}"
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the leftovers of killed runs from a folder, except those that cannot be removed."""
+    """Remove the leftovers of killed runs from a folder, and ignore failures."""
     for name in _names(folder):
         found = LEFTOVER.fullmatch(name)
         if found is None:
@@ -90,7 +90,7 @@ def _remove_folders(stem: Path, content: bytes) -> None:
     """Finish or undo the work of a run that was killed while it wrote or replaced a folder."""
     target = _target(stem, content)
     if target is None:
-        # No run wrote this mark, so the folders may contain valuable data.
+        # The mark is not valid, so the folders may contain valuable data.
         return
     made, old = folders_of(stem)
     if _is_own_folder(old):
@@ -109,7 +109,7 @@ def folders_of(stem: Path) -> tuple[Path, Path]:
 
 
 def mark_of(stem: Path, name: str) -> bytes:
-    """The content of the mark of a folder that gets this name."""
+    """The content of the mark for a folder with this final name."""
     return _mark_head(stem) + os.fsencode(name)
 
 
@@ -118,7 +118,7 @@ def _mark_head(stem: Path) -> bytes:
 
 
 def _target(stem: Path, content: bytes) -> Path | None:
-    """The path that a mark names, in the same folder as the mark; None if no run wrote the mark."""
+    """The path that a mark names, in the same folder as the mark; None if the mark is not valid."""
     head = _mark_head(stem)
     name = os.fsdecode(content.removeprefix(head))
     if not content.startswith(head) or len(content) > len(head) + NAME_BYTES:

@@ -46,12 +46,12 @@ WRITTEN = {
 }
 """What pyarrow calls a format, and the ending of its files."""
 
-# pyarrow's own limit of 1,024 applies to a batch, whose size users do not know.
+# pyarrow's default limit of 1,024 applies per batch, and users do not know the batch size.
 MOST_FOLDERS = 1 << 20
 # Well below the number of files that a process may have open, which is often 1,024.
 OPEN_FILES = 256
 
-# How often a wait looks for a signal or an error.
+# How often a wait checks for a signal or an error.
 PATIENCE_S = 0.05
 
 
@@ -82,7 +82,7 @@ def partitioned_writer(
         remove_leftovers(target.parent)
         with mark.open("xb") as locked:
             try:
-                # The mark shows other runs that the folder is in use, and names the final path.
+                # The mark shows other runs that the folder is in use, and contains its final name.
                 try_lock(locked.fileno())
                 locked.write(mark_of(stem, target.name))
                 locked.flush()
@@ -97,7 +97,7 @@ def partitioned_writer(
                 _sync(folder)
                 _replace(folder, target, old)
             finally:
-                # If neither folder got the final name, a later run gives it to the new one.
+                # If neither folder has the final name, a later run renames the new folder to it.
                 if target.exists() or not old.exists():
                     shutil.rmtree(folder, ignore_errors=True)
                 # If the removal fails here, the mark lets a later run remove the folder.
@@ -126,7 +126,7 @@ def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
     for name in by:
         texts = batch.column(name)
         if isinstance(texts, pa.DictionaryArray):
-            # Values that no row uses are written nowhere.
+            # Dictionary values that no row uses are not written.
             texts = texts.dictionary.take(texts.indices.unique().drop_null())
         if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
             continue
@@ -150,7 +150,7 @@ def _make(folder: Path, target: Path) -> None:
 
 
 def _replace(folder: Path, target: Path, old: Path) -> None:
-    """Give the new folder its final name; if that fails, the old folder keeps it."""
+    """Rename the new folder to its final name; if that fails, keep the old folder."""
     if target.exists():
         _take_permissions(folder, target)
     try:
@@ -165,9 +165,10 @@ def _replace(folder: Path, target: Path, old: Path) -> None:
 
 
 def _take_permissions(folder: Path, target: Path) -> None:
-    """Copy the permissions of the old folder, unless others put something in the new one's place.
+    """Copy the permissions of the old folder, unless another user has replaced the new one.
 
-    In a shared parent folder, a link in its place would give another file these permissions.
+    In a shared parent folder, another user may replace it with a link, whose target would then get
+    these permissions.
     """
     if os.name != "posix":
         return
@@ -183,7 +184,7 @@ def _take_permissions(folder: Path, target: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Have all files on the disk, so that a full disk is an error here."""
+    """Flush all files to disk, so that a full disk raises an error here."""
     for path in [folder, *folder.rglob("*")]:
         if path.is_dir():
             sync_folder(path)

@@ -1,7 +1,7 @@
 """Row groups of Parquet files that a join need not read, by the statistics of the files.
 
 A row group of one side is left out if, by its times, no row group of the other side has a partner
-for its rows. Rows that the result has without a partner are always read.
+for its rows. Rows that the result contains even if unmatched are always read.
 """
 
 import json
@@ -46,7 +46,7 @@ class Group:
     number: int
     metadata: Any
     places: Mapping[str, int]
-    """The positions of the file's columns, by path; paths that are not unique are left out."""
+    """The positions of the file's columns, by path; paths that occur more than once are omitted."""
 
 
 def row_groups(table: OpenTable) -> list[Group] | None:
