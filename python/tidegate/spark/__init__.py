@@ -156,11 +156,10 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     a row up to `session` after the last row that falls in the window. The result has a row for each
     window and key that has rows: those of `tidegate.aggregate`, in no particular order.
 
-    Spark does not preserve the order of rows. Here, rows of one DataFrame with equal times are
-    ordered by value. They are compared by the columns that the aggregation reads, in the order of
-    the DataFrame. Nulls are last. So the results of `first` and `last`, and the last bits of sums
-    of floats, depend only on the rows. Structs are compared field by field, and arrays and maps
-    element by element.
+    Spark does not preserve the order of rows. Within a DataFrame, rows with equal times are
+    therefore ordered by value: by the columns that the aggregation reads, in DataFrame order, with
+    nulls last. Structs are compared field by field, and arrays and maps element by element. So the
+    results of `first` and `last`, and the last bits of float sums, depend only on the rows.
 
     Example:
         >>> meters = spark.createDataFrame(

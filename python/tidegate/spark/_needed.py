@@ -1,6 +1,6 @@
 """Checks the version of PySpark before anything else is imported.
 
-An older PySpark lacks some names, and importing one would raise an error that does not say why.
+Older versions lack some names, and importing those would raise an error that hides the cause.
 """
 
 _LEAST = 4

@@ -121,15 +121,15 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
             With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
-        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
-            comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, if times are compared. Spark does not
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. If times are compared, partners are aggregated in time order. Spark does not
             preserve the order of rows, so right rows with equal times are ordered by value. They
             are compared by the first column of `on`, then by the other columns that the join reads,
-            in the order of the DataFrame. Nulls are last. Structs are compared by field, and arrays
-            and maps by element. The same holds for streams, however rows are divided into
-            micro-batches: a left row is emitted once the watermark has passed all of its possible
-            partners. So an interval of streams needs an upper end.
+            in DataFrame order, with nulls last. Structs are compared field by field, and arrays and
+            maps element by element. The division of streams into micro-batches does not change the
+            result. A left row is emitted once the watermark has passed all of its possible
+            partners, so an interval of streams needs an upper end.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`. The row may be any time before, so
@@ -143,10 +143,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
-        partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its partitions, up to this number. For streams, it is the number
-            of buckets that keys are divided into: by default, the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must have the same
+        partitions: The number of partitions. By default, there are enough for the cores and the
+            rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
+            this is the number of buckets that keys are divided into: by default, the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
@@ -276,23 +276,23 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
             With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
-        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
-            comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, if times are compared. Spark does not
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. If times are compared, partners are aggregated in time order. Spark does not
             preserve the order of rows, so right rows with equal times are ordered by value. They
             are compared by the first column of `on`, then by the other columns that the join reads,
-            in the order of the DataFrame. Nulls are last. Structs are compared by field, and arrays
-            and maps by element. The same holds for streams, however rows are divided into
-            micro-batches: a left row is emitted once the watermark has passed all of its possible
-            partners. So an interval of streams needs an upper end.
+            in DataFrame order, with nulls last. Structs are compared field by field, and arrays and
+            maps element by element. The division of streams into micro-batches does not change the
+            result. A left row is emitted once the watermark has passed all of its possible
+            partners, so an interval of streams needs an upper end.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
-        partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its partitions, up to this number. For streams, it is the number
-            of buckets that keys are divided into: by default, the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must have the same
+        partitions: The number of partitions. By default, there are enough for the cores and the
+            rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
+            this is the number of buckets that keys are divided into: by default, the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
@@ -428,23 +428,23 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
             With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
-        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
-            comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, if times are compared. Spark does not
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. If times are compared, partners are aggregated in time order. Spark does not
             preserve the order of rows, so right rows with equal times are ordered by value. They
             are compared by the first column of `on`, then by the other columns that the join reads,
-            in the order of the DataFrame. Nulls are last. Structs are compared by field, and arrays
-            and maps by element. The same holds for streams, however rows are divided into
-            micro-batches: a left row is emitted once the watermark has passed all of its possible
-            partners. So an interval of streams needs an upper end.
+            in DataFrame order, with nulls last. Structs are compared field by field, and arrays and
+            maps element by element. The division of streams into micro-batches does not change the
+            result. A left row is emitted once the watermark has passed all of its possible
+            partners, so an interval of streams needs an upper end.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
-        partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its partitions, up to this number. For streams, it is the number
-            of buckets that keys are divided into: by default, the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must have the same
+        partitions: The number of partitions. By default, there are enough for the cores and the
+            rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
+            this is the number of buckets that keys are divided into: by default, the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
@@ -537,11 +537,12 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     is kept for ever, unless `strategy` is `backward`. Of the right rows, `backward` and `nearest`
     keep the last of each key for ever, or as long as `tolerance` says.
 
-    Spark does not preserve the order of rows. So right rows with equal times are ordered by value:
-    by `on`, then by the other columns in the order of the DataFrame. Nulls are last. Among
-    candidates with equal times before `l`, the partner is the last in this order. Among those after
-    `l`, it is the first. A time before includes an equal one unless `strategy` is `forward`.
-    Structs are compared field by field, and arrays and maps element by element.
+    Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
+    They are compared by `on`, then by the other columns in DataFrame order, with nulls last.
+    Structs are compared field by field, and arrays and maps element by element. If the nearest
+    candidates have equal times before `l.on`, the partner is the last of them in this order. If
+    they are after `l.on`, it is the first. A time equal to `l.on` counts as before it, unless
+    `strategy` is `forward`.
 
     If `where` reads right columns alone, right rows are tested before they travel, so that it may
     be evaluated on any right row. If it reads both sides, the nearest row may not meet it. A slice
@@ -593,10 +594,10 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         columns: The columns of the result, in this order. Other left columns are not sent. All
             right columns are sent, since they determine the order of right rows with equal times.
             None means all columns.
-        partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its partitions, up to this number. For streams, it is the number
-            of buckets that keys are divided into: by default, the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must have the same
+        partitions: The number of partitions. By default, there are enough for the cores and the
+            rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
+            this is the number of buckets that keys are divided into: by default, the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: How the rows are divided. `broadcast`: the right side is read at once and sent
             whole to every task, however large. This is useful if Spark cannot tell that the side is
@@ -742,12 +743,12 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
             With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
-        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
-            comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by their starts. Spark does not preserve the
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in the order of their starts. Spark does not preserve the
             order of rows, so right rows with equal starts are ordered by value. They are compared
-            by the columns that the join reads, in the order of the DataFrame. Nulls are last.
-            Structs are compared by field, and arrays and maps by element.
+            by the columns that the join reads, in DataFrame order, with nulls last. Structs are
+            compared field by field, and arrays and maps element by element.
         closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
             ends do not belong to them; an empty interval then overlaps nothing.
         min_overlap: The least length of the part that the two have in common: a duration, or an
@@ -756,8 +757,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
-        partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its partitions, up to this number.
+        partitions: The number of partitions. By default, there are enough for the cores and the
+            rows. A side that is not shuffled keeps its partitions, up to this number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key

@@ -194,9 +194,10 @@ def default_partitions(rows: float, columns: int, cores: int) -> int:
 
 
 def cores(session: SparkSession) -> int:
-    """Tasks that run at a time; Spark Connect does not report them, so its shuffle width is used.
+    """The number of tasks that can run at once; for Spark Connect, the shuffle partitions.
 
-    With dynamic allocation, executors may join later, so their maximum number counts.
+    Spark Connect does not report the number of cores. With dynamic allocation, executors may join
+    later, so their maximum number is used.
     """
     try:
         registered = session.sparkContext.defaultParallelism

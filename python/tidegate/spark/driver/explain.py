@@ -89,7 +89,7 @@ def _of_tables(plan: Plan, way: OfTables) -> list[str]:
 
 
 def _native(plan: Plan, way: Broadcast | Stayed | Overlapped | Shuffled) -> list[str]:
-    """The steps that Spark performs around native calls."""
+    """The steps that Spark performs before and after native calls."""
     if isinstance(way, Broadcast):
         return _broadcast(way)
     if isinstance(way, Stayed):

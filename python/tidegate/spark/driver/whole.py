@@ -112,8 +112,8 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
     # of them, are not left to chance.
     chance = 1 if likely is not None and likely.exact else 2
     sure = estimated <= _SURE or (likely is not None and chance * likely.number <= LIMIT)
-    # Counting computed rows costs as much as collecting them. Strings may be long, so their bytes
-    # are counted first.
+    # Counting computed rows costs as much as collecting them, so they are collected at once.
+    # Strings may be long, so their bytes are counted first.
     if width is not None and (sure or (estimated <= LIMIT and _is_computed(plan, side))):
         whole = _collected(plan, side, LIMIT // max(1, width) + 1)
         size = _bytes(whole.rows, width)
@@ -129,7 +129,7 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
 
 
 def _is_computed(plan: Plan, side: int) -> bool:
-    """Whether a side has no strings, and its plan does more than filter rows of files."""
+    """Whether a side has no strings, and its rows are not just filtered rows of files."""
     if _texts(plan.columns.of(side)):
         return False
     return rows_of(plan.inputs[side].frame) is None
@@ -260,7 +260,7 @@ def _arrow(rows: DataFrame, schema: pa.Schema) -> pa.Table:
     """The rows as Arrow data, with the column names of a schema.
 
     PySpark's `toArrow` fails on a null struct whose fields are declared not null, such as the
-    fields of a variant. Such rows are passed through Python.
+    fields of a variant. Rows of such types are passed through Python.
     """
     if not any(map(_has_required_fields, schema.types)):
         return rows.toArrow().rename_columns(schema.names)

@@ -73,8 +73,8 @@ class Columns:
             raise tidegate.SchemaError(message)
         right_columns = plan.right_columns
         if query.is_asof and query.arguments.get("how") not in ("semi", "anti"):
-            # All columns determine the order of right rows with equal times, even columns not in
-            # the result.
+            # Right rows with equal times are ordered by all columns, including those not in the
+            # result.
             right_columns = tables[1].column_names
         sent = tables[0].select(plan.left_columns), tables[1].select(right_columns)
         native = tuple(asked)
@@ -252,7 +252,7 @@ def _widened(
 def _told_apart(
     session: SparkSession, result: StructType, origins: dict[str, Origin], suffix: str
 ) -> StructType:
-    """The result's schema, with a suffix on right columns that differ from left ones only by case.
+    """The result's schema, with a suffix on right columns that differ from left ones only in case.
 
     Spark treats such names as the same unless `spark.sql.caseSensitive` is true.
     """

@@ -48,10 +48,10 @@ def shuffle_partitions(session: SparkSession) -> int:
 
 
 def allocated(session: SparkSession) -> int:
-    """Tasks that can run at a time on all executors that dynamic allocation may request.
+    """The number of tasks that can run at once if dynamic allocation requests all executors.
 
-    0 without dynamic allocation. If the number of executors is unlimited, the shuffle width is
-    used.
+    Returns 0 without dynamic allocation, and the number of shuffle partitions if the number of
+    executors is unlimited.
     """
     if session.conf.get("spark.dynamicAllocation.enabled", "false") != "true":
         return 0

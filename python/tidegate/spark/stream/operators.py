@@ -42,7 +42,7 @@ class Bucket(Protocol):
         """No earlier row will come."""
 
     def recall(self, watermark: int) -> None:
-        """Like `advance`, but results up to the watermark have already been emitted elsewhere."""
+        """Like `advance`, but omit results up to the watermark, which were emitted elsewhere."""
 
     def poll(self) -> pa.RecordBatch | None:
         """The next results that are final, if there are any."""
@@ -263,7 +263,7 @@ class LeftRows(Condensing):
         _advance(self._native.sources, watermark)
 
     def recall(self, watermark: int) -> None:
-        """Like `advance`, but results up to the watermark have already been emitted elsewhere."""
+        """Like `advance`, but omit results up to the watermark, which were emitted elsewhere."""
         self.advance(watermark)
         _recall(self._native)
 
@@ -454,8 +454,8 @@ def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
         source.advance(watermark - 1)
 
 
-def _recall(native: Any) -> None:  # noqa: ANN401 - its stub has public methods alone
-    """Process what is ready without its results, which another operator has already emitted."""
+def _recall(native: Any) -> None:  # noqa: ANN401 - its stub has only public methods
+    """Process all ready rows without results, which another operator has already emitted."""
     native._recall()  # noqa: SLF001 - of Rust
 
 

@@ -7,12 +7,12 @@ store is the truth, though. Every update of a bucket writes a new random number 
 an entry with a key of its own, and an operator that is kept in memory under another number than the
 header's is not used: its batch was not committed, or another worker has had the bucket since. An
 operator that is not there is made anew, fed with the bucket's entries and advanced to the header's
-watermark. Results up to that watermark have already been emitted. A join of pairs does not find
-them again, unless it has to know which rows were matched.
+watermark. Results up to that watermark have already been emitted. A join of pairs does not compute
+them again, unless it must know which rows were matched.
 
-Spark gives a bucket's task to any idle worker, so operators of earlier micro-batches remain in
-other workers. A worker keeps at most one operator per bucket. It also drops operators that are
-certainly out of date: whenever the watermark rises, some worker updates every bucket.
+Spark may run a bucket's task on any idle worker, so operators of earlier micro-batches remain on
+other workers. A worker keeps at most one operator per bucket. It also drops operators with an old
+watermark: whenever the watermark rises, every bucket is updated, so they must be out of date.
 
 A row may matter for ever by its time, as the last right row of a key that a left row may look back
 to, or a row of a session that goes on. The operator drops it once a later row takes its place, or
@@ -141,7 +141,7 @@ class Entry(NamedTuple):
 class Warm(NamedTuple):
     """A bucket in memory, its entries in the store and their size.
 
-    It holds the state as of a header, and the time when the bucket was last used.
+    The bucket has the state that `header` describes, and was last used at the time `used`.
     """
 
     bucket: Bucket
@@ -311,7 +311,7 @@ class Processor(StatefulProcessor):
         return f"{len(self._places)} {self._work.query}"
 
     def _place(self, number: int) -> Place:
-        """The key under which the operator of a bucket is kept."""
+        """The key under which the operator of a bucket is cached."""
         return Place(_run(), self._query, number)
 
     def _taken(self, number: int, header: Header) -> Warm:
@@ -358,7 +358,7 @@ class Processor(StatefulProcessor):
     ) -> tuple[pa.Table, pa.Table]:
         """The rows of a side that are in time, and the rows that are late."""
         schema = self._work.schemas[side]
-        # A session's time zone is in the types of what it sends, and may be another next time.
+        # Received types include the session time zone, which may differ between runs.
         tables = [typed(pack, schema) for pack in packs]
         rows = pa.concat_tables(tables) if tables else schema.empty_table()
         times = rows.column(self._work.times[side]).cast(pa.int64())
@@ -449,16 +449,16 @@ def _frame(row: Row) -> Any:  # noqa: ANN401 - pandas publishes no types
 
 
 def _run() -> str:
-    """The id of the streaming query that a task belongs to, which a restart does not change."""
+    """The id of the streaming query that a task belongs to; it survives restarts."""
     context = TaskContext.get()
     return (context and context.getLocalProperty("sql.streaming.queryId")) or ""
 
 
 def _drop_outdated(taken: Place, watermark: int) -> None:
-    """Drop operators that no header can match any more, or that have long been unused.
+    """Drop operators that can no longer match any header, or have been unused for a long time.
 
-    The header of the taken bucket has a `watermark`. The micro-batch that wrote it gave a header
-    with this watermark to every bucket of the query that has state.
+    `watermark` is that of the taken bucket's header. The micro-batch that wrote this header also
+    wrote one with the same watermark for every other bucket of the query that has state.
     """
     now = time.monotonic()
     for place, warm in list(_warm.items()):

@@ -40,7 +40,7 @@ class Order:
 
 
 def by_value(rows: pa.Table, on: str, times: Integers) -> pa.Table:
-    """The rows by `times`, which rise with column `on`, and of one time by all their values.
+    """The rows ordered by `times`, which rise with column `on`; rows with equal times by value.
 
     Columns are compared in order. Structs are compared field by field, arrays element by element,
     and maps entry by entry. Nulls are last at every level. So only rows that are equal in all
@@ -101,7 +101,7 @@ def _ranks(column: pa.Array) -> Integers:
 
 
 def _bytes_of_structs(column: pa.StructArray) -> pa.Array:
-    """Structs as bytes in the same order: the ranks of the fields, one after the other."""
+    """Structs as bytes that sort in the same order: the concatenated field ranks."""
     fields = [_ranks(field) for field in column.flatten()]
     ranks = np.column_stack([np.zeros(len(column), np.int64), *fields]).astype(_RANK)
     ends = np.arange(len(column) + 1) * ranks[:1].nbytes
@@ -109,7 +109,7 @@ def _bytes_of_structs(column: pa.StructArray) -> pa.Array:
 
 
 def _bytes_of_lists(column: pa.ListArray | pa.MapArray) -> pa.Array:
-    """Arrays or maps as bytes in the same order: the ranks of the elements, one after the other."""
+    """Arrays or maps as bytes that sort in the same order: the concatenated element ranks."""
     ends = column.offsets.to_numpy().astype(np.int64)
     values = _elements(column).slice(ends[0], ends[-1] - ends[0])
     ranks = _ranks(values).astype(_RANK)
@@ -124,7 +124,7 @@ def _elements(column: pa.ListArray | pa.MapArray) -> pa.Array:
 
 
 def _binary(ranks: npt.NDArray[np.uint32], ends: Integers, column: pa.Array) -> pa.Array:
-    """Binary values of the ranks between their ends; null where the column is null."""
+    """Binary values, each with the ranks between two ends; null where the column is null."""
     buffers = [None, pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(ranks)]
     values = pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
     return pc.if_else(column.is_valid(), values, None)

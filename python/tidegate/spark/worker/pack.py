@@ -189,7 +189,7 @@ class Pack(NamedTuple):
 
 
 def as_streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each batch as one Arrow stream, which keeps nested values as they are."""
+    """Each batch as one Arrow stream, which preserves nested values exactly."""
     for batch in batches:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as stream:
@@ -215,7 +215,7 @@ def of_type(column: _Column, kind: pa.DataType) -> _Column:
 
 
 def unpacked(batch: pa.RecordBatch) -> Iterator[Pack]:
-    """The packs of a batch, on its memory."""
+    """The packs of a batch, which share its memory."""
     sides, partitions, streams = batch.columns
     for side, partition, rows in zip(
         sides.to_pylist(), partitions.to_pylist(), streams, strict=True

@@ -279,8 +279,8 @@ class PartialsTask(Task):
         of_partials = pa.concat_tables(partials)
         kept = [name for name in of_partials.column_names if name not in self.parts.parts]
         of_rows = self.parts.of_rows(right, kept)
-        # Where no right row came, the table of none has times in UTC. Partial rows have them in the
-        # zone of the session.
+        # If there are no right rows, the empty table has times in UTC. Partial rows have times in
+        # the session time zone.
         of_partials = typed(of_partials, of_rows.schema)
         every = pa.concat_tables([of_rows, of_partials]).combine_chunks()
         function = getattr(tidegate, self.call.function)

@@ -22,15 +22,15 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batches], Batches]:
-    """The work, with the name that Spark's plans show, and a clear error if it fails.
+    """Wrap work under the name that Spark's plans show, and make its errors clear.
 
-    Spark shows the traceback of an error. If all of it is inside this package, it does not help the
-    user, so it is left out.
+    Spark shows the traceback of an error. A traceback that lies entirely within this package does
+    not help the user, so it is removed.
     """
     pickled: bytes = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
     load = loader()
 
-    # These are pickled by value, as `loader` explains.
+    # These functions are pickled by value, as `loader` explains.
     def is_ours(error: Exception) -> bool:
         trace = error.__traceback__
         while trace is not None:
