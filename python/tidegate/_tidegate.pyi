@@ -1598,9 +1598,9 @@ class IntervalJoin(StreamJoin):
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
             With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
-        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
-            comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, then in merged order.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order, then in merged order.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
@@ -1898,9 +1898,9 @@ class WindowJoin(StreamJoin):
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
             With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
-        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
-            comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, then in merged order.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order, then in merged order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -2068,9 +2068,9 @@ class BandJoin(StreamJoin):
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
             With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
-        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
-            comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, then in merged order.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order, then in merged order.
         settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
             rows of its subindexes when they are merged, as a part of the rows of the window, above
             0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
@@ -2632,9 +2632,9 @@ def band_join(
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
             With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
-        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
-            comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, then in right row order.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order, then in right row order.
         settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
             rows of its subindexes when they are merged, as a part of the rows of the window, above
             0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
@@ -2765,9 +2765,9 @@ def band_join_batches(
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
             With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
-        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
-            comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, then in right row order.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order, then in right row order.
         settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
             rows of its subindexes when they are merged, as a part of the rows of the window, above
             0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
@@ -2909,9 +2909,9 @@ def interval_join(
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
             With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
-        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
-            comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, then in right row order.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order, then in right row order.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
@@ -3032,9 +3032,9 @@ def interval_join_batches(
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
             With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
-        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
-            comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, then in right row order.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order, then in right row order.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
@@ -3165,9 +3165,9 @@ def overlap_join(
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
             With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
-        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
-            comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, then in right row order.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order, then in right row order.
         closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
             ends do not belong to them; an empty interval then overlaps nothing.
         min_overlap: The least length of the part that the two have in common: a timedelta, a numpy
@@ -3264,9 +3264,9 @@ def overlap_join_batches(
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
             With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
-        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
-            comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, then in right row order.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order, then in right row order.
         closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
             ends do not belong to them; an empty interval then overlaps nothing.
         min_overlap: The least length of the part that the two have in common: a timedelta, a numpy
@@ -3643,9 +3643,9 @@ def window_join(
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
             With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
-        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
-            comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, then in right row order.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order, then in right row order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -3748,9 +3748,9 @@ def window_join_batches(
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
             With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
-        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
-            comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, then in right row order.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order, then in right row order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
