@@ -332,7 +332,8 @@ class RunningChain:
             >>> running.error is None
             True
         """
-        return next((one.error for one in self._all if one.error is not None), None)
+        # Later errors may be consequences of the first: nothing polls the operator behind any more.
+        return min(self._all, key=lambda running: running.failed_at).error
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the sink has all results of closed sources, or the chain was stopped.

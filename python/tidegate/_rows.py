@@ -1,4 +1,4 @@
-"""Rows that are Python's dicts or tuples, as a table of a schema."""
+"""Rows that are Python's dicts or tuples, as a table of a schema; the size of Arrow rows."""
 
 from __future__ import annotations
 
@@ -26,6 +26,14 @@ def table(rows: Sequence[Any], schema: pa.Schema, name: str, ignores_extra: bool
     fields = [field.with_type(_made(field.type)).remove_metadata() for field in schema]
     arrays = [_array(column, field, name) for column, field in zip(columns, fields, strict=True)]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def size_of(rows: pa.RecordBatch | pa.Table) -> int:
+    """The bytes of rows. Older versions of pyarrow cannot compute the size of a slice of views."""
+    try:
+        return int(rows.nbytes)
+    except pa.ArrowTypeError:
+        return int(rows.get_total_buffer_size())
 
 
 def _values(
@@ -73,15 +81,12 @@ def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
     errors = (pa.ArrowException, TypeError, ValueError, OverflowError)
     column = [_plain(value, field.type) for value in column]
     try:
-        array = pa.array(column, field.type)
-        if array.type != field.type:
-            # The indices of a dictionary are as wide as its values ask for.
-            array = array.cast(field.type)
+        array = _built(column, field.type)
         found = array.to_pylist()
     except errors as together:
         for number, value in enumerate(column):
             try:
-                pa.array([value], field.type).to_pylist()
+                _built([value], field.type).to_pylist()
             except errors as error:
                 raise _unfit(name, field, number, value, str(error)) from None
         # Each value is one of the type. Together they are too many for a dictionary.
@@ -91,6 +96,15 @@ def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
         if not _is_kept(value, kept, field.type):
             raise _unfit(name, field, number, value, f"it would become {kept!r:.80}")
     return array
+
+
+def _built(column: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """An array of a type; pyarrow before 24 cannot build a dictionary of large strings."""
+    if not pa.types.is_dictionary(type_):
+        return pa.array(column, type_)
+    array = pa.array(column, type_.value_type).dictionary_encode()
+    indices = array.indices.cast(type_.index_type)
+    return pa.DictionaryArray.from_arrays(indices, array.dictionary, ordered=type_.ordered)
 
 
 def _plain(value: Any, type_: pa.DataType) -> Any:  # noqa: ANN401 - any value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import enum
+import math
 import os
 import queue
 import threading
@@ -85,6 +86,8 @@ class Running:
         self._turns = Turns() if turns is None else turns
         self._ended = ended
         self._error: BaseException | None = None
+        self.failed_at = math.inf
+        """When the error occurred, in seconds of a clock that never goes back."""
         # Whether pushes that wait are to end with the thread.
         self._has_failed = False
         self._process = os.getpid()
@@ -203,6 +206,7 @@ class Running:
         try:
             self._give_all()
         except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits
+            self.failed_at = time.perf_counter()
             self._error = error
             self._has_failed = True
         finally:

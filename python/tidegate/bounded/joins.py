@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 import tidegate
 from tidegate import _tidegate
+from tidegate._rows import size_of
 from tidegate.bounded.ordered import (
     HIGHEST,
     LOWEST,
@@ -213,7 +214,7 @@ class _Part:
 
     @functools.cached_property
     def size(self) -> int:
-        return int(self.batch.nbytes)
+        return size_of(self.batch)
 
     def cut(self, start: int, stop: int) -> _Part:
         some = slice(start, stop)
@@ -341,7 +342,7 @@ class _Join:
                 rows, matched = numbers + np.arange(len(starts)), np.zeros(len(starts), bool)
                 numbers += len(starts)
             most = max(1, self.shares.slice // 4)
-            pieces = -(-batch.nbytes // most)
+            pieces = -(-size_of(batch) // most)
             step = -(-batch.num_rows // pieces)
             whole = _Part(batch, starts, until, rows, matched)
             for start in range(0, batch.num_rows, step):

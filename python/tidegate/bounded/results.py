@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 import tidegate
+from tidegate._rows import size_of
 from tidegate.io.files import with_wide_indices
 
 
@@ -89,7 +90,7 @@ def table(reader: Any, limit: int, batches: str) -> pa.Table:  # noqa: ANN401 - 
     size = 0
     with reader:
         for batch in reader:
-            size += batch.nbytes
+            size += size_of(batch)
             if size > limit // 2:
                 message = f"the result takes more than {limit // 2} bytes, half of memory_limit; "
                 message += f"raise memory_limit, or write tidegate.{batches}(...), whose result "

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate import TidegateError, _tidegate
+from tidegate._rows import size_of
 from tidegate.bounded.shares import RUNS, Shares
 from tidegate.io.files import naming
 
@@ -193,7 +194,7 @@ def sort(  # noqa: PLR0913, PLR0917 - each is one thing
         if batch is None or batch.num_rows == 0:
             continue
         held.append(batch)
-        size += batch.nbytes
+        size += size_of(batch)
         if size >= most:
             yield from runs.sort(held)
             size = 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tidegate
+from tidegate._rows import size_of
 from tidegate.io.followers import Follower, Place
 from tidegate.io.growing import Stopped
 
@@ -48,7 +49,7 @@ class Feeder(threading.Thread):
                     # Late rows are counted; nobody asks for them here.
                     self._operator.late()
                 reading.news.set()
-                self._wait_for_others(rows.nbytes)
+                self._wait_for_others(size_of(rows))
             with self.pushing:
                 self._source.close()
         except Stopped:
