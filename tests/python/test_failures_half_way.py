@@ -587,3 +587,20 @@ def test_a_chain_stands_where_an_operator_of_it_does_and_goes_on_after_a_skip():
     with chain.running(found.append):
         pass
     assert [row["n"] for batch in found for row in batch.to_pylist()] == [2]
+
+
+def test_a_call_with_a_memory_limit_reports_each_refused_request():
+    """Threads that read the inputs must survive, because the call waits for them."""
+
+    def call() -> None:
+        sides = [rows(*range(10)), rows(*range(5, 15))]
+        aggs = {"n": tg.agg.count(), "x": tg.agg.collect("x")}
+        readers = [pa.RecordBatchReader.from_batches(SCHEMA, s.to_batches()) for s in sides]
+        found.append(
+            tg.aggregate(readers, on="ts", size=5, aggs=aggs, memory_limit="256MB", lateness=20)
+        )
+
+    found: list[pa.Table] = []
+    failures = next(after for after in range(RUNS_AT_MOST) if not refused(after, call))
+    assert failures > 10
+    assert found[0]["n"].to_pylist() == [5, 10, 5]

@@ -884,6 +884,11 @@ impl Source {
         }
         let change = self.end_of().unwrap_or_else(|error| panic!("{error}"));
         self.pass(change);
+        self.leave();
+    }
+
+    /// Leaves the gate. Takes no memory.
+    fn leave(&mut self) {
         self.gate = None;
         self.held = None;
         if let Some(arrivals) = &self.shared.arrivals {
@@ -905,7 +910,9 @@ impl Source {
     /// Closes the source and drops what it holds back.
     pub(crate) fn drop_rows(&mut self) {
         self.reorder = Reorder::new(Some(0));
-        self.end();
+        if self.gate.is_some() {
+            self.leave();
+        }
     }
 }
 

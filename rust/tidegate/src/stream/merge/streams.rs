@@ -367,7 +367,11 @@ impl State {
                 _ if self.failed.is_some() => Ok(None),
                 None => Ok(None),
                 Some(Err(error)) => Err(error),
-                Some(Ok(batch)) => self.push(number, &stream.batches.schema(), batch),
+                // Memory may run out. The streams must survive that, and so must the thread.
+                Some(Ok(batch)) => {
+                    let schema = stream.batches.schema();
+                    Error::catch(|| self.push(number, &schema, batch))
+                }
             };
             match watermark {
                 Ok(Some(watermark)) => {
