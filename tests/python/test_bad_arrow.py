@@ -229,3 +229,21 @@ def test_misaligned_buffers_are_copied():
     table = pa.table({"ts": column, "k": column})
     found = interval_join(Bare(table), Bare(table), on="ts", by="k", lower=0, upper=0)
     assert found.to_pydict() == {"ts": [10, 20, 30], "k": [10, 20, 30], "ts_right": [10, 20, 30]}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([b"", b""], pa.binary(0)),
+        pa.array([[], []], pa.list_(pa.int64(), 0)),
+        pa.array([{"x": b""}, None], pa.struct({"x": pa.binary(0)})),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_values_of_size_0_are_refused(column: pa.Array) -> None:
+    """Arrays of them lose their length when rows are selected."""
+    given = pa.table({"ts": [1, 2], "c": column})
+    with pytest.raises(tg.SchemaError, match="has values of size 0, which are not supported"):
+        tg.merge([given, given])
+    with pytest.raises(tg.SchemaError, match="cast it or leave it out"):
+        tg.Merge(given.schema)

@@ -23,6 +23,11 @@ pub enum Error {
         /// The type, as the producer's format string.
         format: String,
     },
+    /// The values of a column have a fixed size of 0, so arrays of them have no length of their own.
+    NoSize {
+        /// The column, as a path of names.
+        column: String,
+    },
     /// The data is of a type that has no rows.
     NoRows(DataType),
     /// The data was released, or taken over by another consumer.
@@ -96,6 +101,10 @@ impl Error {
                 "column `{column}` has the type `{format}`, which Arrow does not define, \
                  so no column of the input can be read; cast it first, or pass \
                  frame.drop(\"{column}\")"
+            ),
+            Error::NoSize { column } => format!(
+                "column `{column}` has values of size 0, which are not supported; cast it or leave \
+                 it out"
             ),
             Error::NoRows(found) => format!(
                 "expected rows (record batches, or an array of structs), got Arrow data of type {}",

@@ -104,6 +104,9 @@ unsafe fn check(schema: *const CSchema, node: &Node<'_>, nodes: &mut usize) -> R
     let Some(Ok(format)) = format else {
         return Err(Error::at(node, "the format is not UTF-8 text"));
     };
+    if matches!(format, "w:0" | "+w:0") {
+        return Err(Error::NoSize { column: node.path().unwrap_or_default() });
+    }
     // SAFETY: see above.
     if let Some(Err(())) = unsafe { text(schema.name) } {
         return Err(Error::at(node, "the name is not UTF-8 text"));

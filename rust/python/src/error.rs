@@ -79,9 +79,10 @@ pub(crate) fn error(name: &str, failure: tidegate_import::Error) -> Error {
     use tidegate_import::Error as Failure;
     let text = format!("{name}: {}", failure.text(with_type_names));
     match failure {
-        Failure::Malformed { .. } | Failure::Unknown { .. } | Failure::NoRows(_) => {
-            Error::schema(text)
-        }
+        Failure::Malformed { .. }
+        | Failure::Unknown { .. }
+        | Failure::NoSize { .. }
+        | Failure::NoRows(_) => Error::schema(text),
         Failure::Released => Error::closed(text),
         Failure::Producer { .. } => Error::data(text),
     }
