@@ -107,6 +107,7 @@ def fed_alike(operator: Callable[..., object], **arguments: object) -> Callable[
 TEXT = partial(tables, text=True)
 BY_KEY = NEAR | {"by": "k"}
 AT_ONCE = {"on": "ts", "lower": 0, "upper": 0}
+BAND = {"on": "x", "within": 1e-5, "time": "ts", "window": 100_000}
 SLIDING = {"on": "ts", "size": 200_000, "advance": 50_000, "by": "k", "aggs": SUMS}
 
 Data = Callable[[], tuple[pa.Table, ...]]
@@ -160,10 +161,22 @@ KINDS: dict[str, tuple[Data, Callable[..., int]]] = {
         rows_of(one_of(tg.aggregate), on="ts", session=1000, by="k", aggs=SUMS),
     ),
     "merge": (TEXT, rows_of(one_of(tg.merge))),
+    "band by ibwj-blocking": (
+        tables,
+        rows_of(tg.band_join, algorithm="ibwj-blocking", **(BAND | {"window": 200_000})),
+    ),
+    "BandJoin by ibwj-bplus-tree": (
+        tables,
+        fed(tg.BandJoin, algorithm="ibwj-bplus-tree", **BAND),
+    ),
+    "aggregate with a limit": (
+        partial(tables, disorder=True),
+        rows_of(one_of(tg.aggregate), memory_limit="256MB", lateness=10**9, **SLIDING),
+    ),
     "IntervalJoin": (tables, fed(tg.IntervalJoin, **BY_KEY)),
     "IntervalJoin of text": (TEXT, fed(tg.IntervalJoin, how="full", **BY_KEY)),
     "WindowJoin": (tables, fed(tg.WindowJoin, on="ts", window=2000, where=left.v == right.v)),
-    "BandJoin": (tables, fed(tg.BandJoin, on="x", within=1e-5, time="ts", window=100_000)),
+    "BandJoin": (tables, fed(tg.BandJoin, **BAND)),
     "Aggregate": (tables, fed_alike(tg.Aggregate, **SLIDING)),
     "Merge": (TEXT, fed_alike(tg.Merge)),
     "snapshot": (TEXT, snapshots),

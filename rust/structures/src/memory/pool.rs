@@ -95,11 +95,14 @@ fn insert(extent: Extent) {
 /// Gives what the pool keeps back to the system; whether that was anything.
 pub(super) fn empty_pool() -> bool {
     // An allocator that waits for memory may wait for the pool: nothing is freed while it is locked.
-    let Some(pool) = lock_pool().map(take_all) else {
+    let Some(Pool { mut free, by_len, bytes, .. }) = lock_pool().map(take_all) else {
         return false;
     };
-    pool.free.into_values().filter_map(Extent::clear).for_each(insert);
-    pool.bytes[State::Used as usize] + pool.bytes[State::Lent as usize] > 0
+    // Inserting takes memory, so the memory of the lists and of whole mappings is freed first.
+    drop(by_len);
+    free.retain(|_, extent| extent.clear());
+    free.into_values().for_each(insert);
+    bytes[State::Used as usize] + bytes[State::Lent as usize] > 0
 }
 
 fn take_all(mut pool: MutexGuard<'_, Pool>) -> Pool {
@@ -205,8 +208,8 @@ impl Extent {
         // The kernel takes its time, in which others may use the pool.
         if room == State::Lent && self.lend() {
             insert(self);
-        } else if let Some(cleared) = self.clear() {
-            insert(cleared);
+        } else if self.clear() {
+            insert(self);
         }
     }
 
@@ -289,14 +292,14 @@ impl Extent {
             && self.state == next.state
     }
 
-    /// Takes the pages away, and leaves the addresses unless that was all of the mapping. `None`,
-    /// too, where there is no way to take pages.
-    fn clear(mut self) -> Option<Extent> {
+    /// Takes the pages away, and leaves the addresses unless that was all of the mapping. Returns
+    /// whether the addresses are left; `false`, too, if there is no way to take pages.
+    fn clear(&mut self) -> bool {
         if self.state == State::Fresh || Arc::strong_count(&self.mapping) == 1 {
-            return (Arc::strong_count(&self.mapping) > 1).then_some(self);
+            return Arc::strong_count(&self.mapping) > 1;
         }
         self.state = State::Fresh;
-        self.advise(Freed::Now).then_some(self)
+        self.advise(Freed::Now)
     }
 
     /// Lets the kernel take the pages until they are written to again, if it can. Until
@@ -590,8 +593,9 @@ mod tests {
         parts.swap(0, 3);
         for (left, part) in (0..parts.len()).rev().zip(parts) {
             assert!(mapping.strong_count() > 0);
-            let cleared = Extent { state: State::Used, ..part }.clear();
-            let unused = cleared.and_then(|extent| pool.insert(extent));
+            let mut cleared = Extent { state: State::Used, ..part };
+            let is_left = cleared.clear();
+            let unused = is_left.then_some(cleared).and_then(|extent| pool.insert(extent));
             assert!(unused.is_none() || left == 0);
             drop(unused);
             check(&pool);
@@ -632,7 +636,7 @@ mod tests {
     fn memory_that_was_cleared_is_zeros() {
         let (_in_use, mut extent) = mapped(&[HUGE_PAGE]).remove(0);
         extent.bytes_mut().fill(7);
-        let cleared = extent.clear().expect("the mapping is in use");
-        assert!(cleared.state == State::Fresh && cleared.bytes().iter().all(|byte| *byte == 0));
+        assert!(extent.clear(), "the mapping is in use");
+        assert!(extent.state == State::Fresh && extent.bytes().iter().all(|byte| *byte == 0));
     }
 }

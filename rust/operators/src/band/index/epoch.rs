@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use tidegate_structures::index::Probe;
+use tidegate_structures::memory;
 
 use super::Bands;
 use crate::rows::Side;
@@ -34,13 +35,17 @@ impl Epoch {
         bands: [&[Bands<'_>]; 2],
     ) {
         self.ranks.clear();
-        self.ranks.reserve(ts.len());
+        memory::reserve(&mut self.ranks, ts.len());
+        let left = sides.iter().filter(|&&side| side == Side::Left).count();
+        let rows = [left, ts.len() - left];
         (self.ts, self.sides, self.first) = (ts, sides, first);
-        for ((probes, further), bands) in self.probes.iter_mut().zip(&mut self.further).zip(bands) {
+        let sides = self.probes.iter_mut().zip(&mut self.further);
+        for (((probes, further), bands), rows) in sides.zip(bands).zip(rows) {
             probes.clear();
+            memory::reserve(probes, rows);
             further.clear();
             let ranges = |band: &Bands<'_>| {
-                band.low.iter().copied().zip(band.high.iter().copied()).collect()
+                memory::collect(band.low.iter().copied().zip(band.high.iter().copied()))
             };
             further.extend(bands.iter().skip(1).map(ranges));
         }

@@ -5,6 +5,7 @@ mod node;
 use node::{Arena, FANOUT, FEW, Inner, Leaf, MERGED, NONE};
 
 use super::{Probe, WindowIndex, take_run};
+use crate::memory;
 use crate::memory::gather::prefetch;
 
 /// Levels of inner nodes that a tree of 2^31 rows can have, were each node as empty as can be.
@@ -41,6 +42,8 @@ impl Default for BPlusTree {
 impl BPlusTree {
     /// A tree without rows.
     pub fn new() -> Self {
+        // Thousands of small trees would use up the memory that is kept for unwinding.
+        memory::check();
         let mut leaves = Arena::default();
         let root = leaves.add(Leaf::default());
         BPlusTree { leaves, inners: Arena::default(), root, height: 0, first: root, len: 0 }

@@ -1,6 +1,7 @@
 //! Nodes of a B+-tree, and their arenas.
 
 use crate::index::search::{count_below, count_upto};
+use crate::memory;
 
 /// Entries of a leaf and children of an inner node: a key search is four comparisons of 512 bits.
 pub(super) const FANOUT: usize = 32;
@@ -171,6 +172,7 @@ impl<T> Arena<T> {
             self.nodes[number as usize] = node;
             return number;
         }
+        memory::reserve(&mut self.nodes, 1);
         self.nodes.push(node);
         (self.nodes.len() - 1) as u32
     }

@@ -6,6 +6,7 @@ use super::CssTree;
 use super::css::GROUP;
 use super::pim_tree::insertion_depth;
 use crate::index::{BPlusTree, Entry, Probe, WindowIndex, is_live};
+use crate::memory;
 use crate::memory::gather::prefetch;
 
 /// A PIM-Tree from one merge to the next, section 3.3.3 of the paper: threads insert and search at
@@ -39,9 +40,9 @@ impl Default for SharedPimTree {
 
 impl SharedPimTree {
     fn over(immutable: CssTree, depth: usize) -> Self {
-        let subindexes = (0..immutable.nodes(depth))
-            .map(|_| CachePadded::new(Lock::new(BPlusTree::new())))
-            .collect();
+        let nodes = 0..immutable.nodes(depth);
+        let subindexes =
+            memory::collect(nodes.map(|_| CachePadded::new(Lock::new(BPlusTree::new()))));
         SharedPimTree { immutable, subindexes, depth, mutable: Counter::new(0) }
     }
 
@@ -49,7 +50,7 @@ impl SharedPimTree {
     /// new tree, which is to get `merge_ratio` times as many rows before it is merged. Nobody may
     /// insert meanwhile: their rows could be missing.
     pub fn merged(&self, first: u32, merge_ratio: f64, depth: Option<usize>) -> SharedPimTree {
-        let mut delta = Vec::with_capacity(self.mutable_rows());
+        let mut delta = memory::vec(self.mutable_rows());
         for subindex in &self.subindexes {
             subindex.with(|tree| {
                 tree.for_each(|key, row| {
