@@ -129,7 +129,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             in DataFrame order, with nulls last. Structs are compared field by field, and arrays and
             maps element by element. The division of streams into micro-batches does not change the
             result. A left row is emitted once the watermark has passed all of its possible
-            partners, so an interval of streams needs an upper end.
+            partners, so the interval must have an upper bound.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`. The row may be any time before, so
@@ -284,7 +284,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             in DataFrame order, with nulls last. Structs are compared field by field, and arrays and
             maps element by element. The division of streams into micro-batches does not change the
             result. A left row is emitted once the watermark has passed all of its possible
-            partners, so an interval of streams needs an upper end.
+            partners, so the interval must have an upper bound.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -436,7 +436,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             in DataFrame order, with nulls last. Structs are compared field by field, and arrays and
             maps element by element. The division of streams into micro-batches does not change the
             result. A left row is emitted once the watermark has passed all of its possible
-            partners, so an interval of streams needs an upper end.
+            partners, so the interval must have an upper bound.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other

@@ -287,7 +287,7 @@ pub(crate) struct Batches {
     name: String,
     rows: Open,
     schema: SchemaRef,
-    /// The indices of the columns that remain without the pandas index.
+    /// The numbers of the columns that do not belong to the pandas index.
     kept: Option<Vec<usize>>,
     /// Ends the wait for a batch of one of our own readers.
     stop: Stop,

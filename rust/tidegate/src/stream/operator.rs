@@ -523,8 +523,8 @@ impl Operator {
         Ok(reader.take()?.map(Polled::Batch))
     }
 
-    /// Returns the next finished batch, if there is one, as it is emitted. The batch is split if it
-    /// has more values than its dictionary indices can address.
+    /// Returns the next finished batch, if any, in the form in which it is emitted. The batch is
+    /// split if it has more values than its dictionary indices can address.
     fn next_made(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let Some(made) = self.common.ready.front() else { return Ok(None) };
