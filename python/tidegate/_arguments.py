@@ -1,9 +1,9 @@
-"""Errors for unknown or unsupported arguments, which show the line to write instead.
+"""Errors for unknown or unsupported arguments, each of which shows the line to write instead.
 
 Other libraries name the same arguments differently. Here, each argument has one name, so a call
-that uses another library's name is refused. The error shows the caller's own values under the right
-name. Spark DataFrames also export Arrow data, but the driver must first collect all their rows.
-They are therefore refused before any data is requested.
+that uses another library's name is rejected. The error shows the caller's own values under the
+right name. Spark DataFrames also export Arrow data, but the driver must first collect all their
+rows. They are therefore rejected before any data is requested.
 """
 
 import functools
@@ -57,9 +57,9 @@ SHOWN = 60
 
 
 def told(function: Function) -> Function:
-    """Wrap a function so that its error for an unknown argument shows what to write.
+    """Wrap a function so that its error for an unknown argument shows what to write instead.
 
-    Spark DataFrames are refused before any rows are requested, except in `tidegate.spark`.
+    Spark DataFrames are rejected before any rows are requested, except in `tidegate.spark`.
 
     Example:
         >>> import tidegate as tg
@@ -128,7 +128,7 @@ ON_SPARK = ("aggregate", "asof_join", "band_join", "interval_join", "overlap_joi
 
 
 def _check_collected(function: Callable[..., Any], given: tuple[Any, ...], named: Given) -> None:
-    """Refuse Spark DataFrames among the inputs of a function or a class."""
+    """Reject Spark DataFrames passed to a function or a class."""
     values = [*given, *named.values()]
     for number, value in enumerate(values):
         listed = value if isinstance(value, list | tuple) else [value]
@@ -168,7 +168,7 @@ def _of_spark(value: object) -> str | None:
 
 
 def _of_column(named: Given) -> TypeError | None:
-    """The error to raise if one of the arguments of a refused call is a Spark Column; else None."""
+    """The error to raise if one of the arguments of a rejected call is a Spark Column, or None."""
     for name, value in named.items():
         several = value.values() if isinstance(value, Mapping) else value
         listed = several if isinstance(several, list | tuple) else [several]
@@ -184,8 +184,8 @@ COLUMN_INSTEAD = {
     "by": "the name of a column",
     "time": "the name of a column",
     "columns": "the names of columns",
-    "lower": "a duration such as '-5s', or an end from columns such as 'left.opened'",
-    "upper": "a duration such as '5s', or an end from columns such as 'left.closed'",
+    "lower": "a duration such as '-5s', or a column such as 'left.opened'",
+    "upper": "a duration such as '5s', or a column such as 'left.closed'",
     "where": "the condition as SQL text, or with tidegate.left and tidegate.right columns",
     "aggs": "a function of tidegate.agg, such as tidegate.agg.sum('price')",
     "tolerance": "a duration such as '5s'",

@@ -36,7 +36,7 @@ def tell(kind: str, number: int, text: str) -> None:
 
 
 def _is_news(key: tuple[str, int], now: float) -> bool:
-    """Whether to log a message for the key: true once a minute, for one of several callers."""
+    """Whether to log this event: each key is logged once a minute at most, by a single caller."""
     last = _TOLD.get(key)
     if last is not None:
         if now - last < _QUIET:

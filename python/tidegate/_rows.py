@@ -1,4 +1,4 @@
-"""Rows that are Python's dicts or tuples, as a table of a schema; the size of Arrow rows."""
+"""Python dicts or tuples as a table with a given schema; the size of Arrow rows."""
 
 from __future__ import annotations
 

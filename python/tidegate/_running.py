@@ -87,7 +87,7 @@ class Running:
         self._ended = ended
         self._error: BaseException | None = None
         self.failed_at = math.inf
-        """When the error occurred, in seconds of a clock that never goes back."""
+        """When the error occurred, in seconds on a monotonic clock."""
         # Whether pushes that wait are to end with the thread.
         self._has_failed = False
         self._process = os.getpid()

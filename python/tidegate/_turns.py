@@ -48,7 +48,7 @@ class Turns:
     def step(self, stopped: Stop) -> Iterator[bool]:
         """Begin a step once no caller has exclusive access; yield False if a stop comes first.
 
-        A stop ends the wait, because that caller may be waiting for a thread that joins this one.
+        A stop request ends the wait, because the caller may wait for a thread that joins this one.
         """
         thread = threading.get_ident()
         try:

@@ -313,7 +313,7 @@ def weighted_mean(column: str, weights: str, *, where: Expr | str | None = None)
 def arg_min(column: str, by: str, *, where: Expr | str | None = None) -> Aggregate:
     """Take the value of one column where another is least; it may be null.
 
-    If several rows share the minimum, the earliest one is used. Rows where `by` is null are
+    If several rows share the smallest value, the earliest one is used. Rows where `by` is null are
     ignored. NaN is larger than any other float, and 0.0 and -0.0 compare equal.
 
     Args:
@@ -333,8 +333,8 @@ def arg_min(column: str, by: str, *, where: Expr | str | None = None) -> Aggrega
 def arg_max(column: str, by: str, *, where: Expr | str | None = None) -> Aggregate:
     """Take the value of one column where another is largest; it may be null.
 
-    If several rows share the maximum, the earliest one is used. Rows where `by` is null are left
-    out; NaN is larger than any other float.
+    If several rows share the largest value, the earliest one is used. Rows where `by` is null are
+    left out; NaN is larger than any other float.
 
     Args:
         column: A column of any type.

@@ -375,7 +375,7 @@ def test_every_help_lists_examples_and_exit_codes(command: list[str]) -> None:
         (["join", "a.parquet", "b.parquet", "--on", "ts", "--lower", "0"], "--upper"),
         (["join", "a.data", "b.parquet", *JOIN], "--left-format"),
         (["join", "a.csv", "b.csv", *JOIN, "--on", "a=b=c"], "COLUMN or LEFT=RIGHT"),
-        (["join", "a.csv", "b.csv", *JOIN, "--by", "symbol=s"], "'symbol' is given twice"),
+        (["join", "a.csv", "b.csv", *JOIN, "--by", "symbol=s"], "'symbol' is specified twice"),
         (["join", "a.csv", "b.csv", *JOIN, "--how", "outer"], "outer"),
         (["join", "a.csv", "b.csv", *JOIN, "--threads", "0"], "--threads"),
         (["join", "a.csv", "b.csv", *JOIN, "--no-such-option"], "--no-such-option"),

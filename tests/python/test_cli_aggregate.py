@@ -109,7 +109,7 @@ def test_functions_are_read(text: str, wanted: agg.Aggregate) -> None:
     ("arguments", "reason"),
     [
         (["aggregate", "trades.parquet", "--on", "ts", "--size", "1s"], "--agg"),
-        ([*AGGREGATE, "--agg", "n=count()"], "'n' is given twice"),
+        ([*AGGREGATE, "--agg", "n=count()"], "'n' is specified twice"),
         ([*AGGREGATE, "--agg", "count()"], "expected NAME=FUNCTION"),
         ([*AGGREGATE, "--agg", "m=mode(price)"], "of count, sum, mean"),
         ([*AGGREGATE, "--agg", "m=quantile(price)"], "expected quantile(column, share)"),

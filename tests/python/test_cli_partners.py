@@ -82,7 +82,7 @@ def test_explain_names_the_functions(folder: Path) -> None:
     [
         (["--agg", "count()"], 2, "expected NAME=FUNCTION"),
         (["--agg", "n=mode(bid)"], 2, "expected one of count, sum"),
-        (["--agg", "n=count()", "--agg", "n=sum(bid)"], 2, "'n' is given twice"),
+        (["--agg", "n=count()", "--agg", "n=sum(bid)"], 2, "'n' is specified twice"),
         (["--agg", "n=sum(sym)"], 1, "expected numbers"),
         (["--agg", "n=weighted_mean(bid)"], 1, "needs the column of the weights"),
         (["--agg", "n=count()", "--how", "full"], 1, 'give "left" for all of them'),

@@ -283,7 +283,7 @@ def test_a_time_zone_is_given_as_pyarrow_shows_it(folder: Path, column: str, kin
         ("x", "expected NAME=TYPE, found 'x'"),
         ("=string", "expected NAME=TYPE"),
         ("x=number", "'number' is not a type; give string, int64, double"),
-        ("x=string,x=double", "column 'x' is given twice"),
+        ("x=string,x=double", "column 'x' is specified twice"),
     ],
 )
 def test_a_wrong_option_is_refused(folder: Path, option: str, said: str) -> None:

@@ -553,5 +553,5 @@ def test_a_name_of_a_column_with_a_nul_is_refused(tmp_path: Path, ending: str) -
     path = tmp_path / f"a.{ending}"
     path.write_bytes(b"t\0s,k\n1,2\n" if ending == "csv" else b'{"t\\u0000s":1,"k":2}\n')
     for call in (lambda: tidegate.merge(path, on="k"), lambda: tidegate.digest(path)):
-        with pytest.raises(tidegate.SchemaError, match=r"column 't\\x00s' has a NUL"):
+        with pytest.raises(tidegate.SchemaError, match=r"column 't\\x00s' contains a NUL"):
             call()

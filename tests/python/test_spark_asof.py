@@ -482,7 +482,7 @@ def test_refusals_say_what_to_write(sides, changed, error, words):
 
 
 def test_a_table_of_another_kind_is_refused(sides):
-    with pytest.raises(TypeError, match=r"right: expected a DataFrame of Spark, got pyarrow"):
+    with pytest.raises(TypeError, match=r"right: expected a Spark DataFrame, got pyarrow"):
         tidegate.spark.asof_join(sides[0], SIDES[1], **LAST)
 
 

@@ -41,7 +41,7 @@ def folder(tmp_path_factory) -> Path:
 def test_what_is_no_dataframe(spark, folder):
     table = spark.read.parquet(str(folder / "left"))
     frame = pd.DataFrame({"ts": [1], "v": [2]})
-    message = r"expected a DataFrame of Spark, got pandas\..*DataFrame: make one with spark.create"
+    message = r"expected a Spark DataFrame, got pandas\..*DataFrame: make one with spark.create"
     with pytest.raises(TypeError, match=f"right: {message}"):
         tidegate.spark.interval_join(table, frame, **streaming.QUERY)
     with pytest.raises(TypeError, match=f"left: {message}"):
@@ -224,8 +224,8 @@ def test_arguments_of_other_types(spark, folder, change, message):
 @pytest.mark.parametrize(
     ("streams", "change", "message"),
     [
-        (None, {}, "stream: expected a DataFrame of Spark, got builtins.NoneType"),
-        (pd.DataFrame(), {}, r"stream: expected a DataFrame of Spark, got pandas\."),
+        (None, {}, "stream: expected a Spark DataFrame, got builtins.NoneType"),
+        (pd.DataFrame(), {}, r"stream: expected a Spark DataFrame, got pandas\."),
         ("left", {"aggs": [agg.count()]}, "aggs: expected a mapping of names to functions such as"),
         ("left", {"by": 3}, "by: expected a column name or a list of them, got 3"),
     ],

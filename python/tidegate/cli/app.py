@@ -526,7 +526,7 @@ def _types(given: list[str]) -> tuple[tuple[str, str], ...]:
             _misused("--types", f"expected NAME=TYPE, found {text!r:.80}")
         name, kind = parts.groups()
         if name in found:
-            _misused("--types", f"column {name!r} is given twice; give it once")
+            _misused("--types", f"column {name!r} is specified twice; specify it only once")
         try:
             type_named(kind)
         except ValueError as error:
@@ -849,7 +849,7 @@ def _keys(given: list[str]) -> dict[str, str]:
     keys: dict[str, str] = {}
     for left, right in (_pair(text, "--by") for text in given):
         if left in keys:
-            _misused("--by", f"column {left!r} is given twice; give it once")
+            _misused("--by", f"column {left!r} is specified twice; specify it only once")
         keys[left] = right
     return keys
 
@@ -861,7 +861,7 @@ def _aggregates(given: list[str]) -> dict[str, Aggregate]:
         if not (name and equals):
             _misused("--agg", f"expected NAME=FUNCTION, found {text!r:.80}")
         if name in found:
-            _misused("--agg", f"column {name!r} is given twice; give it once")
+            _misused("--agg", f"column {name!r} is specified twice; specify it only once")
         try:
             found[name] = aggregating.function(function)
         except ValueError as error:

@@ -85,7 +85,7 @@ def csv_schemas(tables: Sequence[OpenTable]) -> list[pa.Schema]:
 
 
 def check_types(inputs: Sequence[Input], of_csv: Sequence[pa.Schema]) -> None:
-    """Refuse types for columns that no CSV input has; other formats store their types."""
+    """Reject types for columns that no CSV input has; other formats store their types."""
     known = dict.fromkeys(name for schema in of_csv for name in schema.names)
     for name, _ in (one for given in inputs for one in given.csv_types):
         if not of_csv:
@@ -169,7 +169,7 @@ class Output:
         path = Path(self.name)
         if not self._writes_in_place():
             with naming(self.name, "cannot be written"):
-                # This raises if the name is too long or contains a NUL.
+                # This raises if the name is too long or contains a NUL character.
                 path.exists()
         if not self._writes_in_place() and not path.resolve().parent.is_dir():
             message = f"{self.name}: the folder {path.parent} does not exist"

@@ -37,7 +37,7 @@ written in pieces, so it may be larger than memory. It gets its name when it is 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input; OUT is a file, or -. The ending gives the format:
 .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows (Arrow
-stream). A standard stream is an Arrow stream, unless an option says otherwise.
+stream). Standard input and output are Arrow streams, unless an option specifies another format.
 
 With --follow the files, CSV or Arrow streams, are read while they grow. A pair is written as soon
 as neither side can bring a row before its later row. A file has an end only if it is an Arrow
@@ -131,7 +131,7 @@ it may be larger than memory. It gets its name when it is complete.
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input; OUT is a file, or -. The ending gives the format:
 .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows (Arrow
-stream). A standard stream is an Arrow stream, unless an option says otherwise.
+stream). Standard input and output are Arrow streams, unless an option specifies another format.
 
 With --follow the files, CSV or Arrow streams, are read while they grow. A row is written as soon as
 RIGHT can bring no row that is nearer: with backward, when its time is over; with forward, when that
@@ -177,7 +177,7 @@ written in pieces, so it may be larger than memory. It gets its name when it is 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input; OUT is a file, or -. The ending gives the format:
 .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows (Arrow
-stream). A standard stream is an Arrow stream, unless an option says otherwise.
+stream). Standard input and output are Arrow streams, unless an option specifies another format.
 
 A distance is a number, or for dates and timestamps a duration, as in 1h30m or 250ms. BELOW,ABOVE
 means left.x - below <= right.x <= left.x + above; none is no bound.
@@ -209,7 +209,7 @@ when it is complete.
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input; OUT is a file, or -. The ending gives the format:
 .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows (Arrow
-stream). A standard stream is an Arrow stream, unless an option says otherwise.
+stream). Standard input and output are Arrow streams, unless an option specifies another format.
 
 --on has the names of the start and the end column. If the two sides name them differently, or one
 side has a single time, it has both: ts,ts=start,end. DURATION is as in 1h30m or 250ms, or a whole
@@ -241,8 +241,8 @@ order of windows, then keys.
 STREAMS are one or more files, folders, quoted patterns such as 'trades/*.parquet', or URLs such as
 s3://bucket/trades/, with the same columns; their rows may be in any order. One of them or OUT may
 be - for the standard streams. The ending gives the format: .parquet .pq; .csv .csv.gz .csv.zst;
-.jsonl; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard stream is an Arrow
-stream, unless an option says otherwise.
+.jsonl; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). Standard input and output are
+Arrow streams, unless an option specifies another format.
 
 A duration is a number with a unit, as in 1h30m or 250ms; of integers, it is a whole number in the
 unit of the column.
@@ -303,9 +303,9 @@ complete.
 FILEs are files, and all files of a folder, of a quoted pattern such as 'logs/*.csv', or of a URL
 such as s3://bucket/logs/. One of them or OUT may be - for the standard streams. The ending gives
 the format: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows
-(Arrow stream). A standard stream is an Arrow stream, unless an option says otherwise. Columns of
-CSV and JSON files that --types does not list get types that fit the file's first megabyte. Pipes
-and standard input are read completely before the merge begins.
+(Arrow stream). Standard input and output are Arrow streams, unless an option specifies another
+format. Columns of CSV and JSON files that --types does not list get types that fit the file's first
+megabyte. Pipes and standard input are read completely before the merge begins.
 
 \b
 Examples:

@@ -77,7 +77,7 @@ class Dialect:
     """How CSV values are read."""
 
     nulls: Sequence[str] = ("",)
-    """The unquoted strings that mean "no value"."""
+    """The unquoted strings that represent null."""
 
     types: Mapping[str, str] = field(default_factory=dict)
     """The specified types, by column name."""
@@ -157,7 +157,7 @@ def table(opener: Opener, dialect: Dialect) -> pa.Table:
 
 
 def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
-    """The columns inferred as numbers; empty if two columns share a name, which is refused."""
+    """The columns inferred as numbers; empty if two columns share a name, which is an error."""
     if len({*schema.names}) < len(schema):
         return []
     return [one.name for one in schema if one.type in NUMBERS and one.name not in given]

@@ -328,7 +328,7 @@ def _check_csv_columns(schema: pa.Schema) -> None:
 
 
 def without_views(schema: pa.Schema) -> pa.Schema:
-    """Replace layouts that some pyarrow writers do not support, such as string views."""
+    """Replace types that some pyarrow writers do not support, such as Polars string views."""
     return _with_kinds(schema, _without_view)
 
 

@@ -86,8 +86,8 @@ class OpenTable:
     def __post_init__(self) -> None:
         for column in self.schema.names:
             if "\0" in column:
-                message = f"the name of column {column!r:.80} has a NUL, where Arrow's C "
-                message += "interface cuts it off; rename the column"
+                message = f"the name of column {column!r:.80} contains a NUL character, "
+                message += "at which Arrow's C interface truncates it; rename the column"
                 raise SchemaError(f"{self.label}: {message}" if self.label else message)
 
     def read(self, columns: list[str]) -> ArrowRows:
@@ -347,12 +347,12 @@ def _of_lazy_frame(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: 
 
 
 def _refuse_objects(column: str, dtype: object) -> None:
-    """Refuse Polars `Object` columns, whose object addresses would be exported as values."""
+    """Reject Polars `Object` columns, whose object addresses would be exported as values."""
     if str(dtype) == "Object":
         message = (
-            f"column `{column}` holds Python objects (type Object of polars), which Arrow has "
+            f"column `{column}` contains Python objects (polars type Object), for which Arrow has "
         )
-        message += "no type for; convert it to another type, or leave it out with .drop()"
+        message += "no type; convert it to another type, or leave it out with .drop()"
         raise SchemaError(message)
 
 

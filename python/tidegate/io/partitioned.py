@@ -113,8 +113,8 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
             message += ", ".join(schema.names)
             raise SchemaError(message)
         if column.startswith(HIDDEN) or set(column) & {"=", "/", "\0"}:
-            message = f"--partition-by: readers do not find folders of column `{column}`; give one "
-            message += "whose name does not begin with . or _, and contains no = or /"
+            message = f"--partition-by: readers would not recognize folders of column `{column}`; "
+            message += "choose one whose name does not begin with . or _, and contains no = or /"
             raise SchemaError(message)
     if len(set(by)) == len(schema.names):
         message = "--partition-by: no column would be left for the files; leave one of them out"
@@ -122,7 +122,7 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
 
 
 def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
-    """Refuse strings that a folder name cannot represent."""
+    """Reject strings that a folder name cannot represent."""
     for name in by:
         texts = batch.column(name)
         if isinstance(texts, pa.DictionaryArray):

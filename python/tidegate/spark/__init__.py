@@ -193,7 +193,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         by: Key columns: a name or a list of names. Null is a group.
         aggs: What is computed: from names of result columns to functions of `tidegate.agg`.
         where: Which rows there are at all: a condition on `tidegate.row` columns, or its SQL text.
-        partitions: The number of partitions. By default, there are enough for the cores and the
+        partitions: The number of partitions. By default, it depends on the number of cores and
             rows. For streams, this is the number of buckets that keys are divided into: by default,
             the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use
             the same number.

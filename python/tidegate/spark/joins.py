@@ -129,7 +129,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             in DataFrame order, with nulls last. Structs are compared field by field, and arrays and
             maps element by element. The division of streams into micro-batches does not change the
             result. A left row is emitted once the watermark has passed all of its possible
-            partners, so the interval must have an upper bound.
+            partners, so an interval join of streams requires an upper bound.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`. The row may be any time before, so
@@ -143,7 +143,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
-        partitions: The number of partitions. By default, there are enough for the cores and the
+        partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
@@ -284,12 +284,12 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             in DataFrame order, with nulls last. Structs are compared field by field, and arrays and
             maps element by element. The division of streams into micro-batches does not change the
             result. A left row is emitted once the watermark has passed all of its possible
-            partners, so the interval must have an upper bound.
+            partners, so an interval join of streams requires an upper bound.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
-        partitions: The number of partitions. By default, there are enough for the cores and the
+        partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
@@ -436,12 +436,12 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             in DataFrame order, with nulls last. Structs are compared field by field, and arrays and
             maps element by element. The division of streams into micro-batches does not change the
             result. A left row is emitted once the watermark has passed all of its possible
-            partners, so the interval must have an upper bound.
+            partners, so an interval join of streams requires an upper bound.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
-        partitions: The number of partitions. By default, there are enough for the cores and the
+        partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
@@ -594,7 +594,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         columns: The columns of the result, in this order. Other left columns are not sent. All
             right columns are sent, since they determine the order of right rows with equal times.
             None means all columns.
-        partitions: The number of partitions. By default, there are enough for the cores and the
+        partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
@@ -757,7 +757,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
             columns do not travel at all. None takes all.
-        partitions: The number of partitions. By default, there are enough for the cores and the
+        partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large. This is useful if Spark cannot tell that the side is

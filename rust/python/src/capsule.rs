@@ -58,7 +58,7 @@ pub(crate) fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schem
     imported("requested_schema", || unsafe { tidegate_import::schema(pointer.cast()) })
 }
 
-/// Refuses columns of Python objects in a polars frame or schema. polars would export the addresses
+/// Rejects columns of Python objects in a polars frame or schema. polars would export the addresses
 /// of the objects as if they were values.
 fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     if !ob.get_type().module()?.to_str()?.starts_with("polars.") {
@@ -73,8 +73,8 @@ fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
             let (column, data_type): (String, Bound<'_, PyAny>) = item?.extract()?;
             if data_type.str()? == "Object" {
                 return Err(raise(Error::schema(format!(
-                    "{name}: column `{}` holds Python objects (type Object of polars), which Arrow \
-                     has no type for; convert it to another type, or leave it out with .drop()",
+                    "{name}: column `{}` contains Python objects (polars type Object), for which \
+                     Arrow has no type; convert it to another type, or leave it out with .drop()",
                     shown(&column)
                 ))));
             }

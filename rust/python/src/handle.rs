@@ -63,7 +63,7 @@ pub(crate) fn in_turn<T, R>(
             return work(&mut guard);
         }
         if stop.is_requested() {
-            return Err(Error::stopped("the call was asked to stop before its turn"));
+            return Err(Error::stopped("the call was stopped before it could begin"));
         }
     }
 }

@@ -41,8 +41,8 @@ impl Unchecked {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// Returns the rows under a schema with other column types. This is only valid while there are
-    /// no rows.
+    /// Returns the rows with a schema that has other column types. This is only valid while there
+    /// are no rows.
     pub(crate) fn of_schema(self, schema: SchemaRef) -> Self {
         Unchecked { schema, ..self }
     }
@@ -217,7 +217,7 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Record
     Ok(batches.pop())
 }
 
-/// Refuses rows with malformed values. Python code calls this before it computes with rows.
+/// Rejects rows with malformed values. Python code calls this before it computes with rows.
 #[pyfunction]
 #[pyo3(name = "_check")]
 pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
@@ -287,7 +287,7 @@ pub(crate) struct Batches {
     name: String,
     rows: Open,
     schema: SchemaRef,
-    /// The numbers of the columns that do not belong to the pandas index.
+    /// The indices of the columns to keep, if the pandas index is dropped.
     kept: Option<Vec<usize>>,
     /// Ends the wait for a batch of one of our own readers.
     stop: Stop,
@@ -409,7 +409,7 @@ pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     interrupt::run(ob.py(), &Stop::default(), move || Ok(Arc::clone(&input.open()?.schema)))
 }
 
-/// Refuses a Spark `DataFrame`, which would collect all of its rows on the driver to export them.
+/// Rejects a Spark `DataFrame`, which would collect all of its rows on the driver to export them.
 fn refuse_collected(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     let module = ob.get_type().module()?;
     let module = module.to_str()?;

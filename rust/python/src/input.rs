@@ -143,7 +143,7 @@ pub(crate) fn bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Du
 /// Returns the length of a timedelta, or `None` for any other object.
 ///
 /// This reads the object's attributes rather than its C fields, because a subclass may leave the C
-/// fields at 0. `pandas.Timedelta` does so before pandas 3, for units other than nanoseconds.
+/// fields at 0. Before pandas 3, `pandas.Timedelta` does so for units other than nanoseconds.
 fn timedelta(ob: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
     if !ob.is_instance_of::<PyDelta>() {
         return Ok(None);

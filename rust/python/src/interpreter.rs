@@ -1,4 +1,4 @@
-//! Detaches threads from the interpreter and reattaches them. No thread does so anywhere else.
+//! Detaches threads from the interpreter and reattaches them. No other code does this.
 //!
 //! When the interpreter shuts down, Python up to 3.13 terminates each thread that tries to
 //! reattach, by unwinding its stack. Rust frames do not allow this, so the process would abort.
@@ -23,7 +23,7 @@ static DOOR: Door = Door::new();
 thread_local! {
     /// Whether this thread is shutting down the interpreter.
     static ENDS_ALL: Cell<bool> = const { Cell::new(false) };
-    /// How many times this thread has entered and not left, since calls may be nested.
+    /// How many times this thread has entered without leaving; calls may be nested.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -37,7 +37,7 @@ def check_frames(frames: Sequence[object], names: Sequence[str]) -> None:
     for frame, name in zip(frames, names, strict=True):
         if not isinstance(frame, DataFrame):
             found = f"{type(frame).__module__}.{type(frame).__qualname__}"
-            message = f"{name}: expected a DataFrame of Spark, got {found}: "
+            message = f"{name}: expected a Spark DataFrame, got {found}: "
             if found.startswith("pyspark.pandas."):
                 message += "give its to_spark()"
             else:

@@ -8,11 +8,12 @@ an entry with a key of its own, and an operator that is kept in memory under ano
 header's is not used: its batch was not committed, or another worker has had the bucket since. An
 operator that is not there is made anew, fed with the bucket's entries and advanced to the header's
 watermark. Results up to that watermark have already been emitted. A join of pairs does not compute
-them again, unless it must know which rows were matched.
+them again, unless it needs to know which rows were matched.
 
 Spark may run a bucket's task on any idle worker, so operators of earlier micro-batches remain on
 other workers. A worker keeps at most one operator per bucket. It also drops operators with an old
-watermark: whenever the watermark rises, every bucket is updated, so they must be out of date.
+watermark: whenever the watermark rises, every bucket is updated, so they are certainly out
+of date.
 
 A row may matter for ever by its time, as the last right row of a key that a left row may look back
 to, or a row of a session that goes on. The operator drops it once a later row takes its place, or
@@ -457,8 +458,9 @@ def _run() -> str:
 def _drop_outdated(taken: Place, watermark: int) -> None:
     """Drop operators that can no longer match any header, or have been unused for a long time.
 
-    `watermark` is that of the taken bucket's header. The micro-batch that wrote this header also
-    wrote one with the same watermark for every other bucket of the query that has state.
+    `watermark` is the watermark in the header of the bucket `taken`. The micro-batch that wrote
+    this header also wrote one with the same watermark for every other bucket of the query that has
+    state.
     """
     now = time.monotonic()
     for place, warm in list(_warm.items()):

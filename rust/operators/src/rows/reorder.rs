@@ -152,7 +152,7 @@ fn merged<P: Timed>(parts: &[Part<'_, P>]) -> Released<P> {
     }
 }
 
-/// Sorts stably, and announces the sort's buffer to the memory accounting first.
+/// Performs a stable sort, after reporting its buffer to the memory accounting.
 fn sort_by_key<T, K: Ord>(rows: &mut [T], key: impl FnMut(&T) -> K) {
     memory::demand_values::<T>(rows.len());
     rows.sort_by_key(key);

@@ -25,7 +25,7 @@ pub enum Tier {
     Last = 1,
 }
 
-/// What orders sources whose rows have equal times: the tier, then the number.
+/// The order of sources whose rows have equal times: by tier, then by number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(u32);
 

@@ -18,7 +18,7 @@ pub(crate) fn cast(array: &dyn Array, to: &DataType) -> Result<ArrayRef, ArrowEr
     cast_with_options(array, to, &EXACT)
 }
 
-/// Returns the first row whose value does not fit `to`, with a message about it. Returns `None` if
+/// Returns the first row whose value does not fit `to`, with an error message. Returns `None` if
 /// all values fit.
 pub(crate) fn misfit(array: &dyn Array, to: &DataType) -> Option<(usize, String)> {
     let lenient = CastOptions { safe: true, ..EXACT };

@@ -1,10 +1,10 @@
-//! Concatenates arrays, or interleaves their rows, where some of them have dictionaries.
+//! Concatenates arrays, or interleaves their rows, if some of them have dictionaries.
 //!
-//! `arrow-select` either concatenates dictionaries, or merges them with a table that forgets some
-//! values. Indices of 8 or 16 bits may then be too narrow, even though the distinct values would
-//! fit. For example, concatenating a dictionary of a hundred strings three times is an error, and
-//! with string views it panics. Here, such arrays first get a common dictionary, which contains
-//! each value that the rows use exactly once.
+//! `arrow-select` either concatenates dictionaries, or merges them with a lossy hash table, which
+//! may keep a value several times. Indices of 8 or 16 bits may then be too narrow, even though the
+//! distinct values would fit. For example, concatenating a dictionary of a hundred strings three
+//! times is an error, and with string views it panics. Here, such arrays first get a common
+//! dictionary, which contains each value that the rows use exactly once.
 //!
 //! A dictionary column gets a single dictionary even if there is enough room, because pandas
 //! refuses a dictionary that contains a value twice. Equal dictionaries become one, and others are

@@ -13,8 +13,8 @@ use crate::Error;
 pub(crate) struct Faults(Arc<Mutex<Option<Error>>>);
 
 impl Faults {
-    /// Records a fault. Of several faults, the one whose message sorts first is kept, so that the
-    /// choice does not depend on thread scheduling.
+    /// Records a fault. If there are several faults, the one whose message sorts first is kept, so
+    /// that the choice does not depend on thread scheduling.
     pub(crate) fn note(&self, error: Error) {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if first.as_ref().is_none_or(|first| error.message() < first.message()) {

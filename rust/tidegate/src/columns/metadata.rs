@@ -1,4 +1,4 @@
-//! Metadata of fields and schemas. A result keeps the metadata that holds for all of its values.
+//! Metadata of fields and schemas. A result keeps the metadata that applies to all of its values.
 //!
 //! Some metadata describes values, such as the categories of a polars enum or the parameters of an
 //! extension type. A column whose values come from several inputs keeps such metadata if all inputs
@@ -68,7 +68,7 @@ fn extension(field: &Field) -> Option<(&String, Option<&String>)> {
     metadata.get(EXTENSION_NAME).map(|name| (name, metadata.get(EXTENSION_METADATA)))
 }
 
-/// Refuses two different extension types in one column. Their values may be stored in the same way
+/// Rejects two different extension types in one column. Their values may be stored in the same way
 /// but differ in meaning, such as monthly and daily pandas periods.
 pub(crate) fn check_extensions(
     field: &Field,
@@ -94,7 +94,7 @@ fn named((name, parameters): (&String, Option<&String>)) -> String {
     }
 }
 
-/// Refuses values that are not categories of `field`, if that is a polars enum. `other` is the
+/// Rejects values that are not categories of `field`, if that is a polars enum. `other` is the
 /// field to which the values belong.
 pub(crate) fn check_categories(
     name: &str,
@@ -255,7 +255,7 @@ fn describe(
 }
 
 /// Adapts the pandas metadata of an input column to a column of the result. Returns `None` if it
-/// does not describe the values there.
+/// does not describe the values of the result column.
 fn said_of(column: &Field, of: &Field, said: &Value) -> Option<Value> {
     let mut said = said.clone();
     if of.data_type() != column.data_type() || extension(of) != extension(column) {

@@ -81,7 +81,7 @@ impl Unit {
         }
     }
 
-    /// Formats a number of steps as a duration, for messages and plans.
+    /// Formats a number of time steps as a duration, for messages and plans.
     pub(crate) fn length(self, steps: i64) -> String {
         match self {
             Unit::Integer => steps.to_string(),
@@ -332,7 +332,7 @@ fn moved_times(
     Ok((times.collect(), beyond))
 }
 
-/// Returns the times of a column in `unit`, with 0 for nulls. Returns `None` if the column has
+/// Returns the times of a column in `unit`, with 0 for nulls. Returns `None` if the column contains
 /// plain numbers.
 fn exact_times(table: &Table, column: usize, unit: Unit) -> Option<Vec<i128>> {
     let field = table.schema().field(column);

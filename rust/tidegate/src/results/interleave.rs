@@ -93,8 +93,8 @@ fn fixed<T: ArrowNativeType + AnyBitPattern>(
     data.build().map(make_array)
 }
 
-/// Calls `gather` for the rows. If that fails, the rows are gathered in halves: the strings or lists
-/// of an array may have no more than 2 GiB, but each row came in an array.
+/// Calls `gather` for the rows. If that fails, the rows are gathered in halves: the strings or
+/// lists of an array must not exceed 2 GiB, but any single row fits, because it came in an array.
 pub(crate) fn in_pieces(
     rows: Range<usize>,
     gather: &mut impl FnMut(Range<usize>) -> Result<()>,

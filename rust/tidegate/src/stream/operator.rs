@@ -96,8 +96,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Returns the source for which rows wait, or `None` if no rows wait. `sources` are sorted by
-    /// rank, and `begun` rows are no longer waiting.
+    /// Returns the source that rows are waiting for, or `None` if no rows are waiting. `sources`
+    /// are sorted by rank, and `begun` rows are no longer waiting.
     fn of(sources: &[SourceStats], begun: u64) -> Option<Self> {
         let used = sources.iter().map(|source| source.rows_in - source.rows_late).sum::<u64>();
         let rows = used.checked_sub(begun).filter(|&rows| rows > 0)?;
@@ -160,7 +160,7 @@ pub struct Operator {
 #[derive(Debug)]
 struct Standing {
     error: Error,
-    /// The step's results, without what could not be computed.
+    /// The step's results, except those that could not be computed.
     results: VecDeque<Made>,
 }
 
@@ -615,8 +615,8 @@ impl Operator {
         self.standing.insert(Standing { error, results }).error.clone()
     }
 
-    /// Informs sources why the operator accepts no rows, or that it accepts them again. A memory
-    /// limit is reported only to sources whose rows have no room.
+    /// Tells sources why the operator accepts no rows, or that it accepts them again. A memory
+    /// limit is reported only to sources whose rows do not fit.
     fn tell_standing(&self, error: Option<&Error>) {
         let has_ended = |error: &&Error| !error.is_stopped() && !error.is_memory();
         let error = error.filter(|error| self.failed.is_some() || has_ended(error));

@@ -229,7 +229,7 @@ impl<R: Run> Lanes<R> {
         counts.iter().sum()
     }
 
-    /// Advances the cursors by `counts`. Appends the pieces that the cursors pass to `pieces`,
+    /// Advances the cursors by `counts`. Appends to `pieces` the pieces that the cursors pass,
     /// ordered by rank and position.
     pub(super) fn advance(&mut self, counts: &[usize], pieces: &mut Vec<Piece>) {
         for (lane, (open, &rows)) in self.iter_mut().zip(counts).enumerate() {

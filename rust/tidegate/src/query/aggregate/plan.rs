@@ -507,7 +507,7 @@ impl FunctionsPlan {
     }
 
     /// Pairs these columns of the result with the input columns from which their values come. A
-    /// count, which is never null, does not come from any input column.
+    /// count, which is never null, is not derived from any input column.
     pub(crate) fn origins<'a>(
         &'a self,
         fields: impl Iterator<Item = &'a Field>,

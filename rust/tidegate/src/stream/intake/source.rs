@@ -98,7 +98,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Returns whether a row belongs to a window. It does not if its condition cannot be computed.
+    /// Returns whether a row belongs to a window. If its condition cannot be computed, it does not.
     fn counts(&self, batch: &RecordBatch, row: usize) -> bool {
         let Some(rows) = &self.rows else { return true };
         let columns: Vec<ArrayRef> = rows
@@ -116,7 +116,7 @@ impl Stream {
         self.given.as_ref().unwrap_or(&self.schema)
     }
 
-    /// Refuses rows whose windows start or end beyond 64 bits, because no result could contain such
+    /// Rejects rows whose windows start or end beyond 64 bits, because no result could contain such
     /// bounds. `first` is the position of the batch's first row in its source.
     fn check_windows(&self, name: &str, batch: &RecordBatch, ts: &[i64], first: u64) -> Result<()> {
         let Some(counted) = &self.counted else { return Ok(()) };
@@ -134,7 +134,7 @@ impl Stream {
     }
 }
 
-/// Refuses rows whose columns differ from those of the first stream.
+/// Rejects rows whose columns differ from those of the first stream.
 pub(crate) fn check_schema(first: &Schema, name: &str, given: &Schema) -> Result<()> {
     let both = || first.fields().iter().zip(given.fields());
     let same = first.fields().len() == given.fields().len()
@@ -353,7 +353,7 @@ impl Source {
         Ok(())
     }
 
-    /// Refuses rows while the operator is halted or has failed, because they would only pile up.
+    /// Rejects rows while the operator is halted or has failed, because they would only pile up.
     fn check_goes_on(&self) -> Result<()> {
         let standing = self.shared.standing.lock().clone();
         match standing {
@@ -920,7 +920,7 @@ impl Source {
 #[derive(Debug)]
 struct Change {
     draft: Draft<Push>,
-    /// Rows for the gate, or for what replaces it, in order.
+    /// Rows for the gate, or for its replacement, in order.
     runs: Vec<Push>,
     late: Vec<Aside>,
 }

@@ -200,7 +200,7 @@ impl Watermarks {
 pub(crate) struct Resumed {
     /// The source's lowest possible watermark from now on.
     pub(crate) floor: i64,
-    /// The watermark that the source had promised itself.
+    /// The watermark that the source itself had promised.
     own: i64,
 }
 

@@ -485,8 +485,8 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(())
     }
 
-    /// Returns the earliest time of rows whose matches still matter, because a row from `now` on
-    /// may be their first match.
+    /// Returns the earliest time of rows whose matches must be known, because a row at or after
+    /// `now` may be their first match.
     fn unsettled_since(&self, now: Option<i64>) -> i64 {
         let (lower, upper) = match &self.within {
             Some(Interval { lower, upper, .. }) => (*lower, *upper),
