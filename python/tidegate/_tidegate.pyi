@@ -654,11 +654,11 @@ class Operator(Generic[_StatsT_co]):
     ) -> Source:
         """Add a source while the operator runs.
 
-        The result has the same rows in the same order as if the new source had existed from the
-        beginning and had promised the watermark `since`. The new source is the last of `sources`.
-        Among rows with equal times, its rows follow rows of the other sources. In a join, they
-        follow rows of the same side, and left rows precede right rows. `Source.close` removes a
-        source.
+        The result contains the same rows in the same order as if the new source had existed from
+        the beginning and had promised the watermark `since`. The new source is the last of
+        `sources`. Among rows with equal times, its rows follow rows of the other sources. In a
+        join, they follow rows of the same side, and left rows precede right rows. `Source.close`
+        removes a source.
 
         Without `since`, the source begins at the operator's watermark, which is the lowest
         watermark of its open sources that are not idle. In a join, it begins at the watermark of

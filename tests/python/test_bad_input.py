@@ -173,7 +173,7 @@ OBJECTS = pl.DataFrame({"ts": [1, 2], "o": pl.Series([object(), object()], dtype
     ],
 )
 def test_python_objects_of_polars_are_refused(call):
-    with pytest.raises(SchemaError, match=r": column `o` holds Python objects .*; convert it to"):
+    with pytest.raises(SchemaError, match=r": column `o` contains Python objects .*; convert it"):
         call()
 
 

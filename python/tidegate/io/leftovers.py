@@ -118,7 +118,7 @@ def _mark_head(stem: Path) -> bytes:
 
 
 def _target(stem: Path, content: bytes) -> Path | None:
-    """The path that a mark names, in the same folder as the mark; None if the mark is not valid."""
+    """The path named by a mark, in the same folder as the mark; None if the mark is invalid."""
     head = _mark_head(stem)
     name = os.fsdecode(content.removeprefix(head))
     if not content.startswith(head) or len(content) > len(head) + NAME_BYTES:

@@ -191,7 +191,7 @@ impl Input {
     }
 }
 
-/// Imports an object's data and reads all of it; Ctrl-C interrupts the wait.
+/// Imports and reads all of an object's data; Ctrl-C interrupts the wait.
 ///
 /// Each object is read completely before the stream of the next one is requested, because a DuckDB
 /// connection cannot open a second result while the first is open.

@@ -7,13 +7,12 @@ store is the truth, though. Every update of a bucket writes a new random number 
 an entry with a key of its own, and an operator that is kept in memory under another number than the
 header's is not used: its batch was not committed, or another worker has had the bucket since. An
 operator that is not there is made anew, fed with the bucket's entries and advanced to the header's
-watermark. Results up to that watermark have already been emitted. A join of pairs does not compute
-them again, unless it needs to know which rows were matched.
+watermark. Results up to that watermark have already been emitted. A join that emits pairs does not
+compute them again, unless it needs to know which rows were matched.
 
 Spark may run a bucket's task on any idle worker, so operators of earlier micro-batches remain on
 other workers. A worker keeps at most one operator per bucket. It also drops operators with an old
-watermark: whenever the watermark rises, every bucket is updated, so they are certainly out
-of date.
+watermark: whenever the watermark rises, every bucket is updated, so these must be out of date.
 
 A row may matter for ever by its time, as the last right row of a key that a left row may look back
 to, or a row of a session that goes on. The operator drops it once a later row takes its place, or

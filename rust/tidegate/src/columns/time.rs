@@ -260,7 +260,7 @@ pub(crate) fn both_times(
     if settled { Ok((Int64s::Own(left), Int64s::Own(right))) } else { Err(error) }
 }
 
-/// Where times that do not fit 64 bits were placed.
+/// The positions given to times that do not fit in 64 bits.
 #[derive(Debug)]
 struct Beyond {
     /// The last of the times that are too early.

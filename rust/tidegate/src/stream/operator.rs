@@ -608,8 +608,8 @@ impl Operator {
         self.failed.insert(error).clone()
     }
 
-    /// Halts the operator because the step could not compute something. The step has finished its
-    /// results without it.
+    /// Halts the operator because the step could not compute some values. The step has produced all
+    /// other results.
     fn stand(&mut self, fault: Error, made: usize) -> Error {
         let (error, results) = (fault.with(SKIP), self.common.ready.split_off(made));
         self.standing.insert(Standing { error, results }).error.clone()

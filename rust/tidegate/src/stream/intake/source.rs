@@ -513,7 +513,7 @@ impl Source {
     }
 
     /// Adds rows to the change, except late rows and rows whose intervals are too wide (`wide`).
-    /// Returns the rows that it leaves out.
+    /// Returns the rows that it excludes.
     fn take_in(&self, change: &mut Change, push: Push, wide: &[u32]) -> Result<Vec<LateRow>> {
         if wide.is_empty() {
             return self.take_all_in(change, push);
