@@ -1,4 +1,4 @@
-"""Print the lowest supported version of each dependency, except those of Spark."""
+"""Print the lowest supported version of each dependency except PySpark."""
 
 import re
 import sys

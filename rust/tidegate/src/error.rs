@@ -223,6 +223,10 @@ impl From<arrow_schema::ArrowError> for Error {
                 "the rows of one batch have more values of a dictionary than its indices can tell \
                  apart; cast the column to a dictionary with int32 indices, or to its values, first",
             ),
+            arrow_schema::ArrowError::OffsetOverflowError(_) => Error::schema(
+                "one batch has more than 2 GiB of strings or lists in a column; cast the column to \
+                 large_string or large_list first",
+            ),
             error => Error::data(error.to_string()),
         }
     }
