@@ -116,8 +116,8 @@ impl Stream {
         self.given.as_ref().unwrap_or(&self.schema)
     }
 
-    /// Rejects rows whose windows start or end beyond 64 bits, because no result could contain such
-    /// bounds. `first` is the position of the batch's first row in its source.
+    /// Rejects rows whose windows start or end outside the 64-bit range, because no result could
+    /// represent such bounds. `first` is the position of the batch's first row in its source.
     fn check_windows(&self, name: &str, batch: &RecordBatch, ts: &[i64], first: u64) -> Result<()> {
         let Some(counted) = &self.counted else { return Ok(()) };
         let is_beyond = |row: &usize| !counted.span.fits(ts[*row]) && counted.counts(batch, *row);
@@ -863,8 +863,8 @@ impl Source {
         Ok(())
     }
 
-    /// Adds a source to the gate, none of whose rows may be before `since`. Returns `None` if this
-    /// source is closed.
+    /// Adds a source to the gate. None of its rows may be earlier than `since`. Returns `None` if
+    /// this source is closed.
     pub(crate) fn fork(&mut self, tier: Tier, since: i64) -> Option<BlockSource<SourceRun>> {
         self.gate.as_mut()?.fork_at(tier, since).ok()
     }
