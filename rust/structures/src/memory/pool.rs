@@ -206,9 +206,7 @@ impl Extent {
             None => State::Fresh,
         };
         // The kernel takes its time, in which others may use the pool.
-        if room == State::Lent && self.lend() {
-            insert(self);
-        } else if self.clear() {
+        if (room == State::Lent && self.lend()) || self.clear() {
             insert(self);
         }
     }
