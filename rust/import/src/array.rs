@@ -14,7 +14,7 @@ use arrow_schema::{ArrowError, DataType, SchemaRef, UnionMode};
 
 use crate::caught;
 use crate::error::{Error, Result, What};
-use crate::node::Node;
+use crate::node::{MAX_DEPTH, Node};
 use crate::schema::schema as schema_of;
 
 mod buffers;
@@ -289,7 +289,7 @@ fn checked_extent(
     let FFI_ArrowArray { length, offset, null_count, .. } = *array;
     let wrong = |what: String| Err(Error::at(node, what));
     if node.is_too_deep() {
-        return wrong("it is nested too deeply".to_owned());
+        return wrong(format!("it has more than {MAX_DEPTH} levels"));
     }
     if !(0..=MAX_LENGTH).contains(&length)
         || !(0..=MAX_LENGTH).contains(&offset)
