@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 use rayon_core::{ThreadBuilder, ThreadPool, ThreadPoolBuilder};
@@ -601,8 +601,22 @@ fn start_alone(run: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
 }
 
 /// The processors that this process may use, by affinity and quota.
+///
+/// The quota is read from several files, which takes a tenth of a small call, so an answer is used
+/// again for a moment.
 fn available_processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    const MOMENT: Duration = Duration::from_millis(100);
+    static LAST: Mutex<Option<(Instant, usize)>> = Mutex::new(None);
+    let now = Instant::now();
+    let last = *lock(&LAST);
+    if let Some((asked, processors)) = last
+        && now.duration_since(asked) < MOMENT
+    {
+        return processors;
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    *lock(&LAST) = Some((now, processors));
+    processors
 }
 
 /// The number of threads to use when the caller does not say: what this process may use by affinity

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{IntoPyDict, PyCapsule};
 use tidegate::{Error, shown};
 use tidegate_import::{Unopened, UnreadBatch};
 
@@ -20,8 +20,24 @@ use crate::interpreter::calling;
 
 /// The stream of an object with `__arrow_c_stream__`, called `name` in messages.
 pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
-    let capsule = call(name, ob, "__arrow_c_stream__")?;
-    let pointer = pointer(name, "__arrow_c_stream__", &capsule, c"arrow_array_stream")?;
+    stream_of(name, &call(name, ob, || ob.call_method0(STREAM))?)
+}
+
+/// The stream of a pandas frame, converted as pandas itself does it, but on this thread. With few
+/// rows, pyarrow's pool of threads takes several times as long.
+pub(crate) fn stream_of_short_frame(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
+    let convert = || {
+        let arguments = [("nthreads", 1)].into_py_dict(ob.py())?;
+        let table = ob.py().import("pyarrow")?.getattr("Table")?;
+        table.call_method("from_pandas", (ob,), Some(&arguments))?.call_method0(STREAM)
+    };
+    stream_of(name, &call(name, ob, convert)?)
+}
+
+const STREAM: &str = "__arrow_c_stream__";
+
+fn stream_of(name: &str, capsule: &Bound<'_, PyAny>) -> PyResult<Unopened> {
+    let pointer = pointer(name, STREAM, capsule, c"arrow_array_stream")?;
     // SAFETY: a capsule of this name holds a stream, which is ours to take (Arrow PyCapsule
     // interface). The thread has the GIL, or the capsule's other users synchronise with it as that
     // interface asks them to.
@@ -31,7 +47,7 @@ pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
 /// The rows of an object with `__arrow_c_array__`.
 pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnreadBatch> {
     const METHOD: &str = "__arrow_c_array__";
-    let capsules = call(name, ob, METHOD)?;
+    let capsules = call(name, ob, || ob.call_method0(METHOD))?;
     let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
         capsules.extract().map_err(|_| no_capsule(name, METHOD, &capsules))?;
     let schema = pointer(name, METHOD, &schema, c"arrow_schema")?;
@@ -43,7 +59,7 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnreadBatch> 
 
 /// The schema of an object with `__arrow_c_schema__`.
 pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
-    let capsule = call(name, ob, "__arrow_c_schema__")?;
+    let capsule = call(name, ob, || ob.call_method0("__arrow_c_schema__"))?;
     let pointer = pointer(name, "__arrow_c_schema__", &capsule, c"arrow_schema")?;
     // SAFETY: a capsule of this name holds a schema, which stays until this returns.
     imported(name, || unsafe { tidegate_import::schema(pointer) })
@@ -83,11 +99,16 @@ fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     })
 }
 
-/// What a method of Arrow's returns. What pyarrow raises becomes an error that names the argument.
-fn call<'py>(name: &str, ob: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, PyAny>> {
+/// Calls `export`, which returns capsules of `ob`. An error of pyarrow becomes one that names the
+/// argument.
+fn call<'py>(
+    name: &str,
+    ob: &Bound<'py, PyAny>,
+    export: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
     refuse_objects(name, ob)?;
     let py = ob.py();
-    calling(py, || ob.call_method0(method)).map_err(|error| {
+    calling(py, export).map_err(|error| {
         let module = error.get_type(py).module();
         if !module.is_ok_and(|module| module.to_string_lossy().starts_with("pyarrow")) {
             return error;

@@ -71,13 +71,12 @@ impl Unchecked {
 /// A type that also exports its rows as a stream, but only at half the speed.
 const RECORD_BATCH: &str = "pyarrow.lib.RecordBatch";
 
+/// The type of a pandas frame, in pandas 3 and before.
+const PANDAS_FRAME: [&str; 2] = ["pandas.DataFrame", "pandas.core.frame.DataFrame"];
+
 /// Types whose rows are in memory, so that reading their streams never blocks.
-const IN_MEMORY: [&str; 4] = [
-    "pyarrow.lib.Table",
-    "polars.dataframe.frame.DataFrame",
-    "pandas.DataFrame",
-    "pandas.core.frame.DataFrame",
-];
+const IN_MEMORY: [&str; 4] =
+    ["pyarrow.lib.Table", "polars.dataframe.frame.DataFrame", PANDAS_FRAME[0], PANDAS_FRAME[1]];
 
 /// Imported Arrow data that has not been read yet.
 pub(crate) struct Input {
@@ -102,11 +101,20 @@ pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
         let (batches, schema) = reader.get().shared()?;
         return input(Rows::Reader(batches, schema, this_thread(ob.py())?), true);
     }
-    refuse_collected(name, ob)?;
-    let ob = &calling(ob.py(), || with_named_range(ob))?;
-    check_lengths(name, ob)?;
     let kind = ob.get_type().fully_qualified_name()?;
     let kind = kind.to_string_lossy();
+    refuse_collected(name, &kind)?;
+    // Rows are often pushed as small Arrow tables, which have no index to look for.
+    let converted = if kind.starts_with("pyarrow.") {
+        check_lengths(name, ob)?;
+        None
+    } else {
+        Some(calling(ob.py(), || with_named_range(ob))?)
+    };
+    let ob = converted.as_ref().unwrap_or(ob);
+    if PANDAS_FRAME.contains(&&*kind) && calling(ob.py(), || is_short(ob))? {
+        return input(Rows::Stream(capsule::stream_of_short_frame(name, ob)?), false);
+    }
     if kind != RECORD_BATCH && ob.hasattr("__arrow_c_stream__")? {
         let waits = !IN_MEMORY.contains(&&*kind);
         return input(Rows::Stream(capsule::stream(name, ob)?), waits);
@@ -138,6 +146,23 @@ fn with_named_range<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     let frame = ob.call_method1("copy", (false,))?;
     frame.setattr("index", listed.call_method1("rename", (name,))?)?;
     Ok(frame)
+}
+
+/// Returns whether a pandas frame is converted faster without a pool of threads.
+///
+/// For times with a zone, pandas silences a warning of its own, so it converts them itself.
+fn is_short(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
+    const FEW_ROWS: usize = 10_000;
+    if frame.len()? > FEW_ROWS || frame.getattr("index")?.get_type().name()? != "RangeIndex" {
+        return Ok(false);
+    }
+    for dtype in frame.getattr("dtypes")?.try_iter()? {
+        let dtype = dtype?;
+        if dtype.getattr("kind")?.extract::<&str>()? == "M" && dtype.hasattr("tz")? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Returns whether [`take`] should import the object directly. It could import a DuckDB relation,
@@ -410,13 +435,11 @@ pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
 }
 
 /// Rejects a Spark `DataFrame`, which would collect all of its rows on the driver to export them.
-fn refuse_collected(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
-    let module = ob.get_type().module()?;
-    let module = module.to_str()?;
-    if !module.starts_with("pyspark.") {
+fn refuse_collected(name: &str, kind: &str) -> PyResult<()> {
+    if !kind.starts_with("pyspark.") {
         return Ok(());
     }
-    let frame = if module.starts_with("pyspark.pandas.") { "to_spark()." } else { "" };
+    let frame = if kind.starts_with("pyspark.pandas.") { "to_spark()." } else { "" };
     Err(PyTypeError::new_err(format!(
         "{name}: a Spark DataFrame would be collected on the driver; call the function of \
          `tidegate.spark`, or, if it is small, give its {frame}toArrow()"
@@ -426,8 +449,7 @@ fn refuse_collected(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
 /// Makes pyarrow check the lengths of buffers against the offsets, because the C data interface
 /// does not convey those lengths.
 fn check_lengths(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
-    let module = ob.get_type().module()?;
-    if module.to_str()?.starts_with("pyarrow") && ob.hasattr("validate")? {
+    if ob.hasattr("validate")? {
         calling(ob.py(), || ob.call_method0("validate")).map_err(|error| {
             raise(Error::data(format!("{name}: malformed Arrow data: {}", error.value(ob.py()))))
         })?;

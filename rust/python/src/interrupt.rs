@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use tidegate::{
-    Driver, Error, Result, Stop, WorkOf, in_background, in_background_of, prepare_thread,
+    Driver, Error, Result, Stop, Table, WorkOf, in_background, in_background_of, prepare_thread,
+    with_threads,
 };
 
 use crate::error::raise;
@@ -63,6 +64,34 @@ pub(crate) fn run<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
     run_on(py, stop, None, work)
+}
+
+/// With this many rows or fewer, tables are joined or merged on the caller's thread.
+///
+/// Such a call takes about as long as starting a thread. It ends soon after Ctrl-C by itself.
+const FEW_ROWS: usize = 1 << 11;
+
+/// Bytes of tables with [few rows](FEW_ROWS) that are worth another thread nevertheless.
+const MANY_BYTES: usize = 1 << 18;
+
+/// Checks tables of `rows` rows in total with `check`, and calls `work` with them: as [`run`] does,
+/// or without another thread if there is little to do.
+pub(crate) fn run_on_tables<T: Send + 'static>(
+    py: Python<'_>,
+    stop: &Stop,
+    threads: usize,
+    rows: usize,
+    check: impl FnOnce() -> Result<Vec<Table>> + Send + 'static,
+    work: impl FnOnce(&[Table]) -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    if rows > FEW_ROWS {
+        return run(py, stop, move || with_threads(threads, rows, || work(&check()?)));
+    }
+    let tables = detached(py, check)?;
+    if tables.iter().map(Table::bytes).sum::<usize>() > MANY_BYTES {
+        return run(py, stop, move || work(&tables));
+    }
+    detached(py, move || work(&tables))
 }
 
 /// A driver whose thread does the work, and the number and name of the object on whose behalf it

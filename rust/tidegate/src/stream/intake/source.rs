@@ -27,6 +27,7 @@ use crate::columns::metadata::check_extensions;
 use crate::columns::roomy::with_indices;
 use crate::columns::row_ends::Width;
 use crate::columns::table::Table;
+use crate::columns::table::batch_bytes;
 use crate::columns::time::{self, Unit};
 use crate::columns::type_name::TypeName;
 use crate::query::aggregate::plan::Span;
@@ -450,8 +451,7 @@ impl Source {
             return Err(Stopped.into());
         }
         // 2. Nor is memory taken beyond the limit.
-        let bytes = table.batches().iter().map(batch_bytes).sum::<usize>()
-            + table.rows() * self.shared.row_bytes;
+        let bytes = table.bytes() + table.rows() * self.shared.row_bytes;
         let charge = self.charge(table.rows(), bytes)?;
         // 3. Prepare the change before modifying anything, because memory may run out.
         let resumed =
@@ -977,14 +977,6 @@ fn without(push: Push, late: &[LateRow]) -> Result<Push> {
     let mut used = memory::vec(push.ts.len());
     used.extend((0..push.ts.len() as u32).filter(is_used));
     push.rows(&used.into())
-}
-
-/// The bytes of the rows of a batch.
-pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
-    let bytes = |column: &ArrayRef| {
-        column.to_data().get_slice_memory_size().unwrap_or(column.get_array_memory_size())
-    };
-    batch.columns().iter().map(bytes).sum()
 }
 
 /// Rows of several batches as one batch.

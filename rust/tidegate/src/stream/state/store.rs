@@ -12,8 +12,8 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::records::COLUMNS;
 
 use crate::Result;
+use crate::columns::table::batch_bytes;
 use crate::results::gather::{Column, Rows, concat_rows, fixed_width, raw_values};
-use crate::stream::intake::source::batch_bytes;
 use crate::stream::memory::Charge;
 
 /// How many neighbouring segments are put together: results are gathered from few segments faster

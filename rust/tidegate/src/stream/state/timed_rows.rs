@@ -8,8 +8,8 @@ use arrow_schema::SchemaRef;
 
 use crate::Result;
 use crate::columns::table::Table;
+use crate::columns::table::batch_bytes;
 use crate::results::gather::Column;
-use crate::stream::intake::source::batch_bytes;
 use crate::stream::memory::Charge;
 use crate::stream::state::store::Store;
 
