@@ -52,7 +52,7 @@ class JsonLines:
             lines = [self._encode(row) for row in rows]
         except ValueError as error:
             message = f"{_not_finite(batch)}: JSON has no NaN and no infinity; write Parquet, CSV "
-            message += "or Arrow, or leave such rows out with --where"
+            message += "or Arrow, or exclude such rows with --where"
             raise TidegateError(message) from error
         if lines:
             self._file.write(("\n".join(lines) + "\n").encode())

@@ -29,7 +29,8 @@ impl Door {
         Door(AtomicUsize::new(0))
     }
 
-    /// Admits this thread unless the door is closed. An admitted thread must leave again.
+    /// Admits this thread unless the door is closed. An admitted thread must call
+    /// [`leave`](Self::leave) later.
     pub fn enter(&self) -> bool {
         // All changes to one atomic are ordered: either the closing thread counts this thread, or
         // this thread finds the door closed. Acquire and Release: once a thread is no longer
