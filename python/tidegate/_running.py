@@ -53,9 +53,9 @@ class Running:
 
     If the sink or the operator raises an error, the thread ends. The error is raised again by
     `wait` and at the end of the block. Waiting pushes then raise `MemoryLimitError`, as they do if
-    the block raises. Nothing is lost: the operator keeps the batch that the sink did not accept,
-    and the late rows that `late` did not accept. Fix the sink or `late`, and run the operator
-    again.
+    the block raises an error. Nothing is lost: the operator keeps the batch that the sink did not
+    accept, and the late rows that `late` did not accept. Fix the sink or `late`, and run the
+    operator again.
 
     Example:
         >>> import pyarrow as pa

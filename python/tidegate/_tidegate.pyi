@@ -1423,8 +1423,8 @@ class AsofJoin(StreamJoin):
             partner, or that have none.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order. Other columns are not made. None
-            takes all.
+        columns: The columns of the result, in the given order. Other columns are not computed. None
+            means all columns.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -1613,8 +1613,8 @@ class IntervalJoin(StreamJoin):
             keys, and each row of a split key is looked at by several threads. None takes 1.2.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order; with `aggs`, of the left columns.
-            Other columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -1902,8 +1902,8 @@ class WindowJoin(StreamJoin):
             with. Partners are aggregated in time order, then in merged order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order; with `aggs`, of the left columns.
-            Other columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -2079,8 +2079,8 @@ class BandJoin(StreamJoin):
             values that were measured to be the fastest.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order; with `aggs`, of the left columns.
-            Other columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each. Without `right` there are no right ones: `sources=(3, 0)` makes three.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -2410,8 +2410,8 @@ def asof_join(
             partner, or that have none.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order. Other columns are not made. None
-            takes all.
+        columns: The columns of the result, in the given order. Other columns are not computed. None
+            means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
@@ -2510,8 +2510,8 @@ def asof_join_batches(
             partner, or that have none.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order. Other columns are not made. None
-            takes all.
+        columns: The columns of the result, in the given order. Other columns are not computed. None
+            means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
@@ -2643,8 +2643,8 @@ def band_join(
             values that were measured to be the fastest.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order; with `aggs`, of the left columns.
-            Other columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
             right rows in the order of a band column; the window is one more band. The others take
             the rows in time order and look for each row in an index of the other side's window:
@@ -2776,8 +2776,8 @@ def band_join_batches(
             values that were measured to be the fastest.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order; with `aggs`, of the left columns.
-            Other columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
             right rows in the order of a band column; the window is one more band. The others take
             the rows in time order and look for each row in an index of the other side's window:
@@ -2917,8 +2917,8 @@ def interval_join(
             rows.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order; with `aggs`, of the left columns.
-            Other columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
@@ -3040,8 +3040,8 @@ def interval_join_batches(
             rows.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order; with `aggs`, of the left columns.
-            Other columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
@@ -3174,8 +3174,8 @@ def overlap_join(
             takes any, a single point too.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order; with `aggs`, of the left columns.
-            Other columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
@@ -3273,8 +3273,8 @@ def overlap_join_batches(
             takes any, a single point too.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order; with `aggs`, of the left columns.
-            Other columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
@@ -3647,8 +3647,8 @@ def window_join(
             with. Partners are aggregated in time order; ties keep the order of the right rows.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order; with `aggs`, of the left columns.
-            Other columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
             as a run of right rows, with an index for `by`. It compares every row of the run. If a
             sample of pairs says that an index of a number that `where` compares is faster, it uses
@@ -3752,8 +3752,8 @@ def window_join_batches(
             with. Partners are aggregated in time order; ties keep the order of the right rows.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order; with `aggs`, of the left columns.
-            Other columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
             as a run of right rows, with an index for `by`. It compares every row of the run. If a
             sample of pairs says that an index of a number that `where` compares is faster, it uses

@@ -51,7 +51,7 @@ class JsonLines:
         try:
             lines = [self._encode(row) for row in rows]
         except ValueError as error:
-            message = f"{_not_finite(batch)}: JSON has no NaN and no infinity; write Parquet, CSV "
+            message = f"{_not_finite(batch)}: JSON has no NaN or infinity; write Parquet, CSV "
             message += "or Arrow, or exclude such rows with --where"
             raise TidegateError(message) from error
         if lines:

@@ -114,7 +114,7 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
             raise SchemaError(message)
         if column.startswith(HIDDEN) or set(column) & {"=", "/", "\0"}:
             message = f"--partition-by: readers would not recognize folders of column `{column}`; "
-            message += "choose one whose name does not begin with . or _ and does not contain = or /"
+            message += "use one whose name does not begin with . or _ and does not contain = or /"
             raise SchemaError(message)
     if len(set(by)) == len(schema.names):
         message = "--partition-by: no column would be left for the files; leave one of them out"

@@ -141,8 +141,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             comes as `left wide` or `right wide`, and else it is dropped.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order; with `aggs`, of the left columns.
-            Other columns do not travel at all. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
@@ -287,8 +287,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             partners, so an interval join of streams requires an upper bound.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order; with `aggs`, of the left columns.
-            Other columns do not travel at all. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
@@ -439,8 +439,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             partners, so an interval join of streams requires an upper bound.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order; with `aggs`, of the left columns.
-            Other columns do not travel at all. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
@@ -755,8 +755,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             integer where the columns are integers. None takes any, a single point too.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in the given order; with `aggs`, of the left columns.
-            Other columns do not travel at all. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole

@@ -7,7 +7,7 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 
 /// Counts the threads that are inside, and admits no more of them once it is closed.
 ///
-/// It uses no lock, so a process may fork while threads pass through.
+/// It uses no lock, so a process may fork while threads are passing through.
 ///
 /// ```
 /// use tidegate_sync::Door;

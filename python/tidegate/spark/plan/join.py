@@ -252,7 +252,7 @@ def _widened(
 def _told_apart(
     session: SparkSession, result: StructType, origins: dict[str, Origin], suffix: str
 ) -> StructType:
-    """The result's schema; right names that equal left names except in case get a suffix.
+    """The result's schema; right names that differ from left names only in case get a suffix.
 
     Spark treats such names as the same unless `spark.sql.caseSensitive` is true.
     """

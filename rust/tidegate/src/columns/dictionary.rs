@@ -4,7 +4,7 @@
 //! may keep a value several times. 8-bit or 16-bit indices may then be too narrow even though the
 //! distinct values would fit. For example, concatenating a dictionary of a hundred strings three
 //! times fails, and with string views it panics. Here, such arrays first get a common dictionary,
-//! which contains each value that the rows use exactly once.
+//! in which each value that the rows use occurs exactly once.
 //!
 //! A dictionary column gets a single dictionary even if there is enough room, because pandas
 //! refuses a dictionary that contains a value twice. Equal dictionaries become one, and others are

@@ -5,9 +5,9 @@
 //! agree on it.
 //!
 //! Other metadata describes rows: pandas records which columns form the index of a frame. Unnamed
-//! indexes and column labels are dropped on import, because a result has different rows and may
-//! rename columns. A named index is treated like any other column. What pandas records about a
-//! column is kept, under the column's name in the result.
+//! indexes and column labels are dropped on import, because a result has different rows and its
+//! columns may be renamed. A named index is treated like any other column. The pandas metadata of a
+//! column is kept under the column's name in the result.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -28,8 +28,8 @@ const PANDAS: &str = "pandas";
 /// The suffix that pandas appends to the names of Arrow types.
 const ARROW_TYPE: &str = "[pyarrow]";
 
-/// The metadata keys under which polars stores the categories of an enum, newest first. Values that
-/// are not categories are read as null by polars.
+/// The metadata keys under which polars stores the categories of an enum, newest first. Polars
+/// reads values that are not categories as null.
 const ENUM_CATEGORIES: [&str; 2] = ["_PL_ENUM_VALUES2", "_PL_ENUM_VALUES"];
 
 /// Returns the first field, with only the metadata on which both fields agree.

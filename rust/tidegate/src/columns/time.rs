@@ -263,7 +263,7 @@ pub(crate) fn both_times(
 /// The positions given to times that do not fit in 64 bits.
 #[derive(Debug)]
 struct Beyond {
-    /// The last of the times that are too early.
+    /// The latest of the times that are too early.
     below: Option<i64>,
     /// The first of the times that are too late.
     above: Option<i64>,
@@ -293,7 +293,7 @@ pub(crate) fn times_in_order(
 }
 
 /// Returns the times of these columns, with 0 for nulls. Times that do not fit are placed beyond
-/// the others. Returns `error` if there is no room for them.
+/// the others. Returns `error` if there is no room for such times.
 fn moved_times(
     columns: &[(&Table, usize)],
     unit: Unit,

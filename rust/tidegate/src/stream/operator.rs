@@ -146,8 +146,8 @@ pub struct Operator {
     readers: Readers,
     /// Why the operator cannot go on.
     failed: Option<Error>,
-    /// What the last step could not compute. The operator stays halted until the user continues
-    /// without those results.
+    /// The results that the last step could not compute. The operator stays halted until the user
+    /// continues without them.
     standing: Option<Standing>,
     /// How much sources had told before the last step.
     seen: u64,
@@ -480,8 +480,8 @@ impl Operator {
     }
 
     /// Processes the rows that are ready now without emitting their results. The operator that this
-    /// one continues has already emitted them. A join finds old pairs again only if it needs to
-    /// know which rows were matched. If `pause` is requested, the call fails, and a later call
+    /// one continues has already emitted them. A join searches for old pairs again only if it needs
+    /// to know which rows were matched. If `pause` is requested, the call fails, and a later call
     /// continues.
     pub fn recall(&mut self, pause: &Stop) -> Result<()> {
         self.common.recalls = true;

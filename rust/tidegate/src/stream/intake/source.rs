@@ -833,7 +833,7 @@ impl Source {
         Ok(())
     }
 
-    /// Prepares the change that a promise causes.
+    /// Prepares the change for a promise.
     fn promise_of(&self, ts: i64) -> Result<Change> {
         let mut change = Change::of(&self.reorder);
         change.draft.advance(ts);
@@ -941,7 +941,7 @@ impl Change {
     }
 }
 
-/// Sets rows of a batch aside. `first` is the position of the batch's first row in its source.
+/// Sets aside rows of a batch. `first` is the position of the batch's first row in its source.
 fn aside(batch: &RecordBatch, late: &[LateRow], first: u64, bytes: usize) -> Result<Aside> {
     let rows: UInt32Array = memory::collect(late.iter().map(|late| late.row)).into();
     Ok(Aside {
