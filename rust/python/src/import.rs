@@ -140,8 +140,8 @@ fn with_named_range<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     Ok(frame)
 }
 
-/// Returns whether [`take`] should import the object directly. This would work for a DuckDB relation,
-/// too, but DuckDB itself can read just the requested columns.
+/// Returns whether [`take`] should import the object directly. This would also work for a DuckDB
+/// relation, but DuckDB itself can read just the requested columns.
 pub(crate) fn is_arrow(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
     if ob.is_instance_of::<BatchReader>() {
         return Ok(true);

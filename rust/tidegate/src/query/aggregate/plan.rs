@@ -110,7 +110,7 @@ impl OutputPlan {
         self.columns.first().copied()
     }
 
-    /// Returns whether the results are unchanged values of this column.
+    /// Returns whether the results are values of this column, unchanged.
     fn has_values_of(&self, of: &Field, data_type: &DataType) -> bool {
         use Function::{ArgMax, ArgMin, First, Last, Max, Min};
         matches!(self.function, First | Last | Min | Max | ArgMin | ArgMax)
