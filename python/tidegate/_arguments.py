@@ -140,7 +140,7 @@ def _check_collected(function: Callable[..., Any], given: tuple[Any, ...], named
 
 
 def _instead(name: str, kind: str) -> str:
-    """The error message for this kind of DataFrame, with the call to write instead."""
+    """The error message for this kind of DataFrame, including the call to use instead."""
     message = f"a {kind} DataFrame would be collected on the driver; "
     of_spark = "to_spark()." if kind == "pandas-on-Spark" else ""
     line = name.removesuffix("_batches")
@@ -168,7 +168,7 @@ def _of_spark(value: object) -> str | None:
 
 
 def _of_column(named: Given) -> TypeError | None:
-    """The error to raise if one of the arguments of a rejected call is a Spark Column, or None."""
+    """The error to raise if an argument of a rejected call is a Spark Column; None otherwise."""
     for name, value in named.items():
         several = value.values() if isinstance(value, Mapping) else value
         listed = several if isinstance(several, list | tuple) else [several]

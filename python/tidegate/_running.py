@@ -51,10 +51,11 @@ class Running:
     it. At the end of the block the sources are closed, and the last results are given to the sink.
     If the block raises, the thread stops, and the sources stay as they are.
 
-    If the sink or the operator raises, the thread ends. The error is raised again by `wait` and at
-    the end of the block. Waiting pushes then raise `MemoryLimitError`, as they do if the block
-    raises. Nothing is lost: the operator keeps the batch that the sink did not accept, and the late
-    rows that `late` did not accept. Fix the sink or `late`, and run the operator again.
+    If the sink or the operator raises an error, the thread ends. The error is raised again by
+    `wait` and at the end of the block. Waiting pushes then raise `MemoryLimitError`, as they do if
+    the block raises an error. Nothing is lost: the operator keeps the batch that the sink did not
+    accept, and the late rows that `late` did not accept. Fix the sink or `late`, and run the
+    operator again.
 
     Example:
         >>> import pyarrow as pa

@@ -657,8 +657,8 @@ class Operator(Generic[_StatsT_co]):
         The result contains the same rows in the same order as if the new source had existed from
         the beginning and had promised the watermark `since`. The new source is the last of
         `sources`. Among rows with equal times, its rows follow rows of the other sources. In a
-        join, they follow rows of the same side, and left rows precede right rows. `Source.close`
-        removes a source.
+        join, they follow the other rows of the same side, and left rows precede right rows.
+        `Source.close` removes a source.
 
         Without `since`, the source begins at the operator's watermark, which is the lowest
         watermark of its open sources that are not idle. In a join, it begins at the watermark of
@@ -875,14 +875,13 @@ class Operator(Generic[_StatsT_co]):
         """Resume after a condition or a sum has failed, omitting what cannot be computed.
 
         A condition fails for a pair or a row if it divides by zero or exceeds the range of its
-        type. A sum fails if it does not fit its type. The operator then computes and keeps all
-        other results of that step, and halts: each `poll` raises the error, which names the values.
+        type. A sum fails if it overflows its type. The operator then computes and keeps all other
+        results of that step, and halts: each `poll` raises the error, which shows the values.
         Sources accept no rows while the operator is halted, so feeders notice the failure at once.
         No row is lost.
 
-        This call resumes the operator. A failed condition counts as false for that pair or
-        row, and a sum that does not fit is null. If a later step fails, the operator halts
-        again.
+        This call resumes the operator. A failed condition counts as false for that pair or row, and
+        a sum that overflows is null. If a later step fails, the operator halts again.
 
         Example:
             >>> import pyarrow as pa
@@ -1424,8 +1423,8 @@ class AsofJoin(StreamJoin):
             partner, or that have none.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns are not made. None takes
-            all.
+        columns: The columns of the result, in the given order. Other columns are not computed. None
+            means all columns.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -1614,8 +1613,8 @@ class IntervalJoin(StreamJoin):
             keys, and each row of a split key is looked at by several threads. None takes 1.2.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -1903,8 +1902,8 @@ class WindowJoin(StreamJoin):
             with. Partners are aggregated in time order, then in merged order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -2080,8 +2079,8 @@ class BandJoin(StreamJoin):
             values that were measured to be the fastest.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each. Without `right` there are no right ones: `sources=(3, 0)` makes three.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -2411,8 +2410,8 @@ def asof_join(
             partner, or that have none.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns are not made. None takes
-            all.
+        columns: The columns of the result, in the given order. Other columns are not computed. None
+            means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
@@ -2511,8 +2510,8 @@ def asof_join_batches(
             partner, or that have none.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns are not made. None takes
-            all.
+        columns: The columns of the result, in the given order. Other columns are not computed. None
+            means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
@@ -2634,7 +2633,7 @@ def band_join(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
             rows of its subindexes when they are merged, as a part of the rows of the window, above
             0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
@@ -2644,8 +2643,8 @@ def band_join(
             values that were measured to be the fastest.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
             right rows in the order of a band column; the window is one more band. The others take
             the rows in time order and look for each row in an index of the other side's window:
@@ -2767,7 +2766,7 @@ def band_join_batches(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
             rows of its subindexes when they are merged, as a part of the rows of the window, above
             0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
@@ -2777,8 +2776,8 @@ def band_join_batches(
             values that were measured to be the fastest.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
             right rows in the order of a band column; the window is one more band. The others take
             the rows in time order and look for each row in an index of the other side's window:
@@ -2911,15 +2910,15 @@ def interval_join(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
             rows.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
@@ -3034,15 +3033,15 @@ def interval_join_batches(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
             rows.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
@@ -3167,7 +3166,7 @@ def overlap_join(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
             ends do not belong to them; an empty interval then overlaps nothing.
         min_overlap: The least length of the part that the two have in common: a timedelta, a numpy
@@ -3175,8 +3174,8 @@ def overlap_join(
             takes any, a single point too.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
@@ -3266,7 +3265,7 @@ def overlap_join_batches(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
             ends do not belong to them; an empty interval then overlaps nothing.
         min_overlap: The least length of the part that the two have in common: a timedelta, a numpy
@@ -3274,8 +3273,8 @@ def overlap_join_batches(
             takes any, a single point too.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
@@ -3645,11 +3644,11 @@ def window_join(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
             as a run of right rows, with an index for `by`. It compares every row of the run. If a
             sample of pairs says that an index of a number that `where` compares is faster, it uses
@@ -3750,11 +3749,11 @@ def window_join_batches(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
             as a run of right rows, with an index for `by`. It compares every row of the run. If a
             sample of pairs says that an index of a number that `where` compares is faster, it uses

@@ -19,8 +19,8 @@ _PATIENCE = 0.1
 class Stop:
     """A request to stop.
 
-    A signal handler may request it at any moment. A `threading.Event` is unsuitable, because the
-    interrupted thread may hold the event's lock.
+    A signal handler may request a stop at any moment. A `threading.Event` is unsuitable, because
+    the interrupted thread may hold the event's lock.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Stop:
 
 
 class Turns:
-    """Lets threads run steps concurrently, but none while a caller has exclusive access."""
+    """Lets threads run steps concurrently, except while a caller has exclusive access."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -46,9 +46,10 @@ class Turns:
 
     @contextmanager
     def step(self, stopped: Stop) -> Iterator[bool]:
-        """Begin a step once no caller has exclusive access; yield False if a stop comes first.
+        """Begin a step once no caller has exclusive access; yield False if asked to stop first.
 
-        A stop request ends the wait, because the caller may wait for a thread that joins this one.
+        A stop request ends the wait, because the caller may be waiting for a thread that is joining
+        this one.
         """
         thread = threading.get_ident()
         try:

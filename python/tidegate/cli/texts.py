@@ -44,8 +44,8 @@ as neither side can bring a row before its later row. A file has an end only if 
 stream with its end mark, or a pipe. Ctrl-C stops the command, with exit code 0. Rows come in time
 order; rows that are later than --lateness are left out and counted. Columns of CSV files that
 --types does not list get types that fit the lines present at the start. If a file is renamed, it is
-read to its end, followed by the new file of the same name. If a file is truncated, overwritten,
-removed or replaced, the command fails.
+read to its end, and then the new file with the original name is read. If a file is truncated,
+overwritten, removed or replaced, the command fails.
 
 With --state FILE, OUT gets each row once, even if Ctrl-C, an error, a kill, a loss of power or a
 full disk ends a run. Give the same command again, and it goes on from the last checkpoint. A
@@ -252,8 +252,8 @@ as no file can bring a row of it; sessions are in the order of their ends. A fil
 it is an Arrow stream with its end mark, or a pipe. Ctrl-C stops the command, with exit code 0. Rows
 that are later than --lateness are left out and counted. Columns of CSV files that --types does not
 list get types that fit the lines present at the start. If a file is renamed, it is read to its end,
-followed by the new file of the same name. If a file is truncated, overwritten, removed or replaced,
-the command fails.
+and then the new file with the original name is read. If a file is truncated, overwritten, removed
+or replaced, the command fails.
 
 With --state FILE, OUT gets each window once, even if Ctrl-C, an error, a kill, a loss of power or a
 full disk ends a run. Give the same command again, and it goes on from the last checkpoint. A

@@ -1,4 +1,4 @@
-"""Rows of CSV files, whose column types are specified or inferred.
+"""Rows of CSV files, with specified or inferred column types.
 
 pyarrow infers the types, with one exception: a numeric column that contains a code such as `007`
 becomes a string column, since numbers have no leading zeros. If rows are read block by block, the
@@ -218,7 +218,7 @@ def larger_block(block: int, error: pa.ArrowInvalid) -> int:
 
 
 def _has_code(text: pa.NativeFile) -> bool:
-    """Whether a file may contain a code; a quick scan, which may report false positives."""
+    """Whether a quick scan, which may report false positives, finds a code in a file."""
     last = b"\n"
     while more := text.read(BLOCK_BYTES):
         codes = np.frombuffer(last + more, np.uint8)
@@ -252,7 +252,7 @@ def guessed_schema(
     types: Mapping[str, pa.DataType] = NO_TYPES,
     block: int = BLOCK_BYTES,
 ) -> pa.Schema:
-    """The columns of a file, with types that are specified or inferred from the first values."""
+    """The columns of a file, with types as specified or inferred from the first values."""
     first = first_block(opener, dialect, block=block).schema
     guesses = _guesses(opener, dialect, first, block) | dict(types)
     return pa.schema([one.with_type(guesses.get(one.name, one.type)) for one in first])
@@ -370,7 +370,7 @@ def _numbers(texts: pa.Array, one: pa.Field) -> pa.Array:
 
 
 def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
-    """The same error, with the column name and advice."""
+    """The same error, with the column name and advice added."""
     found = FAILURE.search(str(error))
     if found is None or int(found[1]) >= len(schema):
         return error
@@ -384,7 +384,7 @@ def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
 
 
 def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
-    """The type that the user specified, deduced from the types in the files; None if inferred.
+    """The type that the user specified, as deduced from the types in the files; None if inferred.
 
     A plain `timestamp` has a time zone only in files whose first values have one. pyarrow never
     infers microseconds.

@@ -90,7 +90,7 @@ class Piece:
     """A dataset, or batches that are read once."""
 
     again: "Callable[[Mapping[str, pa.DataType]], Piece] | None" = None
-    """Reads a CSV file again, with other types for some columns."""
+    """Reads a CSV file again, with different types for some columns."""
 
 
 def pieces(address: str, how: Reading) -> list[Piece]:
@@ -438,7 +438,7 @@ def _of_csv_table(name: str, opener: Opener, dialect: Dialect, table: pa.Table) 
 
 
 def alike(found: Sequence[Piece]) -> list[Piece]:
-    """The same files, in which each column has the same type in every file.
+    """The same files, converted so that each column has one type across all files.
 
     A CSV column gets the type that it would have if all rows were in a single file. Dictionary
     indices are wide enough for the values of all files.

@@ -247,7 +247,7 @@ class _ArrowFileWriter:
 
 
 def _have_same_dictionaries(first: pa.RecordBatch, batch: pa.RecordBatch) -> bool:
-    """Whether two batches have equal dictionaries; nested ones count as different."""
+    """Whether two batches have equal dictionaries; nested dictionaries count as different."""
     for one, other in zip(first.columns, batch.columns, strict=True):
         if isinstance(one, pa.DictionaryArray):
             if not one.dictionary.equals(other.dictionary):

@@ -53,7 +53,7 @@ class OpenTable:
     """Returns all rows, with the given columns."""
 
     few: Callable[[list[str], int], Iterator[pa.RecordBatch]]
-    """Returns all rows, with the given columns, in batches, few of which are in memory at a time.
+    """Returns all rows, with the given columns, in batches; only a few are in memory at a time.
 
     The second argument is the approximate number of rows per batch. If Python code computes with
     the rows, pass them through `checked` first: native functions validate their input, but pyarrow
@@ -347,12 +347,12 @@ def _of_lazy_frame(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: 
 
 
 def _refuse_objects(column: str, dtype: object) -> None:
-    """Reject Polars `Object` columns, whose object addresses would be exported as values."""
+    """Reject Polars `Object` columns, which would export object addresses as values."""
     if str(dtype) == "Object":
         message = (
             f"column `{column}` contains Python objects (polars type Object), for which Arrow has "
         )
-        message += "no type; convert it to another type, or leave it out with .drop()"
+        message += "no type; convert it to another type, or remove it with .drop()"
         raise SchemaError(message)
 
 

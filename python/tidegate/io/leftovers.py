@@ -8,7 +8,7 @@ the folder's final name. While the new folder replaces an old one, the old one h
 The run that writes a file or a mark holds a lock on it. If the run is killed, the lock is released,
 and a later run in the same parent folder removes the leftovers. If the parent folder is shared,
 other users can also create files with such names. Therefore, only regular files and folders of the
-current user are touched, and no link is followed. The number of bytes read from a mark is
+current user are touched, and links are never followed. The number of bytes read from a mark is
 limited, and a folder is touched only if its mark is valid.
 """
 
@@ -43,7 +43,7 @@ def temporary_stem() -> str:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the leftovers of killed runs from a folder, and ignore failures."""
+    """Remove leftovers of killed runs from a folder, ignoring failures."""
     for name in _names(folder):
         found = LEFTOVER.fullmatch(name)
         if found is None:
@@ -87,7 +87,7 @@ def _is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
 
 
 def _remove_folders(stem: Path, content: bytes) -> None:
-    """Finish or undo the work of a run that was killed while it wrote or replaced a folder."""
+    """Finish or undo the work of a run that was killed while writing or replacing a folder."""
     target = _target(stem, content)
     if target is None:
         # The mark is not valid, so the folders may contain valuable data.

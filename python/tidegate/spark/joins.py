@@ -141,8 +141,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             comes as `left wide` or `right wide`, and else it is dropped.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns do not travel at all. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
@@ -287,8 +287,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             partners, so an interval join of streams requires an upper bound.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns do not travel at all. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
@@ -439,8 +439,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             partners, so an interval join of streams requires an upper bound.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns do not travel at all. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
@@ -540,9 +540,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     They are compared by `on`, then by the other columns in DataFrame order, with nulls last.
     Structs are compared field by field, and arrays and maps element by element. If the nearest
-    candidates have equal times before `l.on`, the partner is the last of them in this order. If
-    they are after `l.on`, it is the first. A time equal to `l.on` counts as before it, unless
-    `strategy` is `forward`.
+    candidates have equal times before `l.on`, the partner is the last of them in that order. If
+    their times are after `l.on`, the partner is the first of them. A time equal to `l.on` counts as
+    before it, unless `strategy` is `forward`.
 
     If `where` reads right columns alone, right rows are tested before they travel, so that it may
     be evaluated on any right row. If it reads both sides, the nearest row may not meet it. A slice
@@ -591,9 +591,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             partner, or that have none.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other left columns are not sent. All
-            right columns are sent, since they determine the order of right rows with equal times.
-            None means all columns.
+        columns: The columns of the result, in the given order. Other left columns are not sent. All
+            columns of the right side are sent, since they determine the order of right rows with
+            equal times. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
@@ -755,8 +755,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             integer where the columns are integers. None takes any, a single point too.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns do not travel at all. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole

@@ -74,8 +74,8 @@ pub(crate) fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schem
     imported("requested_schema", || unsafe { tidegate_import::schema(pointer.cast()) })
 }
 
-/// Rejects columns of Python objects in a polars frame or schema. polars would export the addresses
-/// of the objects as if they were values.
+/// Rejects columns of Python objects in a polars frame or schema. Otherwise, polars would export
+/// the addresses of the objects as if they were values.
 fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     if !ob.get_type().module()?.to_str()?.starts_with("polars.") {
         return Ok(());
@@ -90,7 +90,7 @@ fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
             if data_type.str()? == "Object" {
                 return Err(raise(Error::schema(format!(
                     "{name}: column `{}` contains Python objects (polars type Object), for which \
-                     Arrow has no type; convert it to another type, or leave it out with .drop()",
+                     Arrow has no type; convert it to another type, or remove it with .drop()",
                     shown(&column)
                 ))));
             }

@@ -1,7 +1,7 @@
-//! Imports Arrow data. All of it passes through this file, which checks it.
+//! Imports Arrow data. All imported data passes through this file, which checks it.
 //!
 //! `tidegate-import` checks the structures of Arrow's C interfaces. This file checks the contents
-//! of the buffers before any value is read. It refuses decreasing offsets, text that is not UTF-8,
+//! of the buffers before any value is read. It rejects decreasing offsets, text that is not UTF-8,
 //! and dictionary indices that are out of bounds. [`Unchecked`] does not expose its rows until they
 //! have been checked.
 
@@ -74,7 +74,7 @@ const RECORD_BATCH: &str = "pyarrow.lib.RecordBatch";
 /// The type of a pandas frame, in pandas 3 and before.
 const PANDAS_FRAME: [&str; 2] = ["pandas.DataFrame", "pandas.core.frame.DataFrame"];
 
-/// Types whose rows are in memory, so that reading their streams never blocks.
+/// Types that hold their rows in memory, so reading their streams never blocks.
 const IN_MEMORY: [&str; 4] =
     ["pyarrow.lib.Table", "polars.dataframe.frame.DataFrame", PANDAS_FRAME[0], PANDAS_FRAME[1]];
 
@@ -165,8 +165,8 @@ fn is_short(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(true)
 }
 
-/// Returns whether [`take`] should import the object directly. It could import a DuckDB relation,
-/// but DuckDB itself can read just the columns that are requested.
+/// Returns whether [`take`] should import the object directly. This would also work for a DuckDB
+/// relation, but DuckDB itself can read just the requested columns.
 pub(crate) fn is_arrow(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
     if ob.is_instance_of::<BatchReader>() {
         return Ok(true);
@@ -251,7 +251,7 @@ pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
     Ok(())
 }
 
-/// The batches of another library's stream, each of which is checked as it is read.
+/// The batches of another library's stream, each checked as it is read.
 #[pyclass(frozen, name = "_CheckedBatches", module = "tidegate")]
 pub(crate) struct CheckedBatches {
     /// `None` while a batch is being read, because the stream may run Python code that requests
@@ -290,7 +290,8 @@ impl CheckedBatches {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(mut batches) = self.left().take() else {
             return Err(raise(Error::argument(
-                "the stream is already being read by its own code; read it outside of the stream",
+                "the stream is already being read, and this code runs inside it; read it from code \
+                 outside the stream",
             )));
         };
         let next = interrupt::detached(py, || Ok(batches.next_batch(&one_thread())));

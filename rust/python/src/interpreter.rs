@@ -106,7 +106,7 @@ pub(crate) fn end(py: Python<'_>, mut is_patient: impl FnMut() -> PyResult<bool>
     Ok(())
 }
 
-/// Makes each forked child process count only the thread that it has.
+/// Makes each forked child process count only its single remaining thread.
 pub(crate) fn count_anew_after_fork(py: Python<'_>) -> PyResult<()> {
     let Some(register) = py.import("os")?.getattr_opt("register_at_fork")? else { return Ok(()) };
     let count_anew = |_: &Bound<'_, _>, _: Option<&Bound<'_, _>>| DOOR.set_inside(INSIDE.get());
@@ -144,8 +144,8 @@ pub(crate) fn this_thread(py: Python<'_>) -> PyResult<u64> {
     py.import("threading")?.call_method0("get_ident")?.extract()
 }
 
-/// Returns an error if this thread already works on behalf of the object, because the call would
-/// then wait for itself.
+/// Returns an error if this thread is already working on behalf of the object, because the call
+/// would then wait for itself.
 pub(crate) fn check_call_to(object: usize, name: &str) -> tidegate::Result<()> {
     if WorkOf::here().includes(object) { Err(within_itself(name)) } else { Ok(()) }
 }
@@ -171,6 +171,7 @@ pub(crate) fn check_wait_for(py: Python<'_>, object: usize, name: &str) -> PyRes
 fn within_itself(name: &str) -> Error {
     Error::argument(format!(
         "this {name} is called by a function or stream that it waits for, or by a thread that one \
-         of them waits for; call it once the function has returned, and outside of the stream"
+         of them waits for; call it once the function has returned, and from code outside the \
+         stream"
     ))
 }

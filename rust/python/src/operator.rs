@@ -543,8 +543,8 @@ impl Operator {
         self.handle.tell_restored(py)
     }
 
-    /// Processes the rows that are ready now, but does not emit their results. They were already
-    /// emitted by the operator that this one continues.
+    /// Processes the rows that are ready now without emitting their results. The operator that this
+    /// one continues has already emitted them.
     fn _recall(&self, py: Python<'_>) -> PyResult<()> {
         self.handle.at_length(py, &Stop::default(), stream::Operator::recall)
     }

@@ -7,7 +7,7 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 
 /// Counts the threads that are inside, and admits no more of them once it is closed.
 ///
-/// It uses no lock, so a process may fork while threads pass through.
+/// It uses no lock, so a process may fork while threads are passing through.
 ///
 /// ```
 /// use tidegate_sync::Door;
@@ -29,7 +29,8 @@ impl Door {
         Door(AtomicUsize::new(0))
     }
 
-    /// Admits this thread unless the door is closed. An admitted thread must leave again.
+    /// Admits this thread unless the door is closed. An admitted thread must call
+    /// [`leave`](Self::leave) later.
     pub fn enter(&self) -> bool {
         // All changes to one atomic are ordered: either the closing thread counts this thread, or
         // this thread finds the door closed. Acquire and Release: once a thread is no longer

@@ -455,7 +455,7 @@ def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
 
 
 def _recall(native: Any) -> None:  # noqa: ANN401 - its stub has only public methods
-    """Process all ready rows without emitting results, which another operator already emitted."""
+    """Process all ready rows but discard their results, which have already been emitted."""
     native._recall()  # noqa: SLF001 - of Rust
 
 

@@ -8,7 +8,7 @@ an entry with a key of its own, and an operator that is kept in memory under ano
 header's is not used: its batch was not committed, or another worker has had the bucket since. An
 operator that is not there is made anew, fed with the bucket's entries and advanced to the header's
 watermark. Results up to that watermark have already been emitted. A join that emits pairs does not
-compute them again, unless it needs to know which rows were matched.
+recompute them unless it needs to know which rows were matched.
 
 Spark may run a bucket's task on any idle worker, so operators of earlier micro-batches remain on
 other workers. A worker keeps at most one operator per bucket. It also drops operators with an old
@@ -139,9 +139,9 @@ class Entry(NamedTuple):
 
 
 class Warm(NamedTuple):
-    """A bucket in memory, its entries in the store and their size.
+    """A bucket in memory, with its entries in the store and their size.
 
-    The bucket has the state that `header` describes, and was last used at the time `used`.
+    The bucket has the state that `header` describes, and was last used at time `used`.
     """
 
     bucket: Bucket

@@ -77,7 +77,7 @@ def _comparable(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Arra
 
 
 def _rising_bits(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Floats as integers in the same order, with -0.0 less than 0.0."""
+    """Floats as integers that sort in the same order, with -0.0 before 0.0."""
     floats = column.fill_null(0).to_numpy()
     bits = floats.view(f"i{floats.itemsize}")
     # The bits of negative floats fall as the floats rise.

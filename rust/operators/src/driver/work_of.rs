@@ -1,4 +1,5 @@
-//! Tracks the objects on whose behalf a thread works, to detect a call that would wait for itself.
+//! Tracks the objects on whose behalf a thread works, to detect calls that would wait for
+//! themselves.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ struct Link {
 }
 
 impl WorkOf {
-    /// Returns the objects on whose behalf the current thread works.
+    /// Returns the objects on whose behalf the current thread is working.
     pub fn here() -> Self {
         HERE.with_borrow(Clone::clone)
     }

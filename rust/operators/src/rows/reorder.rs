@@ -70,8 +70,8 @@ pub struct Draft<P> {
     watermark: i64,
     /// The pushes to add, in order.
     pushes: Vec<Pending<P>>,
-    /// The pushes that release rows: the number of each push, and how many of its rows will have
-    /// been released.
+    /// For each push that releases rows: its number, and how many of its rows will have been
+    /// released.
     released: Vec<(u64, usize)>,
 }
 
@@ -84,7 +84,7 @@ struct Pending<P> {
     released: usize,
 }
 
-/// A range of one push's rows, in time order.
+/// A range of rows from one push, in time order.
 struct Part<'a, P> {
     push: &'a Pending<P>,
     rows: Range<usize>,
@@ -152,16 +152,16 @@ fn merged<P: Timed>(parts: &[Part<'_, P>]) -> Released<P> {
     }
 }
 
-/// Performs a stable sort, after reporting its buffer to the memory accounting.
+/// Performs a stable sort after reporting its buffer to the memory accounting.
 fn sort_by_key<T, K: Ord>(rows: &mut [T], key: impl FnMut(&T) -> K) {
     memory::demand_values::<T>(rows.len());
     rows.sort_by_key(key);
 }
 
 impl<P> Reorder<P> {
-    /// Returns the promise that a row at `ts` implies: no further row has a smaller time than this.
-    /// Without a lateness, rows promise nothing, and only [`advance`](Draft::advance) raises the
-    /// watermark.
+    /// Returns the promise that a row at `ts` implies: no further row has an earlier time than
+    /// this. Without a lateness, rows promise nothing, and only [`advance`](Draft::advance) raises
+    /// the watermark.
     pub fn promise(lateness: Option<i64>, ts: i64) -> i64 {
         lateness.map_or(i64::MIN, |lateness| ts.saturating_sub(lateness))
     }

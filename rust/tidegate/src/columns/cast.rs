@@ -9,7 +9,7 @@ use super::time::{Unit, nanoseconds};
 use super::type_name::TypeName;
 use crate::shown;
 
-/// Values that do not fit are an error; by default, Arrow would replace them with nulls.
+/// Values that do not fit cause an error; by default, Arrow would replace them with nulls.
 pub(crate) const EXACT: CastOptions<'static> =
     CastOptions { safe: false, format_options: arrow_cast::display::FormatOptions::new() };
 

@@ -1,10 +1,10 @@
-//! Concatenates arrays, or interleaves their rows, if some of them have dictionaries.
+//! Concatenates arrays or interleaves their rows when some of them have dictionaries.
 //!
 //! `arrow-select` either concatenates dictionaries, or merges them with a lossy hash table, which
-//! may keep a value several times. Indices of 8 or 16 bits may then be too narrow, even though the
+//! may keep a value several times. 8-bit or 16-bit indices may then be too narrow even though the
 //! distinct values would fit. For example, concatenating a dictionary of a hundred strings three
-//! times is an error, and with string views it panics. Here, such arrays first get a common
-//! dictionary, which contains each value that the rows use exactly once.
+//! times fails, and with string views it panics. Here, such arrays first get a common dictionary,
+//! in which each value that the rows use occurs exactly once.
 //!
 //! A dictionary column gets a single dictionary even if there is enough room, because pandas
 //! refuses a dictionary that contains a value twice. Equal dictionaries become one, and others are
@@ -144,9 +144,9 @@ pub(crate) fn encoded(indices: &DataType, values: &ArrayRef) -> Made<ArrayRef> {
     by_indices!(indices, each_its_own(values))
 }
 
-/// Returns the same values under one dictionary, which contains all values of the dictionaries.
-/// Returns `None` if the arrays already share one, have more than `most` values in total, or have
-/// too many for one dictionary.
+/// Returns the same values with one shared dictionary, which contains all values of the original
+/// dictionaries. Returns `None` if the arrays already share a dictionary, if they have more than
+/// `most` values in total, or if one dictionary cannot hold all values.
 fn shared(arrays: &[&dyn Array], most: usize) -> Made<Option<Vec<ArrayRef>>> {
     let Some(DataType::Dictionary(indices, _)) = arrays.first().map(|array| array.data_type())
     else {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Error;
 
-/// The faults of one step, which all clones share.
+/// The faults of one step, shared by all clones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Arc<Mutex<Option<Error>>>);
 
@@ -22,7 +22,7 @@ impl Faults {
         }
     }
 
-    /// Removes and returns the recorded fault, if there is one.
+    /// Removes and returns the recorded fault, if any.
     pub(crate) fn take(&self) -> Option<Error> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -5,9 +5,9 @@
 //! agree on it.
 //!
 //! Other metadata describes rows: pandas records which columns form the index of a frame. Unnamed
-//! indexes and column labels are dropped on import, because a result has different rows and may
-//! rename columns. A named index is treated like any other column. What pandas records about a
-//! column is kept, under the column's name in the result.
+//! indexes and column labels are dropped on import, because a result has different rows and its
+//! columns may be renamed. A named index is treated like any other column. The pandas metadata of a
+//! column is kept under the column's name in the result.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -28,8 +28,8 @@ const PANDAS: &str = "pandas";
 /// The suffix that pandas appends to the names of Arrow types.
 const ARROW_TYPE: &str = "[pyarrow]";
 
-/// The metadata keys under which polars stores the categories of an enum, newest first. polars
-/// reads a value that is not a category as null.
+/// The metadata keys under which polars stores the categories of an enum, newest first. Polars
+/// reads values that are not categories as null.
 const ENUM_CATEGORIES: [&str; 2] = ["_PL_ENUM_VALUES2", "_PL_ENUM_VALUES"];
 
 /// Returns the first field, with only the metadata on which both fields agree.
@@ -94,8 +94,8 @@ fn named((name, parameters): (&String, Option<&String>)) -> String {
     }
 }
 
-/// Rejects values that are not categories of `field`, if that is a polars enum. `other` is the
-/// field to which the values belong.
+/// Rejects values that are not categories of `field`, if it is a polars enum. `other` is the field
+/// to which the values belong.
 pub(crate) fn check_categories(
     name: &str,
     field: &Field,
@@ -173,8 +173,8 @@ fn is_unnamed_level(name: &str) -> bool {
     level.is_some_and(|level| level.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A column of a result, and the input columns from which its values come. Each input column is
-/// paired with the number of its input.
+/// A column of a result, and the input columns that supply its values. Each input column is paired
+/// with the number of its input.
 pub(crate) struct Origin<'a> {
     pub(crate) field: &'a Field,
     pub(crate) of: Vec<(usize, &'a Field)>,
@@ -271,7 +271,7 @@ fn said_of(column: &Field, of: &Field, said: &Value) -> Option<Value> {
 }
 
 /// Returns whether pandas reads the column as a nullable type, in which integers stay exact even if
-/// there are nulls.
+/// some values are null.
 fn is_nullable(said: &Value) -> bool {
     let name = said["numpy_type"].as_str().unwrap_or_default();
     name.ends_with(ARROW_TYPE) || is_masked(name)

@@ -225,9 +225,9 @@ pub(crate) fn times_or_nulls(
 /// Returns the times of both sides in `unit`, for a join that compares the distance from a left to
 /// a right time only with `ends`.
 ///
-/// Times that do not fit 64 bits in the finer unit are placed beyond all times that do, and keep
-/// their order. This is an error only if such a time, shifted by one of the ends, could reach a
-/// time of the other side.
+/// Times that do not fit in 64 bits in the finer unit are placed beyond all times that do, and keep
+/// their order. This is an error only if such a time, shifted by one of `ends`, could reach a time
+/// of the other side.
 pub(crate) fn both_times(
     (left, right): (&Table, &Table),
     columns: (usize, usize),
@@ -263,7 +263,7 @@ pub(crate) fn both_times(
 /// The positions given to times that do not fit in 64 bits.
 #[derive(Debug)]
 struct Beyond {
-    /// The last of the times that are too early.
+    /// The latest of the times that are too early.
     below: Option<i64>,
     /// The first of the times that are too late.
     above: Option<i64>,
@@ -293,7 +293,7 @@ pub(crate) fn times_in_order(
 }
 
 /// Returns the times of these columns, with 0 for nulls. Times that do not fit are placed beyond
-/// the others. Returns `error` if there is no room for them.
+/// the others. Returns `error` if there is no room for such times.
 fn moved_times(
     columns: &[(&Table, usize)],
     unit: Unit,

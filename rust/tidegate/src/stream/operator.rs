@@ -146,8 +146,8 @@ pub struct Operator {
     readers: Readers,
     /// Why the operator cannot go on.
     failed: Option<Error>,
-    /// What the last step could not compute. The operator is halted until the user continues
-    /// without it.
+    /// The results that the last step could not compute. The operator stays halted until the user
+    /// continues without them.
     standing: Option<Standing>,
     /// How much sources had told before the last step.
     seen: u64,
@@ -165,7 +165,7 @@ struct Standing {
 }
 
 /// How to continue with a halted operator.
-const SKIP: &str = "; no row is lost, and skip() continues without it";
+const SKIP: &str = "; no row is lost, and skip() continues without this result";
 
 /// Builds the operator for streams with these schemas. Internally, narrow dictionary indices are
 /// widened, so that rows of different batches can be combined.
@@ -479,10 +479,10 @@ impl Operator {
         Ok(())
     }
 
-    /// Processes the rows that are ready now, but does not emit their results. They were already
-    /// emitted by the operator that this one continues. A join finds old pairs again only if it
-    /// needs to know which rows were matched. If `pause` is requested, the call fails, and a later
-    /// call continues.
+    /// Processes the rows that are ready now without emitting their results. The operator that this
+    /// one continues has already emitted them. A join searches for old pairs again only if it needs
+    /// to know which rows were matched. If `pause` is requested, the call fails, and a later call
+    /// continues.
     pub fn recall(&mut self, pause: &Stop) -> Result<()> {
         self.common.recalls = true;
         let recalled = self.catch_up(pause);

@@ -65,7 +65,7 @@ impl SourceSides {
     }
 }
 
-/// Returns the tier of sources on this side. Among rows with equal times, those of left sources
+/// Returns the tier of the sources on this side. Among rows with equal times, those of left sources
 /// sort first, no matter when the sources were added.
 pub(super) fn tier(side: Option<Side>) -> Tier {
     match side {

@@ -123,7 +123,7 @@ pub(super) struct Common {
     pub(super) recalls: bool,
     pub(super) driver: Driver,
     pub(super) latency: Latency,
-    /// What the current step could not compute.
+    /// The conditions and sums that the current step could not compute.
     pub(super) faults: Faults,
 }
 

@@ -95,8 +95,8 @@ pub struct RowMatches {
     pub(crate) numbers: Vec<u32>,
     /// For each row, where its matches end.
     pub(crate) ends: Vec<u32>,
-    /// The number of candidates that the index returned to each thread. Threads after the last one
-    /// that received any are omitted.
+    /// The number of candidates that the index returned to each thread. Trailing threads that
+    /// received no candidates are omitted.
     pub(crate) comparisons: Vec<u64>,
 }
 

@@ -63,7 +63,7 @@ use shared_index::SharedIndex;
 /// than it costs to compare each with the rows that are not indexed yet.
 const TASK_ROWS: usize = 64;
 
-/// How many tasks may be handed out beyond the oldest active one, per active thread.
+/// The number of tasks per active thread that may be handed out beyond the oldest active task.
 const AHEAD: usize = 4;
 
 /// Rows of a task whose places in the indexes are looked for together.

@@ -194,7 +194,7 @@ impl<R: Run> BlockSource<R> {
         self.fork_at(self.rank.tier(), self.promised)
     }
 
-    /// Adds a source to `tier`. It promises that none of its rows is before `from`.
+    /// Adds a source to `tier`. The new source promises that none of its rows is before `from`.
     ///
     /// # Panics
     ///

@@ -28,8 +28,8 @@ pub struct Predicate {
     types: Vec<DataType>,
     /// The column names, for messages.
     names: Vec<String>,
-    /// Where to record rows for which the expression cannot be computed. If `None`, such a row is
-    /// an error.
+    /// Where to record rows for which the expression cannot be computed. If `None`, such a row
+    /// causes an error.
     faults: Option<Faults>,
 }
 
@@ -63,8 +63,8 @@ impl Predicate {
         Predicate { root, left: left_columns, right: right_columns, types, names, faults: None }
     }
 
-    /// Makes the condition false for rows for which it cannot be computed, and records them in
-    /// `faults`.
+    /// Makes the condition false for rows for which it cannot be computed, and records those
+    /// failures in `faults`.
     pub(crate) fn noting(self, faults: &Faults) -> Self {
         Predicate { faults: Some(faults.clone()), ..self }
     }

@@ -127,7 +127,7 @@ pub(crate) fn mend_one(given: &DataType) -> &'static str {
     if is_span(given) { "cast it to integers or to strings" } else { KEY_TYPES }
 }
 
-/// Returns whether the values are durations or times of day, whose types cannot be keys.
+/// Returns whether the values are durations or times of day, which cannot be keys.
 fn is_span(given: &DataType) -> bool {
     matches!(given, DataType::Duration(_) | DataType::Time32(_) | DataType::Time64(_))
 }

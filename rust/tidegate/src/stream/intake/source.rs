@@ -87,7 +87,7 @@ pub(crate) struct Stream {
     pub(crate) lateness: Option<i64>,
     /// How far ends of intervals may be from the times of their rows, if ends are computed from rows.
     pub(crate) width: Option<Arc<Width>>,
-    /// The windows to which rows are assigned, if there are any.
+    /// The windows to which rows are assigned, if any.
     pub(crate) counted: Option<Counted>,
 }
 
@@ -161,7 +161,7 @@ pub(crate) struct Shared {
     /// Why nothing more becomes final: the first source that was abandoned, or the failure of the
     /// operator.
     pub(crate) broken: Arc<OnceLock<Error>>,
-    /// Why the operator accepts no rows, if it is halted or has failed.
+    /// The reason the operator rejects rows, if it is halted or has failed.
     pub(crate) standing: Arc<Mutex<Option<Error>>>,
     /// The watermarks of all sources.
     pub(crate) watermarks: Watermarks,
@@ -534,8 +534,7 @@ impl Source {
         Ok(aside)
     }
 
-    /// Adds rows to the change, where they are either sorted or bypass the gate. Returns the late
-    /// rows.
+    /// Adds rows to the change, either to be sorted or to bypass the gate. Returns the late rows.
     fn take_all_in(&self, change: &mut Change, push: Push) -> Result<Vec<LateRow>> {
         if self.shared.arrivals.is_none() {
             return Ok(change.draft.push(push));
@@ -834,7 +833,7 @@ impl Source {
         Ok(())
     }
 
-    /// Prepares the change that a promise causes.
+    /// Prepares the change for a promise.
     fn promise_of(&self, ts: i64) -> Result<Change> {
         let mut change = Change::of(&self.reorder);
         change.draft.advance(ts);
@@ -870,7 +869,7 @@ impl Source {
     }
 
     /// Promises that there are no more rows. This does nothing if the source was already closed or
-    /// abandoned. If memory runs out, it unwinds before anything has changed.
+    /// abandoned. If memory runs out, this call unwinds before it has changed anything.
     pub fn close(&mut self) {
         if self.abandoned.is_none() {
             memory::check();
@@ -916,7 +915,7 @@ impl Source {
     }
 }
 
-/// A prepared change to a source. All of its memory has been allocated before it is applied.
+/// A prepared change to a source. All of its memory is allocated before it is applied.
 #[derive(Debug)]
 struct Change {
     draft: Draft<Push>,
@@ -942,7 +941,7 @@ impl Change {
     }
 }
 
-/// Sets rows of a batch aside. `first` is the position of the batch's first row in its source.
+/// Sets aside rows of a batch. `first` is the position of the batch's first row in its source.
 fn aside(batch: &RecordBatch, late: &[LateRow], first: u64, bytes: usize) -> Result<Aside> {
     let rows: UInt32Array = memory::collect(late.iter().map(|late| late.row)).into();
     Ok(Aside {

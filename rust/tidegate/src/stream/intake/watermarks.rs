@@ -131,8 +131,8 @@ impl Watermarks {
         Ok(since)
     }
 
-    /// Returns the open source whose future rows sort first, including idle sources. Returns `None`
-    /// if all sources are closed.
+    /// Returns the open source, idle or not, whose future rows sort first. Returns `None` if all
+    /// sources are closed.
     pub(crate) fn slowest(&self) -> Option<u16> {
         let mut all = self.0.lock();
         all.settle();
@@ -200,7 +200,7 @@ impl Watermarks {
 pub(crate) struct Resumed {
     /// The source's lowest possible watermark from now on.
     pub(crate) floor: i64,
-    /// The watermark that the source itself had promised.
+    /// The watermark that the source itself has promised.
     own: i64,
 }
 
@@ -280,7 +280,7 @@ impl Standing {
         active.into_iter().chain(idle).min()
     }
 
-    /// Returns the lowest watermark with which an idle source can resume now.
+    /// Returns the lowest watermark at which an idle source can now resume.
     fn floor(&self, source: u16) -> i64 {
         let One { watermark, side, .. } = self.sources[usize::from(source)];
         let (ts, last) = self.reached[Scope::All.number()];
@@ -289,7 +289,7 @@ impl Standing {
         watermark.max(of_all).max(self.floor_of_side(side))
     }
 
-    /// Returns the lowest watermark with which the next source can start now. All of its rows must
+    /// Returns the lowest watermark at which the next source can now start. All of its rows must
     /// sort after the promise of the slowest source.
     fn floor_of_next(&self, side: Option<Side>) -> i64 {
         let rank = Rank::new(tier(side), self.sources.len() as u16);

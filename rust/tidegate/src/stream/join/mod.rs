@@ -103,7 +103,7 @@ pub(super) struct Query<'a> {
     pub(super) explanation: Explanation,
     /// How far ends may be from the times of left and of right rows.
     pub(super) widths: [Option<Width>; 2],
-    /// The times within which all pairs are, if times alone say so.
+    /// The range of time differences between paired rows, if it depends on times alone.
     pub(super) within: Option<Interval>,
     /// Where the condition records the pairs for which it cannot be computed.
     pub(super) faults: Faults,
@@ -265,8 +265,7 @@ pub(super) struct JoinTactic<P: Prepare> {
     unit: Unit,
     plan: JoinPlan,
     how: How,
-    /// The bounds on the distance in time between the rows of a pair, if times alone determine
-    /// them.
+    /// The range of time differences between paired rows, if it depends on times alone.
     within: Option<Interval>,
     stores: [Store; 2],
     /// Whether right rows of results are rows of the left side, too; the right one has none.
