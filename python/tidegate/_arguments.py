@@ -155,7 +155,7 @@ def _instead(name: str, kind: str) -> str:
 def _of_spark(value: object) -> str | None:
     """The kind of a Spark value: `Spark`, `pandas-on-Spark` or `Column`; None for other values.
 
-    Only the name of its type is checked, so PySpark need not be installed.
+    Only the name of its type is checked, so PySpark does not have to be installed.
     """
     for kind in type(value).__mro__:
         room, _, rest = kind.__module__.partition(".")

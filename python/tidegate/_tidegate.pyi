@@ -655,14 +655,14 @@ class Operator(Generic[_StatsT_co]):
         """Add a source while the operator runs.
 
         The result contains the same rows in the same order as if the new source had existed from
-        the beginning and had promised the watermark `since`. The new source is the last of
-        `sources`. Among rows with equal times, its rows follow rows of the other sources. In a
-        join, they follow the other rows of the same side, and left rows precede right rows.
+        the beginning and had promised the watermark `since`. The new source is the last one in
+        `sources`. Among rows with equal times, its rows follow those from the other sources. In a
+        join, they follow the other rows on the same side, and left rows precede right rows.
         `Source.close` removes a source.
 
         Without `since`, the source begins at the operator's watermark, which is the lowest
         watermark of its open sources that are not idle. In a join, it begins at the watermark of
-        its side if that is higher. While all left sources are idle, right rows of that time may
+        its side if that is higher. While all left sources are idle, right rows with that time may
         already have been emitted, so a new left source begins one time unit later. If several
         threads feed the sources, the operator's watermark depends on their progress. Pass `since`
         if the feeder knows the time of its first row. A snapshot includes the added sources, and
@@ -1599,7 +1599,7 @@ class IntervalJoin(StreamJoin):
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in merged order.
+            with. Partners are aggregated in time order; ties keep the merged order.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
@@ -1899,7 +1899,7 @@ class WindowJoin(StreamJoin):
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in merged order.
+            with. Partners are aggregated in time order; ties keep the merged order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -2069,7 +2069,7 @@ class BandJoin(StreamJoin):
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in merged order.
+            with. Partners are aggregated in time order; ties keep the merged order.
         settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
             rows of its subindexes when they are merged, as a part of the rows of the window, above
             0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.

@@ -166,7 +166,7 @@ def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
 def retyped(
     opener: Opener, dialect: Dialect, found: pa.Table, types: Mapping[str, pa.DataType]
 ) -> pa.Table:
-    """The same rows, with some columns read again from the file as other types.
+    """The same rows, with some columns reread from the file as other types.
 
     Raises:
         ArrowInvalid: A value does not fit the type of its column.
@@ -252,7 +252,7 @@ def guessed_schema(
     types: Mapping[str, pa.DataType] = NO_TYPES,
     block: int = BLOCK_BYTES,
 ) -> pa.Schema:
-    """The columns of a file, with types as specified or inferred from the first values."""
+    """The columns of a file, with types that are specified or inferred from the first values."""
     first = first_block(opener, dialect, block=block).schema
     guesses = _guesses(opener, dialect, first, block) | dict(types)
     return pa.schema([one.with_type(guesses.get(one.name, one.type)) for one in first])
@@ -279,7 +279,7 @@ def _blocks(opener: Opener, dialect: Dialect, schema: pa.Schema) -> Iterator[pa.
 def growing_blocks(
     of_size: Callable[[int], Iterator[pa.RecordBatch]], block: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file; if a row does not fit in a block, reads the file with larger blocks."""
+    """Read the rows of a file, using larger blocks if a row does not fit in one."""
     rows = 0
     while True:
         # Rows before the block that was too small have already been yielded.
@@ -384,7 +384,7 @@ def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
 
 
 def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
-    """The type that the user specified, as deduced from the types in the files; None if inferred.
+    """The type that the user specified, deduced from the types in the files; None if inferred.
 
     A plain `timestamp` has a time zone only in files whose first values have one. pyarrow never
     infers microseconds.
@@ -396,7 +396,7 @@ def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
 
 
 def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """The type that would be inferred if the values of all these types were in one file.
+    """The type that would be inferred if one file contained values of all these types.
 
     None if only strings can represent them all; the values must then be read again.
     """

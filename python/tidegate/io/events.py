@@ -440,8 +440,8 @@ def _of_csv_table(name: str, opener: Opener, dialect: Dialect, table: pa.Table) 
 def alike(found: Sequence[Piece]) -> list[Piece]:
     """The same files, converted so that each column has one type across all files.
 
-    A CSV column gets the type that it would have if all rows were in a single file. Dictionary
-    indices are wide enough for the values of all files.
+    A CSV column gets the type it would have if all rows were in a single file. Dictionary indices
+    are wide enough for the values of all files.
     """
     if sum(len(piece.names) for piece in found) > 1:
         found = [_wide(piece) for piece in found]
@@ -462,7 +462,7 @@ def _with_types(piece: Piece, types: Mapping[str, pa.DataType]) -> Piece:
 
 
 def _common(guessed: Sequence[Piece], name: str) -> pa.DataType:
-    """The type that a column of several CSV files would have in a single file."""
+    """The type that a column in several CSV files would have if they were a single file."""
     kinds = [piece.schema.field(name).type for piece in guessed]
     if (given := csv_rows.common_given(kinds)) is not None:
         return given

@@ -394,7 +394,7 @@ def _with_kinds(schema: pa.Schema, change: Change) -> pa.Schema:
 
 
 def _changed(kind: pa.DataType, change: Change) -> pa.DataType:
-    """The type, with each dictionary type in it replaced by the result of `change`."""
+    """The type with each dictionary type in it replaced by the result of `change`."""
     if pa.types.is_dictionary(kind):
         return change(kind)
     if pa.types.is_struct(kind):

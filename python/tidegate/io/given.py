@@ -55,9 +55,9 @@ class OpenTable:
     few: Callable[[list[str], int], Iterator[pa.RecordBatch]]
     """Returns all rows, with the given columns, in batches; only a few are in memory at a time.
 
-    The second argument is the approximate number of rows per batch. If Python code computes with
-    the rows, pass them through `checked` first: native functions validate their input, but pyarrow
-    does not."""
+    The second argument is the approximate number of rows per batch. If Python code processes the
+    rows, pass them through `checked` first: native functions validate their input, but pyarrow does
+    not."""
 
     name: str
     """The argument, with which messages begin."""

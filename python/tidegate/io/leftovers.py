@@ -1,9 +1,9 @@
 """Names temporary files and folders, and removes those that killed runs left behind.
 
 A file being written is named `.tidegate-<16 hex digits>.tmp`. A folder being written has the suffix
-`.d`. Next to it is a mark, a file with the suffix `.mark` that contains the stem of these names and
-the folder's final name. While the new folder replaces an old one, the old one has the suffix
-`.d.old`.
+`.d`. Next to the folder is a mark: a file with the suffix `.mark` that contains the stem of these
+names and the folder's final name. While the new folder replaces an old one, the old one has the
+suffix `.d.old`.
 
 The run that writes a file or a mark holds a lock on it. If the run is killed, the lock is released,
 and a later run in the same parent folder removes the leftovers. If the parent folder is shared,

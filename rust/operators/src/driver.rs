@@ -602,8 +602,8 @@ fn start_alone(run: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
 
 /// The processors that this process may use, by affinity and quota.
 ///
-/// The quota is read from several files, which takes a tenth of a small call, so an answer is used
-/// again for a moment.
+/// Reading the quota from several files takes a tenth of the time of a small call, so each answer
+/// is reused for a moment.
 fn available_processors() -> usize {
     const MOMENT: Duration = Duration::from_millis(100);
     static LAST: Mutex<Option<(Instant, usize)>> = Mutex::new(None);

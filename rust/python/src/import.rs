@@ -31,7 +31,7 @@ pub(crate) struct Unchecked {
 }
 
 impl Unchecked {
-    /// Returns the schema, which has been checked.
+    /// Returns the schema, which has already been checked.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -41,7 +41,7 @@ impl Unchecked {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// Returns the rows with a schema that has other column types. This is only valid while there
+    /// Replaces the schema with one that has different column types. This is valid only while there
     /// are no rows.
     pub(crate) fn of_schema(self, schema: SchemaRef) -> Self {
         Unchecked { schema, ..self }
@@ -148,9 +148,9 @@ fn with_named_range<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     Ok(frame)
 }
 
-/// Returns whether a pandas frame is converted faster without a pool of threads.
+/// Returns whether a pandas frame is converted faster without a thread pool.
 ///
-/// For times with a zone, pandas silences a warning of its own, so it converts them itself.
+/// Times with a time zone are left to pandas, which suppresses one of its own warnings for them.
 fn is_short(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
     const FEW_ROWS: usize = 10_000;
     if frame.len()? > FEW_ROWS || frame.getattr("index")?.get_type().name()? != "RangeIndex" {
@@ -242,7 +242,7 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Record
     Ok(batches.pop())
 }
 
-/// Rejects rows with malformed values. Python code calls this before it computes with rows.
+/// Rejects rows with malformed values. Python code calls this before it processes rows.
 #[pyfunction]
 #[pyo3(name = "_check")]
 pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
@@ -354,8 +354,8 @@ impl Batches {
         Ok(None)
     }
 
-    /// Returns the batches for a merge. They are checked later, when the merge pushes them into a
-    /// source.
+    /// Returns the batches for a merge. Their rows are checked later, when the merge pushes them
+    /// into a source.
     pub(crate) fn for_sources(self) -> Box<dyn RecordBatchReader + Send> {
         Box::new(ForSources(self))
     }

@@ -1,10 +1,10 @@
 //! Detaches threads from the interpreter and reattaches them. No other code does this.
 //!
 //! When the interpreter shuts down, Python up to 3.13 terminates each thread that tries to
-//! reattach, by unwinding its stack. Rust frames do not allow this, so the process would abort.
-//! Threads therefore pass through a [`Door`] before they reattach. Closing the door is the last
-//! step before the shutdown. From then on, threads that Python created wait forever, as they do in
-//! Python itself from 3.14 on. Our own threads no longer use the interpreter.
+//! reattach, by unwinding its stack. Rust code cannot be unwound this way, so the process would
+//! abort. Threads therefore pass through a [`Door`] before they reattach. Closing the door is the
+//! last step before shutdown. After that, threads created by Python wait forever, as they do in
+//! Python itself since 3.14. Our own threads do not use the interpreter by then.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,8 +16,8 @@ use tidegate::{Door, Error, WorkOf};
 
 use crate::error::raise;
 
-/// The threads inside are those that are reattaching, and those whose native code has called Python
-/// code.
+/// The threads inside are those that are reattaching and those in which native code has called
+/// Python.
 static DOOR: Door = Door::new();
 
 thread_local! {
@@ -70,8 +70,8 @@ pub(crate) fn calling<T>(py: Python<'_>, code: impl FnOnce() -> T) -> T {
     code()
 }
 
-/// Parks this thread forever and leaves its work unfinished. The thread leaves the door first, so
-/// that the shutdown does not wait for it.
+/// Parks this thread forever and leaves its work unfinished. The thread leaves the door first so
+/// that shutdown does not wait for it.
 fn wait_for_ever() -> ! {
     for _ in 0..INSIDE.take() {
         DOOR.leave();
@@ -81,8 +81,8 @@ fn wait_for_ever() -> ! {
     }
 }
 
-/// Runs `work` on any thread, attached to the interpreter. Returns `None` once the interpreter
-/// shuts down.
+/// Attaches the current thread to the interpreter and runs `work`. Returns `None` once the
+/// interpreter shuts down.
 pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     let _inside = enter()?;
     Python::try_attach(work)
@@ -96,7 +96,7 @@ pub(crate) fn release(release: &mut dyn FnMut()) {
     }
 }
 
-/// Closes the door, and waits until all other threads have left or `is_patient` returns false.
+/// Closes the door and waits until all other threads have left or `is_patient` returns false.
 pub(crate) fn end(py: Python<'_>, mut is_patient: impl FnMut() -> PyResult<bool>) -> PyResult<()> {
     ENDS_ALL.set(true);
     DOOR.close();

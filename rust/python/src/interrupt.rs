@@ -94,8 +94,8 @@ pub(crate) fn run_on_tables<T: Send + 'static>(
     detached(py, move || work(&tables))
 }
 
-/// A driver whose thread does the work, and the number and name of the object on whose behalf it
-/// works.
+/// A driver that provides the thread for the work, and the number and name of the object that the
+/// work is for.
 pub(crate) type Worker<'a> = (&'a Driver, usize, &'a str);
 
 /// As [`run`], on one of the threads of a driver.

@@ -121,7 +121,7 @@ pub(crate) trait Query: Send + 'static {
     fn threads(&self) -> usize;
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
-    /// Returns the pairs of left and right columns that are compared with each other.
+    /// Returns the pairs of left and right columns that are compared.
     fn pairs(&self) -> Vec<(String, String)>;
 
     /// Whether rows are given to a function of the caller.

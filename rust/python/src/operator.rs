@@ -622,7 +622,7 @@ impl Operator {
         self.handle.go_on();
     }
 
-    /// Makes one memory request fail, after this number of others has succeeded. `None` cancels the
+    /// Makes one memory request fail after this many others have succeeded. `None` cancels the
     /// refusal. Returns whether an earlier refusal was still pending.
     #[cfg(debug_assertions)]
     #[staticmethod]

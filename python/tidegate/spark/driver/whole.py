@@ -129,7 +129,7 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
 
 
 def _is_computed(plan: Plan, side: int) -> bool:
-    """Whether a side contains no strings, and is more than a selection of rows from files."""
+    """Whether a side contains no strings and is more than a selection of rows from files."""
     if _texts(plan.columns.of(side)):
         return False
     return rows_of(plan.inputs[side].frame) is None

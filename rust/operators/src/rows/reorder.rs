@@ -159,8 +159,8 @@ fn sort_by_key<T, K: Ord>(rows: &mut [T], key: impl FnMut(&T) -> K) {
 }
 
 impl<P> Reorder<P> {
-    /// Returns the promise that a row at `ts` implies: no further row has an earlier time than
-    /// this. Without a lateness, rows promise nothing, and only [`advance`](Draft::advance) raises
+    /// Returns the promise that a row at `ts` implies: the earliest time that any further row may
+    /// have. Without a lateness, rows promise nothing, and only [`advance`](Draft::advance) raises
     /// the watermark.
     pub fn promise(lateness: Option<i64>, ts: i64) -> i64 {
         lateness.map_or(i64::MIN, |lateness| ts.saturating_sub(lateness))
@@ -173,7 +173,7 @@ impl<P: Timed> Draft<P> {
         self.watermark
     }
 
-    /// Promises that no further row is before `ts`; a row that breaks the promise is late.
+    /// Promises that all further rows are at or after `ts`; a row that breaks the promise is late.
     pub fn advance(&mut self, ts: i64) {
         self.watermark = self.watermark.max(ts);
     }
@@ -236,8 +236,8 @@ impl<P: Timed> Reorder<P> {
         Reorder { lateness, watermark: i64::MIN, pending, next, pushes: 0, rows: 0 }
     }
 
-    /// Restores the state of a source that had reached `watermark`. `rows` are those that had not
-    /// been released, in time order.
+    /// Restores the state of a source that had reached `watermark`. `rows` are the rows that had
+    /// not yet been released, in time order.
     pub fn restore(lateness: Option<i64>, watermark: i64, rows: Option<P>) -> Self {
         let mut reorder = Reorder { watermark, ..Self::new(lateness) };
         rows.into_iter()

@@ -34,7 +34,7 @@ pub(crate) struct PromiseCell {
 #[derive(Debug)]
 pub(crate) struct Fork {
     pub(crate) rank: Rank,
-    /// The promise with which the fork starts.
+    /// The fork's initial promise.
     pub(crate) from: i64,
     pub(crate) cell: Arc<PromiseCell>,
     /// The next one beside the same source. Written by that source.

@@ -7,8 +7,8 @@
 //! in which each value that the rows use occurs exactly once.
 //!
 //! A dictionary column gets a single dictionary even if there is enough room, because pandas
-//! refuses a dictionary that contains a value twice. Equal dictionaries become one, and others are
-//! merged into one that contains all of their values in order. Dictionaries within lists and
+//! refuses a dictionary that contains a value twice. Equal dictionaries become one, and different
+//! ones are merged into one that contains all their values in order. Dictionaries within lists and
 //! structs are left to `arrow-select` if there is room for their concatenation.
 
 use std::collections::HashMap;
@@ -171,7 +171,7 @@ fn shared(arrays: &[&dyn Array], most: usize) -> Made<Option<Vec<ArrayRef>>> {
     }
 }
 
-/// Returns the dictionary arrays with a single dictionary, which contains all of their values.
+/// Returns the dictionary arrays with a single dictionary that contains all their values.
 fn of_all_values<K: ArrowDictionaryKeyType>(arrays: &[&dyn Array]) -> Made<Vec<ArrayRef>> {
     let arrays: Vec<_> = arrays.iter().map(|array| array.as_dictionary::<K>()).collect();
     let mut numbers = Numbers::<K>::new(arrays[0].values().data_type())?;
@@ -186,8 +186,8 @@ fn of_all_values<K: ArrowDictionaryKeyType>(arrays: &[&dyn Array]) -> Made<Vec<A
     arrays.iter().zip(&number_of).map(array).collect()
 }
 
-/// Combines several arrays into one, using `make`. For dictionary arrays that share a dictionary,
-/// only the indices are combined.
+/// Combines several arrays into one by calling `make`. For dictionary arrays that share a
+/// dictionary, only the indices are combined.
 fn of_one(arrays: &[&dyn Array], make: &dyn Fn(&[&dyn Array]) -> Made<ArrayRef>) -> Made<ArrayRef> {
     match arrays.first().map(|array| array.data_type()) {
         Some(DataType::Dictionary(indices, _)) if is_one(arrays) => {

@@ -6,8 +6,8 @@
 //!
 //! Other metadata describes rows: pandas records which columns form the index of a frame. Unnamed
 //! indexes and column labels are dropped on import, because a result has different rows and its
-//! columns may be renamed. A named index is treated like any other column. The pandas metadata of a
-//! column is kept under the column's name in the result.
+//! columns may be renamed. A named index is treated like any other column. A column's pandas
+//! metadata is kept under the column's name in the result.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -28,8 +28,8 @@ const PANDAS: &str = "pandas";
 /// The suffix that pandas appends to the names of Arrow types.
 const ARROW_TYPE: &str = "[pyarrow]";
 
-/// The metadata keys under which polars stores the categories of an enum, newest first. Polars
-/// reads values that are not categories as null.
+/// The metadata keys under which polars stores an enum's categories, newest first. When polars
+/// reads a value that is not a category, the result is null.
 const ENUM_CATEGORIES: [&str; 2] = ["_PL_ENUM_VALUES2", "_PL_ENUM_VALUES"];
 
 /// Returns the first field, with only the metadata on which both fields agree.
@@ -135,7 +135,7 @@ fn categories(mut text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the schema of a frame without an unnamed pandas index, and the indices of the remaining
+/// Returns a frame's schema without any unnamed pandas index, and the indices of the remaining
 /// columns. Returns `None` if the schema has no pandas metadata.
 pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     let mut pandas = pandas(schema)?;
@@ -159,7 +159,7 @@ pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     Some((Arc::new(Schema::new_with_metadata(fields, metadata)), kept))
 }
 
-/// Returns whether pandas can look up a column's type by its recorded name. It cannot do so for
+/// Returns whether pandas can look up a column's type by its recorded name. This does not work for
 /// Arrow types that have fields.
 fn is_readable(column: &Value) -> bool {
     !column["numpy_type"]
@@ -173,8 +173,8 @@ fn is_unnamed_level(name: &str) -> bool {
     level.is_some_and(|level| level.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A column of a result, and the input columns that supply its values. Each input column is paired
-/// with the number of its input.
+/// A result column and the input columns that supply its values. Each input column is paired with
+/// the number of its input.
 pub(crate) struct Origin<'a> {
     pub(crate) field: &'a Field,
     pub(crate) of: Vec<(usize, &'a Field)>,
@@ -254,7 +254,7 @@ fn describe(
     Some(described)
 }
 
-/// Adapts the pandas metadata of an input column to a column of the result. Returns `None` if it
+/// Adapts the pandas metadata of an input column to a result column. Returns `None` if the metadata
 /// does not describe the values of the result column.
 fn said_of(column: &Field, of: &Field, said: &Value) -> Option<Value> {
     let mut said = said.clone();
@@ -277,7 +277,7 @@ fn is_nullable(said: &Value) -> bool {
     name.ends_with(ARROW_TYPE) || is_masked(name)
 }
 
-/// Returns whether pandas stores a null mask in columns of this type.
+/// Returns whether pandas stores a null mask for columns of this type.
 fn is_masked(name: &str) -> bool {
     let kind = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
     ["boolean", "Int", "UInt", "Float"].contains(&kind)
@@ -307,7 +307,7 @@ fn set_indexes(pandas: &mut Value, is_level: impl Fn(&str) -> bool) {
     pandas["column_indexes"] = json!([]);
 }
 
-/// Returns the schema's pandas metadata, if it is well formed.
+/// Returns the schema's pandas metadata if it is well-formed.
 fn pandas(schema: &Schema) -> Option<Value> {
     let found: Value = serde_json::from_str(schema.metadata().get(PANDAS)?).ok()?;
     found.is_object().then_some(found)

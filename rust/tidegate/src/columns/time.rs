@@ -270,8 +270,8 @@ struct Beyond {
 }
 
 /// Returns the times of nullable columns in one unit, with 0 for nulls. Times that do not fit are
-/// placed beyond the others, in order. Returns an error if a time that fits already occupies such a
-/// place.
+/// placed beyond the others, in order. Returns an error if a time that does fit already occupies
+/// such a position.
 pub(crate) fn times_in_order(
     columns: &[(&Table, usize)],
     unit: Unit,

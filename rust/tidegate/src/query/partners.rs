@@ -127,7 +127,7 @@ pub(crate) struct PartnerStreamPlan {
 }
 
 impl PartnerAggregation {
-    /// Returns the pairs of left and right columns that are compared with each other.
+    /// Returns the pairs of left and right columns that are compared.
     pub fn pairs(&self) -> Vec<(String, String)> {
         match &self.join {
             PartnerJoin::Interval { join, .. } => join.pairs(),

@@ -164,11 +164,11 @@ struct Standing {
     results: VecDeque<Made>,
 }
 
-/// How to continue with a halted operator.
+/// How to resume a halted operator.
 const SKIP: &str = "; no row is lost, and skip() continues without this result";
 
 /// Builds the operator for streams with these schemas. Internally, narrow dictionary indices are
-/// widened, so that rows of different batches can be combined.
+/// widened so that rows from different batches can be combined.
 pub(super) fn with_room<const N: usize>(
     schemas: [SchemaRef; N],
     make: impl Fn([SchemaRef; N]) -> Result<Operator>,
@@ -383,7 +383,7 @@ impl Operator {
         self.common.intake.shared.late.lend(batches);
     }
 
-    /// Drops the lent late rows if the function took them, and puts them back otherwise.
+    /// Drops the lent late rows if the function took them; otherwise, puts them back.
     pub fn settle_late(&mut self, were_taken: bool) {
         self.common.intake.shared.late.settle(were_taken);
     }
@@ -482,7 +482,7 @@ impl Operator {
     /// Processes the rows that are ready now without emitting their results. The operator that this
     /// one continues has already emitted them. A join searches for old pairs again only if it needs
     /// to know which rows were matched. If `pause` is requested, the call fails, and a later call
-    /// continues.
+    /// continues the work.
     pub fn recall(&mut self, pause: &Stop) -> Result<()> {
         self.common.recalls = true;
         let recalled = self.catch_up(pause);

@@ -65,8 +65,8 @@ impl SourceSides {
     }
 }
 
-/// Returns the tier of the sources on this side. Among rows with equal times, those of left sources
-/// sort first, no matter when the sources were added.
+/// Returns the tier of the sources on this side. Among rows with equal times, those from left
+/// sources sort first, no matter when the sources were added.
 pub(super) fn tier(side: Option<Side>) -> Tier {
     match side {
         None | Some(Side::Left) => Tier::First,

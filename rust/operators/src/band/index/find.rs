@@ -153,7 +153,7 @@ impl Candidates {
 }
 
 impl Rows {
-    /// Finds the matches of the epoch's rows. Stops early once there are enough matches to process
+    /// Finds the matches for the epoch's rows. Stops early once there are enough matches to process
     /// together, or once a pause is requested. `thread` is the number of the calling thread.
     pub(super) fn look(
         &self,

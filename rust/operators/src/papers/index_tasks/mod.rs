@@ -256,7 +256,7 @@ impl TaskJoin {
         matches.map(|(row, numbers)| sorted(numbers, &self.rows[row])).collect()
     }
 
-    /// Finds the matches of a task's rows, and counts the comparisons for this worker.
+    /// Finds the matches for a task's rows and counts the comparisons for this worker.
     fn find(&self, rows: Rows, indexes: &Indexes, worker: usize) -> Results {
         // The edges are read once, and first: the rows that they speak for are then in the indexes.
         let edge = |side: &Side| side.first.wrapping_add(side.indexed.edge() as u32);

@@ -110,7 +110,7 @@ impl OutputPlan {
         self.columns.first().copied()
     }
 
-    /// Returns whether the results are values of this column, unchanged.
+    /// Returns whether the results are unchanged values from this column.
     fn has_values_of(&self, of: &Field, data_type: &DataType) -> bool {
         use Function::{ArgMax, ArgMin, First, Last, Max, Min};
         matches!(self.function, First | Last | Min | Max | ArgMin | ArgMax)
@@ -506,8 +506,8 @@ impl FunctionsPlan {
         self.outputs.iter().map(field).collect()
     }
 
-    /// Pairs these columns of the result with the input columns that supply their values. A count,
-    /// which is never null, is not derived from any input column.
+    /// Pairs these result columns with the input columns that supply their values. A count, which
+    /// is never null, is not derived from any input column.
     pub(crate) fn origins<'a>(
         &'a self,
         fields: impl Iterator<Item = &'a Field>,

@@ -76,7 +76,8 @@ impl Timed for Push {
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) schema: SchemaRef,
-    /// The schema of pushed rows, if its dictionaries have narrower indices than the stored rows.
+    /// The schema of pushed rows, if its dictionary indices are narrower than those of the stored
+    /// rows.
     pub(crate) given: Option<SchemaRef>,
     /// The time column.
     pub(crate) on: usize,
@@ -99,7 +100,8 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Returns whether a row belongs to a window. If its condition cannot be computed, it does not.
+    /// Returns whether a row belongs to a window. A row for which the condition cannot be computed
+    /// does not belong to one.
     fn counts(&self, batch: &RecordBatch, row: usize) -> bool {
         let Some(rows) = &self.rows else { return true };
         let columns: Vec<ArrayRef> = rows
@@ -553,7 +555,7 @@ impl Source {
         SourceRun { charge: Arc::new(self.let_go(bytes)), ts, batch, pushed }
     }
 
-    /// Releases, in order, all rows that no further row can precede.
+    /// Releases, in order, all rows that no future row can precede.
     fn release(&self, change: &mut Change) -> Result<()> {
         let released = self.reorder.release(&mut change.draft);
         self.put_in_order(change, released)

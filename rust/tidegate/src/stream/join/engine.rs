@@ -50,7 +50,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         false
     }
 
-    /// Returns roughly how many row comparisons take as long as finding the matches of one row.
+    /// Returns roughly how many row comparisons take as long as finding the matches for one row.
     fn comparisons_a_row(&self) -> u64 {
         1
     }

@@ -105,7 +105,7 @@ pub(super) struct Query<'a> {
     pub(super) widths: [Option<Width>; 2],
     /// The range of time differences between paired rows, if it depends on times alone.
     pub(super) within: Option<Interval>,
-    /// Where the condition records the pairs for which it cannot be computed.
+    /// Where to record the pairs for which the condition cannot be computed.
     pub(super) faults: Faults,
     /// Whether right rows are those of the left sources.
     pub(super) of_one_stream: bool,
@@ -197,7 +197,7 @@ pub(super) struct Asked {
     /// How far ends may be from the times of left and of right rows.
     pub(super) widths: [Option<Width>; 2],
     pub(super) order: Order,
-    /// Where the join's condition records the pairs for which it cannot be computed.
+    /// Where to record the pairs for which the join's condition cannot be computed.
     pub(super) faults: Faults,
 }
 
@@ -466,7 +466,7 @@ impl<P: Prepare> JoinTactic<P> {
         })
     }
 
-    /// Stores ready rows whose pairs were already emitted. If a row may still be emitted as
+    /// Stores ready rows whose pairs have already been emitted. If a row may still be emitted as
     /// unmatched, the engine checks again whether it has a match.
     fn recall(&mut self, common: &mut Common) -> Result<()> {
         let ready = ReadyRuns::new(&common.pending, &common.driver)?;
@@ -501,7 +501,7 @@ impl<P: Prepare> JoinTactic<P> {
         marked.map(|(_, lasting)| since(*lasting)).min().unwrap_or(i64::MAX)
     }
 
-    /// Moves ready rows into the stores, and passes them to the engine by calling `take`.
+    /// Moves ready rows into the stores and passes them to the engine by calling `take`.
     fn enter(
         &mut self,
         common: &mut Common,

@@ -236,7 +236,7 @@ struct Planning<'a> {
 }
 
 impl<'a> Planning<'a> {
-    /// Continues with the blocks that a failed step has planned, if there are any.
+    /// Continues with the blocks that a failed step planned, if there are any.
     fn new(
         reader: &'a mut BlockReader<SourceRun>,
         planned: &'a mut Vec<Vec<Planned<SourceRun>>>,
