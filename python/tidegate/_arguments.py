@@ -2,7 +2,7 @@
 
 Other libraries name the same arguments differently. Here, each argument has one name, so a call
 that uses another library's name is rejected. The error shows the caller's own values under the
-right name. Spark DataFrames also export Arrow data, but the driver must first collect all their
+correct name. Spark DataFrames also export Arrow data, but the driver must first collect all their
 rows. They are therefore rejected before any data is requested.
 """
 

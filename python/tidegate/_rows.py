@@ -1,4 +1,4 @@
-"""Python dicts or tuples as a table with a given schema; the size of Arrow rows."""
+"""Converts Python dicts or tuples to a table with a given schema; measures Arrow rows."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ class Running:
 
 
 def _hand_late(operator: Any, late: Late) -> None:  # noqa: ANN401 - of Rust
-    """Pass the late rows to a function; the operator keeps them if the function raises."""
+    """Pass the late rows to a function; the operator keeps them if the function raises an error."""
     were_taken = False
     try:
         if (rows := operator._lend_late()).num_rows:  # noqa: SLF001 - of Rust

@@ -691,7 +691,7 @@ class Operator(Generic[_StatsT_co]):
             The source.
 
         Raises:
-            OrderError: Rows that sort after those of the source at `since` may already have been
+            OrderError: Rows that sort after the new source's rows at `since` may already have been
                 emitted.
             ClosedError: The operator, all of its sources, or all of its side are closed.
             TidegateError: The operator is an aggregation, which keeps the sources that it was made

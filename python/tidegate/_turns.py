@@ -46,7 +46,8 @@ class Turns:
 
     @contextmanager
     def step(self, stopped: Stop) -> Iterator[bool]:
-        """Begin a step once no caller has exclusive access; yield False if asked to stop first.
+        """Begin a step once no caller has exclusive access; yield False if a stop is requested
+        first.
 
         A stop request ends the wait, because the caller may be waiting for a thread that is joining
         this one.
@@ -67,7 +68,7 @@ class Turns:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait until no other thread is in a step, then hold off new steps until the block ends.
+        """Wait until other threads finish their steps; let no new step begin until the block ends.
 
         The calling thread may itself be in a step, for example when a sink takes a snapshot.
         """

@@ -115,7 +115,7 @@ def type_named(text: str) -> pa.DataType:
     """The Arrow type with this name.
 
     Raises:
-        ValueError: No type has this name; the message lists common types.
+        ValueError: The name is not that of a type; the message lists common types.
 
     Example:
         >>> type_named("double"), type_named("timestamp[ns, UTC]")
@@ -144,7 +144,7 @@ def advice(column: str) -> str:
 
 
 def table(opener: Opener, dialect: Dialect) -> pa.Table:
-    """All rows of a file, since types can be inferred only from all values."""
+    """Read all rows of a file, since types can be inferred only from all values."""
     given = dialect.types_given(first_block(opener, dialect).schema) if dialect.types else {}
     found = _read(opener, dialect, given)
     numbers = _guessed_numbers(found.schema, given)
@@ -157,7 +157,7 @@ def table(opener: Opener, dialect: Dialect) -> pa.Table:
 
 
 def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
-    """The columns inferred as numbers; empty if two columns share a name, which is an error."""
+    """The columns inferred as numbers; empty if a column name is repeated, which is an error."""
     if len({*schema.names}) < len(schema):
         return []
     return [one.name for one in schema if one.type in NUMBERS and one.name not in given]

@@ -267,7 +267,7 @@ def _layout(name: str) -> Format:
 
 
 def _is_pipe(address: str) -> bool:
-    """Whether a path is a named pipe or a device, which can be read only once."""
+    """Whether a path is a named pipe or a device, either of which can be read only once."""
     found = stat_of(address)
     return found is not None and not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
 
@@ -324,7 +324,7 @@ def _are_whole(values: set[str]) -> bool:
 
 
 def _wide(piece: Piece) -> Piece:
-    """The same files, with dictionary indices wide enough for the values of all of them."""
+    """The same files, with dictionary indices wide enough for all their values combined."""
     schema, rows = with_wide_indices(piece.schema), piece.rows
     if schema.equals(piece.schema):
         return piece
@@ -441,7 +441,7 @@ def alike(found: Sequence[Piece]) -> list[Piece]:
     """The same files, converted so that each column has one type across all files.
 
     A CSV column gets the type it would have if all rows were in a single file. Dictionary indices
-    are wide enough for the values of all files.
+    are wide enough for the combined values of all files.
     """
     if sum(len(piece.names) for piece in found) > 1:
         found = [_wide(piece) for piece in found]

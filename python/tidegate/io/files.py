@@ -232,7 +232,7 @@ class _ArrowFileWriter:
         self._writer.close()
 
     def _begin_anew(self) -> None:
-        """Rewrite the batches written so far, without dictionaries."""
+        """Rewrite the batches written so far without dictionaries."""
         self._writer.close()
         self._schema, self._is_coded = decoded(self._schema), False
         with tempfile.TemporaryFile(dir=Path(self._file.name).parent) as copy:

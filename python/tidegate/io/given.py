@@ -81,7 +81,7 @@ class OpenTable:
     """The files of a path."""
 
     failure: Exception | None = None
-    """The error that ended reading early; Arrow's C interface passes on only its message."""
+    """The error that ended the read early; Arrow's C interface passes on only its message."""
 
     def __post_init__(self) -> None:
         for column in self.schema.names:
@@ -171,7 +171,7 @@ def open_files(given: Any, name: str = "", how: Reading = WHOLE) -> list[OpenTab
 
 
 def of_one_type(tables: Sequence[OpenTable]) -> list[OpenTable]:
-    """The same tables, in which each CSV column has the same type in every file."""
+    """The same tables, converted so that each CSV column has the same type in every file."""
     pieces = iter(alike([piece for table in tables for piece in table.pieces or []]))
     found = []
     for table in tables:

@@ -1,4 +1,4 @@
-"""Names temporary files and folders, and removes those that killed runs left behind.
+"""Names temporary files and folders, and removes those left behind by killed runs.
 
 A file being written is named `.tidegate-<16 hex digits>.tmp`. A folder being written has the suffix
 `.d`. Next to the folder is a mark: a file with the suffix `.mark` that contains the stem of these
@@ -103,7 +103,7 @@ def _remove_folders(stem: Path, content: bytes) -> None:
 
 
 def folders_of(stem: Path) -> tuple[Path, Path]:
-    """The folder being written, and the temporary path of the folder that it replaces."""
+    """The folder being written, and the temporary path for the folder that it replaces."""
     made = stem.with_name(stem.name + FOLDER_SUFFIX)
     return made, made.with_name(made.name + OLD_SUFFIX)
 

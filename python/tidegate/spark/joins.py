@@ -539,10 +539,10 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     They are compared by `on`, then by the other columns in DataFrame order, with nulls last.
-    Structs are compared field by field, and arrays and maps element by element. If the nearest
-    candidates have equal times before `l.on`, the partner is the last of them in that order. If
-    their times are after `l.on`, the partner is the first of them. A time equal to `l.on` counts as
-    before it, unless `strategy` is `forward`.
+    Structs are compared field by field, and arrays and maps element by element. If several nearest
+    candidates have the same time before `l.on`, the partner is the last of them. If that time is
+    after `l.on`, the partner is the first of them. A time equal to `l.on` counts as before it,
+    unless `strategy` is `forward`.
 
     If `where` reads right columns alone, right rows are tested before they travel, so that it may
     be evaluated on any right row. If it reads both sides, the nearest row may not meet it. A slice

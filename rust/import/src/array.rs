@@ -154,7 +154,7 @@ impl Default for Kept {
     }
 }
 
-/// Either calls the function that releases a producer's memory, or leaks that memory.
+/// Either calls the function that releases a producer's memory or leaks that memory.
 type Release = fn(&mut dyn FnMut());
 
 static RELEASE: OnceLock<Release> = OnceLock::new();

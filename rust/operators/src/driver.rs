@@ -136,7 +136,7 @@ impl Driver {
         }
     }
 
-    /// Creates a driver whose threads live until it and all of its clones are dropped. If `pin` is
+    /// Creates a driver whose threads live until it and all its clones are dropped. If `pin` is
     /// set, each helper thread is pinned to one processor. The calling thread also counts as one of
     /// the driver's threads, but neither it nor the background thread is ever pinned.
     pub fn lasting(threads: usize, stop: Stop, pin: bool) -> std::io::Result<Self> {
@@ -525,7 +525,7 @@ fn lasting_threads(
 ///
 /// Each call continues after the processors that the previous call returned, so that operators in
 /// the same process do not share a processor while others are idle. Each process starts at an
-/// offset derived from its id.
+/// offset derived from its process ID.
 fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
     static TAKEN: Counter = Counter::new(0);
     if !pin {

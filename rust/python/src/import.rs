@@ -62,16 +62,16 @@ impl Unchecked {
         source.push_fitting(&self.schema, self.batches, extra, stop)
     }
 
-    /// Returns the batches that have rows.
+    /// Returns the non-empty batches.
     fn batches(self, driver: &Driver) -> tidegate::Result<Vec<RecordBatch>> {
         Ok(self.table(driver)?.batches().to_vec())
     }
 }
 
-/// A type that also exports its rows as a stream, but only at half the speed.
+/// A type that can also export its rows as a stream, but at only half the speed.
 const RECORD_BATCH: &str = "pyarrow.lib.RecordBatch";
 
-/// The type of a pandas frame, in pandas 3 and before.
+/// The type of a pandas frame, in pandas 3 and in earlier versions.
 const PANDAS_FRAME: [&str; 2] = ["pandas.DataFrame", "pandas.core.frame.DataFrame"];
 
 /// Types that hold their rows in memory, so reading their streams never blocks.
@@ -216,7 +216,7 @@ impl Input {
     }
 }
 
-/// Imports and reads all of an object's data; Ctrl-C interrupts the wait.
+/// Imports an object and reads all its data; Ctrl-C interrupts the wait.
 ///
 /// Each object is read completely before the stream of the next one is requested, because a DuckDB
 /// connection cannot open a second result while the first is open.
@@ -315,7 +315,7 @@ pub(crate) struct Batches {
     schema: SchemaRef,
     /// The indices of the columns to keep, if the pandas index is dropped.
     kept: Option<Vec<usize>>,
-    /// Ends the wait for a batch of one of our own readers.
+    /// Ends the wait for a batch from one of our own readers.
     stop: Stop,
     /// Where to record the identifier of the reading thread.
     user_thread: Option<UserThread>,
@@ -342,7 +342,7 @@ impl Batches {
         &self.schema
     }
 
-    /// Returns the next batch that has rows.
+    /// Returns the next non-empty batch.
     pub(crate) fn next_batch(&mut self, driver: &Driver) -> tidegate::Result<Option<RecordBatch>> {
         while let Some(batch) = self.next_unchecked()? {
             let (name, schema) = (self.name.clone(), self.schema.clone());
@@ -413,7 +413,8 @@ impl RecordBatchReader for ForSources {
     }
 }
 
-/// Returns this thread's Python identifier, or `None` without Python. It is looked up only once.
+/// Returns this thread's Python identifier, or `None` if Python is not running. The identifier is
+/// looked up only once.
 fn own_number() -> Option<u64> {
     thread_local! {
         static NUMBER: OnceCell<Option<u64>> = const { OnceCell::new() };

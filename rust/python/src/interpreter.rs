@@ -4,7 +4,7 @@
 //! reattach, by unwinding its stack. Rust code cannot be unwound this way, so the process would
 //! abort. Threads therefore pass through a [`Door`] before they reattach. Closing the door is the
 //! last step before shutdown. After that, threads created by Python wait forever, as they do in
-//! Python itself since 3.14. Our own threads do not use the interpreter by then.
+//! Python itself since 3.14. By then, our own threads have stopped using the interpreter.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -23,7 +23,7 @@ static DOOR: Door = Door::new();
 thread_local! {
     /// Whether this thread is shutting down the interpreter.
     static ENDS_ALL: Cell<bool> = const { Cell::new(false) };
-    /// How many times this thread has entered without leaving; calls may be nested.
+    /// How many times this thread has entered without leaving, since calls may be nested.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     Python::try_attach(work)
 }
 
-/// Calls `release`, which frees memory of another library. This may need the interpreter, so the
+/// Calls `release`, which frees another library's memory. This may need the interpreter, so the
 /// memory is leaked once the interpreter shuts down.
 pub(crate) fn release(release: &mut dyn FnMut()) {
     if let Some(_inside) = enter() {
@@ -116,8 +116,8 @@ pub(crate) fn count_anew_after_fork(py: Python<'_>) -> PyResult<()> {
     register.call((), Some(&named)).map(drop)
 }
 
-/// A thread in Python code that native work has called: its Python identifier, and the objects on
-/// whose behalf the work runs.
+/// A thread that is running Python code called by native work: its Python identifier, and the
+/// objects on whose behalf the work runs.
 type Caller = (u64, WorkOf);
 
 static CALLERS: Mutex<Vec<Caller>> = Mutex::new(Vec::new());
@@ -151,7 +151,7 @@ pub(crate) fn check_call_to(object: usize, name: &str) -> tidegate::Result<()> {
 }
 
 /// Returns an error if a function that was called on behalf of the object waits for this thread.
-/// This thread waits for the object's work, so neither of them would ever finish.
+/// This thread waits for the object's work, so neither would ever finish.
 pub(crate) fn check_wait_for(py: Python<'_>, object: usize, name: &str) -> PyResult<()> {
     let mut callers = CALLERS.lock().clone();
     callers.retain(|(_, work)| work.includes(object));

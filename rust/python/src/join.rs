@@ -124,7 +124,7 @@ pub(crate) trait Query: Send + 'static {
     /// Returns the pairs of left and right columns that are compared.
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Whether rows are given to a function of the caller.
+    /// Whether rows are passed to a function that the caller supplied.
     fn calls_python(&self) -> bool {
         false
     }

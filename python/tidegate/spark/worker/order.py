@@ -40,11 +40,11 @@ class Order:
 
 
 def by_value(rows: pa.Table, on: str, times: Integers) -> pa.Table:
-    """The rows ordered by `times`, which increase with column `on`, then by value.
+    """The rows ordered by `times` (which increase with column `on`), then by value.
 
     Columns are compared in order. Structs are compared field by field, arrays element by element,
-    and maps entry by entry. Nulls sort last at every level. So only rows that are equal in all
-    columns keep their original order.
+    and maps entry by entry. Nulls sort last at every level. Only rows that are equal in all columns
+    therefore keep their original order.
     """
     order: Integers = np.argsort(times, kind="stable")
     times = times[order]

@@ -48,8 +48,8 @@ pub enum Released<P> {
 /// Holds back the rows of a source until they are in order.
 ///
 /// Every change is drafted first. Drafting determines which rows are late and which are released,
-/// and may fail for lack of memory. [`commit`](Self::commit) then applies the draft. A draft that
-/// is dropped has no effect.
+/// and it may fail if memory runs out. [`commit`](Self::commit) then applies the draft. A dropped
+/// draft has no effect.
 #[derive(Debug)]
 pub struct Reorder<P> {
     lateness: Option<i64>,
@@ -70,8 +70,8 @@ pub struct Draft<P> {
     watermark: i64,
     /// The pushes to add, in order.
     pushes: Vec<Pending<P>>,
-    /// For each push that releases rows: its number, and how many of its rows will have been
-    /// released.
+    /// For each push that releases rows: its number, and the total number of its rows released once
+    /// the draft is committed.
     released: Vec<(u64, usize)>,
 }
 
@@ -118,7 +118,7 @@ impl<P: Timed> Pending<P> {
 }
 
 impl<P: Timed> Part<'_, P> {
-    /// Returns the rows as a slice if they are already in order, and sorts them otherwise.
+    /// Returns the rows as a slice if they are already in order; otherwise, sorts them.
     fn released(&self) -> Released<P> {
         match self.push.order {
             None => Released::Slice(self.push.payload.clone(), self.rows.clone()),

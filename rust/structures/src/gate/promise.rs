@@ -89,7 +89,7 @@ impl Drop for PromiseCell {
 /// A reader's view of the sources, from which the frontier asks what it needs.
 pub(crate) trait Sources {
     /// Rereads the promise of the source with this rank. Calls `joined` for each fork of that
-    /// source that was not seen before, with the fork's initial promise and its rank.
+    /// source that has not been seen before, with the fork's initial promise and its rank.
     fn look(&mut self, source: Rank, joined: impl FnMut(i64, Rank)) -> Promise;
 }
 

@@ -1,8 +1,8 @@
 //! Rows for which a condition or a sum cannot be computed.
 //!
-//! A call on tables returns an error for the first such row. An operator must not, because it would
-//! stop in the middle of its rows. Instead, it records these faults and finishes its step without
-//! the affected rows. It is then halted until the user decides how to continue.
+//! A call on tables returns an error for the first such row. An operator must not do so, because it
+//! would stop in the middle of its rows. Instead, it records these faults and finishes its step
+//! without the affected rows. The operator is then halted until the user decides how to continue.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

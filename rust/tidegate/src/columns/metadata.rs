@@ -1,8 +1,8 @@
-//! Metadata of fields and schemas. A result keeps the metadata that applies to all of its values.
+//! Metadata of fields and schemas. A result keeps the metadata that applies to all its values.
 //!
-//! Some metadata describes values, such as the categories of a polars enum or the parameters of an
-//! extension type. A column whose values come from several inputs keeps such metadata if all inputs
-//! agree on it.
+//! Some metadata describes values: for example, the categories of a polars enum or the parameters
+//! of an extension type. A column whose values come from several inputs keeps such metadata if all
+//! inputs agree on it.
 //!
 //! Other metadata describes rows: pandas records which columns form the index of a frame. Unnamed
 //! indexes and column labels are dropped on import, because a result has different rows and its
@@ -62,7 +62,7 @@ pub(crate) fn of_all<'a>(inputs: impl Iterator<Item = &'a SchemaRef>) -> SchemaR
     Arc::new(Schema::new_with_metadata(fields, metadata))
 }
 
-/// Returns the extension type of a field: its name and parameters.
+/// Returns a field's extension type: its name and parameters.
 fn extension(field: &Field) -> Option<(&String, Option<&String>)> {
     let metadata = field.metadata();
     metadata.get(EXTENSION_NAME).map(|name| (name, metadata.get(EXTENSION_METADATA)))
@@ -125,7 +125,7 @@ pub(crate) fn check_categories(
     }
 }
 
-/// Parses the categories of an enum in the polars format: each is preceded by its length in bytes.
+/// Parses an enum's categories in the polars format: each is preceded by its length in bytes.
 fn categories(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let (length, rest) = text.split_once(';')?;
@@ -224,7 +224,7 @@ pub(crate) fn of_groups(tables: &[&Schema], columns: &[Origin<'_>]) -> HashMap<S
     with_columns(&Schema::empty(), describe(tables, columns, |_| false))
 }
 
-/// Returns the metadata of a schema, with its pandas metadata replaced.
+/// Returns a schema's metadata with the pandas metadata replaced.
 fn with_columns(schema: &Schema, described: Option<Value>) -> HashMap<String, String> {
     let mut metadata = schema.metadata().clone();
     metadata.remove(PANDAS);
@@ -232,8 +232,8 @@ fn with_columns(schema: &Schema, described: Option<Value>) -> HashMap<String, St
     metadata
 }
 
-/// Returns the pandas metadata of a result's columns. `is_level` selects the index levels of the
-/// first input that remain in the result.
+/// Returns the pandas metadata of a result's columns. `is_level` selects which of the first input's
+/// index levels remain in the result.
 fn describe(
     inputs: &[&Schema],
     columns: &[Origin<'_>],
@@ -288,7 +288,7 @@ fn is_number(data_type: &DataType) -> bool {
         || matches!(data_type, DataType::Boolean | DataType::Float32 | DataType::Float64)
 }
 
-/// Returns the pandas type of numbers that are computed from numbers of a nullable type.
+/// Returns the pandas type of numbers computed from numbers of a nullable type.
 fn nullable_name(of: &str, data_type: &DataType) -> Option<String> {
     match data_type {
         _ if of.ends_with(ARROW_TYPE) => Some(format!("{}{ARROW_TYPE}", TypeName(data_type))),
@@ -299,7 +299,7 @@ fn nullable_name(of: &str, data_type: &DataType) -> Option<String> {
     }
 }
 
-/// Keeps only the selected index levels, and removes the column labels.
+/// Keeps only the selected index levels and removes the column labels.
 fn set_indexes(pandas: &mut Value, is_level: impl Fn(&str) -> bool) {
     if let Some(levels) = pandas["index_columns"].as_array_mut() {
         levels.retain(|level| level.as_str().is_some_and(&is_level));

@@ -50,16 +50,16 @@ fn roomy_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// Returns whether an index type can address only a few values.
+/// Returns whether an index type can address only relatively few values.
 fn is_narrow(indices: &DataType) -> bool {
     matches!(indices, DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16)
 }
 
 /// Widens the indices of columns whose dictionaries together have too many values for them. A
-/// single dictionary in the result then has room for the values of all chunks and inputs, as
-/// writers of results require.
+/// single dictionary in the result then has room for the values of all chunks and inputs, as result
+/// writers require.
 ///
-/// `shared` lists input columns that become one column of the result, with one name per input.
+/// `shared` lists input columns that become one result column, with one name per input.
 pub fn with_room(tables: Vec<Table>, shared: &[Vec<&str>]) -> Result<Vec<Table>> {
     let mut wide = vec![Vec::new(); tables.len()];
     let has_narrow = |table: &Table, at: usize| {

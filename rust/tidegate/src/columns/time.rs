@@ -222,12 +222,12 @@ pub(crate) fn times_or_nulls(
     Ok((read(table, column, &chunks, unit)?, nulls))
 }
 
-/// Returns the times of both sides in `unit`, for a join that compares the distance from a left to
-/// a right time only with `ends`.
+/// Returns the times of both sides in `unit`, for a join that compares the distance between a left
+/// and a right time only with `ends`.
 ///
 /// Times that do not fit in 64 bits in the finer unit are placed beyond all times that do, and keep
 /// their order. This is an error only if such a time, shifted by one of `ends`, could reach a time
-/// of the other side.
+/// on the other side.
 pub(crate) fn both_times(
     (left, right): (&Table, &Table),
     columns: (usize, usize),
@@ -260,12 +260,12 @@ pub(crate) fn both_times(
     if settled { Ok((Int64s::Own(left), Int64s::Own(right))) } else { Err(error) }
 }
 
-/// The positions given to times that do not fit in 64 bits.
+/// The positions assigned to times that do not fit in 64 bits.
 #[derive(Debug)]
 struct Beyond {
     /// The latest of the times that are too early.
     below: Option<i64>,
-    /// The first of the times that are too late.
+    /// The earliest of the times that are too late.
     above: Option<i64>,
 }
 

@@ -137,7 +137,7 @@ impl PartnerAggregation {
         }
     }
 
-    /// Whether a function of the caller is called for the rows.
+    /// Whether a function that the caller supplied is called for the rows.
     pub fn has_udf(&self) -> bool {
         let is_udf = |one: &Aggregate| matches!(one.function, Function::Udf(_) | Function::User(_));
         self.aggregates.iter().any(is_udf)

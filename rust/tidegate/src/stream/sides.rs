@@ -10,7 +10,7 @@ use tidegate_structures::memory;
 pub(super) struct SourceSides {
     left: usize,
     first: usize,
-    /// The side of each source that was added, and its number among the sources of that side.
+    /// Each added source's side, and its number among the sources on that side.
     added: Vec<(Side, u16)>,
     counts: [usize; 2],
 }

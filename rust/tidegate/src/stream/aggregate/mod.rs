@@ -105,7 +105,7 @@ struct AggregateTactic {
     charge: Option<Charge>,
     /// For what is done once.
     alone: Driver,
-    /// Whether a failure now would lose the results of some rows.
+    /// Whether a failure now would lose the results for some rows.
     is_half_done: bool,
 }
 

@@ -102,7 +102,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Removes and returns the first pushes.
+    /// Removes and returns the first `pushes` pushes.
     fn take(&mut self, pushes: usize) -> Vec<Arc<Late>> {
         self.version += 1;
         self.pushes.drain(..pushes).collect()

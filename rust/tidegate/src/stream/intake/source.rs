@@ -292,7 +292,7 @@ impl Source {
         &self.stream.schema
     }
 
-    /// From now on, accepts rows with the schema of another source, which differs only in its
+    /// Switches to accepting rows with the schema of another source, which differs only in its
     /// dictionary indices.
     pub(crate) fn take_rows_of(&mut self, other: &Source) {
         self.stream.given = Some(other.stream.schema.clone());
@@ -476,8 +476,8 @@ impl Source {
         Ok(())
     }
 
-    /// Prepares the change for pushed batches. Each batch has its times, and lists the rows whose
-    /// intervals are too wide.
+    /// Prepares a change that adds pushed batches. Each batch is paired with its times and the rows
+    /// whose intervals are too wide.
     fn push_of(
         &self,
         batches: &[RecordBatch],
@@ -515,7 +515,7 @@ impl Source {
     }
 
     /// Adds rows to the change, except late rows and rows whose intervals are too wide (`wide`).
-    /// Returns the rows that it excludes.
+    /// Returns the excluded rows.
     fn take_in(&self, change: &mut Change, push: Push, wide: &[u32]) -> Result<Vec<LateRow>> {
         if wide.is_empty() {
             return self.take_all_in(change, push);
@@ -609,8 +609,8 @@ impl Source {
         gate.push(run).expect("released rows are in order and above what was promised");
     }
 
-    /// Appends released rows to `runs`, in order: as one run, or as several if a single array cannot
-    /// hold all of their values.
+    /// Appends released rows to `runs`, in order: as one run, or as several if a single array
+    /// cannot hold all their values.
     fn in_order(&self, released: Released<Push>, runs: &mut Vec<Push>) -> Result<()> {
         match released {
             Released::Slice(push, Range { start, end }) => runs.push(Push {
@@ -835,7 +835,7 @@ impl Source {
         Ok(())
     }
 
-    /// Prepares the change for a promise.
+    /// Prepares a change that raises the source's promise.
     fn promise_of(&self, ts: i64) -> Result<Change> {
         let mut change = Change::of(&self.reorder);
         change.draft.advance(ts);
@@ -870,8 +870,8 @@ impl Source {
         self.gate.as_mut()?.fork_at(tier, since).ok()
     }
 
-    /// Promises that there are no more rows. This does nothing if the source was already closed or
-    /// abandoned. If memory runs out, this call unwinds before it has changed anything.
+    /// Promises that no more rows will follow. This does nothing if the source was already closed
+    /// or abandoned. If memory runs out, this call unwinds before changing anything.
     pub fn close(&mut self) {
         if self.abandoned.is_none() {
             memory::check();
@@ -900,7 +900,7 @@ impl Source {
         self.shared.news.tell();
     }
 
-    /// Prepares the change for the end of the source, which releases all rows that are held back.
+    /// Prepares a change that ends the source and releases all rows that are held back.
     fn end_of(&self) -> Result<Change> {
         let mut change = Change::of(&self.reorder);
         let released = self.reorder.release_all(&mut change.draft);
@@ -917,7 +917,7 @@ impl Source {
     }
 }
 
-/// A prepared change to a source. All of its memory is allocated before it is applied.
+/// A prepared change to a source. All the memory it needs is allocated before it is applied.
 #[derive(Debug)]
 struct Change {
     draft: Draft<Push>,
@@ -926,13 +926,13 @@ struct Change {
     late: Vec<Aside>,
 }
 
-/// Rows of a batch that are set aside because they are late or their intervals are too wide.
+/// Rows of a batch that are set aside because they are late or have intervals that are too wide.
 #[derive(Debug)]
 struct Aside {
     rows: RecordBatch,
     positions: Vec<u64>,
     watermarks: Vec<i64>,
-    /// The bytes that are charged for the rows.
+    /// The number of bytes charged for the rows.
     bytes: usize,
 }
 
@@ -943,7 +943,7 @@ impl Change {
     }
 }
 
-/// Sets aside rows of a batch. `first` is the position of the batch's first row in its source.
+/// Sets aside some rows of a batch. `first` is the position of the batch's first row in its source.
 fn aside(batch: &RecordBatch, late: &[LateRow], first: u64, bytes: usize) -> Result<Aside> {
     let rows: UInt32Array = memory::collect(late.iter().map(|late| late.row)).into();
     Ok(Aside {

@@ -233,7 +233,7 @@ impl Standing {
         self.put(source, One { watermark, ..self.sources[usize::from(source)] });
     }
 
-    /// Replaces the watermark and state of a source.
+    /// Replaces a source's watermark and state.
     fn put(&mut self, source: u16, now: One) {
         let before = std::mem::replace(&mut self.sources[usize::from(source)], now);
         let rank = self.rank(source);

@@ -111,9 +111,9 @@ impl<P: Prepare> Engine<P> {
         })
     }
 
-    /// Stores rows in merged order; their results were already emitted. The first `settled` rows
-    /// can no longer be emitted as unmatched, so they are only stored. The others start an epoch.
-    /// The engine must be empty.
+    /// Stores rows, in merged order, whose results have already been emitted. The first `settled`
+    /// rows can no longer be emitted as unmatched, so they are only stored. The others start an
+    /// epoch. The engine must be empty.
     pub(super) fn recall(
         &mut self,
         driver: &Driver,

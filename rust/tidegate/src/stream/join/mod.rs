@@ -281,7 +281,7 @@ pub(super) struct JoinTactic<P: Prepare> {
     settled: Option<i64>,
     /// The time up to which the results of rows were made, all of those before it.
     reached: Option<i64>,
-    /// Whether a failure in the current step would lose the results of some rows.
+    /// Whether a failure in the current step would lose the results for some rows.
     is_half_done: bool,
 }
 

@@ -160,7 +160,7 @@ struct MergeTactic {
     /// The blocks of batches that have left the gate. They are kept until all batches are built, so
     /// that a failed step can be repeated.
     planned: Vec<Vec<Planned<SourceRun>>>,
-    /// Whether more rows follow, according to the last read.
+    /// Whether the last read indicated that more rows follow.
     rest: Rest,
 }
 
@@ -300,7 +300,7 @@ fn make(
 }
 
 /// The rows of blocks as one batch, or as several if a column has more than 2 GiB of strings, which
-/// one array cannot hold. A batch may hold the memory charges of its rows.
+/// one array cannot hold. A batch may hold the memory charges for its rows.
 fn batches(
     stream: &Stream,
     blocks: &[Planned<SourceRun>],
