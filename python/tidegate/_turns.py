@@ -46,8 +46,7 @@ class Turns:
 
     @contextmanager
     def step(self, stopped: Stop) -> Iterator[bool]:
-        """Begin a step once no caller has exclusive access; yield False if a stop is requested
-        first.
+        """Begin a step once no caller has exclusive access; yield False if asked to stop first.
 
         A stop request ends the wait, because the caller may be waiting for a thread that is joining
         this one.
