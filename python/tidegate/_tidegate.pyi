@@ -1437,11 +1437,11 @@ class AsofJoin(StreamJoin):
             says how sources share it.
         ordered: Whether results must come in the order that is said above. They come in this order
             for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
-            faster if nothing else needs these processors, and slower otherwise. Each operator
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no thread is pinned. By default, only the threads of
-            a `WindowJoin` with `scalejoin-gates` are pinned.
+            an aggregate is a Python function, no threads are pinned. By default, only the threads
+            of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1640,11 +1640,11 @@ class IntervalJoin(StreamJoin):
             side can match it. Rows are kept longer: until the other side has passed their
             intervals.
             With `aggs`, rows come in order for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
-            faster if nothing else needs these processors, and slower otherwise. Each operator
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no thread is pinned. By default, only the threads of
-            a `WindowJoin` with `scalejoin-gates` are pinned.
+            an aggregate is a Python function, no threads are pinned. By default, only the threads
+            of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1943,11 +1943,11 @@ class WindowJoin(StreamJoin):
             algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
             once then come in any order.
             With `aggs`, rows come in order for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
-            faster if nothing else needs these processors, and slower otherwise. Each operator
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no thread is pinned. By default, only the threads of
-            a `WindowJoin` with `scalejoin-gates` are pinned.
+            an aggregate is a Python function, no threads are pinned. By default, only the threads
+            of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -2108,11 +2108,11 @@ class BandJoin(StreamJoin):
             algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
             once then come in any order. So does a join of one stream with itself.
             With `aggs`, rows come in order for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
-            faster if nothing else needs these processors, and slower otherwise. Each operator
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no thread is pinned. By default, only the threads of
-            a `WindowJoin` with `scalejoin-gates` are pinned.
+            an aggregate is a Python function, no threads are pinned. By default, only the threads
+            of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 

@@ -1,4 +1,4 @@
-"""Threads that run in steps, pause while a caller needs exclusive access, and stop on request."""
+"""Threads that run in steps, pause when a caller needs exclusive access, and stop on request."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ def _has_code(text: pa.NativeFile) -> bool:
 def blocks(
     opener: Opener, dialect: Dialect, types: Mapping[str, pa.DataType] | None = None
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The columns of a file, and its rows block by block.
+    """A file's columns, and its rows in blocks.
 
     Args:
         opener: Opens the file.
@@ -320,7 +320,7 @@ def first_block(
 def _guesses(
     opener: Opener, dialect: Dialect, first: pa.Schema, block: int
 ) -> dict[str, pa.DataType]:
-    """The specified types, and string for columns with codes in the first block."""
+    """The specified types, plus string for columns with codes in the first block."""
     types = dialect.types_given(first)
     if numbers := _guessed_numbers(first, types):
         texts = first_block(opener, dialect, dict.fromkeys(numbers, pa.string()), block)

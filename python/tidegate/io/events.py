@@ -301,7 +301,7 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
 def _folders(files: Files) -> ds.HivePartitioning:
     """The columns encoded in folder names: as integers if possible, otherwise as strings.
 
-    pyarrow's own inference reads `01` as 1, and fails if all values of a column are null.
+    pyarrow's own inference reads `01` as 1 and fails if a column contains only nulls.
     """
     values: dict[str, set[str]] = {}
     for path in files.paths:

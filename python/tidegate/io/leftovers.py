@@ -87,7 +87,7 @@ def _is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
 
 
 def _remove_folders(stem: Path, content: bytes) -> None:
-    """Finish or undo the work of a run that was killed while writing or replacing a folder."""
+    """Finish or undo the work of a run that was killed while it wrote or replaced a folder."""
     target = _target(stem, content)
     if target is None:
         # The mark is not valid, so the folders may contain valuable data.
@@ -109,7 +109,7 @@ def folders_of(stem: Path) -> tuple[Path, Path]:
 
 
 def mark_of(stem: Path, name: str) -> bytes:
-    """The content of the mark for a folder with this final name."""
+    """The contents of the mark for a folder with this final name."""
     return _mark_head(stem) + os.fsencode(name)
 
 

@@ -122,7 +122,7 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
 
 
 def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
-    """Reject strings that a folder name cannot represent."""
+    """Reject strings that cannot be represented in a folder name."""
     for name in by:
         texts = batch.column(name)
         if isinstance(texts, pa.DictionaryArray):

@@ -520,12 +520,12 @@ fn lasting_threads(
     builder.spawn_handler(spawn).build().map_err(std::io::Error::other)
 }
 
-/// Returns the processors to which threads are pinned, in thread order. The list is empty if
-/// threads are not pinned.
+/// Returns the processors that threads are pinned to, in thread order. The list is empty if threads
+/// are not pinned.
 ///
-/// Each call continues after the processors that the previous call returned, so that operators in
-/// the same process do not share a processor while others are idle. Each process starts at an
-/// offset derived from its process ID.
+/// Each call starts after the processors that the previous call returned, so that operators in the
+/// same process do not share a processor while others are idle. Each process starts at an offset
+/// derived from its process ID.
 fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
     static TAKEN: Counter = Counter::new(0);
     if !pin {

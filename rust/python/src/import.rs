@@ -313,7 +313,7 @@ pub(crate) struct Batches {
     name: String,
     rows: Open,
     schema: SchemaRef,
-    /// The indices of the columns to keep, if the pandas index is dropped.
+    /// The positions of the columns to keep, if the pandas index is dropped.
     kept: Option<Vec<usize>>,
     /// Ends the wait for a batch from one of our own readers.
     stop: Stop,
@@ -387,8 +387,8 @@ impl Batches {
     }
 }
 
-/// Returns the schema without the pandas index, and the indices of the remaining columns. Our own
-/// readers have no index.
+/// Returns the schema without the pandas index, and the positions of the remaining columns. Our own
+/// readers do not have an index.
 fn plain(schema: SchemaRef, rows: &Open) -> (SchemaRef, Option<Vec<usize>>) {
     match without_index(&schema) {
         Some((schema, kept)) if !matches!(rows, Open::Reader(..)) => (schema, Some(kept)),
@@ -436,7 +436,8 @@ pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     interrupt::run(ob.py(), &Stop::default(), move || Ok(Arc::clone(&input.open()?.schema)))
 }
 
-/// Rejects a Spark `DataFrame`, which would collect all of its rows on the driver to export them.
+/// Rejects a Spark `DataFrame`, which would have to collect all its rows on the driver to export
+/// them.
 fn refuse_collected(name: &str, kind: &str) -> PyResult<()> {
     if !kind.starts_with("pyspark.") {
         return Ok(());

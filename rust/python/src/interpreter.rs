@@ -106,7 +106,7 @@ pub(crate) fn end(py: Python<'_>, mut is_patient: impl FnMut() -> PyResult<bool>
     Ok(())
 }
 
-/// Makes each forked child process count only its single remaining thread.
+/// Makes each forked child process count only its one remaining thread.
 pub(crate) fn count_anew_after_fork(py: Python<'_>) -> PyResult<()> {
     let Some(register) = py.import("os")?.getattr_opt("register_at_fork")? else { return Ok(()) };
     let count_anew = |_: &Bound<'_, _>, _: Option<&Bound<'_, _>>| DOOR.set_inside(INSIDE.get());

@@ -47,7 +47,7 @@ impl Door {
         self.0.fetch_sub(1, Ordering::Release);
     }
 
-    /// Closes the door, so that no more threads are admitted.
+    /// Closes the door so that no more threads are admitted.
     pub fn close(&self) {
         self.0.fetch_or(CLOSED, Ordering::Acquire);
     }

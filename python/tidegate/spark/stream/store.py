@@ -312,7 +312,7 @@ class Processor(StatefulProcessor):
         return f"{len(self._places)} {self._work.query}"
 
     def _place(self, number: int) -> Place:
-        """The key under which the operator of a bucket is cached."""
+        """The key under which a bucket's operator is cached."""
         return Place(_run(), self._query, number)
 
     def _taken(self, number: int, header: Header) -> Warm:
@@ -450,7 +450,7 @@ def _frame(row: Row) -> Any:  # noqa: ANN401 - pandas publishes no types
 
 
 def _run() -> str:
-    """The id of the streaming query that a task belongs to; it survives restarts."""
+    """The ID of the streaming query that a task belongs to, which survives restarts."""
     context = TaskContext.get()
     return (context and context.getLocalProperty("sql.streaming.queryId")) or ""
 

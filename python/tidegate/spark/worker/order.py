@@ -124,7 +124,7 @@ def _elements(column: pa.ListArray | pa.MapArray) -> pa.Array:
 
 
 def _binary(ranks: npt.NDArray[np.uint32], ends: Integers, column: pa.Array) -> pa.Array:
-    """Binary values that contain the ranks between two ends; null where the column is null."""
+    """Binary values that contain the ranks between two ends, or null where the column is null."""
     buffers = [None, pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(ranks)]
     values = pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
     return pc.if_else(column.is_valid(), values, None)

@@ -109,7 +109,7 @@ pub(crate) struct Frontier {
 }
 
 impl Frontier {
-    /// Creates the initial state, in which none of these sources has been read.
+    /// Creates the initial state, in which these sources have not been read yet.
     pub(crate) fn new(sources: impl Iterator<Item = Rank>) -> Self {
         let heap: BinaryHeap<_> = sources.map(|source| Reverse((i64::MIN, source))).collect();
         let mut frontier = Frontier { heap, bound: Key::FIRST };

@@ -1,5 +1,5 @@
-//! Makes a chosen memory request fail, so that tests can cover every place that may run out of
-//! memory. Builds without debug assertions do not contain this module.
+//! Makes a chosen memory request fail so that tests can cover every place where memory may run out.
+//! Builds without debug assertions do not contain this module.
 
 use std::sync::{Mutex, PoisonError};
 

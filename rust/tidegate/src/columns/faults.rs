@@ -13,7 +13,7 @@ use crate::Error;
 pub(crate) struct Faults(Arc<Mutex<Option<Error>>>);
 
 impl Faults {
-    /// Records a fault. If there are several faults, the one whose message sorts first is kept, so
+    /// Records a fault. If there are several faults, the one whose message sorts first is kept so
     /// that the choice does not depend on thread scheduling.
     pub(crate) fn note(&self, error: Error) {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,9 +4,9 @@
 //! of an extension type. A column whose values come from several inputs keeps such metadata if all
 //! inputs agree on it.
 //!
-//! Other metadata describes rows: pandas records which columns form the index of a frame. Unnamed
-//! indexes and column labels are dropped on import, because a result has different rows and its
-//! columns may be renamed. A named index is treated like any other column. A column's pandas
+//! Other metadata describes rows: for example, pandas records which columns form a frame's index.
+//! Unnamed indexes and column labels are dropped on import, because a result has different rows and
+//! its columns may be renamed. A named index is treated like any other column. A column's pandas
 //! metadata is kept under the column's name in the result.
 
 use std::collections::{HashMap, HashSet};
@@ -95,7 +95,7 @@ fn named((name, parameters): (&String, Option<&String>)) -> String {
 }
 
 /// Rejects values that are not categories of `field`, if it is a polars enum. `other` is the field
-/// to which the values belong.
+/// that the values belong to.
 pub(crate) fn check_categories(
     name: &str,
     field: &Field,
@@ -135,7 +135,7 @@ fn categories(mut text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns a frame's schema without any unnamed pandas index, and the indices of the remaining
+/// Returns a frame's schema without any unnamed pandas index, and the positions of the remaining
 /// columns. Returns `None` if the schema has no pandas metadata.
 pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     let mut pandas = pandas(schema)?;
@@ -181,7 +181,7 @@ pub(crate) struct Origin<'a> {
 }
 
 impl<'a> Origin<'a> {
-    /// Creates a column whose values come from the column with this name in every input.
+    /// Creates a result column that takes its values from the column with this name in every input.
     pub(crate) fn named(field: &'a Field, name: &str, inputs: &[&'a Schema]) -> Self {
         let column = |(input, schema): (usize, &&'a Schema)| {
             Some((input, schema.field_with_name(name).ok()?))

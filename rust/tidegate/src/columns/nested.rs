@@ -19,7 +19,7 @@ pub(crate) fn children(data_type: &DataType) -> Vec<&DataType> {
 }
 
 /// Returns the type with each child field replaced by the result of `change`. Run ends are kept,
-/// and a type without children is returned unchanged.
+/// and types without children are returned unchanged.
 pub(crate) fn with_fields(
     data_type: &DataType,
     change: impl Fn(&FieldRef) -> FieldRef,

@@ -152,8 +152,8 @@ fn widened(array: &ArrayRef) -> Made<ArrayData> {
     Ok(DictionaryArray::try_new(keys, dictionary.values().clone())?.into_data())
 }
 
-/// Returns the dictionary with narrower indices. It keeps all values if they fit, and otherwise
-/// only those that the rows use.
+/// Returns the dictionary with narrower indices. The dictionary keeps all values if they fit, and
+/// otherwise only those used by the rows.
 fn narrowed<K: ArrowDictionaryKeyType>(array: &ArrayRef) -> Made<ArrayData> {
     let dictionary = array.as_dictionary::<Int32Type>();
     let keys = cast(dictionary.keys(), &K::DATA_TYPE)?;

@@ -225,9 +225,9 @@ pub(crate) fn times_or_nulls(
 /// Returns the times of both sides in `unit`, for a join that compares the distance between a left
 /// and a right time only with `ends`.
 ///
-/// Times that do not fit in 64 bits in the finer unit are placed beyond all times that do, and keep
-/// their order. This is an error only if such a time, shifted by one of `ends`, could reach a time
-/// on the other side.
+/// Times that do not fit in 64 bits in the finer unit are placed beyond all other times, in their
+/// original order. This is an error only if such a time, shifted by one of `ends`, could reach a
+/// time on the other side.
 pub(crate) fn both_times(
     (left, right): (&Table, &Table),
     columns: (usize, usize),

@@ -165,7 +165,7 @@ struct Standing {
 }
 
 /// How to resume a halted operator.
-const SKIP: &str = "; no row is lost, and skip() continues without this result";
+const SKIP: &str = "; no rows are lost, and skip() continues without this result";
 
 /// Builds the operator for streams with these schemas. Internally, narrow dictionary indices are
 /// widened so that rows from different batches can be combined.

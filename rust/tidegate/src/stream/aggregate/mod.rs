@@ -390,7 +390,7 @@ impl AggregateTactic {
         match memory.limit() {
             Some(limit) if memory.held() > limit => Err(Error::memory(format!(
                 "the state has grown to {} bytes, so that {} are held and memory_limit = {limit}; \
-                 no row is lost: poll again, close or advance sources so that windows end, or \
+                 no rows are lost: poll again, close or advance sources so that windows end, or \
                  raise the limit",
                 self.state_bytes(),
                 memory.held()

@@ -88,11 +88,11 @@ pub(crate) struct Stream {
     pub(crate) lateness: Option<i64>,
     /// How far ends of intervals may be from the times of their rows, if ends are computed from rows.
     pub(crate) width: Option<Arc<Width>>,
-    /// The windows to which rows are assigned, if any.
+    /// The windows that rows are assigned to, if any.
     pub(crate) counted: Option<Counted>,
 }
 
-/// The windows of an aggregation, and the condition that selects their rows.
+/// An aggregation's windows, and the condition that selects their rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     pub(crate) span: Span,
@@ -536,7 +536,8 @@ impl Source {
         Ok(aside)
     }
 
-    /// Adds rows to the change, either to be sorted or to bypass the gate. Returns the late rows.
+    /// Adds rows to the change, either as rows to be sorted or as rows that bypass the gate.
+    /// Returns the late rows.
     fn take_all_in(&self, change: &mut Change, push: Push) -> Result<Vec<LateRow>> {
         if self.shared.arrivals.is_none() {
             return Ok(change.draft.push(push));

@@ -57,7 +57,7 @@ enum Scope {
 impl Scope {
     const ALL: [Scope; 3] = [Scope::All, Scope::Of(Side::Left), Scope::Of(Side::Right)];
 
-    /// Returns the scopes to which a source on this side belongs.
+    /// Returns the scopes that a source on this side belongs to.
     fn of(side: Option<Side>) -> impl Iterator<Item = Scope> {
         [Some(Scope::All), side.map(Scope::Of)].into_iter().flatten()
     }
@@ -271,7 +271,7 @@ impl Standing {
         active.first().or_else(|| idle.last()).copied()
     }
 
-    /// Returns the open source whose future rows sort first, and the earliest time of these rows.
+    /// Returns the open source whose future rows sort first, and the earliest time of those rows.
     /// For an idle source, this is the time at which it would resume.
     fn slowest(&self) -> Option<Reached> {
         let scope = Scope::All.number();

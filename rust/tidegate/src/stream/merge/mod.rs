@@ -157,8 +157,8 @@ fn explain(stream: &Stream, lateness: &[i64], options: &MergeOptions) -> Explana
 #[derive(Debug)]
 struct MergeTactic {
     stream: Stream,
-    /// The blocks of batches that have left the gate. They are kept until all batches are built, so
-    /// that a failed step can be repeated.
+    /// The blocks of batches that have left the gate. The blocks are kept until all batches are
+    /// built, so that a failed step can be repeated.
     planned: Vec<Vec<Planned<SourceRun>>>,
     /// Whether the last read indicated that more rows follow.
     rest: Rest,
