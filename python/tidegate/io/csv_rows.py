@@ -398,7 +398,7 @@ def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
 def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
     """The type that would be inferred if one file contained values of all these types.
 
-    None if only strings can represent them all; the values must then be read again.
+    None if only strings can represent them all; the values must then be reread.
     """
     left = {kind for kind in kinds if not pa.types.is_null(kind)} or {pa.null()}
     if len(left) == 1:

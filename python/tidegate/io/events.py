@@ -90,7 +90,7 @@ class Piece:
     """A dataset, or batches that are read once."""
 
     again: "Callable[[Mapping[str, pa.DataType]], Piece] | None" = None
-    """Reads a CSV file again, with different types for some columns."""
+    """Rereads a CSV file with different types for some columns."""
 
 
 def pieces(address: str, how: Reading) -> list[Piece]:

@@ -75,7 +75,7 @@ pub(crate) fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schem
 }
 
 /// Rejects columns of Python objects in a polars frame or schema. Otherwise, polars would export
-/// the addresses of the objects as if they were values.
+/// the objects' addresses as if they were values.
 fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     if !ob.get_type().module()?.to_str()?.starts_with("polars.") {
         return Ok(());

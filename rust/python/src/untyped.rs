@@ -14,7 +14,7 @@ use tidegate::query::aggregate::Aggregation;
 /// arguments.
 static TIMES: [DataType; 2] = [DataType::Int64, DataType::Timestamp(TimeUnit::Microsecond, None)];
 
-/// Returns the types to try for times and for values. Sums need numbers, while most other functions
+/// Returns the types to try for times and values. Sums need numbers, while most other functions
 /// accept untyped values.
 fn defaults() -> impl Iterator<Item = (&'static DataType, Option<DataType>)> {
     let values = [None, Some(DataType::Float64)].into_iter();

@@ -1,7 +1,7 @@
 //! Concatenates arrays or interleaves their rows when some of them have dictionaries.
 //!
-//! `arrow-select` either concatenates dictionaries, or merges them with a lossy hash table, which
-//! may keep a value several times. 8-bit or 16-bit indices may then be too narrow even though the
+//! `arrow-select` either concatenates dictionaries or merges them with a lossy hash table, which
+//! may keep a value more than once. 8-bit or 16-bit indices may then be too narrow even though the
 //! distinct values would fit. For example, concatenating a dictionary of a hundred strings three
 //! times fails, and with string views it panics. Here, such arrays first get a common dictionary
 //! that contains each value used by the rows exactly once.
@@ -272,7 +272,7 @@ fn is_beyond(arrays: &[ArrayData]) -> bool {
 }
 
 /// Returns whether a single dictionary has room for the values of all the arrays' dictionaries. The
-/// same must hold for the dictionaries of their children. All arrays have the same type.
+/// same must hold for their children's dictionaries. All arrays have the same type.
 pub(crate) fn have_room(arrays: &[ArrayData]) -> bool {
     fn are_numbered<K: ArrowDictionaryKeyType>(arrays: &[ArrayData]) -> bool {
         let mut values: Vec<&ArrayData> =

@@ -420,7 +420,7 @@ pub(crate) fn scale(field: &Field, unit: Unit) -> i64 {
     }
 }
 
-/// Returns the error for a row of a chunk. `first` is the number of the chunk's first row.
+/// Returns the error for a row in a chunk. `first` is the number of the chunk's first row.
 fn too_long(
     name: &str,
     field: &Field,

@@ -156,7 +156,7 @@ pub struct Operator {
     handed: Option<[SchemaRef; 2]>,
 }
 
-/// The state of an operator that was halted because something could not be computed.
+/// The state of an operator that is halted because something could not be computed.
 #[derive(Debug)]
 struct Standing {
     error: Error,

@@ -69,7 +69,7 @@ impl Predicate {
         Predicate { faults: Some(faults.clone()), ..self }
     }
 
-    /// Adds the values of a row to the error that it caused. The columns contain only this row.
+    /// Adds a row's values to the error that it caused. The columns contain only this row.
     fn of_row(&self, error: Error, columns: &[ArrayRef]) -> Error {
         let value = |(name, column): (&String, &ArrayRef)| {
             let value = array_value_to_string(column, 0).unwrap_or_default();

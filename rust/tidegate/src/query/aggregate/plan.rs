@@ -52,7 +52,7 @@ impl AggregatePlan {
 }
 
 impl InputPlan {
-    /// Makes the conditions record the rows for which they cannot be computed.
+    /// Makes the conditions record the rows that they cannot be computed for.
     pub(crate) fn note(&mut self, faults: &Faults) {
         for predicate in &mut self.predicates {
             *predicate = predicate.take().map(|predicate| predicate.noting(faults));
@@ -630,9 +630,9 @@ pub(crate) fn list_item(of: &Field) -> FieldRef {
     Arc::new(item.with_metadata(meaning(of)))
 }
 
-/// Returns the metadata of a column that describes its values, such as the name of an extension
-/// type. The column's number in its Parquet file is removed, because it does not apply to another
-/// column with the same values.
+/// Returns a column's metadata that describes its values, such as the name of an extension type.
+/// The column's number in its Parquet file is removed, because it does not apply to another column
+/// with the same values.
 fn meaning(of: &Field) -> HashMap<String, String> {
     let mut metadata = of.metadata().clone();
     metadata.remove("PARQUET:field_id");

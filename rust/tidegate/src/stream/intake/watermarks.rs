@@ -289,8 +289,8 @@ impl Standing {
         watermark.max(of_all).max(self.floor_of_side(side))
     }
 
-    /// Returns the lowest watermark at which the next source can now start. All of its rows must
-    /// sort after the promise of the slowest source.
+    /// Returns the lowest watermark at which the next source can now start. All its rows must sort
+    /// after the slowest source's promise.
     fn floor_of_next(&self, side: Option<Side>) -> i64 {
         let rank = Rank::new(tier(side), self.sources.len() as u16);
         let (ts, last) = self.slowest().unwrap_or(self.reached[Scope::All.number()]);
