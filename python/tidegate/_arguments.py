@@ -1,9 +1,9 @@
 """Errors for unknown or unsupported arguments, each of which shows the line to write instead.
 
-Other libraries name the same arguments differently. Here, each argument has one name, so a call
-that uses another library's name is rejected. The error shows the caller's own values under the
-right name. Spark DataFrames also export Arrow data, but the driver must first collect all their
-rows. They are therefore rejected before any data is requested.
+Other libraries name the same arguments differently. In tidegate, each argument has only one name,
+so a call that uses another library's name is rejected. The error shows the caller's own values
+under the correct name. Spark DataFrames also export Arrow data, but the driver must first collect
+all their rows. They are therefore rejected before any data is requested.
 """
 
 import functools
@@ -155,7 +155,7 @@ def _instead(name: str, kind: str) -> str:
 def _of_spark(value: object) -> str | None:
     """The kind of a Spark value: `Spark`, `pandas-on-Spark` or `Column`; None for other values.
 
-    Only the name of its type is checked, so PySpark need not be installed.
+    Only the name of its type is checked, so PySpark does not have to be installed.
     """
     for kind in type(value).__mro__:
         room, _, rest = kind.__module__.partition(".")

@@ -655,14 +655,14 @@ class Operator(Generic[_StatsT_co]):
         """Add a source while the operator runs.
 
         The result contains the same rows in the same order as if the new source had existed from
-        the beginning and had promised the watermark `since`. The new source is the last of
-        `sources`. Among rows with equal times, its rows follow rows of the other sources. In a
-        join, they follow the other rows of the same side, and left rows precede right rows.
+        the beginning and had promised the watermark `since`. The new source is the last one in
+        `sources`. Among rows with equal times, its rows follow those from the other sources. In a
+        join, they follow the other rows on the same side, and left rows precede right rows.
         `Source.close` removes a source.
 
         Without `since`, the source begins at the operator's watermark, which is the lowest
         watermark of its open sources that are not idle. In a join, it begins at the watermark of
-        its side if that is higher. While all left sources are idle, right rows of that time may
+        its side if that is higher. While all left sources are idle, right rows with that time may
         already have been emitted, so a new left source begins one time unit later. If several
         threads feed the sources, the operator's watermark depends on their progress. Pass `since`
         if the feeder knows the time of its first row. A snapshot includes the added sources, and
@@ -691,7 +691,7 @@ class Operator(Generic[_StatsT_co]):
             The source.
 
         Raises:
-            OrderError: Rows that sort after those of the source at `since` may already have been
+            OrderError: Rows that sort after the new source's rows at `since` may already have been
                 emitted.
             ClosedError: The operator, all of its sources, or all of its side are closed.
             TidegateError: The operator is an aggregation, which keeps the sources that it was made
@@ -1437,11 +1437,11 @@ class AsofJoin(StreamJoin):
             says how sources share it.
         ordered: Whether results must come in the order that is said above. They come in this order
             for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
-            faster if nothing else needs these processors, and slower otherwise. Each operator
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no thread is pinned. By default, only the threads of
-            a `WindowJoin` with `scalejoin-gates` are pinned.
+            an aggregate is a Python function, no threads are pinned. By default, only the threads
+            of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1599,7 +1599,7 @@ class IntervalJoin(StreamJoin):
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in merged order.
+            with. Partners are aggregated in time order; ties keep the merged order.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
@@ -1640,11 +1640,11 @@ class IntervalJoin(StreamJoin):
             side can match it. Rows are kept longer: until the other side has passed their
             intervals.
             With `aggs`, rows come in order for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
-            faster if nothing else needs these processors, and slower otherwise. Each operator
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no thread is pinned. By default, only the threads of
-            a `WindowJoin` with `scalejoin-gates` are pinned.
+            an aggregate is a Python function, no threads are pinned. By default, only the threads
+            of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1899,7 +1899,7 @@ class WindowJoin(StreamJoin):
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in merged order.
+            with. Partners are aggregated in time order; ties keep the merged order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -1943,11 +1943,11 @@ class WindowJoin(StreamJoin):
             algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
             once then come in any order.
             With `aggs`, rows come in order for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
-            faster if nothing else needs these processors, and slower otherwise. Each operator
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no thread is pinned. By default, only the threads of
-            a `WindowJoin` with `scalejoin-gates` are pinned.
+            an aggregate is a Python function, no threads are pinned. By default, only the threads
+            of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -2069,7 +2069,7 @@ class BandJoin(StreamJoin):
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in merged order.
+            with. Partners are aggregated in time order; ties keep the merged order.
         settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
             rows of its subindexes when they are merged, as a part of the rows of the window, above
             0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
@@ -2108,11 +2108,11 @@ class BandJoin(StreamJoin):
             algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
             once then come in any order. So does a join of one stream with itself.
             With `aggs`, rows come in order for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
-            faster if nothing else needs these processors, and slower otherwise. Each operator
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no thread is pinned. By default, only the threads of
-            a `WindowJoin` with `scalejoin-gates` are pinned.
+            an aggregate is a Python function, no threads are pinned. By default, only the threads
+            of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 

@@ -1,4 +1,4 @@
-"""Threads that run in steps, pause while a caller needs exclusive access, and stop on request."""
+"""Threads that run in steps, pause when a caller needs exclusive access, and stop on request."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class Turns:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait until no other thread is in a step, and prevent new ones until the block ends.
+        """Wait until other threads finish their steps; let no new step begin until the block ends.
 
-        The calling thread may be in a step itself, such as a sink that takes a snapshot.
+        The calling thread may itself be in a step, for example when a sink takes a snapshot.
         """
         if self._process != os.getpid():
             # The threads of the steps are not in this process, so that none of them would end.

@@ -115,7 +115,7 @@ def type_named(text: str) -> pa.DataType:
     """The Arrow type with this name.
 
     Raises:
-        ValueError: No type has this name; the message lists common types.
+        ValueError: The name is not that of a type; the message lists common types.
 
     Example:
         >>> type_named("double"), type_named("timestamp[ns, UTC]")
@@ -144,7 +144,7 @@ def advice(column: str) -> str:
 
 
 def table(opener: Opener, dialect: Dialect) -> pa.Table:
-    """All rows of a file, since types can be inferred only from all values."""
+    """Read all rows of a file, since types can be inferred only from all values."""
     given = dialect.types_given(first_block(opener, dialect).schema) if dialect.types else {}
     found = _read(opener, dialect, given)
     numbers = _guessed_numbers(found.schema, given)
@@ -157,7 +157,7 @@ def table(opener: Opener, dialect: Dialect) -> pa.Table:
 
 
 def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
-    """The columns inferred as numbers; empty if two columns share a name, which is an error."""
+    """The columns inferred as numbers; empty if a column name is repeated, which is an error."""
     if len({*schema.names}) < len(schema):
         return []
     return [one.name for one in schema if one.type in NUMBERS and one.name not in given]
@@ -166,7 +166,7 @@ def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
 def retyped(
     opener: Opener, dialect: Dialect, found: pa.Table, types: Mapping[str, pa.DataType]
 ) -> pa.Table:
-    """The same rows, with some columns read again from the file as other types.
+    """The same rows, with some columns reread from the file as other types.
 
     Raises:
         ArrowInvalid: A value does not fit the type of its column.
@@ -235,7 +235,7 @@ def _has_code(text: pa.NativeFile) -> bool:
 def blocks(
     opener: Opener, dialect: Dialect, types: Mapping[str, pa.DataType] | None = None
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The columns of a file, and its rows block by block.
+    """A file's columns, and its rows in blocks.
 
     Args:
         opener: Opens the file.
@@ -252,7 +252,7 @@ def guessed_schema(
     types: Mapping[str, pa.DataType] = NO_TYPES,
     block: int = BLOCK_BYTES,
 ) -> pa.Schema:
-    """The columns of a file, with types as specified or inferred from the first values."""
+    """The columns of a file, with types that are specified or inferred from the first values."""
     first = first_block(opener, dialect, block=block).schema
     guesses = _guesses(opener, dialect, first, block) | dict(types)
     return pa.schema([one.with_type(guesses.get(one.name, one.type)) for one in first])
@@ -279,7 +279,7 @@ def _blocks(opener: Opener, dialect: Dialect, schema: pa.Schema) -> Iterator[pa.
 def growing_blocks(
     of_size: Callable[[int], Iterator[pa.RecordBatch]], block: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file; if a row does not fit in a block, reads the file with larger blocks."""
+    """Read the rows of a file, using larger blocks if a row does not fit in one."""
     rows = 0
     while True:
         # Rows before the block that was too small have already been yielded.
@@ -320,7 +320,7 @@ def first_block(
 def _guesses(
     opener: Opener, dialect: Dialect, first: pa.Schema, block: int
 ) -> dict[str, pa.DataType]:
-    """The specified types, and string for columns with codes in the first block."""
+    """The specified types, plus string for columns with codes in the first block."""
     types = dialect.types_given(first)
     if numbers := _guessed_numbers(first, types):
         texts = first_block(opener, dialect, dict.fromkeys(numbers, pa.string()), block)
@@ -384,7 +384,7 @@ def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
 
 
 def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
-    """The type that the user specified, as deduced from the types in the files; None if inferred.
+    """The type that the user specified, deduced from the types in the files; None if inferred.
 
     A plain `timestamp` has a time zone only in files whose first values have one. pyarrow never
     infers microseconds.
@@ -396,9 +396,9 @@ def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
 
 
 def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """The type that would be inferred if the values of all these types were in one file.
+    """The type that would be inferred if one file contained values of all these types.
 
-    None if only strings can represent them all; the values must then be read again.
+    None if only strings can represent them all; the values must then be reread.
     """
     left = {kind for kind in kinds if not pa.types.is_null(kind)} or {pa.null()}
     if len(left) == 1:

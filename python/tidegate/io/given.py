@@ -55,9 +55,9 @@ class OpenTable:
     few: Callable[[list[str], int], Iterator[pa.RecordBatch]]
     """Returns all rows, with the given columns, in batches; only a few are in memory at a time.
 
-    The second argument is the approximate number of rows per batch. If Python code computes with
-    the rows, pass them through `checked` first: native functions validate their input, but pyarrow
-    does not."""
+    The second argument is the approximate number of rows per batch. If Python code processes the
+    rows, pass them through `checked` first: native functions validate their input, but pyarrow does
+    not."""
 
     name: str
     """The argument, with which messages begin."""
@@ -81,7 +81,7 @@ class OpenTable:
     """The files of a path."""
 
     failure: Exception | None = None
-    """The error that ended reading early; Arrow's C interface passes on only its message."""
+    """The error that ended the read early; Arrow's C interface passes on only its message."""
 
     def __post_init__(self) -> None:
         for column in self.schema.names:
@@ -171,7 +171,7 @@ def open_files(given: Any, name: str = "", how: Reading = WHOLE) -> list[OpenTab
 
 
 def of_one_type(tables: Sequence[OpenTable]) -> list[OpenTable]:
-    """The same tables, in which each CSV column has the same type in every file."""
+    """The same tables, converted so that each CSV column has the same type in every file."""
     pieces = iter(alike([piece for table in tables for piece in table.pieces or []]))
     found = []
     for table in tables:

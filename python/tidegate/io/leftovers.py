@@ -1,9 +1,9 @@
-"""Names temporary files and folders, and removes those that killed runs left behind.
+"""Names temporary files and folders, and removes those left behind by killed runs.
 
 A file being written is named `.tidegate-<16 hex digits>.tmp`. A folder being written has the suffix
-`.d`. Next to it is a mark, a file with the suffix `.mark` that contains the stem of these names and
-the folder's final name. While the new folder replaces an old one, the old one has the suffix
-`.d.old`.
+`.d`. Next to the folder is a mark: a file with the suffix `.mark` that contains the stem of these
+names and the folder's final name. While the new folder replaces an old one, the old one has the
+suffix `.d.old`.
 
 The run that writes a file or a mark holds a lock on it. If the run is killed, the lock is released,
 and a later run in the same parent folder removes the leftovers. If the parent folder is shared,
@@ -87,7 +87,7 @@ def _is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
 
 
 def _remove_folders(stem: Path, content: bytes) -> None:
-    """Finish or undo the work of a run that was killed while writing or replacing a folder."""
+    """Finish or undo the work of a run that was killed while it wrote or replaced a folder."""
     target = _target(stem, content)
     if target is None:
         # The mark is not valid, so the folders may contain valuable data.
@@ -103,13 +103,13 @@ def _remove_folders(stem: Path, content: bytes) -> None:
 
 
 def folders_of(stem: Path) -> tuple[Path, Path]:
-    """The folder being written, and the temporary path of the folder that it replaces."""
+    """The folder being written, and the temporary path for the folder that it replaces."""
     made = stem.with_name(stem.name + FOLDER_SUFFIX)
     return made, made.with_name(made.name + OLD_SUFFIX)
 
 
 def mark_of(stem: Path, name: str) -> bytes:
-    """The content of the mark for a folder with this final name."""
+    """The contents of the mark for a folder with this final name."""
     return _mark_head(stem) + os.fsencode(name)
 
 

@@ -122,7 +122,7 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
 
 
 def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
-    """Reject strings that a folder name cannot represent."""
+    """Reject strings that cannot be represented in a folder name."""
     for name in by:
         texts = batch.column(name)
         if isinstance(texts, pa.DictionaryArray):
@@ -139,7 +139,10 @@ def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
 
 
 def _written_schema(schema: pa.Schema, layout: Format) -> pa.Schema:
-    """The schema of the files; an Arrow file holds one dictionary, but batches may have several."""
+    """The schema of the files.
+
+    An Arrow file holds only one dictionary per column, but batches may have several.
+    """
     plain = without_views(schema)
     return decoded(plain) if layout is Format.ARROW else with_wide_indices(plain)
 

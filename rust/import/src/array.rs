@@ -154,14 +154,14 @@ impl Default for Kept {
     }
 }
 
-/// Either calls the function that releases a producer's memory, or leaks that memory.
+/// Either calls the function that releases a producer's memory or leaks that memory.
 type Release = fn(&mut dyn FnMut());
 
 static RELEASE: OnceLock<Release> = OnceLock::new();
 
-/// Installs `release`, which decides whether the memory of producers is released. It must either
-/// call the function that it receives or leak the memory, because a producer may depend on
-/// something that is shutting down. Only the first call has an effect.
+/// Installs `release`, which decides whether producers' memory is released. It must either call the
+/// function that it receives or leak the memory, because a producer may depend on something that is
+/// shutting down. Only the first call has an effect.
 pub fn release_through(release: Release) {
     _ = RELEASE.set(release);
 }

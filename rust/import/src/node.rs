@@ -1,7 +1,7 @@
 //! The place of a structure in nested data, for messages.
 
-/// How deep data may be nested. Arrow's kernels recurse once per level on a thread with a stack of 2 MiB, and
-/// in an unoptimised build overflow it between 50 and 60 levels.
+/// How deeply data may be nested. Arrow's kernels recurse once per level. In an unoptimized build,
+/// they overflow a thread's 2 MiB stack at 50 to 60 levels.
 pub(crate) const MAX_DEPTH: usize = 32;
 
 /// A place in nested data: a column, or what it is made of.

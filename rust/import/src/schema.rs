@@ -59,7 +59,7 @@ pub unsafe fn schema(schema: NonNull<FFI_ArrowSchema>) -> Result<SchemaRef> {
     Ok(Arc::new(Schema::new_with_metadata(fields.clone(), field.metadata().clone())))
 }
 
-/// Returns an error for the first column whose type Arrow does not define, if there is one.
+/// Returns an error for the first column whose type is not defined by Arrow, if there is one.
 fn unknown(schema: &FFI_ArrowSchema) -> Option<Error> {
     let column = schema.children().find(|column| Field::try_from(*column).is_err())?;
     let (name, format) = (column.name().unwrap_or("").to_owned(), column.format().to_owned());

@@ -136,7 +136,7 @@ impl Driver {
         }
     }
 
-    /// Creates a driver whose threads live until it and all of its clones are dropped. If `pin` is
+    /// Creates a driver whose threads live until it and all its clones are dropped. If `pin` is
     /// set, each helper thread is pinned to one processor. The calling thread also counts as one of
     /// the driver's threads, but neither it nor the background thread is ever pinned.
     pub fn lasting(threads: usize, stop: Stop, pin: bool) -> std::io::Result<Self> {
@@ -520,12 +520,12 @@ fn lasting_threads(
     builder.spawn_handler(spawn).build().map_err(std::io::Error::other)
 }
 
-/// Returns the processors to which threads are pinned, in thread order. The list is empty if
-/// threads are not pinned.
+/// Returns the processors that threads are pinned to, in thread order. The list is empty if threads
+/// are not pinned.
 ///
-/// Each call continues after the processors that the previous call returned, so that operators in
-/// the same process do not share a processor while others are idle. Each process starts at an
-/// offset derived from its id.
+/// Each call starts after the processors that the previous call returned, so that operators in the
+/// same process do not share a processor while others are idle. Each process starts at an offset
+/// derived from its process ID.
 fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
     static TAKEN: Counter = Counter::new(0);
     if !pin {
@@ -602,8 +602,8 @@ fn start_alone(run: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
 
 /// The processors that this process may use, by affinity and quota.
 ///
-/// The quota is read from several files, which takes a tenth of a small call, so an answer is used
-/// again for a moment.
+/// Reading the quota from several files takes a tenth of the time of a small call, so each answer
+/// is reused for a moment.
 fn available_processors() -> usize {
     const MOMENT: Duration = Duration::from_millis(100);
     static LAST: Mutex<Option<(Instant, usize)>> = Mutex::new(None);

@@ -23,8 +23,8 @@ pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
     stream_of(name, &call(name, ob, || ob.call_method0(STREAM))?)
 }
 
-/// The stream of a pandas frame, converted as pandas itself does it, but on this thread. With few
-/// rows, pyarrow's pool of threads takes several times as long.
+/// Returns the stream of a pandas frame, converted as pandas itself would convert it, but on this
+/// thread. For few rows, pyarrow's thread pool takes several times as long.
 pub(crate) fn stream_of_short_frame(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
     let convert = || {
         let arguments = [("nthreads", 1)].into_py_dict(ob.py())?;
@@ -75,7 +75,7 @@ pub(crate) fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schem
 }
 
 /// Rejects columns of Python objects in a polars frame or schema. Otherwise, polars would export
-/// the addresses of the objects as if they were values.
+/// the objects' addresses as if they were values.
 fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     if !ob.get_type().module()?.to_str()?.starts_with("polars.") {
         return Ok(());
@@ -99,8 +99,8 @@ fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     })
 }
 
-/// Calls `export`, which returns capsules of `ob`. An error of pyarrow becomes one that names the
-/// argument.
+/// Calls `export`, which returns Arrow capsules for `ob`. Errors from pyarrow are converted to
+/// errors that name the argument.
 fn call<'py>(
     name: &str,
     ob: &Bound<'py, PyAny>,

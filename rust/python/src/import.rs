@@ -31,7 +31,7 @@ pub(crate) struct Unchecked {
 }
 
 impl Unchecked {
-    /// Returns the schema, which has been checked.
+    /// Returns the schema, which has already been checked.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -41,7 +41,7 @@ impl Unchecked {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// Returns the rows with a schema that has other column types. This is only valid while there
+    /// Replaces the schema with one that has different column types. This is valid only while there
     /// are no rows.
     pub(crate) fn of_schema(self, schema: SchemaRef) -> Self {
         Unchecked { schema, ..self }
@@ -62,16 +62,16 @@ impl Unchecked {
         source.push_fitting(&self.schema, self.batches, extra, stop)
     }
 
-    /// Returns the batches that have rows.
+    /// Returns the non-empty batches.
     fn batches(self, driver: &Driver) -> tidegate::Result<Vec<RecordBatch>> {
         Ok(self.table(driver)?.batches().to_vec())
     }
 }
 
-/// A type that also exports its rows as a stream, but only at half the speed.
+/// A type that can also export its rows as a stream, but at only half the speed.
 const RECORD_BATCH: &str = "pyarrow.lib.RecordBatch";
 
-/// The type of a pandas frame, in pandas 3 and before.
+/// The type of a pandas frame, in pandas 3 and in earlier versions.
 const PANDAS_FRAME: [&str; 2] = ["pandas.DataFrame", "pandas.core.frame.DataFrame"];
 
 /// Types that hold their rows in memory, so reading their streams never blocks.
@@ -148,9 +148,9 @@ fn with_named_range<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     Ok(frame)
 }
 
-/// Returns whether a pandas frame is converted faster without a pool of threads.
+/// Returns whether a pandas frame is converted faster without a thread pool.
 ///
-/// For times with a zone, pandas silences a warning of its own, so it converts them itself.
+/// Times with a time zone are left to pandas, which suppresses one of its own warnings for them.
 fn is_short(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
     const FEW_ROWS: usize = 10_000;
     if frame.len()? > FEW_ROWS || frame.getattr("index")?.get_type().name()? != "RangeIndex" {
@@ -216,7 +216,7 @@ impl Input {
     }
 }
 
-/// Imports and reads all of an object's data; Ctrl-C interrupts the wait.
+/// Imports an object and reads all its data; Ctrl-C interrupts the wait.
 ///
 /// Each object is read completely before the stream of the next one is requested, because a DuckDB
 /// connection cannot open a second result while the first is open.
@@ -242,7 +242,7 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Record
     Ok(batches.pop())
 }
 
-/// Rejects rows with malformed values. Python code calls this before it computes with rows.
+/// Rejects rows with malformed values. Python code calls this before it processes rows.
 #[pyfunction]
 #[pyo3(name = "_check")]
 pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
@@ -313,9 +313,9 @@ pub(crate) struct Batches {
     name: String,
     rows: Open,
     schema: SchemaRef,
-    /// The indices of the columns to keep, if the pandas index is dropped.
+    /// The positions of the columns to keep, if the pandas index is dropped.
     kept: Option<Vec<usize>>,
-    /// Ends the wait for a batch of one of our own readers.
+    /// Ends the wait for a batch from one of our own readers.
     stop: Stop,
     /// Where to record the identifier of the reading thread.
     user_thread: Option<UserThread>,
@@ -342,7 +342,7 @@ impl Batches {
         &self.schema
     }
 
-    /// Returns the next batch that has rows.
+    /// Returns the next non-empty batch.
     pub(crate) fn next_batch(&mut self, driver: &Driver) -> tidegate::Result<Option<RecordBatch>> {
         while let Some(batch) = self.next_unchecked()? {
             let (name, schema) = (self.name.clone(), self.schema.clone());
@@ -354,8 +354,8 @@ impl Batches {
         Ok(None)
     }
 
-    /// Returns the batches for a merge. They are checked later, when the merge pushes them into a
-    /// source.
+    /// Returns the batches for a merge. Their rows are checked later, when the merge pushes them
+    /// into a source.
     pub(crate) fn for_sources(self) -> Box<dyn RecordBatchReader + Send> {
         Box::new(ForSources(self))
     }
@@ -387,8 +387,8 @@ impl Batches {
     }
 }
 
-/// Returns the schema without the pandas index, and the indices of the remaining columns. Our own
-/// readers have no index.
+/// Returns the schema without the pandas index, and the positions of the remaining columns. Our own
+/// readers do not have an index.
 fn plain(schema: SchemaRef, rows: &Open) -> (SchemaRef, Option<Vec<usize>>) {
     match without_index(&schema) {
         Some((schema, kept)) if !matches!(rows, Open::Reader(..)) => (schema, Some(kept)),
@@ -413,7 +413,8 @@ impl RecordBatchReader for ForSources {
     }
 }
 
-/// Returns this thread's Python identifier, or `None` without Python. It is looked up only once.
+/// Returns this thread's Python identifier, or `None` if Python is not running. The identifier is
+/// looked up only once.
 fn own_number() -> Option<u64> {
     thread_local! {
         static NUMBER: OnceCell<Option<u64>> = const { OnceCell::new() };
@@ -435,7 +436,8 @@ pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     interrupt::run(ob.py(), &Stop::default(), move || Ok(Arc::clone(&input.open()?.schema)))
 }
 
-/// Rejects a Spark `DataFrame`, which would collect all of its rows on the driver to export them.
+/// Rejects a Spark `DataFrame`, which would have to collect all its rows on the driver to export
+/// them.
 fn refuse_collected(name: &str, kind: &str) -> PyResult<()> {
     if !kind.starts_with("pyspark.") {
         return Ok(());

@@ -68,14 +68,14 @@ pub(crate) fn run<T: Send + 'static>(
 
 /// With this many rows or fewer, tables are joined or merged on the caller's thread.
 ///
-/// Such a call takes about as long as starting a thread. It ends soon after Ctrl-C by itself.
+/// Such a call takes about as long as starting a thread, so it soon ends on its own after Ctrl-C.
 const FEW_ROWS: usize = 1 << 11;
 
 /// Bytes of tables with [few rows](FEW_ROWS) that are worth another thread nevertheless.
 const MANY_BYTES: usize = 1 << 18;
 
-/// Checks tables of `rows` rows in total with `check`, and calls `work` with them: as [`run`] does,
-/// or without another thread if there is little to do.
+/// Gets tables with `rows` rows in total from `check` and passes them to `work`, either on another
+/// thread as [`run`] does, or on this thread if there is little to do.
 pub(crate) fn run_on_tables<T: Send + 'static>(
     py: Python<'_>,
     stop: &Stop,
@@ -94,8 +94,8 @@ pub(crate) fn run_on_tables<T: Send + 'static>(
     detached(py, move || work(&tables))
 }
 
-/// A driver whose thread does the work, and the number and name of the object on whose behalf it
-/// works.
+/// A driver that provides the thread for the work, and the number and name of the object that the
+/// work is for.
 pub(crate) type Worker<'a> = (&'a Driver, usize, &'a str);
 
 /// As [`run`], on one of the threads of a driver.
@@ -153,7 +153,7 @@ fn wait_for(
     }
 }
 
-/// Checks for signals, and for a deadlock with user code.
+/// Checks for signals and for a deadlock with user code.
 fn look(py: Python<'_>, worker: Option<Worker<'_>>) -> PyResult<()> {
     py.check_signals()?;
     worker.map_or(Ok(()), |(_, object, name)| check_wait_for(py, object, name))

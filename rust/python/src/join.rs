@@ -121,10 +121,10 @@ pub(crate) trait Query: Send + 'static {
     fn threads(&self) -> usize;
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
-    /// Returns the pairs of left and right columns that are compared with each other.
+    /// Returns the pairs of left and right columns that are compared.
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Whether rows are given to a function of the caller.
+    /// Whether rows are passed to a function that the caller supplied.
     fn calls_python(&self) -> bool {
         false
     }

@@ -254,7 +254,7 @@ def _told_apart(
 ) -> StructType:
     """The result's schema; right names that differ from left names only in case get a suffix.
 
-    Spark treats such names as the same unless `spark.sql.caseSensitive` is true.
+    Spark treats such names as equal unless `spark.sql.caseSensitive` is true.
     """
     if session.conf.get("spark.sql.caseSensitive", "false") == "true":
         return result

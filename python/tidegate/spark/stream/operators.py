@@ -42,7 +42,7 @@ class Bucket(Protocol):
         """No earlier row will come."""
 
     def recall(self, watermark: int) -> None:
-        """Like `advance`, but omit results up to the watermark, which were emitted elsewhere."""
+        """Like `advance`, but omit results up to the watermark; they were emitted elsewhere."""
 
     def poll(self) -> pa.RecordBatch | None:
         """The next results that are final, if there are any."""
@@ -263,7 +263,7 @@ class LeftRows(Condensing):
         _advance(self._native.sources, watermark)
 
     def recall(self, watermark: int) -> None:
-        """Like `advance`, but omit results up to the watermark, which were emitted elsewhere."""
+        """Like `advance`, but omit results up to the watermark; they were emitted elsewhere."""
         self.advance(watermark)
         _recall(self._native)
 

@@ -8,8 +8,8 @@ thread_local! {
     static HERE: RefCell<WorkOf> = const { RefCell::new(WorkOf(None)) };
 }
 
-/// The objects on whose behalf a thread works. The innermost one is first, and the one whose call
-/// started the work is last. All threads that work on the same call have the same list.
+/// The objects on whose behalf a thread works. The innermost object is first, and the object whose
+/// call started the work is last. All threads working on the same call have the same list.
 #[derive(Clone, Debug, Default)]
 pub struct WorkOf(Option<Arc<Link>>);
 

@@ -290,7 +290,7 @@ impl Extent {
             && self.state == next.state
     }
 
-    /// Releases the pages but keeps the addresses, unless the extent is the only one left of its
+    /// Releases the pages but keeps the addresses, unless the extent is the last one in its
     /// mapping. Returns whether the addresses were kept and the pages released.
     fn clear(&mut self) -> bool {
         if self.state == State::Fresh || Arc::strong_count(&self.mapping) == 1 {

@@ -51,8 +51,8 @@ pub(super) fn renew() -> Result<(), OutOfMemory> {
     if take(halves) { Ok(()) } else { Err(OutOfMemory::refused(LEAST)) }
 }
 
-/// Maps whichever reserve is missing. The size of the main one is the first of `sizes` that is
-/// available. Returns whether both reserves exist afterwards.
+/// Maps whichever reserve is missing. The main reserve gets the first of `sizes` that is available.
+/// Returns whether both reserves exist afterwards.
 fn take(sizes: impl IntoIterator<Item = usize>) -> bool {
     // The lock keeps an allocation that fails in the meantime from using the reserve.
     let Some(mut addresses) = lock() else { return true };

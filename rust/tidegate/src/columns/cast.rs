@@ -13,7 +13,7 @@ use crate::shown;
 pub(crate) const EXACT: CastOptions<'static> =
     CastOptions { safe: false, format_options: arrow_cast::display::FormatOptions::new() };
 
-/// Casts the values of an array to `to`. Returns an error if one of them does not fit.
+/// Casts the values of an array to `to`. Returns an error if a value does not fit.
 pub(crate) fn cast(array: &dyn Array, to: &DataType) -> Result<ArrayRef, ArrowError> {
     cast_with_options(array, to, &EXACT)
 }

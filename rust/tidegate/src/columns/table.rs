@@ -216,7 +216,7 @@ impl From<&Schema> for Table {
     }
 }
 
-/// The bytes of the rows of a batch.
+/// The size of a batch's rows in bytes.
 pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
     let bytes = |column: &ArrayRef| {
         column.to_data().get_slice_memory_size().unwrap_or(column.get_array_memory_size())

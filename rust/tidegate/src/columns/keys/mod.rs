@@ -94,7 +94,7 @@ impl KeyColumn {
         Ok(KeyColumn { left, right, common })
     }
 
-    /// Returns the type to which the values of both sides are converted for comparison.
+    /// Returns the type that the values of both sides are converted to for comparison.
     pub(crate) fn common_type(&self) -> &DataType {
         &self.common
     }

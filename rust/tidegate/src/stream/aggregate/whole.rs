@@ -133,7 +133,7 @@ struct WholeTactic {
     due: Option<Option<i64>>,
     /// The same, as of the last time that windows were made.
     settled: Option<Option<i64>>,
-    /// Whether some rows have left the gate but are not stored yet.
+    /// Whether some rows have left the gate but have not been stored yet.
     is_taking: bool,
 }
 

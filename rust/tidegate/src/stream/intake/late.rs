@@ -102,7 +102,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Removes and returns the first pushes.
+    /// Removes and returns the first `pushes` pushes.
     fn take(&mut self, pushes: usize) -> Vec<Arc<Late>> {
         self.version += 1;
         self.pushes.drain(..pushes).collect()
@@ -188,7 +188,7 @@ impl LateRows {
         kept.lent = lent;
     }
 
-    /// Drops the lent rows if they were taken, and puts them back otherwise.
+    /// Drops the lent rows if they were taken; otherwise, puts them back.
     pub(crate) fn settle(&self, were_taken: bool) {
         let mut kept = self.lock();
         if were_taken {

@@ -57,7 +57,7 @@ enum Scope {
 impl Scope {
     const ALL: [Scope; 3] = [Scope::All, Scope::Of(Side::Left), Scope::Of(Side::Right)];
 
-    /// Returns the scopes to which a source on this side belongs.
+    /// Returns the scopes that a source on this side belongs to.
     fn of(side: Option<Side>) -> impl Iterator<Item = Scope> {
         [Some(Scope::All), side.map(Scope::Of)].into_iter().flatten()
     }
@@ -233,7 +233,7 @@ impl Standing {
         self.put(source, One { watermark, ..self.sources[usize::from(source)] });
     }
 
-    /// Replaces the watermark and state of a source.
+    /// Replaces a source's watermark and state.
     fn put(&mut self, source: u16, now: One) {
         let before = std::mem::replace(&mut self.sources[usize::from(source)], now);
         let rank = self.rank(source);
@@ -271,7 +271,7 @@ impl Standing {
         active.first().or_else(|| idle.last()).copied()
     }
 
-    /// Returns the open source whose future rows sort first, and the earliest time of these rows.
+    /// Returns the open source whose future rows sort first, and the earliest time of those rows.
     /// For an idle source, this is the time at which it would resume.
     fn slowest(&self) -> Option<Reached> {
         let scope = Scope::All.number();
@@ -289,8 +289,8 @@ impl Standing {
         watermark.max(of_all).max(self.floor_of_side(side))
     }
 
-    /// Returns the lowest watermark at which the next source can now start. All of its rows must
-    /// sort after the promise of the slowest source.
+    /// Returns the lowest watermark at which the next source can now start. All its rows must sort
+    /// after the slowest source's promise.
     fn floor_of_next(&self, side: Option<Side>) -> i64 {
         let rank = Rank::new(tier(side), self.sources.len() as u16);
         let (ts, last) = self.slowest().unwrap_or(self.reached[Scope::All.number()]);

@@ -84,8 +84,8 @@ pub struct StreamOptions {
     /// Whether results come in the contract's order, or in any.
     pub ordered: bool,
     /// Whether each helper thread that the operator starts is pinned to one processor. An operator
-    /// that calls user functions pins no threads, because any thread that a function starts would
-    /// be pinned, too.
+    /// that calls user functions does not pin threads, because any thread that such a function
+    /// starts would also be pinned.
     pub pin: bool,
 }
 
@@ -105,7 +105,7 @@ pub(super) struct Query<'a> {
     pub(super) widths: [Option<Width>; 2],
     /// The range of time differences between paired rows, if it depends on times alone.
     pub(super) within: Option<Interval>,
-    /// Where the condition records the pairs for which it cannot be computed.
+    /// Where to record the pairs for which the condition cannot be computed.
     pub(super) faults: Faults,
     /// Whether right rows are those of the left sources.
     pub(super) of_one_stream: bool,
@@ -197,7 +197,7 @@ pub(super) struct Asked {
     /// How far ends may be from the times of left and of right rows.
     pub(super) widths: [Option<Width>; 2],
     pub(super) order: Order,
-    /// Where the join's condition records the pairs for which it cannot be computed.
+    /// Where to record the pairs for which the join's condition cannot be computed.
     pub(super) faults: Faults,
 }
 
@@ -281,7 +281,7 @@ pub(super) struct JoinTactic<P: Prepare> {
     settled: Option<i64>,
     /// The time up to which the results of rows were made, all of those before it.
     reached: Option<i64>,
-    /// Whether a failure in the current step would lose the results of some rows.
+    /// Whether a failure in the current step would lose the results for some rows.
     is_half_done: bool,
 }
 
@@ -466,7 +466,7 @@ impl<P: Prepare> JoinTactic<P> {
         })
     }
 
-    /// Stores ready rows whose pairs were already emitted. If a row may still be emitted as
+    /// Stores ready rows whose pairs have already been emitted. If a row may still be emitted as
     /// unmatched, the engine checks again whether it has a match.
     fn recall(&mut self, common: &mut Common) -> Result<()> {
         let ready = ReadyRuns::new(&common.pending, &common.driver)?;
@@ -501,7 +501,7 @@ impl<P: Prepare> JoinTactic<P> {
         marked.map(|(_, lasting)| since(*lasting)).min().unwrap_or(i64::MAX)
     }
 
-    /// Moves ready rows into the stores, and passes them to the engine by calling `take`.
+    /// Moves ready rows into the stores and passes them to the engine by calling `take`.
     fn enter(
         &mut self,
         common: &mut Common,
