@@ -189,7 +189,7 @@ def _read(
     types: Mapping[str, pa.DataType],
     columns: Sequence[str] = (),
 ) -> pa.Table:
-    """Read a file with blocks as large as its longest row requires."""
+    """Read a file in blocks large enough to hold its longest row."""
     block = BLOCK_BYTES
     while True:
         try:

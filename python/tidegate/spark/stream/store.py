@@ -458,9 +458,8 @@ def _run() -> str:
 def _drop_outdated(taken: Place, watermark: int) -> None:
     """Drop operators that can no longer match any header or have not been used for a long time.
 
-    `watermark` is taken from the header of the bucket `taken`. The micro-batch that wrote this
-    header also wrote one with the same watermark for every other bucket of the query that has
-    state.
+    `watermark` comes from the header of the `taken` bucket. The micro-batch that wrote this header
+    also wrote one with the same watermark for every other bucket of the query that has state.
     """
     now = time.monotonic()
     for place, warm in list(_warm.items()):
