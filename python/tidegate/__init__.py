@@ -47,7 +47,6 @@ Sorted streams as one, in an order that depends on nothing but their rows:
 
 import tidegate._interpreter  # noqa: F401 - it refuses before anything else is loaded
 from tidegate import agg
-from tidegate._chain import Chain, RunningChain
 from tidegate._explain import explain
 from tidegate._functions import (
     Aggregate,
@@ -72,8 +71,6 @@ from tidegate._functions import (
     window_join,
     window_join_batches,
 )
-from tidegate._metrics import metrics
-from tidegate._running import Running
 from tidegate._tidegate import (
     BatchReader,
     ClosedError,
@@ -92,7 +89,13 @@ from tidegate._tidegate import (
     release_memory,
 )
 from tidegate.expressions import Expr, case, left, right, row
+from tidegate.runtime.chain import Chain, RunningChain
+from tidegate.runtime.methods import attach
+from tidegate.runtime.metrics import metrics
+from tidegate.runtime.running import Running
 from tidegate.windows import Rows, rows
+
+attach()
 
 __all__ = [
     "Aggregate",

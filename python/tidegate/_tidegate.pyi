@@ -31,8 +31,8 @@ import pyarrow as pa
 from typing_extensions import TypeVar, disjoint_base
 
 from tidegate import agg
-from tidegate._running import Running
 from tidegate.expressions import Expr
+from tidegate.runtime.running import Running
 from tidegate.types import (
     Algorithm,
     ArrowSource,
@@ -4215,6 +4215,12 @@ def merge_batches(
     """
 
 def _check(data: Table, name: str) -> None: ...
+def _set_callbacks(
+    table_of_rows: Callable[..., pa.Table],
+    tell: Callable[[str, int, str], None],
+    waits_for: Callable[[int, int], bool],
+) -> None: ...
+def _manual(name: str) -> str | None: ...
 
 class _CheckedBatches:
     def __new__(cls, data: Table, name: str) -> Self: ...

@@ -474,3 +474,17 @@ def test_importing_tidegate_imports_no_data_library():
     loaded = set(done.stdout.split())
     assert "tidegate" in loaded
     assert not loaded & {"pyspark", "pyarrow", "pandas", "polars", "duckdb", "typer", "tqdm"}
+
+
+# Types of the package that native code recognises among its arguments.
+RECOGNISED = {"tidegate.agg", "tidegate.expressions", "tidegate.windows"}
+# What still calls up: files and memory limits. This list only gets shorter.
+CALLED_UP = {"tidegate.bounded", "tidegate.io.given"}
+
+
+def test_native_code_imports_nothing_of_the_package():
+    """The package passes in what native code calls (`callbacks.rs`)."""
+    importing = re.compile(r'(?:import\([^"]*|: &str = )"(tidegate\.[\w.]+)"')
+    named = {name for text in sources("python").values() for name in importing.findall(text)}
+    assert named >= RECOGNISED
+    assert named - RECOGNISED == CALLED_UP

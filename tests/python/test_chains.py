@@ -18,7 +18,8 @@ import pytest
 
 import campaign
 import tidegate as tg
-from tidegate import _chain, _logger
+from tidegate.runtime import chain as _chain
+from tidegate.runtime import logger as _logger
 
 pytestmark = pytest.mark.timeout(120)
 

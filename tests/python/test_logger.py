@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import tidegate as tg
-from tidegate import _logger
+from tidegate.runtime import logger as _logger
 
 SCHEMA = pa.schema({"ts": pa.int64()})
 

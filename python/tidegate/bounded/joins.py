@@ -28,7 +28,6 @@ import pyarrow.compute as pc
 
 import tidegate
 from tidegate import _tidegate
-from tidegate._rows import size_of
 from tidegate.bounded.ordered import (
     HIGHEST,
     LOWEST,
@@ -43,6 +42,7 @@ from tidegate.bounded.results import Result
 from tidegate.bounded.shares import BY_ITSELF, LARGE, Shares
 from tidegate.bounded.sorting import Run, sort
 from tidegate.io.pruning import pruned, step_of
+from tidegate.runtime.rows import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 import tidegate
-from tidegate._rows import size_of
 from tidegate.io.files import with_wide_indices
+from tidegate.runtime.rows import size_of
 
 
 class Result:

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate import TidegateError, _tidegate
-from tidegate._rows import size_of
 from tidegate.bounded.shares import RUNS, Shares
 from tidegate.io.files import naming
+from tidegate.runtime.rows import size_of
 
 COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 BUFFER_BYTES = 1 << 16

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import tidegate
-from tidegate._rows import size_of
 from tidegate.io.followers import Follower, Place
 from tidegate.io.growing import Stopped
+from tidegate.runtime.rows import size_of
 
 # What may be held of a file that is ahead of the others; it waits then.
 HELD_BYTES = 1 << 29

@@ -16,11 +16,12 @@ use pyo3::prelude::*;
 use tidegate::stream::{Driven, News, Operator, Polled, ResultReader};
 use tidegate::{Driver, Error, Result, Stop, WorkOf};
 
+use crate::callbacks;
 use crate::error::raise;
 use crate::export;
-use crate::interpreter::{check_call_to, check_wait_for, released};
+use crate::interpreter::{check_call_to, released};
+use crate::interrupt::check_wait_for;
 use crate::interrupt::{PATIENCE, run_on};
-use crate::notice;
 
 /// A source that says nothing for so long while rows wait for it is told of.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -164,7 +165,7 @@ impl Handle {
                  or idle()",
                 waiting.rows, self.name, waiting.source, waiting.seconds
             );
-            notice::tell(py, &self.operator, "silent", &text);
+            callbacks::tell(py, &self.operator, "silent", &text);
         }
     }
 
@@ -173,7 +174,7 @@ impl Handle {
         let stats = self.briefly(py, |operator| Ok(operator.stats()))?;
         let rows: u64 = stats.sources.iter().map(|source| source.rows_in).sum();
         let text = format!("a {} was restored, {rows} rows of its sources have come", self.name);
-        notice::tell(py, &self.operator, "restored", &text);
+        callbacks::tell(py, &self.operator, "restored", &text);
         Ok(())
     }
 

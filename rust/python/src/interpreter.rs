@@ -14,8 +14,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyCFunction;
 use tidegate::{Door, Error, WorkOf};
 
-use crate::error::raise;
-
 /// The threads inside are those that are reattaching and those in which native code has called
 /// Python.
 static DOOR: Door = Door::new();
@@ -150,25 +148,14 @@ pub(crate) fn check_call_to(object: usize, name: &str) -> tidegate::Result<()> {
     if WorkOf::here().includes(object) { Err(within_itself(name)) } else { Ok(()) }
 }
 
-/// Returns an error if a function that was called on behalf of the object waits for this thread.
-/// This thread waits for the object's work, so neither would ever finish.
-pub(crate) fn check_wait_for(py: Python<'_>, object: usize, name: &str) -> PyResult<()> {
-    let mut callers = CALLERS.lock().clone();
-    callers.retain(|(_, work)| work.includes(object));
-    if callers.is_empty() {
-        return Ok(());
-    }
-    let (caller, waiting) = (this_thread(py)?, py.import("tidegate._waiting")?);
-    for (thread, _) in callers {
-        if waiting.call_method1("waits_for", (thread, caller))?.is_truthy()? {
-            return Err(raise(within_itself(name)));
-        }
-    }
-    Ok(())
+/// Returns the threads that are in a call to Python on behalf of the object.
+pub(crate) fn callers_for(object: usize) -> Vec<u64> {
+    let callers = CALLERS.lock();
+    callers.iter().filter(|(_, work)| work.includes(object)).map(|(thread, _)| *thread).collect()
 }
 
 #[cold]
-fn within_itself(name: &str) -> Error {
+pub(crate) fn within_itself(name: &str) -> Error {
     Error::argument(format!(
         "this {name} is called by a function or stream that it waits for, or by a thread that one \
          of them waits for; call it once the function has returned, and from code outside the \

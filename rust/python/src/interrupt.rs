@@ -11,8 +11,9 @@ use tidegate::{
     with_threads,
 };
 
+use crate::callbacks::waits_for;
 use crate::error::raise;
-use crate::interpreter::{check_wait_for, released};
+use crate::interpreter::{callers_for, released, this_thread, within_itself};
 
 /// How long a signal may go unnoticed: well under the 0.2 s that a person takes for an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
@@ -151,6 +152,22 @@ fn wait_for(
             }
         }
     }
+}
+
+/// Returns an error if a function that was called on behalf of the object waits for this thread.
+/// This thread waits for the object's work, so neither would ever finish.
+pub(crate) fn check_wait_for(py: Python<'_>, object: usize, name: &str) -> PyResult<()> {
+    let callers = callers_for(object);
+    if callers.is_empty() {
+        return Ok(());
+    }
+    let caller = this_thread(py)?;
+    for thread in callers {
+        if waits_for(py, thread, caller)? {
+            return Err(raise(within_itself(name)));
+        }
+    }
+    Ok(())
 }
 
 /// Checks for signals and for a deadlock with user code.

@@ -40,7 +40,7 @@
 //! | `digest.rs` | the function `digest`, and the class `Digest` |
 //! | `handle.rs` | who may use an operator when, and how Ctrl-C ends a call to it |
 //! | `operator.rs` | the other things that all classes of operators share |
-//! | `notice.rs` | what the logger `tidegate` is told |
+//! | `callbacks.rs` | functions of the package that native code calls |
 //! | `memory.rs` | memory that is kept for later calls |
 //! | `plan.rs` | the columns that a join reads, and the columns of its result |
 //! | `reader.rs` | a result as record batches |
@@ -59,6 +59,7 @@ mod aggregate;
 mod asof_join;
 mod band_join;
 mod bounded;
+mod callbacks;
 mod capsule;
 mod digest;
 mod error;
@@ -74,7 +75,6 @@ mod interval_join;
 mod join;
 mod memory;
 mod merge;
-mod notice;
 mod operator;
 mod overlap_join;
 mod plan;
@@ -87,6 +87,17 @@ mod window_join;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use tidegate::Allocator;
+
+/// Returns the manual's text on a method that is written in Python.
+#[pyfunction]
+fn manual_of(name: &str) -> Option<&'static str> {
+    match name {
+        "Operator.run" => Some(manual!(Operator.run)),
+        "Operator.running" => Some(manual!(Operator.running)),
+        "Source.push_async" => Some(manual!(Source.push_async)),
+        _ => None,
+    }
+}
 
 /// If the system refuses memory, a call fails, and not the process.
 #[global_allocator]
@@ -152,6 +163,8 @@ mod _tidegate {
         // These are for the package itself, so they do not appear in any list of names.
         module.setattr("_check", wrap_pyfunction!(import::check_rows, module)?)?;
         module.setattr("_CheckedBatches", module.py().get_type::<import::CheckedBatches>())?;
+        module.setattr("_set_callbacks", wrap_pyfunction!(callbacks::set_callbacks, module)?)?;
+        module.setattr("_manual", wrap_pyfunction!(manual_of, module)?)?;
         tidegate_import::release_through(interpreter::release);
         interpreter::count_anew_after_fork(module.py())?;
         let end_readers = wrap_pyfunction!(reader::end_readers, module)?;

@@ -18,7 +18,7 @@ use crate::error::raise;
 use crate::handle::{Handle, briefly, check_process, in_turn, number_of};
 use crate::input::bytes;
 use crate::interpreter::{attached, calling, released};
-use crate::{export, import, input, interrupt, notice};
+use crate::{callbacks, export, import, input, interrupt};
 
 /// The time between two looks for room within the memory limit.
 const ROOM: Duration = Duration::from_millis(1);
@@ -52,8 +52,7 @@ impl Source {
         let (name, schema) =
             self.briefly(py, |source| Ok((source.stats().name, source.schema().clone())))?;
         let schema = export::schema(py, &schema)?;
-        let arguments = (rows, schema, &*name, extra == Extra::Ignore);
-        calling(py, || py.import("tidegate._rows")?.call_method1("table", arguments))
+        callbacks::table_of_rows(rows, schema, &name, extra == Extra::Ignore)
     }
 
     /// Calls `work` with the source, once it is its turn: in the background if it puts many rows in
@@ -138,7 +137,7 @@ impl Source {
                         "{name}: {late} of {count} rows are set aside, as late or too wide; so far \
                          {rows_late} of {rows_in}; late() returns them"
                     );
-                    notice::tell(py, &self.source, "late", &text);
+                    callbacks::tell(py, &self.source, "late", &text);
                     return Ok(());
                 }
                 Err(error) => error,
@@ -146,7 +145,7 @@ impl Source {
             let (is_full, news) =
                 self.briefly(py, |source| Ok((source.is_full(), source.news())))?;
             if is_full && !std::mem::replace(&mut waits, true) {
-                notice::tell(py, &self.source, "full", &error.value(py).to_string());
+                callbacks::tell(py, &self.source, "full", &error.value(py).to_string());
             }
             // A thread that drives the operator would wait for itself.
             let waits_for_polls =
@@ -158,16 +157,6 @@ impl Source {
             released(py, || std::thread::sleep(ROOM));
             py.check_signals()?;
         }
-    }
-
-    #[doc = manual!(Source.push_async)]
-    #[pyo3(signature = (data, *, extra = "error"))]
-    fn push_async<'py>(
-        slf: &Bound<'py, Self>,
-        data: &Bound<'py, PyAny>,
-        extra: &str,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("tidegate._awaiting")?.call_method1("push", (slf, data, extra))
     }
 
     /// From now on the rows are the results of an operator. Returns the name of the time column, and
@@ -558,10 +547,6 @@ impl Operator {
         slf
     }
 
-    fn __aiter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("tidegate._awaiting")?.call_method1("batches", (slf,))
-    }
-
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
         let kind = slf.get_type();
         Err(PyTypeError::new_err(format!(
@@ -569,36 +554,6 @@ impl Operator {
              its bytes into an operator of the same arguments",
             kind.name()?
         )))
-    }
-
-    fn __repr__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("tidegate._metrics")?.call_method1("text", (slf,))
-    }
-
-    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("tidegate._metrics")?.call_method1("page", (slf,))
-    }
-
-    #[doc = manual!(Operator.run)]
-    #[pyo3(signature = (sink, *, late = None, punctuations = false))]
-    fn run<'py>(
-        slf: &Bound<'py, Self>,
-        sink: &Bound<'py, PyAny>,
-        late: Option<&Bound<'py, PyAny>>,
-        punctuations: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        drive(slf, "run", sink, late, punctuations)
-    }
-
-    #[doc = manual!(Operator.running)]
-    #[pyo3(signature = (sink, *, late = None, punctuations = false))]
-    fn running<'py>(
-        slf: &Bound<'py, Self>,
-        sink: &Bound<'py, PyAny>,
-        late: Option<&Bound<'py, PyAny>>,
-        punctuations: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        drive(slf, "Running", sink, late, punctuations)
     }
 
     /// Takes a batch back that was polled last, for a sink that has not taken it.
@@ -666,26 +621,6 @@ impl Operator {
     ) -> PyResult<()> {
         self.close(py)
     }
-}
-
-/// Calls what drives operators, for a sink that may take punctuations, too.
-fn drive<'py>(
-    operator: &Bound<'py, Operator>,
-    function: &str,
-    sink: &Bound<'py, PyAny>,
-    late: Option<&Bound<'py, PyAny>>,
-    punctuations: bool,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = operator.py();
-    calling(py, || {
-        let running = py.import("tidegate._running")?;
-        if !punctuations {
-            return running.call_method1(function, (operator, sink, late));
-        }
-        let module = py.import("tidegate._punctuations")?;
-        let sink = module.call_method1("Punctuated", (operator, sink))?;
-        running.call_method1(function, (operator, sink, late))
-    })
 }
 
 /// Numbers that describe an operator, and each of its sources.

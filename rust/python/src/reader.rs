@@ -13,12 +13,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyType};
 use tidegate::{Error, Next, WorkOf};
 
+use crate::callbacks::waits_for;
 use crate::error::{of_python, raise};
 use crate::export;
-use crate::interpreter::{
-    self, attached, calling, check_call_to, check_wait_for, released, this_thread,
-};
-use crate::interrupt::{PATIENCE, detached, end_calls};
+use crate::interpreter::{self, attached, check_call_to, released, this_thread};
+use crate::interrupt::{PATIENCE, check_wait_for, detached, end_calls};
 
 /// Numbers that describe the work so far, which become a dict once the GIL is held again.
 pub(crate) type Numbers = Box<dyn FnOnce(Python<'_>) -> PyResult<Bound<'_, PyDict>> + Send>;
@@ -240,9 +239,7 @@ impl BatchReader {
 /// batch: for ever.
 fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResult<()> {
     let Some(user) = batches.user_thread() else { return Ok(()) };
-    let waits = || py.import("tidegate._waiting")?.call_method1("waits_for", (user, caller));
-    let waiting = calling(py, waits)?;
-    if !waiting.is_truthy()? {
+    if !waits_for(py, user, caller)? {
         return Ok(());
     }
     Err(raise(Error::argument(

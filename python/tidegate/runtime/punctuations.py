@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidegate._running import Taker, sink_of
 from tidegate._tidegate import SchemaError, Source, TidegateError
+from tidegate.runtime.running import Taker, sink_of
 
 if TYPE_CHECKING:
     from tidegate.types import Sink

@@ -13,7 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from tidegate._tidegate import ClosedError, MemoryLimitError, Source, TidegateError
-from tidegate._turns import Stop, Turns
+from tidegate.runtime.turns import Stop, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -314,6 +314,7 @@ class Feed(Taker):
         self.source: Any = source
 
     def give(self, batch: pa.RecordBatch) -> bool:
+        """Push the batch into the source unless the memory limit leaves no room for it."""
         try:
             self.source.push(batch, block=False)
         except MemoryLimitError:
@@ -323,6 +324,7 @@ class Feed(Taker):
         return True
 
     def end(self) -> bool:
+        """Close the source."""
         self.source.close()
         return True
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from tidegate._tidegate import SchemaError, TidegateError
 
 
-def table(rows: Sequence[Any], schema: pa.Schema, name: str, ignores_extra: bool) -> pa.Table:  # noqa: FBT001 - called from Rust
+def table(rows: Sequence[Any], schema: pa.Schema, name: str, *, ignores_extra: bool) -> pa.Table:
     """The rows as a table; tuples are in the order of the schema.
 
     Error messages begin with `name` and identify the offending row in the list.

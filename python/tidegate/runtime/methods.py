@@ -1,0 +1,118 @@
+"""The methods of native classes that are written in Python.
+
+Modules that few programs need are imported at the first call, so that `import tidegate` stays fast.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from tidegate import _tidegate
+from tidegate.runtime import metrics
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+    import pyarrow as pa
+
+    from tidegate.runtime.running import Running
+    from tidegate.types import Sink
+
+    Late = Callable[[pa.Table], object]
+    Operator = _tidegate.Operator
+    Readable = _tidegate.Operator | _tidegate.MergeReader
+
+
+def attach() -> None:
+    """Add the methods to the native classes, and give the native module its callbacks."""
+    operator: dict[str, Any] = {
+        "run": run,
+        "running": running,
+        "__aiter__": batches,
+        "__repr__": metrics.text,
+        "_repr_html_": metrics.page,
+    }
+    methods: dict[type, dict[str, Any]] = {
+        _tidegate.Operator: operator,
+        _tidegate.MergeReader: {"__aiter__": batches},
+        _tidegate.Source: {"push_async": push_async},
+    }
+    for kind, of_kind in methods.items():
+        for name, method in of_kind.items():
+            _attach(kind, name, method)
+    _tidegate._set_callbacks(table_of_rows, tell, waits_for)  # noqa: SLF001 - the package's own
+
+
+def _attach(kind: type, name: str, method: Any) -> None:  # noqa: ANN401 - any function
+    """Add a method, with the text that the manual has for it."""
+    method.__name__, method.__qualname__ = name, f"{kind.__name__}.{name}"
+    method.__doc__ = _tidegate._manual(method.__qualname__) or method.__doc__  # noqa: SLF001 - as above
+    setattr(kind, name, method)
+
+
+def run(
+    self: Operator, sink: Sink, *, late: Late | None = None, punctuations: bool = False
+) -> None:
+    """`Operator.run`."""
+    from tidegate.runtime.running import run  # noqa: PLC0415 - see the top
+
+    run(self, _sink(self, sink, punctuations), late)
+
+
+def running(
+    self: Operator, sink: Sink, *, late: Late | None = None, punctuations: bool = False
+) -> Running:
+    """`Operator.running`."""
+    from tidegate.runtime.running import Running  # noqa: PLC0415 - see the top
+
+    return Running(self, _sink(self, sink, punctuations), late)
+
+
+def _sink(operator: Operator, sink: Sink, punctuations: bool) -> Any:  # noqa: ANN401, FBT001 - the caller's
+    if not punctuations:
+        return sink
+    from tidegate.runtime.punctuations import Punctuated  # noqa: PLC0415 - see the top
+
+    return Punctuated(operator, sink)
+
+
+def batches(self: Readable) -> AsyncIterator[pa.RecordBatch]:
+    """Yield batches while the event loop goes on."""
+    from tidegate.runtime.awaiting import batches  # noqa: PLC0415 - see the top
+
+    return batches(self)
+
+
+def push_async(
+    self: _tidegate.Source,
+    data: Any,  # noqa: ANN401 - any rows
+    *,
+    extra: Literal["error", "ignore"] = "error",
+) -> Awaitable[None]:
+    """`Source.push_async`."""
+    from tidegate.runtime.awaiting import push  # noqa: PLC0415 - see the top
+
+    return push(self, data, extra)
+
+
+def table_of_rows(
+    rows: Sequence[Any], schema: pa.Schema, name: str, *, ignores_extra: bool
+) -> pa.Table:
+    """Return dicts or tuples as a table."""
+    from tidegate.runtime.rows import table  # noqa: PLC0415 - see the top
+
+    return table(rows, schema, name, ignores_extra=ignores_extra)
+
+
+def tell(kind: str, number: int, text: str) -> None:
+    """Log an event that concerns a source or an operator."""
+    from tidegate.runtime.logger import tell  # noqa: PLC0415 - see the top
+
+    tell(kind, number, text)
+
+
+def waits_for(thread: int, other: int) -> bool:
+    """Return whether a thread waits for another one."""
+    from tidegate.runtime.waits import waits_for  # noqa: PLC0415 - see the top
+
+    return waits_for(thread, other)

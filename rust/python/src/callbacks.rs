@@ -1,0 +1,66 @@
+//! Functions of the package that native code calls.
+//!
+//! The package passes them in when it is imported, so that the native module imports nothing from
+//! the package. Each is called where no lock is held.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{IntoPyDict, PyList};
+
+use crate::interpreter::calling;
+
+/// The functions, described in `tidegate.runtime.methods`.
+struct Callbacks {
+    table_of_rows: Py<PyAny>,
+    tell: Py<PyAny>,
+    waits_for: Py<PyAny>,
+}
+
+static CALLBACKS: PyOnceLock<Callbacks> = PyOnceLock::new();
+
+/// Stores the functions. If the package is imported again, the first ones remain.
+#[pyfunction]
+pub(crate) fn set_callbacks(
+    py: Python<'_>,
+    table_of_rows: Py<PyAny>,
+    tell: Py<PyAny>,
+    waits_for: Py<PyAny>,
+) {
+    let _ = CALLBACKS.set(py, Callbacks { table_of_rows, tell, waits_for });
+}
+
+fn callbacks(py: Python<'_>) -> PyResult<&'static Callbacks> {
+    let missing = || PyRuntimeError::new_err("import tidegate, not tidegate._tidegate alone");
+    CALLBACKS.get(py).ok_or_else(missing)
+}
+
+/// Returns dicts or tuples as a table with the schema of the source `name`.
+pub(crate) fn table_of_rows<'py>(
+    rows: &Bound<'py, PyList>,
+    schema: Bound<'py, PyAny>,
+    name: &str,
+    ignores_extra: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = rows.py();
+    let function = callbacks(py)?.table_of_rows.bind(py);
+    let options = [("ignores_extra", ignores_extra)].into_py_dict(py)?;
+    calling(py, || function.call((rows, schema, name), Some(&options)))
+}
+
+/// Logs an event that concerns a source or an operator.
+pub(crate) fn tell<T: ?Sized>(py: Python<'_>, of: &Arc<T>, kind: &str, text: &str) {
+    let number = Arc::as_ptr(of).addr();
+    let tell = || callbacks(py)?.tell.bind(py).call1((kind, number, text)).map(drop);
+    if let Err(error) = calling(py, tell) {
+        // An error in a user's log handler ends no push and no poll.
+        error.write_unraisable(py, None);
+    }
+}
+
+/// Returns whether a thread waits for another one, possibly through threads and futures in between.
+pub(crate) fn waits_for(py: Python<'_>, thread: u64, other: u64) -> PyResult<bool> {
+    calling(py, || callbacks(py)?.waits_for.bind(py).call1((thread, other))?.is_truthy())
+}
