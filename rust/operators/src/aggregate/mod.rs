@@ -40,7 +40,7 @@
 //! | `inputs/` | the rows of sources, and the values that they add |
 //! | `slices/` | slices of time: rows by slice and key, and the steps from window to window |
 //! | `folds/` | how one function goes through tables, epochs, and partners |
-//! | `catalog/` | which function an [`Aggregate`] is: the only place that says it; functions that users bring |
+//! | `catalog/` | the functions by name: the only place that says which one an [`Aggregate`] is |
 //! | `tables.rs` | windows of whole tables |
 //! | `sessions.rs` | windows of whole tables that rows keep open |
 //! | `streaming/` | both of rows that come epoch by epoch |

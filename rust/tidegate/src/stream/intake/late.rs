@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt16Array, UInt64Array};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
-use super::source::{Stream, batch_bytes};
+use super::source::Stream;
 use crate::Result;
 use crate::columns::cast::cast;
 use crate::stream::memory::Charge;
+use crate::stream::memory::batch_bytes;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 
 /// In place of a watermark: a row whose interval is too wide. No row is below it, hence late.

@@ -9,7 +9,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::{Field, Schema, SchemaRef};
 use arrow_select::take::take_record_batch;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::rows::{Draft, LateRow, Released, Reorder, Timed};
 use tidegate_structures::gate::{BlockSource, Run, Tier};
@@ -31,7 +31,7 @@ use crate::columns::time::{self, Unit};
 use crate::columns::type_name::TypeName;
 use crate::query::aggregate::plan::Span;
 use crate::results::interleave::{Place, in_pieces, interleave};
-use crate::stream::memory::{Charge, Memory};
+use crate::stream::memory::{Charge, Memory, batch_bytes};
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::times::{Lead, Led, ResultTime, ResultTimes, led};
 use crate::{Error, Result, shown};
@@ -979,12 +979,9 @@ fn without(push: Push, late: &[LateRow]) -> Result<Push> {
     push.rows(&used.into())
 }
 
-/// The bytes of the rows of a batch.
-pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
-    let bytes = |column: &ArrayRef| {
-        column.to_data().get_slice_memory_size().unwrap_or(column.get_array_memory_size())
-    };
-    batch.columns().iter().map(bytes).sum()
+/// A source, which stays whole if a call panics.
+pub fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
+    source.lock()
 }
 
 /// Rows of several batches as one batch.

@@ -14,7 +14,7 @@ use super::engine::Prepare;
 use crate::columns::table::Table;
 use crate::columns::time;
 use crate::stream::intake::RestoredIntake;
-use crate::stream::intake::source::batch_bytes;
+use crate::stream::memory::batch_bytes;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::tactic::Admit;
 use crate::{Error, Result};

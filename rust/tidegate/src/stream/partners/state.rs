@@ -13,7 +13,7 @@ use crate::Result;
 use crate::columns::table::Table;
 use crate::columns::time;
 use crate::stream::intake::RestoredIntake;
-use crate::stream::intake::source::batch_bytes;
+use crate::stream::memory::batch_bytes;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::tactic::{Admit, Common};

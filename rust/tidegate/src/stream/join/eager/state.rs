@@ -10,7 +10,7 @@ use super::{EagerTactic, Finder};
 use crate::Result;
 use crate::columns::table::Table;
 use crate::columns::time;
-use crate::stream::intake::source::batch_bytes;
+use crate::stream::memory::batch_bytes;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::tactic::Admit;
 
