@@ -1,9 +1,9 @@
 """Errors for unknown or unsupported arguments, each of which shows the line to write instead.
 
-Other libraries name the same arguments differently. Here, each argument has one name, so a call
-that uses another library's name is rejected. The error shows the caller's own values under the
-right name. Spark DataFrames also export Arrow data, but the driver must first collect all their
-rows. They are therefore rejected before any data is requested.
+Other libraries name the same arguments differently. In tidegate, each argument has only one name,
+so a call that uses another library's name is rejected. The error shows the caller's own values
+under the correct name. Spark DataFrames also export Arrow data, but the driver must first collect
+all their rows. They are therefore rejected before any data is requested.
 """
 
 import functools
@@ -140,7 +140,7 @@ def _check_collected(function: Callable[..., Any], given: tuple[Any, ...], named
 
 
 def _instead(name: str, kind: str) -> str:
-    """The error message for this kind of DataFrame, with the call to write instead."""
+    """The error message for this kind of DataFrame, including the call to use instead."""
     message = f"a {kind} DataFrame would be collected on the driver; "
     of_spark = "to_spark()." if kind == "pandas-on-Spark" else ""
     line = name.removesuffix("_batches")
@@ -155,7 +155,7 @@ def _instead(name: str, kind: str) -> str:
 def _of_spark(value: object) -> str | None:
     """The kind of a Spark value: `Spark`, `pandas-on-Spark` or `Column`; None for other values.
 
-    Only the name of its type is checked, so PySpark need not be installed.
+    Only the name of its type is checked, so PySpark does not have to be installed.
     """
     for kind in type(value).__mro__:
         room, _, rest = kind.__module__.partition(".")
@@ -168,7 +168,7 @@ def _of_spark(value: object) -> str | None:
 
 
 def _of_column(named: Given) -> TypeError | None:
-    """The error to raise if one of the arguments of a rejected call is a Spark Column, or None."""
+    """The error to raise if an argument of a rejected call is a Spark Column; None otherwise."""
     for name, value in named.items():
         several = value.values() if isinstance(value, Mapping) else value
         listed = several if isinstance(several, list | tuple) else [several]

@@ -426,7 +426,7 @@ class _ChainFeed(Feed):
 
 
 def _without_zone(times: Any) -> Any:  # noqa: ANN401 - an array
-    """Drop the time zone but keep the instants, because pyarrow cannot compare zoned times."""
+    """Drop the time zone but keep the instants; pyarrow cannot compare times with time zones."""
     import pyarrow as pa  # noqa: PLC0415 - only where it is asked for
 
     has_zone = getattr(times.type, "tz", None) is not None

@@ -36,7 +36,7 @@ def tell(kind: str, number: int, text: str) -> None:
 
 
 def _is_news(key: tuple[str, int], now: float) -> bool:
-    """Whether to log this event: each key is logged once a minute at most, by a single caller."""
+    """Whether to log this event: each key is logged at most once a minute, by a single caller."""
     last = _TOLD.get(key)
     if last is not None:
         if now - last < _QUIET:

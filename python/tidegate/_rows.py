@@ -1,4 +1,4 @@
-"""Python dicts or tuples as a table with a given schema; the size of Arrow rows."""
+"""Converts Python dicts or tuples to a table with a given schema; measures Arrow rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate._tidegate import SchemaError, TidegateError
 def table(rows: Sequence[Any], schema: pa.Schema, name: str, ignores_extra: bool) -> pa.Table:  # noqa: FBT001 - called from Rust
     """The rows as a table; tuples are in the order of the schema.
 
-    Errors begin with `name` and identify the row of the list.
+    Error messages begin with `name` and identify the offending row in the list.
     """
     # Each lookup in a schema rebuilds the list of its names.
     names = dict.fromkeys(schema.names)

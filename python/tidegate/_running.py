@@ -51,10 +51,11 @@ class Running:
     it. At the end of the block the sources are closed, and the last results are given to the sink.
     If the block raises, the thread stops, and the sources stay as they are.
 
-    If the sink or the operator raises, the thread ends. The error is raised again by `wait` and at
-    the end of the block. Waiting pushes then raise `MemoryLimitError`, as they do if the block
-    raises. Nothing is lost: the operator keeps the batch that the sink did not accept, and the late
-    rows that `late` did not accept. Fix the sink or `late`, and run the operator again.
+    If the sink or the operator raises an error, the thread ends. The error is raised again by
+    `wait` and at the end of the block. Pushes that are waiting then raise `MemoryLimitError`, as
+    they do if the block raises an error. Nothing is lost: the operator keeps the batch that the
+    sink did not accept, and the late rows that `late` did not accept. Fix the sink or `late`, and
+    run the operator again.
 
     Example:
         >>> import pyarrow as pa
@@ -87,7 +88,7 @@ class Running:
         self._ended = ended
         self._error: BaseException | None = None
         self.failed_at = math.inf
-        """When the error occurred, in seconds on a monotonic clock."""
+        """The time of the error, in seconds on a monotonic clock."""
         # Whether pushes that wait are to end with the thread.
         self._has_failed = False
         self._process = os.getpid()
@@ -234,7 +235,7 @@ class Running:
 
 
 def _hand_late(operator: Any, late: Late) -> None:  # noqa: ANN401 - of Rust
-    """Pass the late rows to a function; the operator keeps them if the function raises."""
+    """Pass the late rows to a function; the operator keeps them if the function raises an error."""
     were_taken = False
     try:
         if (rows := operator._lend_late()).num_rows:  # noqa: SLF001 - of Rust

@@ -655,14 +655,14 @@ class Operator(Generic[_StatsT_co]):
         """Add a source while the operator runs.
 
         The result contains the same rows in the same order as if the new source had existed from
-        the beginning and had promised the watermark `since`. The new source is the last of
-        `sources`. Among rows with equal times, its rows follow rows of the other sources. In a
-        join, they follow rows of the same side, and left rows precede right rows. `Source.close`
-        removes a source.
+        the beginning and had promised the watermark `since`. The new source is the last one in
+        `sources`. Among rows with equal times, its rows follow those from the other sources. In a
+        join, they follow the other rows on the same side, and left rows precede right rows.
+        `Source.close` removes a source.
 
         Without `since`, the source begins at the operator's watermark, which is the lowest
         watermark of its open sources that are not idle. In a join, it begins at the watermark of
-        its side if that is higher. While all left sources are idle, right rows of that time may
+        its side if that is higher. While all left sources are idle, right rows with that time may
         already have been emitted, so a new left source begins one time unit later. If several
         threads feed the sources, the operator's watermark depends on their progress. Pass `since`
         if the feeder knows the time of its first row. A snapshot includes the added sources, and
@@ -691,7 +691,7 @@ class Operator(Generic[_StatsT_co]):
             The source.
 
         Raises:
-            OrderError: Rows that sort after those of the source at `since` may already have been
+            OrderError: Rows that sort after the new source's rows at `since` may already have been
                 emitted.
             ClosedError: The operator, all of its sources, or all of its side are closed.
             TidegateError: The operator is an aggregation, which keeps the sources that it was made
@@ -875,14 +875,13 @@ class Operator(Generic[_StatsT_co]):
         """Resume after a condition or a sum has failed, omitting what cannot be computed.
 
         A condition fails for a pair or a row if it divides by zero or exceeds the range of its
-        type. A sum fails if it does not fit its type. The operator then computes and keeps all
-        other results of that step, and halts: each `poll` raises the error, which names the values.
+        type. A sum fails if it overflows its type. The operator then computes and keeps all other
+        results of that step, and halts: each `poll` raises the error, which shows the values.
         Sources accept no rows while the operator is halted, so feeders notice the failure at once.
         No row is lost.
 
-        This call resumes the operator. A failed condition counts as false for that pair or
-        row, and a sum that does not fit is null. If a later step fails, the operator halts
-        again.
+        This call resumes the operator. A failed condition counts as false for that pair or row, and
+        a sum that overflows is null. If a later step fails, the operator halts again.
 
         Example:
             >>> import pyarrow as pa
@@ -1424,8 +1423,8 @@ class AsofJoin(StreamJoin):
             partner, or that have none.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns are not made. None takes
-            all.
+        columns: The columns of the result, in the given order. Other columns are not computed. None
+            means all columns.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -1438,11 +1437,11 @@ class AsofJoin(StreamJoin):
             says how sources share it.
         ordered: Whether results must come in the order that is said above. They come in this order
             for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
-            faster if nothing else needs these processors, and slower otherwise. Each operator
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no thread is pinned. By default, only the threads of
-            a `WindowJoin` with `scalejoin-gates` are pinned.
+            an aggregate is a Python function, no threads are pinned. By default, only the threads
+            of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1600,7 +1599,7 @@ class IntervalJoin(StreamJoin):
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in merged order.
+            with. Partners are aggregated in time order; ties keep the merged order.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
@@ -1614,8 +1613,8 @@ class IntervalJoin(StreamJoin):
             keys, and each row of a split key is looked at by several threads. None takes 1.2.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -1641,11 +1640,11 @@ class IntervalJoin(StreamJoin):
             side can match it. Rows are kept longer: until the other side has passed their
             intervals.
             With `aggs`, rows come in order for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
-            faster if nothing else needs these processors, and slower otherwise. Each operator
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no thread is pinned. By default, only the threads of
-            a `WindowJoin` with `scalejoin-gates` are pinned.
+            an aggregate is a Python function, no threads are pinned. By default, only the threads
+            of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -1900,11 +1899,11 @@ class WindowJoin(StreamJoin):
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in merged order.
+            with. Partners are aggregated in time order; ties keep the merged order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -1944,11 +1943,11 @@ class WindowJoin(StreamJoin):
             algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
             once then come in any order.
             With `aggs`, rows come in order for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
-            faster if nothing else needs these processors, and slower otherwise. Each operator
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no thread is pinned. By default, only the threads of
-            a `WindowJoin` with `scalejoin-gates` are pinned.
+            an aggregate is a Python function, no threads are pinned. By default, only the threads
+            of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -2070,7 +2069,7 @@ class BandJoin(StreamJoin):
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in merged order.
+            with. Partners are aggregated in time order; ties keep the merged order.
         settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
             rows of its subindexes when they are merged, as a part of the rows of the window, above
             0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
@@ -2080,8 +2079,8 @@ class BandJoin(StreamJoin):
             values that were measured to be the fastest.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each. Without `right` there are no right ones: `sources=(3, 0)` makes three.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -2109,11 +2108,11 @@ class BandJoin(StreamJoin):
             algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
             once then come in any order. So does a join of one stream with itself.
             With `aggs`, rows come in order for either value.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning is
-            faster if nothing else needs these processors, and slower otherwise. Each operator
+        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
+            nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
-            an aggregate is a Python function, no thread is pinned. By default, only the threads of
-            a `WindowJoin` with `scalejoin-gates` are pinned.
+            an aggregate is a Python function, no threads are pinned. By default, only the threads
+            of a `WindowJoin` with `scalejoin-gates` are pinned.
         digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
             it is handed out.
 
@@ -2411,8 +2410,8 @@ def asof_join(
             partner, or that have none.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns are not made. None takes
-            all.
+        columns: The columns of the result, in the given order. Other columns are not computed. None
+            means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
@@ -2511,8 +2510,8 @@ def asof_join_batches(
             partner, or that have none.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns are not made. None takes
-            all.
+        columns: The columns of the result, in the given order. Other columns are not computed. None
+            means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
@@ -2634,7 +2633,7 @@ def band_join(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
             rows of its subindexes when they are merged, as a part of the rows of the window, above
             0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
@@ -2644,8 +2643,8 @@ def band_join(
             values that were measured to be the fastest.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
             right rows in the order of a band column; the window is one more band. The others take
             the rows in time order and look for each row in an index of the other side's window:
@@ -2767,7 +2766,7 @@ def band_join_batches(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
             rows of its subindexes when they are merged, as a part of the rows of the window, above
             0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
@@ -2777,8 +2776,8 @@ def band_join_batches(
             values that were measured to be the fastest.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
             right rows in the order of a band column; the window is one more band. The others take
             the rows in time order and look for each row in an index of the other side's window:
@@ -2911,15 +2910,15 @@ def interval_join(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
             rows.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
@@ -3034,15 +3033,15 @@ def interval_join_batches(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
             rows.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
@@ -3167,7 +3166,7 @@ def overlap_join(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
             ends do not belong to them; an empty interval then overlaps nothing.
         min_overlap: The least length of the part that the two have in common: a timedelta, a numpy
@@ -3175,8 +3174,8 @@ def overlap_join(
             takes any, a single point too.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
         memory_limit: The most memory that the call takes beside what the inputs hold already:
@@ -3266,7 +3265,7 @@ def overlap_join_batches(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
             ends do not belong to them; an empty interval then overlaps nothing.
         min_overlap: The least length of the part that the two have in common: a timedelta, a numpy
@@ -3274,8 +3273,8 @@ def overlap_join_batches(
             takes any, a single point too.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
@@ -3645,11 +3644,11 @@ def window_join(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
             as a run of right rows, with an index for `by`. It compares every row of the run. If a
             sample of pairs says that an index of a number that `where` compares is faster, it uses
@@ -3750,11 +3749,11 @@ def window_join_batches(
             takes `inner`, and `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order, then in right row order.
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns are not made. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
         algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
             as a run of right rows, with an index for `by`. It compares every row of the run. If a
             sample of pairs says that an index of a number that `where` compares is faster, it uses

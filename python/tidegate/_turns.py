@@ -1,4 +1,4 @@
-"""Threads that run in steps, pause while a caller needs exclusive access, and stop on request."""
+"""Threads that run in steps, pause when a caller needs exclusive access, and stop on request."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _PATIENCE = 0.1
 class Stop:
     """A request to stop.
 
-    A signal handler may request it at any moment. A `threading.Event` is unsuitable, because the
-    interrupted thread may hold the event's lock.
+    A signal handler may request a stop at any moment. A `threading.Event` is unsuitable, because
+    the interrupted thread may hold the event's lock.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Stop:
 
 
 class Turns:
-    """Lets threads run steps concurrently, but none while a caller has exclusive access."""
+    """Lets threads run steps concurrently, except while a caller has exclusive access."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -46,9 +46,10 @@ class Turns:
 
     @contextmanager
     def step(self, stopped: Stop) -> Iterator[bool]:
-        """Begin a step once no caller has exclusive access; yield False if a stop comes first.
+        """Begin a step once no caller has exclusive access; yield False if asked to stop first.
 
-        A stop request ends the wait, because the caller may wait for a thread that joins this one.
+        A stop request ends the wait, because the caller may be waiting for a thread that is joining
+        this one.
         """
         thread = threading.get_ident()
         try:
@@ -66,9 +67,9 @@ class Turns:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait until no other thread is in a step, and prevent new ones until the block ends.
+        """Wait until other threads finish their steps; let no new step begin until the block ends.
 
-        The calling thread may be in a step itself, such as a sink that takes a snapshot.
+        The calling thread may itself be in a step, for example when a sink takes a snapshot.
         """
         if self._process != os.getpid():
             # The threads of the steps are not in this process, so that none of them would end.

@@ -334,7 +334,7 @@ def arg_max(column: str, by: str, *, where: Expr | str | None = None) -> Aggrega
     """Take the value of one column where another is largest; it may be null.
 
     If several rows share the largest value, the earliest one is used. Rows where `by` is null are
-    left out; NaN is larger than any other float.
+    ignored; NaN is larger than any other float.
 
     Args:
         column: A column of any type.
@@ -360,8 +360,8 @@ def covar(column: str, other: str, *, where: Expr | str | None = None) -> Aggreg
 def corr(column: str, other: str, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the correlation of two columns (Pearson's), as float64; null for fewer than two rows.
 
-    A row counts if neither column is null. The result is NaN if one of the columns has only one
-    distinct value, or if a variance would be infinite.
+    A row counts if neither column is null. The result is NaN if either column has only one distinct
+    value, or if a variance would be infinite.
 
     Args:
         column: A column of numbers.

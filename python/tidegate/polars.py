@@ -116,7 +116,7 @@ class Joins:
 
 
 def _frame(batch: pa.RecordBatch, columns: list[str]) -> pl.DataFrame:
-    """The columns of a batch; if none are requested, a frame with only the number of rows."""
+    """The columns of a batch; if none are requested, a frame that has only a row count."""
     if not columns:
         return pl.DataFrame(height=batch.num_rows)
     return pl.DataFrame(batch).select(columns)

@@ -247,3 +247,18 @@ def test_values_of_size_0_are_refused(column: pa.Array) -> None:
         tg.merge([given, given])
     with pytest.raises(tg.SchemaError, match="cast it or leave it out"):
         tg.Merge(given.schema)
+
+
+def nested(levels: int) -> pa.Table:
+    column = pa.array([1, 2])
+    for _ in range(levels - 1):
+        column = pa.StructArray.from_arrays([column], names=["x"])
+    return pa.table({"ts": [1, 2], "c": column})
+
+
+def test_deeply_nested_columns_are_refused():
+    """Arrow's kernels recurse once per level, and stacks of threads are small."""
+    deepest = nested(32)
+    assert tg.merge([deepest, deepest]).num_rows == 4
+    with pytest.raises(tg.SchemaError, match="the type has more than 32 levels"):
+        tg.merge([nested(33), nested(33)])

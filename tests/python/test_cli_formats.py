@@ -160,7 +160,7 @@ def test_json_lines_hold_text_decimals_dates_and_nested_values(folder: Path) -> 
     ("values", "message"),
     [
         (pa.array([b"x"]), "column `x`: JSON cannot hold binary; write Parquet or Arrow"),
-        (pa.array([float("nan")]), "column `x`: JSON has no NaN and no infinity"),
+        (pa.array([float("nan")]), "column `x`: JSON has no NaN or infinity"),
     ],
 )
 def test_json_lines_refuse_what_json_cannot_hold(folder: Path, values, message: str) -> None:

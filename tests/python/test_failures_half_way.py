@@ -462,7 +462,7 @@ def test_a_pair_without_a_value_is_named_and_can_be_left_out(kind):
         source.advance(100)
     # 1. The operator is halted, and every call reports it.
     for ask in (join.poll, join.poll, join.snapshot):
-        with pytest.raises(TidegateError, match=r"right\.x = 0; no row is lost, and skip\(\)"):
+        with pytest.raises(TidegateError, match=r"right\.x = 0; no rows are lost, and skip\(\)"):
             ask()
     for tell in (lambda: left.push(numbers((200, 1))), lambda: left.advance(200)):
         with pytest.raises(
@@ -526,7 +526,7 @@ def test_a_row_whose_condition_has_no_value_can_be_left_out(aggs):
     (source,) = totals.sources
     source.push(numbers((1, 1), (2, 0), (15, 5)))
     source.close()
-    with pytest.raises(TidegateError, match=r"Divide by zero error, for x = 0; no row is lost"):
+    with pytest.raises(TidegateError, match=r"Divide by zero error, for x = 0; no rows are lost"):
         totals.poll()
     assert totals.skip()
     assert [row["n"] for batch in totals for row in batch.to_pylist()] == [1, 1]

@@ -75,7 +75,7 @@ def test_values_that_no_folder_can_have_are_refused(folder: Path, values, is_cod
     assert result.exit_code == 1
     said = " ".join(result.stderr.split())
     assert "--partition-by: column `p` has the value '" in said
-    assert "which no folder name can represent; leave such rows out with --where" in said
+    assert "which no folder name can represent; exclude such rows with --where" in said
     assert sorted(path.name for path in folder.iterdir()) == ["in.parquet"]
 
 

@@ -249,7 +249,7 @@ def test_a_stream_that_reads_what_reads_it(use, way):
 
 @pytest.mark.timeout(60)
 def test_a_stream_that_reads_itself_and_does_not_care():
-    text = r"streams\[0\]: reading the Arrow stream failed: .*outside of the stream"
+    text = r"streams\[0\]: reading the Arrow stream failed: .*outside the stream"
     with pytest.raises(TidegateError, match=text):
         list(merged(next))
 

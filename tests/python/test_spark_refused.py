@@ -94,7 +94,9 @@ def test_dataframes_of_pandas_on_spark():
     kind = type("DataFrame", (), {"__module__": "pyspark.pandas.frame"})
     with pytest.raises(TypeError, match=r"write tidegate.spark.interval_join.* its to_spark\(\)"):
         tidegate.interval_join(kind(), kind(), **Q)
-    with pytest.raises(TypeError, match=r"left: expected a Spark DataFrame, .*: give its to_spark\(\)"):
+    with pytest.raises(
+        TypeError, match=r"left: expected a Spark DataFrame, .*: give its to_spark\(\)"
+    ):
         tidegate.spark.interval_join(kind(), kind(), **Q)
     merge = tidegate.Merge(pa.schema([("id", pa.int64())]), on="id")
     with pytest.raises(TypeError, match=r"give its to_spark\(\).toArrow\(\)"):

@@ -76,7 +76,7 @@ def _imported(value: object, name: str) -> pa.Table:
 
 
 def typed(table: OpenTable, schema: pa.Schema) -> OpenTable:
-    """The table, cast to a schema that differs only in the types of empty, untyped columns."""
+    """The table cast to a schema that differs only in the types of empty, untyped columns."""
     if table.schema.equals(schema):
         return table
 

@@ -16,7 +16,7 @@ class Result:
     Args:
         schema: The schema of every batch. Dictionaries get 32-bit indices, since the total number
             of distinct values is unknown.
-        batches: Yields the batches, and None from time to time, so that a closed reader is noticed.
+        batches: Yields the batches, and None from time to time so that a closed reader is noticed.
         stats: Returns numbers that describe the progress so far.
         max_rows: The most rows that there may be.
     """

@@ -71,7 +71,7 @@ def opened(inputs: Sequence[Input], *, streamed: bool = False) -> list[OpenTable
     """Open each input as a table.
 
     Raises:
-        SchemaError: `--types` lists a column that no CSV input has.
+        SchemaError: `--types` lists a column that is missing from all CSV inputs.
     """
     tables = [given.open(streamed=streamed) for given in inputs]
     check_types(inputs, csv_schemas(tables))
@@ -85,14 +85,15 @@ def csv_schemas(tables: Sequence[OpenTable]) -> list[pa.Schema]:
 
 
 def check_types(inputs: Sequence[Input], of_csv: Sequence[pa.Schema]) -> None:
-    """Reject types for columns that no CSV input has; other formats store their types."""
+    """Reject types for columns that are missing from all CSV inputs; other formats store types."""
     known = dict.fromkeys(name for schema in of_csv for name in schema.names)
     for name, _ in (one for given in inputs for one in given.csv_types):
         if not of_csv:
-            message = "--types: no input is CSV; leave the option out"
+            message = "--types: none of the inputs is a CSV file; omit this option"
             raise tidegate.SchemaError(message)
         if name not in known:
-            message = f"--types: no CSV input has a column `{name}`; their columns are "
+            message = f"--types: none of the CSV inputs has a column named `{name}`; "
+            message += "the available columns are "
             message += ", ".join(known)
             raise tidegate.SchemaError(message)
 

@@ -42,10 +42,10 @@ stream). Standard input and output are Arrow streams, unless an option specifies
 With --follow the files, CSV or Arrow streams, are read while they grow. A pair is written as soon
 as neither side can bring a row before its later row. A file has an end only if it is an Arrow
 stream with its end mark, or a pipe. Ctrl-C stops the command, with exit code 0. Rows come in time
-order; rows that are later than --lateness are left out and counted. Columns of CSV files that
---types does not list get types that fit the lines present at the start. If a file is renamed, it is
-read to its end, followed by the new file of the same name. If a file is truncated, overwritten,
-removed or replaced, the command fails.
+order; rows that are later than --lateness are left out and counted. The types of CSV columns not
+listed in --types are inferred from the lines present at the start. If a file is renamed, it is read
+to its end, and then the new file with the original name is read. If a file is truncated,
+overwritten, removed or replaced, the command fails.
 
 With --state FILE, OUT gets each row once, even if Ctrl-C, an error, a kill, a loss of power or a
 full disk ends a run. Give the same command again, and it goes on from the last checkpoint. A
@@ -250,10 +250,10 @@ unit of the column.
 With --follow the files, CSV or Arrow streams, are read while they grow. A window is written as soon
 as no file can bring a row of it; sessions are in the order of their ends. A file has an end only if
 it is an Arrow stream with its end mark, or a pipe. Ctrl-C stops the command, with exit code 0. Rows
-that are later than --lateness are left out and counted. Columns of CSV files that --types does not
-list get types that fit the lines present at the start. If a file is renamed, it is read to its end,
-followed by the new file of the same name. If a file is truncated, overwritten, removed or replaced,
-the command fails.
+that are later than --lateness are left out and counted. The types of CSV columns not listed in
+--types are inferred from the lines present at the start. If a file is renamed, it is read to its
+end, and then the new file with the original name is read. If a file is truncated, overwritten,
+removed or replaced, the command fails.
 
 With --state FILE, OUT gets each window once, even if Ctrl-C, an error, a kill, a loss of power or a
 full disk ends a run. Give the same command again, and it goes on from the last checkpoint. A
@@ -304,7 +304,7 @@ FILEs are files, and all files of a folder, of a quoted pattern such as 'logs/*.
 such as s3://bucket/logs/. One of them or OUT may be - for the standard streams. The ending gives
 the format: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows
 (Arrow stream). Standard input and output are Arrow streams, unless an option specifies another
-format. Columns of CSV and JSON files that --types does not list get types that fit the file's first
+format. The types of CSV and JSON columns not listed in --types are inferred from the file's first
 megabyte. Pipes and standard input are read completely before the merge begins.
 
 \b

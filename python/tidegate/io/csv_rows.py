@@ -1,4 +1,4 @@
-"""Rows of CSV files, whose column types are specified or inferred.
+"""Rows of CSV files, with specified or inferred column types.
 
 pyarrow infers the types, with one exception: a numeric column that contains a code such as `007`
 becomes a string column, since numbers have no leading zeros. If rows are read block by block, the
@@ -115,7 +115,7 @@ def type_named(text: str) -> pa.DataType:
     """The Arrow type with this name.
 
     Raises:
-        ValueError: No type has this name; the message lists common types.
+        ValueError: The name is not that of a type; the message lists common types.
 
     Example:
         >>> type_named("double"), type_named("timestamp[ns, UTC]")
@@ -144,7 +144,7 @@ def advice(column: str) -> str:
 
 
 def table(opener: Opener, dialect: Dialect) -> pa.Table:
-    """All rows of a file, since types can be inferred only from all values."""
+    """Read all rows of a file, since types can be inferred only from all values."""
     given = dialect.types_given(first_block(opener, dialect).schema) if dialect.types else {}
     found = _read(opener, dialect, given)
     numbers = _guessed_numbers(found.schema, given)
@@ -157,7 +157,7 @@ def table(opener: Opener, dialect: Dialect) -> pa.Table:
 
 
 def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
-    """The columns inferred as numbers; empty if two columns share a name, which is an error."""
+    """The columns inferred as numbers; empty if a column name is repeated, which is an error."""
     if len({*schema.names}) < len(schema):
         return []
     return [one.name for one in schema if one.type in NUMBERS and one.name not in given]
@@ -166,7 +166,7 @@ def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
 def retyped(
     opener: Opener, dialect: Dialect, found: pa.Table, types: Mapping[str, pa.DataType]
 ) -> pa.Table:
-    """The same rows, with some columns read again from the file as other types.
+    """The same rows, with some columns reread from the file as other types.
 
     Raises:
         ArrowInvalid: A value does not fit the type of its column.
@@ -218,7 +218,7 @@ def larger_block(block: int, error: pa.ArrowInvalid) -> int:
 
 
 def _has_code(text: pa.NativeFile) -> bool:
-    """Whether a file may contain a code; a quick scan, which may report false positives."""
+    """Whether a quick scan, which may report false positives, finds a code in a file."""
     last = b"\n"
     while more := text.read(BLOCK_BYTES):
         codes = np.frombuffer(last + more, np.uint8)
@@ -235,7 +235,7 @@ def _has_code(text: pa.NativeFile) -> bool:
 def blocks(
     opener: Opener, dialect: Dialect, types: Mapping[str, pa.DataType] | None = None
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The columns of a file, and its rows block by block.
+    """A file's columns, and its rows in blocks.
 
     Args:
         opener: Opens the file.
@@ -279,7 +279,7 @@ def _blocks(opener: Opener, dialect: Dialect, schema: pa.Schema) -> Iterator[pa.
 def growing_blocks(
     of_size: Callable[[int], Iterator[pa.RecordBatch]], block: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file; if a row does not fit in a block, reads the file with larger blocks."""
+    """Read the rows of a file, using larger blocks if a row does not fit in one."""
     rows = 0
     while True:
         # Rows before the block that was too small have already been yielded.
@@ -320,7 +320,7 @@ def first_block(
 def _guesses(
     opener: Opener, dialect: Dialect, first: pa.Schema, block: int
 ) -> dict[str, pa.DataType]:
-    """The specified types, and string for columns with codes in the first block."""
+    """The specified types, plus string for columns with codes in the first block."""
     types = dialect.types_given(first)
     if numbers := _guessed_numbers(first, types):
         texts = first_block(opener, dialect, dict.fromkeys(numbers, pa.string()), block)
@@ -370,7 +370,7 @@ def _numbers(texts: pa.Array, one: pa.Field) -> pa.Array:
 
 
 def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
-    """The same error, with the column name and advice."""
+    """The same error, with the column name and advice added."""
     found = FAILURE.search(str(error))
     if found is None or int(found[1]) >= len(schema):
         return error
@@ -396,9 +396,9 @@ def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
 
 
 def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """The type that would be inferred if the values of all these types were in one file.
+    """The type that would be inferred if one file contained values of all these types.
 
-    None if only strings can represent them all; the values must then be read again.
+    None if only strings can represent them all; the values must then be reread.
     """
     left = {kind for kind in kinds if not pa.types.is_null(kind)} or {pa.null()}
     if len(left) == 1:

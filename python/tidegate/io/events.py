@@ -90,7 +90,7 @@ class Piece:
     """A dataset, or batches that are read once."""
 
     again: "Callable[[Mapping[str, pa.DataType]], Piece] | None" = None
-    """Reads a CSV file again, with other types for some columns."""
+    """Rereads a CSV file with different types for some columns."""
 
 
 def pieces(address: str, how: Reading) -> list[Piece]:
@@ -267,7 +267,7 @@ def _layout(name: str) -> Format:
 
 
 def _is_pipe(address: str) -> bool:
-    """Whether a path is a named pipe or a device, which can be read only once."""
+    """Whether a path is a named pipe or a device, either of which can be read only once."""
     found = stat_of(address)
     return found is not None and not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
 
@@ -301,7 +301,7 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
 def _folders(files: Files) -> ds.HivePartitioning:
     """The columns encoded in folder names: as integers if possible, otherwise as strings.
 
-    pyarrow's own inference reads `01` as 1, and fails if all values of a column are null.
+    pyarrow's own inference reads `01` as 1 and fails if a column contains only nulls.
     """
     values: dict[str, set[str]] = {}
     for path in files.paths:
@@ -324,7 +324,7 @@ def _are_whole(values: set[str]) -> bool:
 
 
 def _wide(piece: Piece) -> Piece:
-    """The same files, with dictionary indices wide enough for the values of all of them."""
+    """The same files, with dictionary indices wide enough for all their values combined."""
     schema, rows = with_wide_indices(piece.schema), piece.rows
     if schema.equals(piece.schema):
         return piece
@@ -438,10 +438,10 @@ def _of_csv_table(name: str, opener: Opener, dialect: Dialect, table: pa.Table) 
 
 
 def alike(found: Sequence[Piece]) -> list[Piece]:
-    """The same files, in which each column has the same type in every file.
+    """The same files, converted so that each column has one type across all files.
 
-    A CSV column gets the type that it would have if all rows were in a single file. Dictionary
-    indices are wide enough for the values of all files.
+    A CSV column gets the type it would have if all rows were in a single file. Dictionary indices
+    are wide enough for the combined values of all files.
     """
     if sum(len(piece.names) for piece in found) > 1:
         found = [_wide(piece) for piece in found]
@@ -462,7 +462,7 @@ def _with_types(piece: Piece, types: Mapping[str, pa.DataType]) -> Piece:
 
 
 def _common(guessed: Sequence[Piece], name: str) -> pa.DataType:
-    """The type that a column of several CSV files would have in a single file."""
+    """The type that a column in several CSV files would have if they were a single file."""
     kinds = [piece.schema.field(name).type for piece in guessed]
     if (given := csv_rows.common_given(kinds)) is not None:
         return given

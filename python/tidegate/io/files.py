@@ -232,7 +232,7 @@ class _ArrowFileWriter:
         self._writer.close()
 
     def _begin_anew(self) -> None:
-        """Rewrite the batches written so far, without dictionaries."""
+        """Rewrite the batches written so far without dictionaries."""
         self._writer.close()
         self._schema, self._is_coded = decoded(self._schema), False
         with tempfile.TemporaryFile(dir=Path(self._file.name).parent) as copy:
@@ -247,7 +247,7 @@ class _ArrowFileWriter:
 
 
 def _have_same_dictionaries(first: pa.RecordBatch, batch: pa.RecordBatch) -> bool:
-    """Whether two batches have equal dictionaries; nested ones count as different."""
+    """Whether two batches have equal dictionaries; nested dictionaries count as different."""
     for one, other in zip(first.columns, batch.columns, strict=True):
         if isinstance(one, pa.DictionaryArray):
             if not one.dictionary.equals(other.dictionary):
@@ -394,7 +394,7 @@ def _with_kinds(schema: pa.Schema, change: Change) -> pa.Schema:
 
 
 def _changed(kind: pa.DataType, change: Change) -> pa.DataType:
-    """The type, with each dictionary type in it replaced by the result of `change`."""
+    """The type with each dictionary type in it replaced by the result of `change`."""
     if pa.types.is_dictionary(kind):
         return change(kind)
     if pa.types.is_struct(kind):

@@ -82,7 +82,7 @@ def follow(
         name: A file, a named pipe, or `-` for standard input.
         layout: `csv` or `arrow` (the stream layout).
         stop: Ends all waiting when it is set.
-        csv: How CSV values are read.
+        csv: How to parse CSV values.
         place: Where to resume in a file.
 
     Raises:
@@ -158,7 +158,7 @@ def _types(schema: pa.Schema) -> Iterator[pa.DataType]:
 
 
 class _CsvFollower:
-    """Lines of CSV. The lines present at the start determine the types of columns."""
+    """Lines of CSV. The lines present at the start determine the column types."""
 
     def __init__(self, name: str, file: GrowingFile, dialect: Dialect, place: Place | None) -> None:
         self._name = name

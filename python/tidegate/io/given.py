@@ -53,11 +53,11 @@ class OpenTable:
     """Returns all rows, with the given columns."""
 
     few: Callable[[list[str], int], Iterator[pa.RecordBatch]]
-    """Returns all rows, with the given columns, in batches, few of which are in memory at a time.
+    """Returns all rows, with the given columns, in batches; only a few are in memory at a time.
 
-    The second argument is the approximate number of rows per batch. If Python code computes with
-    the rows, pass them through `checked` first: native functions validate their input, but pyarrow
-    does not."""
+    The second argument is the approximate number of rows per batch. If Python code processes the
+    rows, pass them through `checked` first: native functions validate their input, but pyarrow does
+    not."""
 
     name: str
     """The argument, with which messages begin."""
@@ -81,7 +81,7 @@ class OpenTable:
     """The files of a path."""
 
     failure: Exception | None = None
-    """The error that ended reading early; Arrow's C interface passes on only its message."""
+    """The error that ended the read early; Arrow's C interface passes on only its message."""
 
     def __post_init__(self) -> None:
         for column in self.schema.names:
@@ -171,7 +171,7 @@ def open_files(given: Any, name: str = "", how: Reading = WHOLE) -> list[OpenTab
 
 
 def of_one_type(tables: Sequence[OpenTable]) -> list[OpenTable]:
-    """The same tables, in which each CSV column has the same type in every file."""
+    """The same tables, converted so that each CSV column has the same type in every file."""
     pieces = iter(alike([piece for table in tables for piece in table.pieces or []]))
     found = []
     for table in tables:
@@ -347,12 +347,12 @@ def _of_lazy_frame(given: Any, name: str, _how: Reading) -> OpenTable:  # noqa: 
 
 
 def _refuse_objects(column: str, dtype: object) -> None:
-    """Reject Polars `Object` columns, whose object addresses would be exported as values."""
+    """Reject Polars `Object` columns, which would export object addresses as values."""
     if str(dtype) == "Object":
         message = (
             f"column `{column}` contains Python objects (polars type Object), for which Arrow has "
         )
-        message += "no type; convert it to another type, or leave it out with .drop()"
+        message += "no type; convert it to another type, or remove it with .drop()"
         raise SchemaError(message)
 
 

@@ -1,14 +1,14 @@
-"""Names temporary files and folders, and removes those that killed runs left behind.
+"""Names temporary files and folders, and removes those left behind by killed runs.
 
 A file being written is named `.tidegate-<16 hex digits>.tmp`. A folder being written has the suffix
-`.d`. Next to it is a mark, a file with the suffix `.mark` that contains the stem of these names and
-the folder's final name. While the new folder replaces an old one, the old one has the suffix
-`.d.old`.
+`.d`. Next to the folder is a mark: a file with the suffix `.mark` that contains the stem of these
+names and the folder's final name. While the new folder replaces an old one, the old one has the
+suffix `.d.old`.
 
 The run that writes a file or a mark holds a lock on it. If the run is killed, the lock is released,
 and a later run in the same parent folder removes the leftovers. If the parent folder is shared,
 other users can also create files with such names. Therefore, only regular files and folders of the
-current user are touched, and no link is followed. The number of bytes read from a mark is
+current user are touched, and links are never followed. The number of bytes read from a mark is
 limited, and a folder is touched only if its mark is valid.
 """
 
@@ -43,7 +43,7 @@ def temporary_stem() -> str:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the leftovers of killed runs from a folder, and ignore failures."""
+    """Remove leftovers of killed runs from a folder, ignoring failures."""
     for name in _names(folder):
         found = LEFTOVER.fullmatch(name)
         if found is None:
@@ -103,13 +103,13 @@ def _remove_folders(stem: Path, content: bytes) -> None:
 
 
 def folders_of(stem: Path) -> tuple[Path, Path]:
-    """The folder being written, and the temporary path of the folder that it replaces."""
+    """The folder being written, and the temporary path for the folder that it replaces."""
     made = stem.with_name(stem.name + FOLDER_SUFFIX)
     return made, made.with_name(made.name + OLD_SUFFIX)
 
 
 def mark_of(stem: Path, name: str) -> bytes:
-    """The content of the mark for a folder with this final name."""
+    """The contents of the mark for a folder with this final name."""
     return _mark_head(stem) + os.fsencode(name)
 
 

@@ -114,7 +114,7 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
             raise SchemaError(message)
         if column.startswith(HIDDEN) or set(column) & {"=", "/", "\0"}:
             message = f"--partition-by: readers would not recognize folders of column `{column}`; "
-            message += "choose one whose name does not begin with . or _, and contains no = or /"
+            message += "use one whose name does not begin with . or _ and does not contain = or /"
             raise SchemaError(message)
     if len(set(by)) == len(schema.names):
         message = "--partition-by: no column would be left for the files; leave one of them out"
@@ -122,7 +122,7 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
 
 
 def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
-    """Reject strings that a folder name cannot represent."""
+    """Reject strings that cannot be represented in a folder name."""
     for name in by:
         texts = batch.column(name)
         if isinstance(texts, pa.DictionaryArray):
@@ -134,12 +134,15 @@ def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
         if pc.any(is_cut).as_py():
             value = texts.filter(is_cut)[0].as_py()
             message = f"--partition-by: column `{name}` has the value {value!r:.80}, which no "
-            message += "folder name can represent; leave such rows out with --where"
+            message += "folder name can represent; exclude such rows with --where"
             raise TidegateError(message)
 
 
 def _written_schema(schema: pa.Schema, layout: Format) -> pa.Schema:
-    """The schema of the files; an Arrow file holds one dictionary, but batches may have several."""
+    """The schema of the files.
+
+    An Arrow file holds only one dictionary per column, but batches may have several.
+    """
     plain = without_views(schema)
     return decoded(plain) if layout is Format.ARROW else with_wide_indices(plain)
 
@@ -167,15 +170,15 @@ def _replace(folder: Path, target: Path, old: Path) -> None:
 def _take_permissions(folder: Path, target: Path) -> None:
     """Copy the permissions of the old folder, unless another user has replaced the new one.
 
-    In a shared parent folder, another user may replace it with a link, whose target would then get
-    these permissions.
+    In a shared parent folder, another user may replace the new folder with a link, whose target
+    would then get these permissions.
     """
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(descriptor).st_uid != os.geteuid():
-            message = f"{folder}: belongs to another user, who has put it in the place of the new "
+            message = f"{folder}: belongs to another user, who has put it in place of the new "
             message += "folder; write to a folder in which only you can create files"
             raise TidegateError(message)
         take_permissions(descriptor, target.stat())
@@ -184,7 +187,7 @@ def _take_permissions(folder: Path, target: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Flush all files to disk, so that a full disk raises an error here."""
+    """Flush all files to disk so that a full disk raises an error here."""
     for path in [folder, *folder.rglob("*")]:
         if path.is_dir():
             sync_folder(path)

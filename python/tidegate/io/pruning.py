@@ -1,7 +1,7 @@
 """Row groups of Parquet files that a join need not read, by the statistics of the files.
 
 A row group of one side is left out if, by its times, no row group of the other side has a partner
-for its rows. Rows that the result contains even if unmatched are always read.
+for its rows. Rows that appear in the result even when unmatched are always read.
 """
 
 import json

@@ -158,8 +158,9 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
 
     Spark does not preserve the order of rows. Within a DataFrame, rows with equal times are
     therefore ordered by value: by the columns that the aggregation reads, in DataFrame order, with
-    nulls last. Structs are compared field by field, and arrays and maps element by element. So the
-    results of `first` and `last`, and the last bits of float sums, depend only on the rows.
+    nulls last. Structs are compared field by field, and arrays and maps element by element. The
+    results of `first` and `last`, and the last bits of float sums, therefore depend only on the
+    rows.
 
     Example:
         >>> meters = spark.createDataFrame(

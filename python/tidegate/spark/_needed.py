@@ -1,6 +1,6 @@
 """Checks the version of PySpark before anything else is imported.
 
-Older versions lack some names, and importing those would raise an error that hides the cause.
+Older versions lack some names, and the error from importing such a name would hide the real cause.
 """
 
 _LEAST = 4

@@ -127,9 +127,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             preserve the order of rows, so right rows with equal times are ordered by value. They
             are compared by the first column of `on`, then by the other columns that the join reads,
             in DataFrame order, with nulls last. Structs are compared field by field, and arrays and
-            maps element by element. The division of streams into micro-batches does not change the
-            result. A left row is emitted once the watermark has passed all of its possible
-            partners, so an interval join of streams requires an upper bound.
+            maps element by element. How streams are divided into micro-batches does not affect the
+            result. A left row is emitted once the watermark has passed all its possible partners,
+            so an interval join of streams requires an upper bound.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`. The row may be any time before, so
@@ -141,8 +141,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             comes as `left wide` or `right wide`, and else it is dropped.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns do not travel at all. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
@@ -282,13 +282,13 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             preserve the order of rows, so right rows with equal times are ordered by value. They
             are compared by the first column of `on`, then by the other columns that the join reads,
             in DataFrame order, with nulls last. Structs are compared field by field, and arrays and
-            maps element by element. The division of streams into micro-batches does not change the
-            result. A left row is emitted once the watermark has passed all of its possible
-            partners, so an interval join of streams requires an upper bound.
+            maps element by element. How streams are divided into micro-batches does not affect the
+            result. A left row is emitted once the watermark has passed all its possible partners,
+            so an interval join of streams requires an upper bound.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns do not travel at all. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
@@ -434,13 +434,13 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             preserve the order of rows, so right rows with equal times are ordered by value. They
             are compared by the first column of `on`, then by the other columns that the join reads,
             in DataFrame order, with nulls last. Structs are compared field by field, and arrays and
-            maps element by element. The division of streams into micro-batches does not change the
-            result. A left row is emitted once the watermark has passed all of its possible
-            partners, so an interval join of streams requires an upper bound.
+            maps element by element. How streams are divided into micro-batches does not affect the
+            result. A left row is emitted once the watermark has passed all its possible partners,
+            so an interval join of streams requires an upper bound.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns do not travel at all. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
@@ -539,10 +539,10 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     They are compared by `on`, then by the other columns in DataFrame order, with nulls last.
-    Structs are compared field by field, and arrays and maps element by element. If the nearest
-    candidates have equal times before `l.on`, the partner is the last of them in this order. If
-    they are after `l.on`, it is the first. A time equal to `l.on` counts as before it, unless
-    `strategy` is `forward`.
+    Structs are compared field by field, and arrays and maps element by element. If several nearest
+    candidates have the same time before `l.on`, the partner is the last of them. If that time is
+    after `l.on`, the partner is the first of them. A time equal to `l.on` counts as before it,
+    unless `strategy` is `forward`.
 
     If `where` reads right columns alone, right rows are tested before they travel, so that it may
     be evaluated on any right row. If it reads both sides, the nearest row may not meet it. A slice
@@ -591,9 +591,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             partner, or that have none.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other left columns are not sent. All
-            right columns are sent, since they determine the order of right rows with equal times.
-            None means all columns.
+        columns: The columns of the result, in the given order. Other left columns are not sent. All
+            columns of the right side are sent, since they determine the order of right rows with
+            equal times. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
@@ -755,8 +755,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             integer where the columns are integers. None takes any, a single point too.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
-            columns do not travel at all. None takes all.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole

@@ -14,7 +14,7 @@ use arrow_schema::{ArrowError, DataType, SchemaRef, UnionMode};
 
 use crate::caught;
 use crate::error::{Error, Result, What};
-use crate::node::Node;
+use crate::node::{MAX_DEPTH, Node};
 use crate::schema::schema as schema_of;
 
 mod buffers;
@@ -154,14 +154,14 @@ impl Default for Kept {
     }
 }
 
-/// Either calls the function that releases a producer's memory, or leaks that memory.
+/// Either calls the function that releases a producer's memory or leaks that memory.
 type Release = fn(&mut dyn FnMut());
 
 static RELEASE: OnceLock<Release> = OnceLock::new();
 
-/// Installs `release`, which decides whether the memory of producers is released. It must either
-/// call the function that it receives or leak the memory, because a producer may depend on
-/// something that is shutting down. Only the first call has an effect.
+/// Installs `release`, which decides whether producers' memory is released. It must either call the
+/// function that it receives or leak the memory, because a producer may depend on something that is
+/// shutting down. Only the first call has an effect.
 pub fn release_through(release: Release) {
     _ = RELEASE.set(release);
 }
@@ -289,7 +289,7 @@ fn checked_extent(
     let FFI_ArrowArray { length, offset, null_count, .. } = *array;
     let wrong = |what: String| Err(Error::at(node, what));
     if node.is_too_deep() {
-        return wrong("it is nested too deeply".to_owned());
+        return wrong(format!("it has more than {MAX_DEPTH} levels"));
     }
     if !(0..=MAX_LENGTH).contains(&length)
         || !(0..=MAX_LENGTH).contains(&offset)

@@ -23,7 +23,7 @@ pub enum Error {
         /// The type, as the producer's format string.
         format: String,
     },
-    /// The values of a column have a fixed size of 0, so arrays of them have no length of their own.
+    /// The values of a column have a fixed size of 0, so an array of them has no definite length.
     NoSize {
         /// The column, as a path of names.
         column: String,

@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
 use crate::caught;
 use crate::error::{Error, Result};
-use crate::node::Node;
+use crate::node::{MAX_DEPTH, Node};
 
 /// The most columns, nested columns included: far more than anybody has, and few enough to
 /// visit.
@@ -59,7 +59,7 @@ pub unsafe fn schema(schema: NonNull<FFI_ArrowSchema>) -> Result<SchemaRef> {
     Ok(Arc::new(Schema::new_with_metadata(fields.clone(), field.metadata().clone())))
 }
 
-/// Returns an error for the first column whose type Arrow does not define, if there is one.
+/// Returns an error for the first column whose type is not defined by Arrow, if there is one.
 fn unknown(schema: &FFI_ArrowSchema) -> Option<Error> {
     let column = schema.children().find(|column| Field::try_from(*column).is_err())?;
     let (name, format) = (column.name().unwrap_or("").to_owned(), column.format().to_owned());
@@ -90,7 +90,7 @@ unsafe fn check(schema: *const CSchema, node: &Node<'_>, nodes: &mut usize) -> R
         ));
     }
     if node.is_too_deep() {
-        return Err(Error::at(node, "the type is nested too deeply"));
+        return Err(Error::at(node, format!("the type has more than {MAX_DEPTH} levels")));
     }
     // SAFETY: a pointer that is not null points to a structure.
     let Some(schema) = (unsafe { schema.as_ref() }) else {

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 use rayon_core::{ThreadBuilder, ThreadPool, ThreadPoolBuilder};
@@ -136,7 +136,7 @@ impl Driver {
         }
     }
 
-    /// Creates a driver whose threads live until it and all of its clones are dropped. If `pin` is
+    /// Creates a driver whose threads live until it and all its clones are dropped. If `pin` is
     /// set, each helper thread is pinned to one processor. The calling thread also counts as one of
     /// the driver's threads, but neither it nor the background thread is ever pinned.
     pub fn lasting(threads: usize, stop: Stop, pin: bool) -> std::io::Result<Self> {
@@ -520,12 +520,12 @@ fn lasting_threads(
     builder.spawn_handler(spawn).build().map_err(std::io::Error::other)
 }
 
-/// Returns the processors to which threads are pinned, in thread order. The list is empty if
-/// threads are not pinned.
+/// Returns the processors that threads are pinned to, in thread order. The list is empty if threads
+/// are not pinned.
 ///
-/// Each call continues after the processors that the previous call returned, so that operators in
-/// the same process do not share a processor while others are idle. Each process starts at an
-/// offset derived from its id.
+/// Each call starts after the processors that the previous call returned, so that operators in the
+/// same process do not share a processor while others are idle. Each process starts at an offset
+/// derived from its process ID.
 fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
     static TAKEN: Counter = Counter::new(0);
     if !pin {
@@ -601,8 +601,22 @@ fn start_alone(run: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
 }
 
 /// The processors that this process may use, by affinity and quota.
+///
+/// Reading the quota from several files takes a tenth of the time of a small call, so each answer
+/// is reused for a moment.
 fn available_processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    const MOMENT: Duration = Duration::from_millis(100);
+    static LAST: Mutex<Option<(Instant, usize)>> = Mutex::new(None);
+    let now = Instant::now();
+    let last = *lock(&LAST);
+    if let Some((asked, processors)) = last
+        && now.duration_since(asked) < MOMENT
+    {
+        return processors;
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    *lock(&LAST) = Some((now, processors));
+    processors
 }
 
 /// The number of threads to use when the caller does not say: what this process may use by affinity

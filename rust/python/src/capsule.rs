@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{IntoPyDict, PyCapsule};
 use tidegate::{Error, shown};
 use tidegate_import::{Unopened, UnreadBatch};
 
@@ -20,8 +20,24 @@ use crate::interpreter::calling;
 
 /// The stream of an object with `__arrow_c_stream__`, called `name` in messages.
 pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
-    let capsule = call(name, ob, "__arrow_c_stream__")?;
-    let pointer = pointer(name, "__arrow_c_stream__", &capsule, c"arrow_array_stream")?;
+    stream_of(name, &call(name, ob, || ob.call_method0(STREAM))?)
+}
+
+/// Returns the stream of a pandas frame, converted as pandas itself would convert it, but on this
+/// thread. For few rows, pyarrow's thread pool takes several times as long.
+pub(crate) fn stream_of_short_frame(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
+    let convert = || {
+        let arguments = [("nthreads", 1)].into_py_dict(ob.py())?;
+        let table = ob.py().import("pyarrow")?.getattr("Table")?;
+        table.call_method("from_pandas", (ob,), Some(&arguments))?.call_method0(STREAM)
+    };
+    stream_of(name, &call(name, ob, convert)?)
+}
+
+const STREAM: &str = "__arrow_c_stream__";
+
+fn stream_of(name: &str, capsule: &Bound<'_, PyAny>) -> PyResult<Unopened> {
+    let pointer = pointer(name, STREAM, capsule, c"arrow_array_stream")?;
     // SAFETY: a capsule of this name holds a stream, which is ours to take (Arrow PyCapsule
     // interface). The thread has the GIL, or the capsule's other users synchronise with it as that
     // interface asks them to.
@@ -31,7 +47,7 @@ pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
 /// The rows of an object with `__arrow_c_array__`.
 pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnreadBatch> {
     const METHOD: &str = "__arrow_c_array__";
-    let capsules = call(name, ob, METHOD)?;
+    let capsules = call(name, ob, || ob.call_method0(METHOD))?;
     let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
         capsules.extract().map_err(|_| no_capsule(name, METHOD, &capsules))?;
     let schema = pointer(name, METHOD, &schema, c"arrow_schema")?;
@@ -43,7 +59,7 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnreadBatch> 
 
 /// The schema of an object with `__arrow_c_schema__`.
 pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
-    let capsule = call(name, ob, "__arrow_c_schema__")?;
+    let capsule = call(name, ob, || ob.call_method0("__arrow_c_schema__"))?;
     let pointer = pointer(name, "__arrow_c_schema__", &capsule, c"arrow_schema")?;
     // SAFETY: a capsule of this name holds a schema, which stays until this returns.
     imported(name, || unsafe { tidegate_import::schema(pointer) })
@@ -58,8 +74,8 @@ pub(crate) fn requested_schema(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schem
     imported("requested_schema", || unsafe { tidegate_import::schema(pointer.cast()) })
 }
 
-/// Rejects columns of Python objects in a polars frame or schema. polars would export the addresses
-/// of the objects as if they were values.
+/// Rejects columns of Python objects in a polars frame or schema. Otherwise, polars would export
+/// the objects' addresses as if they were values.
 fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     if !ob.get_type().module()?.to_str()?.starts_with("polars.") {
         return Ok(());
@@ -74,7 +90,7 @@ fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
             if data_type.str()? == "Object" {
                 return Err(raise(Error::schema(format!(
                     "{name}: column `{}` contains Python objects (polars type Object), for which \
-                     Arrow has no type; convert it to another type, or leave it out with .drop()",
+                     Arrow has no type; convert it to another type, or remove it with .drop()",
                     shown(&column)
                 ))));
             }
@@ -83,11 +99,16 @@ fn refuse_objects(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     })
 }
 
-/// What a method of Arrow's returns. What pyarrow raises becomes an error that names the argument.
-fn call<'py>(name: &str, ob: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, PyAny>> {
+/// Calls `export`, which returns Arrow capsules for `ob`. Errors from pyarrow are converted to
+/// errors that name the argument.
+fn call<'py>(
+    name: &str,
+    ob: &Bound<'py, PyAny>,
+    export: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
     refuse_objects(name, ob)?;
     let py = ob.py();
-    calling(py, || ob.call_method0(method)).map_err(|error| {
+    calling(py, export).map_err(|error| {
         let module = error.get_type(py).module();
         if !module.is_ok_and(|module| module.to_string_lossy().starts_with("pyarrow")) {
             return error;

@@ -1,7 +1,7 @@
-//! Imports Arrow data. All of it passes through this file, which checks it.
+//! Imports Arrow data. All imported data passes through this file, which checks it.
 //!
 //! `tidegate-import` checks the structures of Arrow's C interfaces. This file checks the contents
-//! of the buffers before any value is read. It refuses decreasing offsets, text that is not UTF-8,
+//! of the buffers before any value is read. It rejects decreasing offsets, text that is not UTF-8,
 //! and dictionary indices that are out of bounds. [`Unchecked`] does not expose its rows until they
 //! have been checked.
 
@@ -31,7 +31,7 @@ pub(crate) struct Unchecked {
 }
 
 impl Unchecked {
-    /// Returns the schema, which has been checked.
+    /// Returns the schema, which has already been checked.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -41,7 +41,7 @@ impl Unchecked {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// Returns the rows with a schema that has other column types. This is only valid while there
+    /// Replaces the schema with one that has different column types. This is valid only while there
     /// are no rows.
     pub(crate) fn of_schema(self, schema: SchemaRef) -> Self {
         Unchecked { schema, ..self }
@@ -62,22 +62,21 @@ impl Unchecked {
         source.push_fitting(&self.schema, self.batches, extra, stop)
     }
 
-    /// Returns the batches that have rows.
+    /// Returns the non-empty batches.
     fn batches(self, driver: &Driver) -> tidegate::Result<Vec<RecordBatch>> {
         Ok(self.table(driver)?.batches().to_vec())
     }
 }
 
-/// A type that also exports its rows as a stream, but only at half the speed.
+/// A type that can also export its rows as a stream, but at only half the speed.
 const RECORD_BATCH: &str = "pyarrow.lib.RecordBatch";
 
-/// Types whose rows are in memory, so that reading their streams never blocks.
-const IN_MEMORY: [&str; 4] = [
-    "pyarrow.lib.Table",
-    "polars.dataframe.frame.DataFrame",
-    "pandas.DataFrame",
-    "pandas.core.frame.DataFrame",
-];
+/// The type of a pandas frame, in pandas 3 and in earlier versions.
+const PANDAS_FRAME: [&str; 2] = ["pandas.DataFrame", "pandas.core.frame.DataFrame"];
+
+/// Types that hold their rows in memory, so reading their streams never blocks.
+const IN_MEMORY: [&str; 4] =
+    ["pyarrow.lib.Table", "polars.dataframe.frame.DataFrame", PANDAS_FRAME[0], PANDAS_FRAME[1]];
 
 /// Imported Arrow data that has not been read yet.
 pub(crate) struct Input {
@@ -102,11 +101,20 @@ pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
         let (batches, schema) = reader.get().shared()?;
         return input(Rows::Reader(batches, schema, this_thread(ob.py())?), true);
     }
-    refuse_collected(name, ob)?;
-    let ob = &calling(ob.py(), || with_named_range(ob))?;
-    check_lengths(name, ob)?;
     let kind = ob.get_type().fully_qualified_name()?;
     let kind = kind.to_string_lossy();
+    refuse_collected(name, &kind)?;
+    // Rows are often pushed as small Arrow tables, which have no index to look for.
+    let converted = if kind.starts_with("pyarrow.") {
+        check_lengths(name, ob)?;
+        None
+    } else {
+        Some(calling(ob.py(), || with_named_range(ob))?)
+    };
+    let ob = converted.as_ref().unwrap_or(ob);
+    if PANDAS_FRAME.contains(&&*kind) && calling(ob.py(), || is_short(ob))? {
+        return input(Rows::Stream(capsule::stream_of_short_frame(name, ob)?), false);
+    }
     if kind != RECORD_BATCH && ob.hasattr("__arrow_c_stream__")? {
         let waits = !IN_MEMORY.contains(&&*kind);
         return input(Rows::Stream(capsule::stream(name, ob)?), waits);
@@ -140,8 +148,25 @@ fn with_named_range<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     Ok(frame)
 }
 
-/// Returns whether [`take`] should import the object directly. It could import a DuckDB relation,
-/// but DuckDB itself can read just the columns that are requested.
+/// Returns whether a pandas frame is converted faster without a thread pool.
+///
+/// Times with a time zone are left to pandas, which suppresses one of its own warnings for them.
+fn is_short(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
+    const FEW_ROWS: usize = 10_000;
+    if frame.len()? > FEW_ROWS || frame.getattr("index")?.get_type().name()? != "RangeIndex" {
+        return Ok(false);
+    }
+    for dtype in frame.getattr("dtypes")?.try_iter()? {
+        let dtype = dtype?;
+        if dtype.getattr("kind")?.extract::<&str>()? == "M" && dtype.hasattr("tz")? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns whether [`take`] should import the object directly. This would also work for a DuckDB
+/// relation, but DuckDB itself can read just the requested columns.
 pub(crate) fn is_arrow(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
     if ob.is_instance_of::<BatchReader>() {
         return Ok(true);
@@ -191,7 +216,7 @@ impl Input {
     }
 }
 
-/// Imports and reads all of an object's data; Ctrl-C interrupts the wait.
+/// Imports an object and reads all its data; Ctrl-C interrupts the wait.
 ///
 /// Each object is read completely before the stream of the next one is requested, because a DuckDB
 /// connection cannot open a second result while the first is open.
@@ -217,7 +242,7 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Record
     Ok(batches.pop())
 }
 
-/// Rejects rows with malformed values. Python code calls this before it computes with rows.
+/// Rejects rows with malformed values. Python code calls this before it processes rows.
 #[pyfunction]
 #[pyo3(name = "_check")]
 pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
@@ -226,7 +251,7 @@ pub(crate) fn check_rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
     Ok(())
 }
 
-/// The batches of another library's stream, each of which is checked as it is read.
+/// The batches of another library's stream, each checked as it is read.
 #[pyclass(frozen, name = "_CheckedBatches", module = "tidegate")]
 pub(crate) struct CheckedBatches {
     /// `None` while a batch is being read, because the stream may run Python code that requests
@@ -265,7 +290,8 @@ impl CheckedBatches {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(mut batches) = self.left().take() else {
             return Err(raise(Error::argument(
-                "the stream is already being read by its own code; read it outside of the stream",
+                "the stream is already being read, and this code runs inside it; read it from code \
+                 outside the stream",
             )));
         };
         let next = interrupt::detached(py, || Ok(batches.next_batch(&one_thread())));
@@ -287,9 +313,9 @@ pub(crate) struct Batches {
     name: String,
     rows: Open,
     schema: SchemaRef,
-    /// The indices of the columns to keep, if the pandas index is dropped.
+    /// The positions of the columns to keep, if the pandas index is dropped.
     kept: Option<Vec<usize>>,
-    /// Ends the wait for a batch of one of our own readers.
+    /// Ends the wait for a batch from one of our own readers.
     stop: Stop,
     /// Where to record the identifier of the reading thread.
     user_thread: Option<UserThread>,
@@ -316,7 +342,7 @@ impl Batches {
         &self.schema
     }
 
-    /// Returns the next batch that has rows.
+    /// Returns the next non-empty batch.
     pub(crate) fn next_batch(&mut self, driver: &Driver) -> tidegate::Result<Option<RecordBatch>> {
         while let Some(batch) = self.next_unchecked()? {
             let (name, schema) = (self.name.clone(), self.schema.clone());
@@ -328,8 +354,8 @@ impl Batches {
         Ok(None)
     }
 
-    /// Returns the batches for a merge. They are checked later, when the merge pushes them into a
-    /// source.
+    /// Returns the batches for a merge. Their rows are checked later, when the merge pushes them
+    /// into a source.
     pub(crate) fn for_sources(self) -> Box<dyn RecordBatchReader + Send> {
         Box::new(ForSources(self))
     }
@@ -361,8 +387,8 @@ impl Batches {
     }
 }
 
-/// Returns the schema without the pandas index, and the indices of the remaining columns. Our own
-/// readers have no index.
+/// Returns the schema without the pandas index, and the positions of the remaining columns. Our own
+/// readers do not have an index.
 fn plain(schema: SchemaRef, rows: &Open) -> (SchemaRef, Option<Vec<usize>>) {
     match without_index(&schema) {
         Some((schema, kept)) if !matches!(rows, Open::Reader(..)) => (schema, Some(kept)),
@@ -387,7 +413,8 @@ impl RecordBatchReader for ForSources {
     }
 }
 
-/// Returns this thread's Python identifier, or `None` without Python. It is looked up only once.
+/// Returns this thread's Python identifier, or `None` if Python is not running. The identifier is
+/// looked up only once.
 fn own_number() -> Option<u64> {
     thread_local! {
         static NUMBER: OnceCell<Option<u64>> = const { OnceCell::new() };
@@ -409,14 +436,13 @@ pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     interrupt::run(ob.py(), &Stop::default(), move || Ok(Arc::clone(&input.open()?.schema)))
 }
 
-/// Rejects a Spark `DataFrame`, which would collect all of its rows on the driver to export them.
-fn refuse_collected(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
-    let module = ob.get_type().module()?;
-    let module = module.to_str()?;
-    if !module.starts_with("pyspark.") {
+/// Rejects a Spark `DataFrame`, which would have to collect all its rows on the driver to export
+/// them.
+fn refuse_collected(name: &str, kind: &str) -> PyResult<()> {
+    if !kind.starts_with("pyspark.") {
         return Ok(());
     }
-    let frame = if module.starts_with("pyspark.pandas.") { "to_spark()." } else { "" };
+    let frame = if kind.starts_with("pyspark.pandas.") { "to_spark()." } else { "" };
     Err(PyTypeError::new_err(format!(
         "{name}: a Spark DataFrame would be collected on the driver; call the function of \
          `tidegate.spark`, or, if it is small, give its {frame}toArrow()"
@@ -426,8 +452,7 @@ fn refuse_collected(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
 /// Makes pyarrow check the lengths of buffers against the offsets, because the C data interface
 /// does not convey those lengths.
 fn check_lengths(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
-    let module = ob.get_type().module()?;
-    if module.to_str()?.starts_with("pyarrow") && ob.hasattr("validate")? {
+    if ob.hasattr("validate")? {
         calling(ob.py(), || ob.call_method0("validate")).map_err(|error| {
             raise(Error::data(format!("{name}: malformed Arrow data: {}", error.value(ob.py()))))
         })?;

@@ -1,10 +1,10 @@
 //! Detaches threads from the interpreter and reattaches them. No other code does this.
 //!
 //! When the interpreter shuts down, Python up to 3.13 terminates each thread that tries to
-//! reattach, by unwinding its stack. Rust frames do not allow this, so the process would abort.
-//! Threads therefore pass through a [`Door`] before they reattach. Closing the door is the last
-//! step before the shutdown. From then on, threads that Python created wait forever, as they do in
-//! Python itself from 3.14 on. Our own threads no longer use the interpreter.
+//! reattach, by unwinding its stack. Rust code cannot be unwound this way, so the process would
+//! abort. Threads therefore pass through a [`Door`] before they reattach. Closing the door is the
+//! last step before shutdown. After that, threads created by Python wait forever, as they do in
+//! Python itself since 3.14. By then, our own threads have stopped using the interpreter.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,14 +16,14 @@ use tidegate::{Door, Error, WorkOf};
 
 use crate::error::raise;
 
-/// The threads inside are those that are reattaching, and those whose native code has called Python
-/// code.
+/// The threads inside are those that are reattaching and those in which native code has called
+/// Python.
 static DOOR: Door = Door::new();
 
 thread_local! {
     /// Whether this thread is shutting down the interpreter.
     static ENDS_ALL: Cell<bool> = const { Cell::new(false) };
-    /// How many times this thread has entered without leaving; calls may be nested.
+    /// How many times this thread has entered without leaving, since calls may be nested.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -70,8 +70,8 @@ pub(crate) fn calling<T>(py: Python<'_>, code: impl FnOnce() -> T) -> T {
     code()
 }
 
-/// Parks this thread forever and leaves its work unfinished. The thread leaves the door first, so
-/// that the shutdown does not wait for it.
+/// Parks this thread forever and leaves its work unfinished. The thread leaves the door first so
+/// that shutdown does not wait for it.
 fn wait_for_ever() -> ! {
     for _ in 0..INSIDE.take() {
         DOOR.leave();
@@ -81,14 +81,14 @@ fn wait_for_ever() -> ! {
     }
 }
 
-/// Runs `work` on any thread, attached to the interpreter. Returns `None` once the interpreter
-/// shuts down.
+/// Attaches the current thread to the interpreter and runs `work`. Returns `None` once the
+/// interpreter shuts down.
 pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     let _inside = enter()?;
     Python::try_attach(work)
 }
 
-/// Calls `release`, which frees memory of another library. This may need the interpreter, so the
+/// Calls `release`, which frees another library's memory. This may need the interpreter, so the
 /// memory is leaked once the interpreter shuts down.
 pub(crate) fn release(release: &mut dyn FnMut()) {
     if let Some(_inside) = enter() {
@@ -96,7 +96,7 @@ pub(crate) fn release(release: &mut dyn FnMut()) {
     }
 }
 
-/// Closes the door, and waits until all other threads have left or `is_patient` returns false.
+/// Closes the door and waits until all other threads have left or `is_patient` returns false.
 pub(crate) fn end(py: Python<'_>, mut is_patient: impl FnMut() -> PyResult<bool>) -> PyResult<()> {
     ENDS_ALL.set(true);
     DOOR.close();
@@ -106,7 +106,7 @@ pub(crate) fn end(py: Python<'_>, mut is_patient: impl FnMut() -> PyResult<bool>
     Ok(())
 }
 
-/// Makes each forked child process count only the thread that it has.
+/// Makes each forked child process count only its one remaining thread.
 pub(crate) fn count_anew_after_fork(py: Python<'_>) -> PyResult<()> {
     let Some(register) = py.import("os")?.getattr_opt("register_at_fork")? else { return Ok(()) };
     let count_anew = |_: &Bound<'_, _>, _: Option<&Bound<'_, _>>| DOOR.set_inside(INSIDE.get());
@@ -116,8 +116,8 @@ pub(crate) fn count_anew_after_fork(py: Python<'_>) -> PyResult<()> {
     register.call((), Some(&named)).map(drop)
 }
 
-/// A thread in Python code that native work has called: its Python identifier, and the objects on
-/// whose behalf the work runs.
+/// A thread that is running Python code called by native work: its Python identifier, and the
+/// objects on whose behalf the work runs.
 type Caller = (u64, WorkOf);
 
 static CALLERS: Mutex<Vec<Caller>> = Mutex::new(Vec::new());
@@ -144,14 +144,14 @@ pub(crate) fn this_thread(py: Python<'_>) -> PyResult<u64> {
     py.import("threading")?.call_method0("get_ident")?.extract()
 }
 
-/// Returns an error if this thread already works on behalf of the object, because the call would
-/// then wait for itself.
+/// Returns an error if this thread is already working on behalf of the object, because the call
+/// would then wait for itself.
 pub(crate) fn check_call_to(object: usize, name: &str) -> tidegate::Result<()> {
     if WorkOf::here().includes(object) { Err(within_itself(name)) } else { Ok(()) }
 }
 
 /// Returns an error if a function that was called on behalf of the object waits for this thread.
-/// This thread waits for the object's work, so neither of them would ever finish.
+/// This thread waits for the object's work, so neither would ever finish.
 pub(crate) fn check_wait_for(py: Python<'_>, object: usize, name: &str) -> PyResult<()> {
     let mut callers = CALLERS.lock().clone();
     callers.retain(|(_, work)| work.includes(object));
@@ -171,6 +171,7 @@ pub(crate) fn check_wait_for(py: Python<'_>, object: usize, name: &str) -> PyRes
 fn within_itself(name: &str) -> Error {
     Error::argument(format!(
         "this {name} is called by a function or stream that it waits for, or by a thread that one \
-         of them waits for; call it once the function has returned, and outside of the stream"
+         of them waits for; call it once the function has returned, and from code outside the \
+         stream"
     ))
 }

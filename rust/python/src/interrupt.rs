@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use tidegate::{
-    Driver, Error, Result, Stop, WorkOf, in_background, in_background_of, prepare_thread,
+    Driver, Error, Result, Stop, Table, WorkOf, in_background, in_background_of, prepare_thread,
+    with_threads,
 };
 
 use crate::error::raise;
@@ -65,8 +66,36 @@ pub(crate) fn run<T: Send + 'static>(
     run_on(py, stop, None, work)
 }
 
-/// A driver whose thread does the work, and the number and name of the object on whose behalf it
-/// works.
+/// With this many rows or fewer, tables are joined or merged on the caller's thread.
+///
+/// Such a call takes about as long as starting a thread, so it soon ends on its own after Ctrl-C.
+const FEW_ROWS: usize = 1 << 11;
+
+/// Bytes of tables with [few rows](FEW_ROWS) that are worth another thread nevertheless.
+const MANY_BYTES: usize = 1 << 18;
+
+/// Gets tables with `rows` rows in total from `check` and passes them to `work`, either on another
+/// thread as [`run`] does, or on this thread if there is little to do.
+pub(crate) fn run_on_tables<T: Send + 'static>(
+    py: Python<'_>,
+    stop: &Stop,
+    threads: usize,
+    rows: usize,
+    check: impl FnOnce() -> Result<Vec<Table>> + Send + 'static,
+    work: impl FnOnce(&[Table]) -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    if rows > FEW_ROWS {
+        return run(py, stop, move || with_threads(threads, rows, || work(&check()?)));
+    }
+    let tables = detached(py, check)?;
+    if tables.iter().map(Table::bytes).sum::<usize>() > MANY_BYTES {
+        return run(py, stop, move || work(&tables));
+    }
+    detached(py, move || work(&tables))
+}
+
+/// A driver that provides the thread for the work, and the number and name of the object that the
+/// work is for.
 pub(crate) type Worker<'a> = (&'a Driver, usize, &'a str);
 
 /// As [`run`], on one of the threads of a driver.
@@ -124,7 +153,7 @@ fn wait_for(
     }
 }
 
-/// Checks for signals, and for a deadlock with user code.
+/// Checks for signals and for a deadlock with user code.
 fn look(py: Python<'_>, worker: Option<Worker<'_>>) -> PyResult<()> {
     py.check_signals()?;
     worker.map_or(Ok(()), |(_, object, name)| check_wait_for(py, object, name))

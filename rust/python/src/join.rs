@@ -10,7 +10,7 @@ use tidegate::query::aggregate::Aggregate;
 use tidegate::stream::StreamOptions;
 use tidegate::{
     Batches, Driver, Error, How, Join, JoinOptions, MAX_THREADS, Next, PartnerAggregation,
-    PartnerJoin, QueryPlan, Stop, Table, with_threads,
+    PartnerJoin, QueryPlan, Stop, Table,
 };
 
 use crate::error::raise;
@@ -121,8 +121,13 @@ pub(crate) trait Query: Send + 'static {
     fn threads(&self) -> usize;
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
-    /// Returns the pairs of left and right columns that are compared with each other.
+    /// Returns the pairs of left and right columns that are compared.
     fn pairs(&self) -> Vec<(String, String)>;
+
+    /// Whether rows are passed to a function that the caller supplied.
+    fn calls_python(&self) -> bool {
+        false
+    }
 }
 
 /// The result that a function of a kind of join is asked for: pairs, or aggregates of partners.
@@ -177,6 +182,10 @@ impl<Q: Query> Query for Asked<Q> {
             Asked::Pairs(query) => query.pairs(),
             Asked::Aggregates(query) => query.pairs(),
         }
+    }
+
+    fn calls_python(&self) -> bool {
+        matches!(self, Asked::Aggregates(query) if query.has_udf())
     }
 }
 
@@ -585,15 +594,17 @@ fn run<'py, Q: Query, T: Send + 'static>(
     let are_empty = [left.rows() == 0, right.rows() == 0];
     let [of_left, of_right] = typed(&query, [left.schema(), right.schema()], are_empty);
     let (left, right) = (left.of_schema(of_left), right.of_schema(of_right));
-    let work = move || {
-        let driver = Driver::new(threads, running.clone());
+    let (pairs, checking) = (query.pairs(), stop.clone());
+    let check = move || {
+        let driver = Driver::new(threads, checking);
         let tables = vec![left.table(&driver)?, right.table(&driver)?];
-        let pairs = query.pairs();
         let shared: Vec<_> = pairs.iter().map(|(left, right)| vec![&**left, &**right]).collect();
-        let tables = tidegate::with_room(tables, &shared)?;
-        work(&query, &tables[0], &tables[1], running)
+        tidegate::with_room(tables, &shared)
     };
-    interrupt::run(py, &stop, move || with_threads(threads, rows, work))
+    let rows = if query.calls_python() { usize::MAX } else { rows };
+    interrupt::run_on_tables(py, &stop, threads, rows, check, move |tables| {
+        work(&query, &tables[0], &tables[1], running)
+    })
 }
 
 impl BatchStream for Batches {

@@ -8,7 +8,7 @@ use arrow_schema::{DataType, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use tidegate::stream::{self, MergeOptions, MergeStreams, merge_tables, merged_schema};
-use tidegate::{Bound as Length, Driver, Error, Next, Stop, with_threads};
+use tidegate::{Bound as Length, Driver, Error, Next, Stop, Table};
 
 use crate::bounded;
 use crate::error::raise;
@@ -50,19 +50,21 @@ pub(crate) fn merge<'py>(
     let inputs: Vec<_> = names.iter().map(String::as_str).zip(&streams).collect();
     let read = source::read(&inputs, &stop, |schemas| Ok(every_column(schemas)))?;
     let rows = read.iter().map(Unchecked::rows).sum();
-    let (on, running) = (on.to_owned(), stop.clone());
-    let work = move || {
-        let driver = Driver::new(threads, running);
+    let (on, time, running) = (on.to_owned(), on.to_owned(), stop.clone());
+    let checking = Driver::new(threads, stop.clone());
+    let check = move || {
         let schemas: Vec<SchemaRef> = read.iter().map(|rows| rows.schema().clone()).collect();
-        let time = |name: &str| (name == on).then_some(DataType::Int64);
+        let time = |name: &str| (name == time).then_some(DataType::Int64);
         let schemas = untyped::of_streams(&schemas, |at| read[at].rows() == 0, time);
         let typed = read.into_iter().zip(schemas).map(|(rows, schema)| rows.of_schema(schema));
-        let tables = typed.map(|rows| rows.table(&driver));
-        let tables = untyped::with_room(tables.collect::<tidegate::Result<Vec<_>>>()?)?;
-        let merged = merge_tables(&tables, &on, lateness, &driver)?;
-        Ok((merged, merged_schema(&tables)))
+        let tables = typed.map(|rows| rows.table(&checking));
+        untyped::with_room(tables.collect::<tidegate::Result<Vec<_>>>()?)
     };
-    let (batches, schema) = interrupt::run(py, &stop, move || with_threads(threads, rows, work))?;
+    let work = move |tables: &[Table]| {
+        let merged = merge_tables(tables, &on, lateness, &Driver::new(threads, running))?;
+        Ok((merged, merged_schema(tables)))
+    };
+    let (batches, schema) = interrupt::run_on_tables(py, &stop, threads, rows, check, work)?;
     export::table(py, batches, schema)
 }
 

@@ -543,8 +543,8 @@ impl Operator {
         self.handle.tell_restored(py)
     }
 
-    /// Processes the rows that are ready now, but does not emit their results. They were already
-    /// emitted by the operator that this one continues.
+    /// Processes the rows that are ready now without emitting their results, which the operator
+    /// that this one continues has already emitted.
     fn _recall(&self, py: Python<'_>) -> PyResult<()> {
         self.handle.at_length(py, &Stop::default(), stream::Operator::recall)
     }
@@ -622,7 +622,7 @@ impl Operator {
         self.handle.go_on();
     }
 
-    /// Makes one memory request fail, after this number of others has succeeded. `None` cancels the
+    /// Makes one memory request fail after this many others have succeeded. `None` cancels the
     /// refusal. Returns whether an earlier refusal was still pending.
     #[cfg(debug_assertions)]
     #[staticmethod]

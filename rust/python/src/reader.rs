@@ -247,7 +247,7 @@ fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResul
     }
     Err(raise(Error::argument(
         "a stream that this reader reads waits for this very read, directly or through a thread or \
-         future that it waits for; read the reader outside of the stream",
+         future that it waits for; read the reader from code outside the stream",
     )))
 }
 

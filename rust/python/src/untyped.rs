@@ -1,8 +1,8 @@
 //! Assigns types to untyped inputs, such as a header without rows or an empty frame.
 //!
-//! The columns of such an input have the Arrow type `null`. While the input has no rows, each of
-//! them can adopt the type of the column that it is compared or combined with. A `null` column with
-//! rows keeps its type, and is rejected where values are needed.
+//! The columns of such an input have the Arrow type `null`. While the input has no rows, each
+//! column can adopt the type of the column that it is compared or combined with. A `null` column
+//! that has rows keeps its type and is rejected where values are needed.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tidegate::query::aggregate::Aggregation;
 /// arguments.
 static TIMES: [DataType; 2] = [DataType::Int64, DataType::Timestamp(TimeUnit::Microsecond, None)];
 
-/// Returns the types to try for times and for values. Sums need numbers, while most other functions
+/// Returns the types to try for times and values. Sums need numbers, while most other functions
 /// accept untyped values.
 fn defaults() -> impl Iterator<Item = (&'static DataType, Option<DataType>)> {
     let values = [None, Some(DataType::Float64)].into_iter();
@@ -25,7 +25,7 @@ fn is_null(schema: &Schema, name: &str) -> bool {
     schema.field_with_name(name).is_ok_and(|field| *field.data_type() == DataType::Null)
 }
 
-/// Returns the schema, in which each untyped column has the type that `of` returns for it.
+/// Returns the schema with each untyped column given the type that `of` returns for it.
 fn typed(schema: &Schema, of: impl Fn(&str) -> Option<DataType>) -> SchemaRef {
     let field = |field: &Arc<Field>| match field.data_type() {
         DataType::Null => match of(field.name()) {
@@ -38,8 +38,8 @@ fn typed(schema: &Schema, of: impl Fn(&str) -> Option<DataType>) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// Returns the schemas of a join's sides, either of which may be empty. `pairs` are the columns
-/// that the join compares, and `fits` returns whether it accepts two schemas.
+/// Assigns types to the schemas of a join's sides, either of which may be empty. `pairs` are the
+/// columns that the join compares, and `fits` returns whether it accepts two schemas.
 pub(crate) fn of_join(
     pairs: &[(String, String)],
     fits: impl Fn(&Schema, &Schema) -> bool,
@@ -74,7 +74,7 @@ pub(crate) fn of_join(
     defaults().map(with).find(|[left, right]| fits(left, right)).unwrap_or(given)
 }
 
-/// Returns the schemas of an aggregation's streams, some of which may be empty.
+/// Assigns types to the schemas of an aggregation's streams, some of which may be empty.
 pub(crate) fn of_aggregation(
     query: &Aggregation,
     schemas: &[SchemaRef],
@@ -97,8 +97,8 @@ pub(crate) fn of_aggregation(
     defaults().map(with).find(|schemas| query.schema(schemas).is_ok()).unwrap_or(schemas.to_vec())
 }
 
-/// Returns the schemas of streams, some of which may be empty. An untyped column adopts the type of
-/// the column with the same name in another stream, or the type that `default` returns.
+/// Assigns types to the schemas of streams, some of which may be empty. An untyped column adopts
+/// the type of the column with the same name in another stream, or the type that `default` returns.
 pub(crate) fn of_streams(
     schemas: &[SchemaRef],
     are_empty: impl Fn(usize) -> bool,
@@ -116,7 +116,7 @@ pub(crate) fn of_streams(
     schemas.iter().enumerate().map(one).collect()
 }
 
-/// Makes enough room in the dictionaries of streams whose columns are concatenated by name.
+/// Widens dictionary indices as needed so that streams' columns can be concatenated by name.
 pub(crate) fn with_room(tables: Vec<Table>) -> tidegate::Result<Vec<Table>> {
     let Some(first) = tables.first() else { return Ok(tables) };
     let names: Vec<String> =

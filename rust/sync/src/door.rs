@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// This bit is set once the door is closed. The lower bits count the threads inside.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// Counts the threads that are inside, and admits no more of them once it is closed.
+/// Counts the threads inside and, once closed, admits no more.
 ///
-/// It uses no lock, so a process may fork while threads pass through.
+/// It uses no lock, so a process may fork while threads are passing through.
 ///
 /// ```
 /// use tidegate_sync::Door;
@@ -29,7 +29,8 @@ impl Door {
         Door(AtomicUsize::new(0))
     }
 
-    /// Admits this thread unless the door is closed. An admitted thread must leave again.
+    /// Admits this thread unless the door is closed. An admitted thread must call
+    /// [`leave`](Self::leave) later.
     pub fn enter(&self) -> bool {
         // All changes to one atomic are ordered: either the closing thread counts this thread, or
         // this thread finds the door closed. Acquire and Release: once a thread is no longer
@@ -46,19 +47,19 @@ impl Door {
         self.0.fetch_sub(1, Ordering::Release);
     }
 
-    /// Closes the door, so that no more threads are admitted.
+    /// Closes the door so that no more threads are admitted.
     pub fn close(&self) {
         self.0.fetch_or(CLOSED, Ordering::Acquire);
     }
 
-    /// Returns the number of threads inside. A thread that finds the door closed may be counted for
-    /// a moment.
+    /// Returns the number of threads inside. A thread that finds the door closed may be counted
+    /// briefly.
     pub fn inside(&self) -> usize {
         self.0.load(Ordering::Acquire) & !CLOSED
     }
 
-    /// Sets the number of threads inside. A forked process needs this, since it does not have its
-    /// parent's other threads.
+    /// Sets the number of threads inside. A forked process needs this because it does not inherit
+    /// its parent's other threads.
     pub fn set_inside(&self, inside: usize) {
         self.0.store(self.0.load(Ordering::Relaxed) & CLOSED | inside, Ordering::Relaxed);
     }

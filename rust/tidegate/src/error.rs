@@ -138,7 +138,7 @@ impl Error {
         )
     }
 
-    /// Returns the same error with text appended to its message.
+    /// Returns the same error with `text` appended to its message.
     pub(crate) fn with(self, text: &str) -> Self {
         Error { message: format!("{}{text}", self.message), ..self }
     }

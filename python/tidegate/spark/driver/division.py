@@ -194,7 +194,7 @@ def default_partitions(rows: float, columns: int, cores: int) -> int:
 
 
 def cores(session: SparkSession) -> int:
-    """The number of tasks that can run at once; for Spark Connect, the shuffle partitions.
+    """How many tasks can run at once; for Spark Connect, the number of shuffle partitions.
 
     Spark Connect does not report the number of cores. With dynamic allocation, executors may join
     later, so their maximum number is used.

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 
 
 _PARTIAL = "right rows that pair with all left rows of a slice travel as one row a key"
-_FILTERS = "where() and select() after a join are not pushed down; use them, or columns=, before it"
+_FILTERS = (
+    "where() and select() after a join are not pushed down; use them, or columns=, before the join"
+)
 _AT_ONCE = "in the micro-batch of the stream's row; the table is read once, by this call"
 _TELLS = "rows, state and hot keys as 'tidegate.{}' in the observed metrics of the query's progress"
 _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"

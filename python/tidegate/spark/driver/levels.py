@@ -179,7 +179,7 @@ def _checked(plan: Plan, levels: Levels, side: int, start: str, end: str) -> str
         last,
         _quoted(
             f" in column {quoted[1]}, expected a start that is not after its end: swap the two, or "
-            f'leave such rows out with .where("{quoted[0]} <= {quoted[1]}")'
+            f'exclude such rows with .where("{quoted[0]} <= {quoted[1]}")'
         ),
     ]
     late = f"raise_error(concat({', '.join(texts)}))"

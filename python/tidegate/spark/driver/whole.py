@@ -129,7 +129,7 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
 
 
 def _is_computed(plan: Plan, side: int) -> bool:
-    """Whether a side contains no strings, and is more than a selection of rows from files."""
+    """Whether a side contains no strings and is more than a selection of rows from files."""
     if _texts(plan.columns.of(side)):
         return False
     return rows_of(plan.inputs[side].frame) is None
@@ -260,7 +260,7 @@ def _arrow(rows: DataFrame, schema: pa.Schema) -> pa.Table:
     """The rows as Arrow data, with the column names of a schema.
 
     PySpark's `toArrow` fails on a null struct whose fields are declared not null, such as the
-    fields of a variant. Rows of such types are passed through Python.
+    fields of a variant. Rows with such types are passed through Python.
     """
     if not any(map(_has_required_fields, schema.types)):
         return rows.toArrow().rename_columns(schema.names)

@@ -252,9 +252,9 @@ def _widened(
 def _told_apart(
     session: SparkSession, result: StructType, origins: dict[str, Origin], suffix: str
 ) -> StructType:
-    """The result's schema, with a suffix on right columns that differ from left ones only in case.
+    """The result's schema; right names that differ from left names only in case get a suffix.
 
-    Spark treats such names as the same unless `spark.sql.caseSensitive` is true.
+    Spark treats such names as equal unless `spark.sql.caseSensitive` is true.
     """
     if session.conf.get("spark.sql.caseSensitive", "false") == "true":
         return result

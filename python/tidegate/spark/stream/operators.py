@@ -42,7 +42,7 @@ class Bucket(Protocol):
         """No earlier row will come."""
 
     def recall(self, watermark: int) -> None:
-        """Like `advance`, but omit results up to the watermark, which were emitted elsewhere."""
+        """Like `advance`, but omit results up to the watermark; they were emitted elsewhere."""
 
     def poll(self) -> pa.RecordBatch | None:
         """The next results that are final, if there are any."""
@@ -263,7 +263,7 @@ class LeftRows(Condensing):
         _advance(self._native.sources, watermark)
 
     def recall(self, watermark: int) -> None:
-        """Like `advance`, but omit results up to the watermark, which were emitted elsewhere."""
+        """Like `advance`, but omit results up to the watermark; they were emitted elsewhere."""
         self.advance(watermark)
         _recall(self._native)
 
@@ -455,7 +455,7 @@ def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
 
 
 def _recall(native: Any) -> None:  # noqa: ANN401 - its stub has only public methods
-    """Process all ready rows without emitting results, which another operator already emitted."""
+    """Process all ready rows but discard their results, which have already been emitted."""
     native._recall()  # noqa: SLF001 - of Rust
 
 

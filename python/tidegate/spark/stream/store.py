@@ -8,11 +8,12 @@ an entry with a key of its own, and an operator that is kept in memory under ano
 header's is not used: its batch was not committed, or another worker has had the bucket since. An
 operator that is not there is made anew, fed with the bucket's entries and advanced to the header's
 watermark. Results up to that watermark have already been emitted. A join that emits pairs does not
-compute them again, unless it needs to know which rows were matched.
+recompute them unless it needs to know which rows were matched.
 
 Spark may run a bucket's task on any idle worker, so operators of earlier micro-batches remain on
 other workers. A worker keeps at most one operator per bucket. It also drops operators with an old
-watermark: whenever the watermark rises, every bucket is updated, so these must be out of date.
+watermark: whenever the watermark rises, every bucket is updated, so operators with an older one
+must be out of date.
 
 A row may matter for ever by its time, as the last right row of a key that a left row may look back
 to, or a row of a session that goes on. The operator drops it once a later row takes its place, or
@@ -139,9 +140,9 @@ class Entry(NamedTuple):
 
 
 class Warm(NamedTuple):
-    """A bucket in memory, its entries in the store and their size.
+    """A bucket in memory, its entries in the store, and their size.
 
-    The bucket has the state that `header` describes, and was last used at the time `used`.
+    The bucket has the state that `header` describes and was last used at time `used`.
     """
 
     bucket: Bucket
@@ -311,7 +312,7 @@ class Processor(StatefulProcessor):
         return f"{len(self._places)} {self._work.query}"
 
     def _place(self, number: int) -> Place:
-        """The key under which the operator of a bucket is cached."""
+        """The key under which a bucket's operator is cached."""
         return Place(_run(), self._query, number)
 
     def _taken(self, number: int, header: Header) -> Warm:
@@ -449,16 +450,16 @@ def _frame(row: Row) -> Any:  # noqa: ANN401 - pandas publishes no types
 
 
 def _run() -> str:
-    """The id of the streaming query that a task belongs to; it survives restarts."""
+    """The ID of the streaming query that a task belongs to, which survives restarts."""
     context = TaskContext.get()
     return (context and context.getLocalProperty("sql.streaming.queryId")) or ""
 
 
 def _drop_outdated(taken: Place, watermark: int) -> None:
-    """Drop operators that can no longer match any header, or have been unused for a long time.
+    """Drop operators that can no longer match any header or have not been used for a long time.
 
-    `watermark` is the watermark in the header of the bucket `taken`. The micro-batch that wrote
-    this header also wrote one with the same watermark for every other bucket of the query that has
+    `watermark` is taken from the header of the bucket `taken`. The micro-batch that wrote this
+    header also wrote one with the same watermark for every other bucket of the query that has
     state.
     """
     now = time.monotonic()

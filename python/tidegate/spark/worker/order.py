@@ -40,11 +40,11 @@ class Order:
 
 
 def by_value(rows: pa.Table, on: str, times: Integers) -> pa.Table:
-    """The rows ordered by `times`, which increase with column `on`, then by value.
+    """The rows ordered by `times` (which increase with column `on`), then by value.
 
     Columns are compared in order. Structs are compared field by field, arrays element by element,
-    and maps entry by entry. Nulls sort last at every level. So only rows that are equal in all
-    columns keep their original order.
+    and maps entry by entry. Nulls sort last at every level. Only rows that are equal in all columns
+    therefore keep their original order.
     """
     order: Integers = np.argsort(times, kind="stable")
     times = times[order]
@@ -77,7 +77,7 @@ def _comparable(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Arra
 
 
 def _rising_bits(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Floats as integers in the same order, with -0.0 less than 0.0."""
+    """Floats as integers that sort in the same order, with -0.0 before 0.0."""
     floats = column.fill_null(0).to_numpy()
     bits = floats.view(f"i{floats.itemsize}")
     # The bits of negative floats fall as the floats rise.
@@ -124,7 +124,7 @@ def _elements(column: pa.ListArray | pa.MapArray) -> pa.Array:
 
 
 def _binary(ranks: npt.NDArray[np.uint32], ends: Integers, column: pa.Array) -> pa.Array:
-    """Binary values that contain the ranks between two ends; null where the column is null."""
+    """Binary values that contain the ranks between two ends, or null where the column is null."""
     buffers = [None, pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(ranks)]
     values = pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
     return pc.if_else(column.is_valid(), values, None)

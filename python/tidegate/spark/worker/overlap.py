@@ -87,7 +87,7 @@ class StartsAndEnds:
             message = (
                 f"{NAMES[self.side]}: a row has {start[row].as_py()} in column {names[0]} and "
                 f"{end[row].as_py()} in column {names[1]}, expected a start that is not after its "
-                f'end: swap the two, or leave such rows out with .where("{names[0]} <= {names[1]}")'
+                f'end: swap the two, or exclude such rows with .where("{names[0]} <= {names[1]}")'
             )
             raise tidegate.TidegateError(message)
         return starts, ends

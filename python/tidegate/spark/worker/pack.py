@@ -198,7 +198,7 @@ def as_streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def typed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows, converted to the names and types of a schema."""
+    """The rows with the names and types of a schema."""
     columns = [
         of_type(column, field.type) for column, field in zip(rows.columns, schema, strict=True)
     ]
@@ -206,7 +206,7 @@ def typed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def of_type(column: _Column, kind: pa.DataType) -> _Column:
-    """The column, converted to a type.
+    """The column converted to a type.
 
     Spark writes a null into every field of a null struct. If such a field is declared not null,
     pyarrow refuses to cast the struct to its own type.

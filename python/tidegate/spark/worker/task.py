@@ -24,8 +24,8 @@ Batches = Iterator[pa.RecordBatch]
 def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batches], Batches]:
     """Wrap a function under the name that Spark's plans show, and make its errors clear.
 
-    Spark shows the traceback of an error. A traceback that lies entirely within this package does
-    not help the user, so it is removed.
+    Spark shows an error's traceback. A traceback that lies entirely within this package does not
+    help the user, so it is removed.
     """
     pickled: bytes = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
     load = loader()

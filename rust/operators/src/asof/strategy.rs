@@ -25,8 +25,8 @@ pub struct AsOf {
 }
 
 impl AsOf {
-    /// Returns the bounds on the distance in time from a left row to its candidates. Returns `None`
-    /// if candidates are chosen by comparing their distances.
+    /// Returns the bounds on the time difference between a left row and its candidates. Returns
+    /// `None` if candidates are chosen by comparing their distances.
     pub fn ends(&self) -> Option<Vec<i128>> {
         let tolerance = self.tolerance.map(i128::from);
         match (self.strategy, tolerance) {

@@ -1,4 +1,5 @@
-//! Tracks the objects on whose behalf a thread works, to detect a call that would wait for itself.
+//! Tracks the objects on whose behalf a thread works, to detect calls that would wait for
+//! themselves.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -7,8 +8,8 @@ thread_local! {
     static HERE: RefCell<WorkOf> = const { RefCell::new(WorkOf(None)) };
 }
 
-/// The objects on whose behalf a thread works. The innermost one is first, and the one whose call
-/// started the work is last. All threads that work on the same call have the same list.
+/// The objects on whose behalf a thread works. The innermost object is first, and the object whose
+/// call started the work is last. All threads working on the same call have the same list.
 #[derive(Clone, Debug, Default)]
 pub struct WorkOf(Option<Arc<Link>>);
 
@@ -19,7 +20,7 @@ struct Link {
 }
 
 impl WorkOf {
-    /// Returns the objects on whose behalf the current thread works.
+    /// Returns the objects on whose behalf the current thread is working.
     pub fn here() -> Self {
         HERE.with_borrow(Clone::clone)
     }

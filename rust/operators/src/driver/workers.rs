@@ -24,9 +24,9 @@ impl fmt::Debug for Workers {
 
 impl Workers {
     /// Starts a thread for each piece of work. If `pin` is set, each thread is pinned to one
-    /// processor. The work must not panic, and must end soon after `tell` has been called.
+    /// processor. The work must not panic and must end soon after `tell` has been called.
     ///
-    /// Returns an error if the system refuses to start a thread; in that case, none is left
+    /// Returns an error if the system refuses to start a thread; in that case, no threads are left
     /// running.
     pub(crate) fn start<W: FnOnce() + Send + 'static>(
         work: impl Iterator<Item = W>,

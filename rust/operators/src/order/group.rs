@@ -237,10 +237,9 @@ pub(crate) fn are_sorted(columns: &[&[i64]], driver: &Driver) -> Result<bool, St
         let parts = ranges(<[i64]>::len(ts), driver.parts(ts.len(), PART_ROWS));
         parts.into_iter().map(move |part| &ts[part.start..ts.len().min(part.end + 1)])
     };
-    let sorted = driver
-        .map(columns.iter().copied().flat_map(parts_of).collect(), |part: &[i64]| {
-            part.is_sorted()
-        })?;
+    let rows = columns.iter().map(|ts| ts.len()).sum();
+    let parts = columns.iter().copied().flat_map(parts_of).collect();
+    let sorted = driver.fit(rows).map(parts, |part: &[i64]| part.is_sorted())?;
     Ok(sorted.into_iter().all(|sorted| sorted))
 }
 

@@ -48,8 +48,8 @@ pub enum Released<P> {
 /// Holds back the rows of a source until they are in order.
 ///
 /// Every change is drafted first. Drafting determines which rows are late and which are released,
-/// and may fail for lack of memory. [`commit`](Self::commit) then applies the draft. A draft that
-/// is dropped has no effect.
+/// and it may fail if memory runs out. [`commit`](Self::commit) then applies the draft. A dropped
+/// draft has no effect.
 #[derive(Debug)]
 pub struct Reorder<P> {
     lateness: Option<i64>,
@@ -70,8 +70,8 @@ pub struct Draft<P> {
     watermark: i64,
     /// The pushes to add, in order.
     pushes: Vec<Pending<P>>,
-    /// The pushes that release rows: the number of each push, and how many of its rows will have
-    /// been released.
+    /// For each push that releases rows: its number, and the total number of its rows released once
+    /// the draft is committed.
     released: Vec<(u64, usize)>,
 }
 
@@ -84,7 +84,7 @@ struct Pending<P> {
     released: usize,
 }
 
-/// A range of one push's rows, in time order.
+/// A range of rows from one push, in time order.
 struct Part<'a, P> {
     push: &'a Pending<P>,
     rows: Range<usize>,
@@ -118,7 +118,7 @@ impl<P: Timed> Pending<P> {
 }
 
 impl<P: Timed> Part<'_, P> {
-    /// Returns the rows as a slice if they are already in order, and sorts them otherwise.
+    /// Returns the rows as a slice if they are already in order; otherwise, sorts them.
     fn released(&self) -> Released<P> {
         match self.push.order {
             None => Released::Slice(self.push.payload.clone(), self.rows.clone()),
@@ -152,16 +152,16 @@ fn merged<P: Timed>(parts: &[Part<'_, P>]) -> Released<P> {
     }
 }
 
-/// Performs a stable sort, after reporting its buffer to the memory accounting.
+/// Performs a stable sort after reporting its buffer to the memory accounting.
 fn sort_by_key<T, K: Ord>(rows: &mut [T], key: impl FnMut(&T) -> K) {
     memory::demand_values::<T>(rows.len());
     rows.sort_by_key(key);
 }
 
 impl<P> Reorder<P> {
-    /// Returns the promise that a row at `ts` implies: no further row has a smaller time than this.
-    /// Without a lateness, rows promise nothing, and only [`advance`](Draft::advance) raises the
-    /// watermark.
+    /// Returns the promise that a row at `ts` implies: the earliest time that any further row may
+    /// have. Without a lateness, rows promise nothing, and only [`advance`](Draft::advance) raises
+    /// the watermark.
     pub fn promise(lateness: Option<i64>, ts: i64) -> i64 {
         lateness.map_or(i64::MIN, |lateness| ts.saturating_sub(lateness))
     }
@@ -173,7 +173,7 @@ impl<P: Timed> Draft<P> {
         self.watermark
     }
 
-    /// Promises that no further row is before `ts`; a row that breaks the promise is late.
+    /// Promises that all further rows are at or after `ts`; a row that breaks the promise is late.
     pub fn advance(&mut self, ts: i64) {
         self.watermark = self.watermark.max(ts);
     }
@@ -236,8 +236,8 @@ impl<P: Timed> Reorder<P> {
         Reorder { lateness, watermark: i64::MIN, pending, next, pushes: 0, rows: 0 }
     }
 
-    /// Restores the state of a source that had reached `watermark`. `rows` are those that had not
-    /// been released, in time order.
+    /// Restores the state of a source that had reached `watermark`. `rows` are the rows that had
+    /// not yet been released, in time order.
     pub fn restore(lateness: Option<i64>, watermark: i64, rows: Option<P>) -> Self {
         let mut reorder = Reorder { watermark, ..Self::new(lateness) };
         rows.into_iter()

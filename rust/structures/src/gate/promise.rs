@@ -34,7 +34,7 @@ pub(crate) struct PromiseCell {
 #[derive(Debug)]
 pub(crate) struct Fork {
     pub(crate) rank: Rank,
-    /// The promise with which the fork starts.
+    /// The fork's initial promise.
     pub(crate) from: i64,
     pub(crate) cell: Arc<PromiseCell>,
     /// The next one beside the same source. Written by that source.
@@ -89,7 +89,7 @@ impl Drop for PromiseCell {
 /// A reader's view of the sources, from which the frontier asks what it needs.
 pub(crate) trait Sources {
     /// Rereads the promise of the source with this rank. Calls `joined` for each fork of that
-    /// source that was not seen before, with the fork's initial promise and its rank.
+    /// source that has not been seen before, with the fork's initial promise and its rank.
     fn look(&mut self, source: Rank, joined: impl FnMut(i64, Rank)) -> Promise;
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct Frontier {
 }
 
 impl Frontier {
-    /// Creates the state in which none of these sources has been read.
+    /// Creates the initial state, in which these sources have not been read yet.
     pub(crate) fn new(sources: impl Iterator<Item = Rank>) -> Self {
         let heap: BinaryHeap<_> = sources.map(|source| Reverse((i64::MIN, source))).collect();
         let mut frontier = Frontier { heap, bound: Key::FIRST };

@@ -32,15 +32,15 @@ const HEADER: usize = 64;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
-/// Allocates once more, after memory was given back.
+/// Allocates again after giving back memory.
 #[cold]
 fn again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
     for give_back in GIVE_BACK {
-        if give_back() {
-            let memory = allocate();
-            if !memory.is_null() {
-                return memory;
-            }
+        // Try again even if there was nothing to give back: another thread may have just done it.
+        give_back();
+        let memory = allocate();
+        if !memory.is_null() {
+            return memory;
         }
     }
     ptr::null_mut()
@@ -237,6 +237,12 @@ mod tests {
         renew().unwrap();
         assert!(is_whole());
         assert!(or_again(std::ptr::null_mut).is_null(), "there is nothing left to give");
+        tries.set(0);
+        let given_back_by_another_thread = || {
+            tries.set(tries.get() + 1);
+            if tries.get() == 1 { std::ptr::null_mut() } else { memory.as_ptr() }
+        };
+        assert!(!or_again(given_back_by_another_thread).is_null());
         super::super::check();
         assert!(is_whole());
     }

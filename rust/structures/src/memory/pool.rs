@@ -290,8 +290,8 @@ impl Extent {
             && self.state == next.state
     }
 
-    /// Takes the pages away, and leaves the addresses unless that was all of the mapping. Returns
-    /// whether the addresses are left; `false`, too, if there is no way to take pages.
+    /// Releases the pages but keeps the addresses, unless the extent is the last one in its
+    /// mapping. Returns whether the addresses were kept and the pages released.
     fn clear(&mut self) -> bool {
         if self.state == State::Fresh || Arc::strong_count(&self.mapping) == 1 {
             return Arc::strong_count(&self.mapping) > 1;

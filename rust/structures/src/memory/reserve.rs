@@ -51,8 +51,8 @@ pub(super) fn renew() -> Result<(), OutOfMemory> {
     if take(halves) { Ok(()) } else { Err(OutOfMemory::refused(LEAST)) }
 }
 
-/// Maps whichever reserve is missing. The size of the main one is the first of `sizes` that is
-/// available. Returns whether both reserves exist afterwards.
+/// Maps whichever reserve is missing. The main reserve gets the first of `sizes` that is available.
+/// Returns whether both reserves exist afterwards.
 fn take(sizes: impl IntoIterator<Item = usize>) -> bool {
     // The lock keeps an allocation that fails in the meantime from using the reserve.
     let Some(mut addresses) = lock() else { return true };
@@ -80,14 +80,21 @@ fn spend_last() -> bool {
     lock().is_some_and(|mut addresses| addresses.last.take().is_some())
 }
 
-/// The addresses, unless another thread is at them: an allocator waits for nobody, nor for itself.
+/// Returns the addresses. Another thread holds them for a few system calls at most, so this waits
+/// for a moment. It does not wait forever: after a fork, a thread that the child process lacks may
+/// hold them.
 fn lock() -> Option<MutexGuard<'static, Addresses>> {
-    match ADDRESSES.try_lock() {
-        Ok(addresses) => Some(addresses),
-        Err(TryLockError::Poisoned(addresses)) => Some(addresses.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
+    const TRIES: usize = 1000;
+    for _ in 0..TRIES {
+        match ADDRESSES.try_lock() {
+            Ok(addresses) => return Some(addresses),
+            Err(TryLockError::Poisoned(addresses)) => return Some(addresses.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
     }
+    None
 }
 
-/// What gives memory back once the system refuses, the dearest last; each says whether there was any.
+/// What gives memory back once the system refuses, the dearest last. Each returns whether there was
+/// any.
 pub(super) const GIVE_BACK: [fn() -> bool; 3] = [pool::empty_pool, spend, spend_last];

@@ -504,7 +504,7 @@ pub(crate) fn is_ordered_only(data_type: &DataType) -> bool {
         )
 }
 
-/// Maps a float to an integer that sorts in the same way. Both zeros map to the integer for 0.0, as
+/// Maps a float to an integer that sorts the same way. Both zeros map to the integer for 0.0, as
 /// they do in keys.
 fn order(value: f64) -> i64 {
     order_of(value + 0.0)

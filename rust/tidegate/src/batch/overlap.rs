@@ -160,8 +160,8 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    /// Returns the intervals between starts and ends, given the times of both columns and the rows
-    /// without a time.
+    /// Returns the intervals between starts and ends, given both columns' times and the rows that
+    /// lack a time.
     fn of(
         table: &Table,
         (start, end): (usize, usize),

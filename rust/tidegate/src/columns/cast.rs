@@ -9,11 +9,11 @@ use super::time::{Unit, nanoseconds};
 use super::type_name::TypeName;
 use crate::shown;
 
-/// Values that do not fit are an error; by default, Arrow would replace them with nulls.
+/// Values that do not fit cause an error; by default, Arrow would replace them with nulls.
 pub(crate) const EXACT: CastOptions<'static> =
     CastOptions { safe: false, format_options: arrow_cast::display::FormatOptions::new() };
 
-/// Casts the values of an array to `to`. Returns an error if one of them does not fit.
+/// Casts the values of an array to `to`. Returns an error if a value does not fit.
 pub(crate) fn cast(array: &dyn Array, to: &DataType) -> Result<ArrayRef, ArrowError> {
     cast_with_options(array, to, &EXACT)
 }

@@ -1,14 +1,14 @@
-//! Concatenates arrays, or interleaves their rows, if some of them have dictionaries.
+//! Concatenates arrays or interleaves their rows when some of them have dictionaries.
 //!
-//! `arrow-select` either concatenates dictionaries, or merges them with a lossy hash table, which
-//! may keep a value several times. Indices of 8 or 16 bits may then be too narrow, even though the
+//! `arrow-select` either concatenates dictionaries or merges them with a lossy hash table, which
+//! may keep a value more than once. 8-bit or 16-bit indices may then be too narrow even though the
 //! distinct values would fit. For example, concatenating a dictionary of a hundred strings three
-//! times is an error, and with string views it panics. Here, such arrays first get a common
-//! dictionary, which contains each value that the rows use exactly once.
+//! times fails, and with string views it panics. Here, such arrays first get a common dictionary
+//! that contains each value used by the rows exactly once.
 //!
 //! A dictionary column gets a single dictionary even if there is enough room, because pandas
-//! refuses a dictionary that contains a value twice. Equal dictionaries become one, and others are
-//! merged into one that contains all of their values in order. Dictionaries within lists and
+//! refuses a dictionary that contains a value twice. Equal dictionaries become one, and different
+//! ones are merged into one that contains all their values in order. Dictionaries within lists and
 //! structs are left to `arrow-select` if there is room for their concatenation.
 
 use std::collections::HashMap;
@@ -144,9 +144,9 @@ pub(crate) fn encoded(indices: &DataType, values: &ArrayRef) -> Made<ArrayRef> {
     by_indices!(indices, each_its_own(values))
 }
 
-/// Returns the same values under one dictionary, which contains all values of the dictionaries.
-/// Returns `None` if the arrays already share one, have more than `most` values in total, or have
-/// too many for one dictionary.
+/// Returns the same values with one shared dictionary that contains all values from the original
+/// dictionaries. Returns `None` if the arrays already share a dictionary, if they have more than
+/// `most` values in total, or if one dictionary cannot hold all values.
 fn shared(arrays: &[&dyn Array], most: usize) -> Made<Option<Vec<ArrayRef>>> {
     let Some(DataType::Dictionary(indices, _)) = arrays.first().map(|array| array.data_type())
     else {
@@ -171,7 +171,7 @@ fn shared(arrays: &[&dyn Array], most: usize) -> Made<Option<Vec<ArrayRef>>> {
     }
 }
 
-/// Returns the dictionary arrays with a single dictionary, which contains all of their values.
+/// Returns the dictionary arrays with a single dictionary that contains all their values.
 fn of_all_values<K: ArrowDictionaryKeyType>(arrays: &[&dyn Array]) -> Made<Vec<ArrayRef>> {
     let arrays: Vec<_> = arrays.iter().map(|array| array.as_dictionary::<K>()).collect();
     let mut numbers = Numbers::<K>::new(arrays[0].values().data_type())?;
@@ -186,8 +186,8 @@ fn of_all_values<K: ArrowDictionaryKeyType>(arrays: &[&dyn Array]) -> Made<Vec<A
     arrays.iter().zip(&number_of).map(array).collect()
 }
 
-/// Combines several arrays into one, using `make`. For dictionary arrays that share a dictionary,
-/// only the indices are combined.
+/// Combines several arrays into one by calling `make`. For dictionary arrays that share a
+/// dictionary, only the indices are combined.
 fn of_one(arrays: &[&dyn Array], make: &dyn Fn(&[&dyn Array]) -> Made<ArrayRef>) -> Made<ArrayRef> {
     match arrays.first().map(|array| array.data_type()) {
         Some(DataType::Dictionary(indices, _)) if is_one(arrays) => {
@@ -217,7 +217,7 @@ fn is_one(arrays: &[&dyn Array]) -> bool {
     arrays.windows(2).all(|two| dictionary(&two[0]).ptr_eq(&dictionary(&two[1])))
 }
 
-/// Returns whether the arrays need a common dictionary before they can be combined into one array.
+/// Returns whether the arrays need a common dictionary before they can be combined.
 fn is_tight(arrays: &[&dyn Array]) -> bool {
     match arrays.first().map(|array| array.data_type()) {
         Some(DataType::Dictionary(..)) => !is_one(arrays),
@@ -226,7 +226,7 @@ fn is_tight(arrays: &[&dyn Array]) -> bool {
     }
 }
 
-/// Returns the same values with a common dictionary, which contains the values that the rows use.
+/// Returns the same values with a common dictionary that contains only the values used by the rows.
 /// Returns `None` if the arrays do not need one.
 fn unified(arrays: &[&dyn Array]) -> Made<Option<Vec<ArrayRef>>> {
     if !is_tight(arrays) {
@@ -272,7 +272,7 @@ fn is_beyond(arrays: &[ArrayData]) -> bool {
 }
 
 /// Returns whether a single dictionary has room for the values of all the arrays' dictionaries. The
-/// same must hold for the dictionaries of their children. All arrays have the same type.
+/// same must hold for their children's dictionaries. All arrays have the same type.
 pub(crate) fn have_room(arrays: &[ArrayData]) -> bool {
     fn are_numbered<K: ArrowDictionaryKeyType>(arrays: &[ArrayData]) -> bool {
         let mut values: Vec<&ArrayData> =
@@ -362,7 +362,7 @@ fn one_dictionary<K: ArrowDictionaryKeyType>(arrays: Vec<ArrayData>) -> Made<Vec
     arrays.iter().zip(of_values).map(array).collect()
 }
 
-/// Returns the dictionary with another index type, reduced to the values that its rows use.
+/// Returns the dictionary with another index type, reduced to the values used by its rows.
 pub(crate) fn compacted<K: ArrowDictionaryKeyType>(
     array: &DictionaryArray<Int32Type>,
 ) -> Made<ArrayData> {

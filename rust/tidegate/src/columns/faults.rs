@@ -1,19 +1,19 @@
 //! Rows for which a condition or a sum cannot be computed.
 //!
-//! A call on tables returns an error for the first such row. An operator must not, because it would
-//! stop in the middle of its rows. Instead, it records these faults and finishes its step without
-//! the affected rows. It is then halted until the user decides how to continue.
+//! A call on tables returns an error for the first such row. An operator must not do so, because it
+//! would stop in the middle of its rows. Instead, it records these faults and finishes its step
+//! without the affected rows. The operator is then halted until the user decides how to continue.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Error;
 
-/// The faults of one step, which all clones share.
+/// The faults of one step, shared by all clones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Arc<Mutex<Option<Error>>>);
 
 impl Faults {
-    /// Records a fault. If there are several faults, the one whose message sorts first is kept, so
+    /// Records a fault. If there are several faults, the one whose message sorts first is kept so
     /// that the choice does not depend on thread scheduling.
     pub(crate) fn note(&self, error: Error) {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -22,7 +22,7 @@ impl Faults {
         }
     }
 
-    /// Removes and returns the recorded fault, if there is one.
+    /// Removes and returns the recorded fault, if any.
     pub(crate) fn take(&self) -> Option<Error> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -1,13 +1,13 @@
-//! Metadata of fields and schemas. A result keeps the metadata that applies to all of its values.
+//! Metadata of fields and schemas. A result keeps the metadata that applies to all its values.
 //!
-//! Some metadata describes values, such as the categories of a polars enum or the parameters of an
-//! extension type. A column whose values come from several inputs keeps such metadata if all inputs
-//! agree on it.
+//! Some metadata describes values: for example, the categories of a polars enum or the parameters
+//! of an extension type. A column whose values come from several inputs keeps such metadata if all
+//! inputs agree on it.
 //!
-//! Other metadata describes rows: pandas records which columns form the index of a frame. Unnamed
-//! indexes and column labels are dropped on import, because a result has different rows and may
-//! rename columns. A named index is treated like any other column. What pandas records about a
-//! column is kept, under the column's name in the result.
+//! Other metadata describes rows: for example, pandas records which columns form a frame's index.
+//! Unnamed indexes and column labels are dropped on import, because a result has different rows and
+//! its columns may be renamed. A named index is treated like any other column. A column's pandas
+//! metadata is kept under the column's name in the result.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -28,8 +28,8 @@ const PANDAS: &str = "pandas";
 /// The suffix that pandas appends to the names of Arrow types.
 const ARROW_TYPE: &str = "[pyarrow]";
 
-/// The metadata keys under which polars stores the categories of an enum, newest first. polars
-/// reads a value that is not a category as null.
+/// The metadata keys under which polars stores an enum's categories, newest first. When polars
+/// reads a value that is not a category, the result is null.
 const ENUM_CATEGORIES: [&str; 2] = ["_PL_ENUM_VALUES2", "_PL_ENUM_VALUES"];
 
 /// Returns the first field, with only the metadata on which both fields agree.
@@ -62,7 +62,7 @@ pub(crate) fn of_all<'a>(inputs: impl Iterator<Item = &'a SchemaRef>) -> SchemaR
     Arc::new(Schema::new_with_metadata(fields, metadata))
 }
 
-/// Returns the extension type of a field: its name and parameters.
+/// Returns a field's extension type: its name and parameters.
 fn extension(field: &Field) -> Option<(&String, Option<&String>)> {
     let metadata = field.metadata();
     metadata.get(EXTENSION_NAME).map(|name| (name, metadata.get(EXTENSION_METADATA)))
@@ -94,8 +94,8 @@ fn named((name, parameters): (&String, Option<&String>)) -> String {
     }
 }
 
-/// Rejects values that are not categories of `field`, if that is a polars enum. `other` is the
-/// field to which the values belong.
+/// Rejects values that are not categories of `field`, if it is a polars enum. `other` is the field
+/// that the values belong to.
 pub(crate) fn check_categories(
     name: &str,
     field: &Field,
@@ -125,7 +125,7 @@ pub(crate) fn check_categories(
     }
 }
 
-/// Parses the categories of an enum in the polars format: each is preceded by its length in bytes.
+/// Parses an enum's categories in the polars format: each is preceded by its length in bytes.
 fn categories(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let (length, rest) = text.split_once(';')?;
@@ -135,7 +135,7 @@ fn categories(mut text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the schema of a frame without an unnamed pandas index, and the indices of the remaining
+/// Returns a frame's schema without any unnamed pandas index, and the positions of the remaining
 /// columns. Returns `None` if the schema has no pandas metadata.
 pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     let mut pandas = pandas(schema)?;
@@ -159,7 +159,7 @@ pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     Some((Arc::new(Schema::new_with_metadata(fields, metadata)), kept))
 }
 
-/// Returns whether pandas can look up a column's type by its recorded name. It cannot do so for
+/// Returns whether pandas can look up a column's type by its recorded name. This does not work for
 /// Arrow types that have fields.
 fn is_readable(column: &Value) -> bool {
     !column["numpy_type"]
@@ -173,15 +173,15 @@ fn is_unnamed_level(name: &str) -> bool {
     level.is_some_and(|level| level.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A column of a result, and the input columns from which its values come. Each input column is
-/// paired with the number of its input.
+/// A result column and the input columns that supply its values. Each input column is paired with
+/// the number of its input.
 pub(crate) struct ColumnOrigin<'a> {
     pub(crate) field: &'a Field,
     pub(crate) of: Vec<(usize, &'a Field)>,
 }
 
 impl<'a> ColumnOrigin<'a> {
-    /// Creates a column whose values come from the column with this name in every input.
+    /// Creates a result column that takes its values from the column with this name in every input.
     pub(crate) fn named(field: &'a Field, name: &str, inputs: &[&'a Schema]) -> Self {
         let column = |(input, schema): (usize, &&'a Schema)| {
             Some((input, schema.field_with_name(name).ok()?))
@@ -227,7 +227,7 @@ pub(crate) fn of_groups(
     with_columns(&Schema::empty(), describe(tables, columns, |_| false))
 }
 
-/// Returns the metadata of a schema, with its pandas metadata replaced.
+/// Returns a schema's metadata with the pandas metadata replaced.
 fn with_columns(schema: &Schema, described: Option<Value>) -> HashMap<String, String> {
     let mut metadata = schema.metadata().clone();
     metadata.remove(PANDAS);
@@ -235,8 +235,8 @@ fn with_columns(schema: &Schema, described: Option<Value>) -> HashMap<String, St
     metadata
 }
 
-/// Returns the pandas metadata of a result's columns. `is_level` selects the index levels of the
-/// first input that remain in the result.
+/// Returns the pandas metadata of a result's columns. `is_level` selects which of the first input's
+/// index levels remain in the result.
 fn describe(
     inputs: &[&Schema],
     columns: &[ColumnOrigin<'_>],
@@ -257,7 +257,7 @@ fn describe(
     Some(described)
 }
 
-/// Adapts the pandas metadata of an input column to a column of the result. Returns `None` if it
+/// Adapts the pandas metadata of an input column to a result column. Returns `None` if the metadata
 /// does not describe the values of the result column.
 fn said_of(column: &Field, of: &Field, said: &Value) -> Option<Value> {
     let mut said = said.clone();
@@ -274,13 +274,13 @@ fn said_of(column: &Field, of: &Field, said: &Value) -> Option<Value> {
 }
 
 /// Returns whether pandas reads the column as a nullable type, in which integers stay exact even if
-/// there are nulls.
+/// some values are null.
 fn is_nullable(said: &Value) -> bool {
     let name = said["numpy_type"].as_str().unwrap_or_default();
     name.ends_with(ARROW_TYPE) || is_masked(name)
 }
 
-/// Returns whether pandas stores a null mask in columns of this type.
+/// Returns whether pandas stores a null mask for columns of this type.
 fn is_masked(name: &str) -> bool {
     let kind = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
     ["boolean", "Int", "UInt", "Float"].contains(&kind)
@@ -291,7 +291,7 @@ fn is_number(data_type: &DataType) -> bool {
         || matches!(data_type, DataType::Boolean | DataType::Float32 | DataType::Float64)
 }
 
-/// Returns the pandas type of numbers that are computed from numbers of a nullable type.
+/// Returns the pandas type of numbers computed from numbers of a nullable type.
 fn nullable_name(of: &str, data_type: &DataType) -> Option<String> {
     match data_type {
         _ if of.ends_with(ARROW_TYPE) => Some(format!("{}{ARROW_TYPE}", TypeName(data_type))),
@@ -302,7 +302,7 @@ fn nullable_name(of: &str, data_type: &DataType) -> Option<String> {
     }
 }
 
-/// Keeps only the selected index levels, and removes the column labels.
+/// Keeps only the selected index levels and removes the column labels.
 fn set_indexes(pandas: &mut Value, is_level: impl Fn(&str) -> bool) {
     if let Some(levels) = pandas["index_columns"].as_array_mut() {
         levels.retain(|level| level.as_str().is_some_and(&is_level));
@@ -310,7 +310,7 @@ fn set_indexes(pandas: &mut Value, is_level: impl Fn(&str) -> bool) {
     pandas["column_indexes"] = json!([]);
 }
 
-/// Returns the schema's pandas metadata, if it is well formed.
+/// Returns the schema's pandas metadata if it is well-formed.
 fn pandas(schema: &Schema) -> Option<Value> {
     let found: Value = serde_json::from_str(schema.metadata().get(PANDAS)?).ok()?;
     found.is_object().then_some(found)

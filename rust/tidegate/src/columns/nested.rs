@@ -1,4 +1,4 @@
-//! Types that contain other types: lists or replaces their children.
+//! Types that contain other types. Their children can be listed or replaced.
 
 use arrow_schema::{DataType, FieldRef, Fields, UnionFields};
 
@@ -18,8 +18,8 @@ pub(crate) fn children(data_type: &DataType) -> Vec<&DataType> {
     }
 }
 
-/// Returns the type, with each child field replaced by what `change` returns for it. Run ends are
-/// kept, and a type without children is returned unchanged.
+/// Returns the type with each child field replaced by the result of `change`. Run ends are kept,
+/// and types without children are returned unchanged.
 pub(crate) fn with_fields(
     data_type: &DataType,
     change: impl Fn(&FieldRef) -> FieldRef,

@@ -3,7 +3,7 @@
 //!
 //! For example, a pandas categorical with up to 128 values has 8-bit indices. A result with rows
 //! from two such batches may have more distinct values than these indices can address. Rows
-//! therefore get wider indices when they are pushed. They get their original index type back when
+//! therefore get wider indices when they are pushed. The original index type is restored when
 //! results are emitted, in batches that are short enough (`stream/operator.rs`).
 
 use std::sync::Arc;
@@ -50,16 +50,16 @@ fn roomy_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// Returns whether an index type can address only a few values.
+/// Returns whether an index type can address only relatively few values.
 fn is_narrow(indices: &DataType) -> bool {
     matches!(indices, DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16)
 }
 
 /// Widens the indices of columns whose dictionaries together have too many values for them. A
-/// single dictionary in the result then has room for the values of all chunks and inputs, as
-/// writers of results require.
+/// single dictionary in the result then has room for the values of all chunks and inputs, as result
+/// writers require.
 ///
-/// `shared` lists input columns that become one column of the result, with one name per input.
+/// `shared` lists input columns that become one result column, with one name per input.
 pub fn with_room(tables: Vec<Table>, shared: &[Vec<&str>]) -> Result<Vec<Table>> {
     let mut wide = vec![Vec::new(); tables.len()];
     let has_narrow = |table: &Table, at: usize| {
@@ -152,8 +152,8 @@ fn widened(array: &ArrayRef) -> Made<ArrayData> {
     Ok(DictionaryArray::try_new(keys, dictionary.values().clone())?.into_data())
 }
 
-/// Returns the dictionary with narrower indices. It keeps all values if they fit, and otherwise
-/// only those that the rows use.
+/// Returns the dictionary with narrower indices. The dictionary keeps all values if they fit, and
+/// otherwise only those used by the rows.
 fn narrowed<K: ArrowDictionaryKeyType>(array: &ArrayRef) -> Made<ArrayData> {
     let dictionary = array.as_dictionary::<Int32Type>();
     let keys = cast(dictionary.keys(), &K::DATA_TYPE)?;

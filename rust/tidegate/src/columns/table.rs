@@ -97,6 +97,11 @@ impl Table {
         self.rows
     }
 
+    /// The bytes of the rows.
+    pub fn bytes(&self) -> usize {
+        self.batches.iter().map(batch_bytes).sum()
+    }
+
     /// The batches, none of them empty.
     pub fn batches(&self) -> &[RecordBatch] {
         &self.batches
@@ -209,4 +214,12 @@ impl From<&Schema> for Table {
             rows: 0,
         }
     }
+}
+
+/// The size of a batch's rows in bytes.
+pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
+    let bytes = |column: &ArrayRef| {
+        column.to_data().get_slice_memory_size().unwrap_or(column.get_array_memory_size())
+    };
+    batch.columns().iter().map(bytes).sum()
 }

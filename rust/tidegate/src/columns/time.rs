@@ -222,12 +222,12 @@ pub(crate) fn times_or_nulls(
     Ok((read(table, column, &chunks, unit)?, nulls))
 }
 
-/// Returns the times of both sides in `unit`, for a join that compares the distance from a left to
-/// a right time only with `ends`.
+/// Returns the times of both sides in `unit`, for a join that compares the distance between a left
+/// and a right time only with `ends`.
 ///
-/// Times that do not fit 64 bits in the finer unit are placed beyond all times that do, and keep
-/// their order. This is an error only if such a time, shifted by one of the ends, could reach a
-/// time of the other side.
+/// Times that do not fit in 64 bits in the finer unit are placed beyond all other times, in their
+/// original order. This is an error only if such a time, shifted by one of `ends`, could reach a
+/// time on the other side.
 pub(crate) fn both_times(
     (left, right): (&Table, &Table),
     columns: (usize, usize),
@@ -260,18 +260,18 @@ pub(crate) fn both_times(
     if settled { Ok((Int64s::Own(left), Int64s::Own(right))) } else { Err(error) }
 }
 
-/// The positions given to times that do not fit in 64 bits.
+/// The positions assigned to times that do not fit in 64 bits.
 #[derive(Debug)]
 struct Beyond {
-    /// The last of the times that are too early.
+    /// The latest of the times that are too early.
     below: Option<i64>,
-    /// The first of the times that are too late.
+    /// The earliest of the times that are too late.
     above: Option<i64>,
 }
 
 /// Returns the times of nullable columns in one unit, with 0 for nulls. Times that do not fit are
-/// placed beyond the others, in order. Returns an error if a time that fits already occupies such a
-/// place.
+/// placed beyond the others, in order. Returns an error if a time that does fit already occupies
+/// such a position.
 pub(crate) fn times_in_order(
     columns: &[(&Table, usize)],
     unit: Unit,
@@ -293,7 +293,7 @@ pub(crate) fn times_in_order(
 }
 
 /// Returns the times of these columns, with 0 for nulls. Times that do not fit are placed beyond
-/// the others. Returns `error` if there is no room for them.
+/// the others. Returns `error` if there is no room for such times.
 fn moved_times(
     columns: &[(&Table, usize)],
     unit: Unit,
@@ -420,7 +420,7 @@ pub(crate) fn scale(field: &Field, unit: Unit) -> i64 {
     }
 }
 
-/// Returns the error for a row of a chunk. `first` is the number of the chunk's first row.
+/// Returns the error for a row in a chunk. `first` is the number of the chunk's first row.
 fn too_long(
     name: &str,
     field: &Field,

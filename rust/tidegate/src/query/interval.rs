@@ -128,7 +128,7 @@ impl IntervalPlan {
 }
 
 impl IntervalJoin {
-    /// Returns the pairs of left and right columns that are compared with each other.
+    /// Returns the pairs of left and right columns that are compared.
     pub fn pairs(&self) -> Vec<(String, String)> {
         std::iter::once(&self.on).chain(&self.options.by).cloned().collect()
     }

@@ -45,7 +45,7 @@ pub(crate) struct JoinPlan {
 }
 
 impl JoinPlan {
-    /// Makes the condition record the pairs for which it cannot be computed.
+    /// Makes the condition record the pairs that it cannot be computed for.
     pub(crate) fn note(&mut self, faults: &Faults) {
         self.predicate = self.predicate.take().map(|predicate| predicate.noting(faults));
     }

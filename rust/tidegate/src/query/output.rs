@@ -123,7 +123,7 @@ impl Shape<'_> {
     }
 }
 
-/// Returns the columns of the result, with the input columns from which their values come.
+/// Returns the result columns, each with the input columns that supply its values.
 fn origins<'a>(
     columns: &[OutputColumn],
     fields: &'a [FieldRef],

@@ -89,7 +89,7 @@ pub(crate) struct OverlapPlan {
 }
 
 impl OverlapJoin {
-    /// Returns the pairs of left and right columns that are compared with each other.
+    /// Returns the pairs of left and right columns that are compared.
     pub fn pairs(&self) -> Vec<(String, String)> {
         let [left, right] = self.on.clone();
         let mut pairs = vec![(left.0, right.0), (left.1, right.1)];

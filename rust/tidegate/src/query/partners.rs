@@ -127,7 +127,7 @@ pub(crate) struct PartnerStreamPlan {
 }
 
 impl PartnerAggregation {
-    /// Returns the pairs of left and right columns that are compared with each other.
+    /// Returns the pairs of left and right columns that are compared.
     pub fn pairs(&self) -> Vec<(String, String)> {
         match &self.join {
             PartnerJoin::Interval { join, .. } => join.pairs(),
@@ -135,6 +135,12 @@ impl PartnerAggregation {
             PartnerJoin::Band(join) => join.pairs(),
             PartnerJoin::Overlap(join) => join.pairs(),
         }
+    }
+
+    /// Whether a function that the caller supplied is called for the rows.
+    pub fn has_udf(&self) -> bool {
+        let is_udf = |one: &Aggregate| matches!(one.function, Function::Udf(_) | Function::User(_));
+        self.aggregates.iter().any(is_udf)
     }
 
     /// The aggregates of the partners that `join` says; its `how` does not matter. `how` is

@@ -94,7 +94,7 @@ fn fixed<T: ArrowNativeType + AnyBitPattern>(
 }
 
 /// Calls `gather` for the rows. If that fails, the rows are gathered in halves: the strings or
-/// lists of an array must not exceed 2 GiB, but any single row fits, because it came in an array.
+/// lists of an array must not exceed 2 GiB, but any single row fits, because it came from an array.
 pub(crate) fn in_pieces(
     rows: Range<usize>,
     gather: &mut impl FnMut(Range<usize>) -> Result<()>,

@@ -13,8 +13,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
-
 /// The sources together have such a part of the limit as their shares, and so has a state that is
 /// of no source.
 const SHARED: usize = 5;
@@ -351,14 +349,6 @@ impl Drop for Charge {
             accounts.set(self.holder, held - self.bytes);
         }
     }
-}
-
-/// The bytes of the rows of a batch.
-pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
-    let bytes = |column: &ArrayRef| {
-        column.to_data().get_slice_memory_size().unwrap_or(column.get_array_memory_size())
-    };
-    batch.columns().iter().map(bytes).sum()
 }
 
 #[cfg(test)]

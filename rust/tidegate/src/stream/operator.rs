@@ -146,17 +146,17 @@ pub struct Operator {
     readers: Readers,
     /// Why the operator cannot go on.
     failed: Option<Error>,
-    /// What the last step could not compute. The operator is halted until the user continues
-    /// without it.
+    /// The results that the last step could not compute. The operator stays halted until the user
+    /// continues without them.
     standing: Option<Standing>,
     /// How much sources had told before the last step.
     seen: u64,
-    /// The schemas in which results and late rows are emitted, if dictionary indices are wider in
+    /// The schemas that results and late rows are emitted with, if dictionary indices are wider in
     /// storage.
     handed: Option<[SchemaRef; 2]>,
 }
 
-/// The state of an operator that was halted because something could not be computed.
+/// The state of an operator that is halted because something could not be computed.
 #[derive(Debug)]
 struct Standing {
     error: Error,
@@ -164,11 +164,11 @@ struct Standing {
     results: VecDeque<Made>,
 }
 
-/// How to continue with a halted operator.
-const SKIP: &str = "; no row is lost, and skip() continues without it";
+/// How to resume a halted operator.
+const SKIP: &str = "; no rows are lost, and skip() continues without this result";
 
 /// Builds the operator for streams with these schemas. Internally, narrow dictionary indices are
-/// widened, so that rows of different batches can be combined.
+/// widened so that rows from different batches can be combined.
 pub(super) fn with_room<const N: usize>(
     schemas: [SchemaRef; N],
     make: impl Fn([SchemaRef; N]) -> Result<Operator>,
@@ -383,7 +383,7 @@ impl Operator {
         self.common.intake.shared.late.lend(batches);
     }
 
-    /// Drops the lent late rows if the function took them, and puts them back otherwise.
+    /// Drops the lent late rows if the function took them; otherwise, puts them back.
     pub fn settle_late(&mut self, were_taken: bool) {
         self.common.intake.shared.late.settle(were_taken);
     }
@@ -479,10 +479,10 @@ impl Operator {
         Ok(())
     }
 
-    /// Processes the rows that are ready now, but does not emit their results. They were already
-    /// emitted by the operator that this one continues. A join finds old pairs again only if it
+    /// Processes the rows that are ready now without emitting their results, which the operator
+    /// that this one continues has already emitted. A join searches for old pairs again only if it
     /// needs to know which rows were matched. If `pause` is requested, the call fails, and a later
-    /// call continues.
+    /// call continues the work.
     pub fn recall(&mut self, pause: &Stop) -> Result<()> {
         self.common.recalls = true;
         let recalled = self.catch_up(pause);
@@ -523,8 +523,8 @@ impl Operator {
         Ok(reader.take()?.map(Polled::Batch))
     }
 
-    /// Returns the next finished batch, if any, in the form in which it is emitted. The batch is
-    /// split if it has more values than its dictionary indices can address.
+    /// Returns the next finished batch, if any, as it is to be emitted. The batch is split if it
+    /// has more values than its dictionary indices can address.
     fn next_made(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let Some(made) = self.common.ready.front() else { return Ok(None) };
@@ -615,16 +615,16 @@ impl Operator {
         self.standing.insert(Standing { error, results }).error.clone()
     }
 
-    /// Tells sources why the operator accepts no rows, or that it accepts them again. A memory
-    /// limit is reported only to sources whose rows do not fit.
+    /// Informs the sources why the operator accepts no rows, or that it accepts rows again. A
+    /// memory limit is reported only to sources whose rows do not fit.
     fn tell_standing(&self, error: Option<&Error>) {
         let has_ended = |error: &&Error| !error.is_stopped() && !error.is_memory();
         let error = error.filter(|error| self.failed.is_some() || has_ended(error));
         *self.common.intake.shared.standing.lock() = error.cloned();
     }
 
-    /// Continues without what the last step could not compute. Returns whether there was anything
-    /// to skip.
+    /// Continues without the results that the last step could not compute. Returns whether there
+    /// was anything to skip.
     ///
     /// If a condition cannot be computed for a pair or row, that pair or row does not satisfy it. A
     /// sum that overflows its type is null.

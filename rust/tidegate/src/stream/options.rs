@@ -15,7 +15,7 @@ pub struct StreamOptions {
     /// Whether results come in the contract's order, or in any.
     pub ordered: bool,
     /// Whether each helper thread that the operator starts is pinned to one processor. An operator
-    /// that calls user functions pins no threads, because any thread that a function starts would
-    /// be pinned, too.
+    /// that calls user functions does not pin threads, because any thread that such a function
+    /// starts would also be pinned.
     pub pin: bool,
 }

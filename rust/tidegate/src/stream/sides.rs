@@ -10,7 +10,7 @@ use tidegate_structures::memory;
 pub(super) struct SourceSides {
     left: usize,
     first: usize,
-    /// The side of each source that was added, and its number among the sources of that side.
+    /// Each added source's side, and its number among the sources on that side.
     added: Vec<(Side, u16)>,
     counts: [usize; 2],
 }
@@ -65,8 +65,8 @@ impl SourceSides {
     }
 }
 
-/// Returns the tier of sources on this side. Among rows with equal times, those of left sources
-/// sort first, no matter when the sources were added.
+/// Returns the tier of the sources on this side. Among rows with equal times, those from left
+/// sources sort first, no matter when the sources were added.
 pub(super) fn tier(side: Option<Side>) -> Tier {
     match side {
         None | Some(Side::Left) => Tier::First,

@@ -118,12 +118,12 @@ pub(super) struct Common {
     pub(super) ready: VecDeque<Made>,
     /// Whether results are charged until they are read.
     pub(super) charges_results: bool,
-    /// Whether results are discarded because they were already emitted. Tactics then need not build
-    /// them.
+    /// Whether results are discarded because they have already been emitted. If so, tactics do not
+    /// have to build them.
     pub(super) recalls: bool,
     pub(super) driver: Driver,
     pub(super) latency: Latency,
-    /// What the current step could not compute.
+    /// The conditions and sums that the current step could not compute.
     pub(super) faults: Faults,
 }
 

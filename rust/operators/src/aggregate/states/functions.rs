@@ -350,9 +350,9 @@ impl<const ROOT: bool> Function for Variance<ROOT> {
     }
 }
 
-/// Adds `value`, the last of `rows` rows, to `mean`. Returns the new mean, and half the distance
-/// from the old and from the new mean to `value`. The distances are halved because the difference
-/// of two finite numbers may overflow.
+/// Adds `value`, from the last of `rows` rows, to `mean`. Returns the new mean, and half the
+/// distances from the old and the new mean to `value`. The distances are halved because the
+/// difference of two finite numbers may overflow.
 #[cold]
 fn moved_far(mean: f64, value: f64, rows: f64) -> (f64, [f64; 2]) {
     let half = |mean: f64| value / 2.0 - mean / 2.0;

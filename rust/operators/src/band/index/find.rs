@@ -95,13 +95,13 @@ pub struct RowMatches {
     pub(crate) numbers: Vec<u32>,
     /// For each row, where its matches end.
     pub(crate) ends: Vec<u32>,
-    /// The number of candidates that the index returned to each thread. Threads after the last one
-    /// that received any are omitted.
+    /// The number of candidates returned by the index to each thread. Trailing threads that
+    /// received no candidates are omitted.
     pub(crate) comparisons: Vec<u64>,
 }
 
 impl RowMatches {
-    /// Adds to the number of candidates that were returned to `thread`.
+    /// Adds to the number of candidates returned to `thread`.
     pub(crate) fn compare(&mut self, thread: usize, candidates: u64) {
         if self.comparisons.len() <= thread {
             self.comparisons.resize(thread + 1, 0);
@@ -153,8 +153,8 @@ impl Candidates {
 }
 
 impl Rows {
-    /// Finds the matches of the epoch's rows. Stops early once there are enough matches to process
-    /// together, or once a pause is requested. `thread` is the number of the calling thread.
+    /// Finds the matches for the epoch's rows. Stops early once there are enough matches to process
+    /// together or a pause is requested. `thread` is the number of the calling thread.
     pub(super) fn look(
         &self,
         indexes: &[impl WindowIndex],

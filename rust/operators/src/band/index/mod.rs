@@ -191,8 +191,7 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// Prepares the join for a driver with this number of threads, each of which has its own
-    /// comparison counter.
+    /// Prepares the join for a driver with this many threads, each with its own comparison counter.
     #[must_use]
     pub fn of_threads(mut self, threads: usize) -> Self {
         self.comparisons.resize(threads, 0);

@@ -14,9 +14,9 @@
 //! section 4. A task's steps:
 //!
 //! 1. *Acquire*: some rows become active, and the thread gets the current indexes. The edge cannot
-//!    move past the oldest active task, and rows from the edge on are compared one by one. So the
-//!    thread waits while that task is many tasks behind. Otherwise, an interrupted thread would
-//!    make the others compare every row after its task.
+//!    move past the oldest active task, and rows at or after the edge are compared one by one. The
+//!    thread therefore waits while the oldest active task is many tasks behind. Otherwise, an
+//!    interrupted thread would make the others compare every row after its task.
 //! 2. *Find*: for each row the edge of the other side is read, then the index is asked for rows
 //!    before it, and the rows from it on are compared one by one.
 //! 3. *Index*: the rows enter their indexes and are marked; any thread that can moves the edge on.
@@ -63,7 +63,7 @@ use shared_index::SharedIndex;
 /// than it costs to compare each with the rows that are not indexed yet.
 const TASK_ROWS: usize = 64;
 
-/// How many tasks may be handed out beyond the oldest active one, per active thread.
+/// The number of tasks per active thread that may be handed out beyond the oldest active task.
 const AHEAD: usize = 4;
 
 /// Rows of a task whose places in the indexes are looked for together.
@@ -256,7 +256,7 @@ impl TaskJoin {
         matches.map(|(row, numbers)| sorted(numbers, &self.rows[row])).collect()
     }
 
-    /// Finds the matches of a task's rows, and counts the comparisons for this worker.
+    /// Finds the matches for a task's rows and counts the comparisons for this worker.
     fn find(&self, rows: Rows, indexes: &Indexes, worker: usize) -> Results {
         // The edges are read once, and first: the rows that they speak for are then in the indexes.
         let edge = |side: &Side| side.first.wrapping_add(side.indexed.edge() as u32);

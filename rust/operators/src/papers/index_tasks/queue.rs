@@ -14,7 +14,7 @@ pub(super) struct Queue {
     /// Rows before it are active or completed, those from it on available.
     pub(super) next: usize,
     rows: usize,
-    /// The first row of each task that a thread is working on, oldest first.
+    /// The first row of each task that is being worked on, oldest first.
     pub(super) active: Vec<usize>,
     /// No task is handed out until those that are active have ended, and a thread that merges has
     /// looked.
@@ -85,7 +85,7 @@ impl Queue {
         (self.next, self.rows) = (0, rows);
     }
 
-    /// Returns whether the oldest active task is so far behind that no new task should start.
+    /// Returns whether the oldest active task is so far behind that new tasks should not start.
     fn is_far_ahead(&self, task_rows: usize) -> bool {
         let most = AHEAD * (self.active.len() + 1) * task_rows;
         self.active.first().is_some_and(|&oldest| self.next - oldest >= most)

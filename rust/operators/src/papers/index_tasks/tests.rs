@@ -217,8 +217,7 @@ fn rows_that_have_left_are_removed_by_the_end_of_an_epoch() {
 }
 
 /// A thread may be interrupted in the middle of its task for any length of time. Meanwhile, the
-/// other threads compare all rows from that task onwards one by one, so they must stop taking
-/// tasks.
+/// other threads compare all rows from that task onward one by one, so they must stop taking tasks.
 #[test]
 fn an_interrupted_thread_does_not_make_the_others_compare_all_rows() {
     const ROWS: usize = 6000;

@@ -133,8 +133,8 @@ impl fmt::Debug for GatedScaleJoin {
 }
 
 impl GatedScaleJoin {
-    /// Creates a join that scans for `terms`. Neither the join nor the terms have rows yet. Starts
-    /// `threads` threads, each of which is pinned to one processor if `pin` is set.
+    /// Creates a join that scans for `terms`. Neither the join nor the terms contain any rows yet.
+    /// Starts `threads` threads and pins each of them to one processor if `pin` is set.
     pub fn new(
         retention: Retention,
         how: How,

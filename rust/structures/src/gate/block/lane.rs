@@ -195,12 +195,12 @@ impl<R: Run> Lanes<R> {
         self.by_rank.iter_mut().map(|(_, lane)| lane)
     }
 
-    /// Returns the index of the source with this rank, or the index at which to insert it.
+    /// Returns the index of the source with this rank, or the index where it would be inserted.
     fn find(&self, rank: Rank) -> Result<usize, usize> {
         self.by_rank.binary_search_by_key(&rank, |&(rank, _)| rank)
     }
 
-    /// Returns the rows that are not in a block yet, as ranges of runs ordered by rank and
+    /// Returns the rows that are not yet in a block, as ranges of runs ordered by rank and
     /// position.
     pub(super) fn unread(&self) -> impl Iterator<Item = (&Pushed<R>, Range<usize>)> {
         self.iter().flat_map(|lane| {

@@ -59,7 +59,7 @@ pub(super) enum Entry<R> {
     Rows(Pushed<R>),
     /// It promised that no later row is below this.
     Advance(i64),
-    /// Another source was forked from this one, and starts with the promise `from`.
+    /// Another source was forked from this one, starting with the promise `from`.
     Fork { rank: Rank, from: i64, log: Arc<Record<R>> },
     /// It closed.
     Close,

@@ -188,19 +188,19 @@ impl<R: Run> BlockSource<R> {
     /// Promises that there are no more rows, as dropping the source does.
     pub fn close(self) {}
 
-    /// Adds a source to this source's tier. It starts with this source's promise, and it is
-    /// numbered in the same way as by [`Source::fork`](crate::papers::row_gate::Source::fork).
+    /// Adds a source to this source's tier. It starts with this source's promise and is numbered in
+    /// the same way as by [`Source::fork`](crate::papers::row_gate::Source::fork).
     pub fn fork(&mut self) -> Result<BlockSource<R>, TooManySources> {
         self.fork_at(self.rank.tier(), self.promised)
     }
 
-    /// Adds a source to `tier`. It promises that none of its rows is before `from`.
+    /// Adds a source to `tier`. The new source promises that all its rows are at or after `from`.
     ///
     /// # Panics
     ///
     /// Panics unless every row of the new source sorts after this source's promise. So `from` must
-    /// be at least [`promised`](Self::promised). It must be greater if this source is in the last
-    /// tier and the new one is in the first.
+    /// be at least [`promised`](Self::promised). It must be greater than that if this source is in
+    /// the last tier and the new one is in the first.
     pub fn fork_at(&mut self, tier: Tier, from: i64) -> Result<BlockSource<R>, TooManySources> {
         let number = self.shared.next_source.add(1);
         if number >= MAX_SOURCES {

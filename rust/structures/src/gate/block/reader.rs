@@ -212,8 +212,8 @@ impl<R: Run> BlockReader<R> {
         (!self.frontier.is_end()).then(|| self.frontier.bound().ts)
     }
 
-    /// Returns the rows that were pushed but not yet returned to this reader, ready or not. They
-    /// are ranges of runs, ordered by rank and position.
+    /// Returns the rows that were pushed but not yet returned to this reader, ready or not, as
+    /// ranges of runs ordered by rank and position.
     pub fn unread(&mut self) -> impl Iterator<Item = (&Pushed<R>, Range<usize>)> {
         // Blocks ahead are of rows that the lanes have given up; they come first, and may share
         // runs with them.

@@ -28,8 +28,8 @@ pub struct Predicate {
     types: Vec<DataType>,
     /// The column names, for messages.
     names: Vec<String>,
-    /// Where to record rows for which the expression cannot be computed. If `None`, such a row is
-    /// an error.
+    /// Where to record rows for which the expression cannot be computed. If `None`, such a row
+    /// causes an error.
     faults: Option<Faults>,
 }
 
@@ -63,13 +63,13 @@ impl Predicate {
         Predicate { root, left: left_columns, right: right_columns, types, names, faults: None }
     }
 
-    /// Makes the condition false for rows for which it cannot be computed, and records them in
-    /// `faults`.
+    /// Treats the condition as false for rows where it cannot be computed and records those
+    /// failures in `faults`.
     pub(crate) fn noting(self, faults: &Faults) -> Self {
         Predicate { faults: Some(faults.clone()), ..self }
     }
 
-    /// Adds the values of a row to the error that it caused. The columns contain only this row.
+    /// Adds a row's values to the error that it caused. The columns contain only this row.
     fn of_row(&self, error: Error, columns: &[ArrayRef]) -> Error {
         let value = |(name, column): (&String, &ArrayRef)| {
             let value = array_value_to_string(column, 0).unwrap_or_default();
@@ -80,8 +80,8 @@ impl Predicate {
         error.with(&format!(", for {}", values.join(", ")))
     }
 
-    /// Like [`evaluate`](Self::evaluate), but for rows of which some cannot be computed. These are
-    /// found by repeatedly halving the rows.
+    /// Like [`evaluate`](Self::evaluate), but for rows of which some cannot be computed. The method
+    /// finds these rows by repeatedly halving the range.
     fn evaluate_by_halves(
         &self,
         columns: &[ArrayRef],

@@ -250,9 +250,9 @@ fn both(operands: &[Bound; 2], rows: &Rows) -> Result<(Value, Value)> {
     Ok((operands[0].evaluate(rows)?, operands[1].evaluate(rows)?))
 }
 
-/// Compares pairs of values, and returns a boolean for each. Times and durations in different units
-/// are cast to the finer unit. If some of them do not fit 64 bits in that unit, all are compared in
-/// their own units.
+/// Compares pairs of values and returns a boolean for each pair. Times and durations in different
+/// units are cast to the finer unit. If some values do not fit in 64 bits in that unit, all are
+/// compared in their original units.
 fn compared(operator: Comparison, left: &Bound, right: &Bound, rows: &Rows) -> Result<Value> {
     let error = match (left.evaluate(rows), right.evaluate(rows)) {
         (Ok(left), Ok(right)) => {

@@ -329,7 +329,7 @@ pub(super) fn reads(bound: &Bound, left_columns: usize) -> (bool, bool) {
     }
 }
 
-/// Returns whether an expression reads one of the columns that `is_meant` selects.
+/// Returns whether an expression reads any of the columns that `is_meant` selects.
 fn reads_any(bound: &Bound, is_meant: &impl Fn(usize) -> bool) -> bool {
     match bound.operation {
         Operation::Column(slot) => is_meant(slot),

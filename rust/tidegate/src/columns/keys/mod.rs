@@ -76,7 +76,7 @@ impl KeyColumn {
         Ok(KeyColumn { left, right, common })
     }
 
-    /// Returns the type to which the values of both sides are converted for comparison.
+    /// Returns the type that the values of both sides are converted to for comparison.
     pub(crate) fn common_type(&self) -> &DataType {
         &self.common
     }
@@ -109,7 +109,7 @@ pub(crate) fn mend_one(given: &DataType) -> &'static str {
     if is_span(given) { "cast it to integers or to strings" } else { KEY_TYPES }
 }
 
-/// Returns whether the values are durations or times of day, whose types cannot be keys.
+/// Returns whether the values are durations or times of day, which cannot be keys.
 fn is_span(given: &DataType) -> bool {
     matches!(given, DataType::Duration(_) | DataType::Time32(_) | DataType::Time64(_))
 }

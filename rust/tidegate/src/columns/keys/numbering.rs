@@ -1,6 +1,6 @@
 //! The numbers of keys: in order of first appearance, by a hash table.
 //!
-//! Each table draws a random seed, so that an attacker cannot choose keys whose hashes collide. The
+//! Each table draws a random seed so that an attacker cannot choose keys whose hashes collide. The
 //! numbers do not depend on the seed.
 
 use std::hash::BuildHasher;
@@ -232,7 +232,7 @@ impl KeyTable for ByteTable {
 mod tests {
     use super::*;
 
-    /// Someone who knows the hashes of one table can choose keys that collide in it. These keys
+    /// An attacker who knows the hashes of one table can choose keys that collide in it. These keys
     /// must not collide in any other table.
     #[test]
     fn each_table_has_hashes_of_its_own() {

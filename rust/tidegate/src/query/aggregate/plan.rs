@@ -52,7 +52,7 @@ impl AggregatePlan {
 }
 
 impl InputPlan {
-    /// Makes the conditions record the rows for which they cannot be computed.
+    /// Makes the conditions record the rows that they cannot be computed for.
     pub(crate) fn note(&mut self, faults: &Faults) {
         for predicate in &mut self.predicates {
             *predicate = predicate.take().map(|predicate| predicate.noting(faults));
@@ -110,7 +110,7 @@ impl OutputPlan {
         self.columns.first().copied()
     }
 
-    /// Returns whether the results are unchanged values of this column.
+    /// Returns whether the results are unchanged values from this column.
     fn has_values_of(&self, of: &Field, data_type: &DataType) -> bool {
         use Function::{ArgMax, ArgMin, First, Last, Max, Min};
         matches!(self.function, First | Last | Min | Max | ArgMin | ArgMax)
@@ -506,8 +506,8 @@ impl FunctionsPlan {
         self.outputs.iter().map(field).collect()
     }
 
-    /// Pairs these columns of the result with the input columns from which their values come. A
-    /// count, which is never null, is not derived from any input column.
+    /// Pairs these result columns with the input columns that supply their values. A count, which
+    /// is never null, is not derived from any input column.
     pub(crate) fn origins<'a>(
         &'a self,
         fields: impl Iterator<Item = &'a Field>,
@@ -624,15 +624,15 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
     }
 }
 
-/// Returns the item field of a list of a column's values.
+/// Returns the item field of a list that holds values of this column.
 pub(crate) fn list_item(of: &Field) -> FieldRef {
     let item = Field::new_list_field(of.data_type().clone(), true);
     Arc::new(item.with_metadata(meaning(of)))
 }
 
-/// Returns the metadata of a column that describes its values, such as the name of an extension
-/// type. The column's number in its Parquet file is removed, because it does not apply to another
-/// column with the same values.
+/// Returns a column's metadata that describes its values, such as the name of an extension type.
+/// The column's number in its Parquet file is removed, because it does not apply to another column
+/// with the same values.
 fn meaning(of: &Field) -> HashMap<String, String> {
     let mut metadata = of.metadata().clone();
     metadata.remove("PARQUET:field_id");

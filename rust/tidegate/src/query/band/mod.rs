@@ -96,7 +96,7 @@ pub(crate) struct BandPlan {
 }
 
 impl BandJoin {
-    /// Returns the pairs of left and right columns that are compared with each other.
+    /// Returns the pairs of left and right columns that are compared.
     pub fn pairs(&self) -> Vec<(String, String)> {
         let times = self.sliding.iter().map(|sliding| &sliding.time);
         self.on.iter().chain(times).chain(&self.options.by).cloned().collect()

@@ -165,7 +165,7 @@ impl WindowPlan {
 }
 
 impl WindowJoin {
-    /// Returns the pairs of left and right columns that are compared with each other.
+    /// Returns the pairs of left and right columns that are compared.
     pub fn pairs(&self) -> Vec<(String, String)> {
         std::iter::once(&self.on).chain(&self.options.by).cloned().collect()
     }

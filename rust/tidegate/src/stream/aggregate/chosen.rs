@@ -100,7 +100,7 @@ impl ChosenRows {
     /// The bytes of rows that have been charged to nobody else.
     pub(crate) fn memory(&self) -> usize {
         match &self.batches[..] {
-            [rows, ..] if self.gathered > 0 => crate::stream::memory::batch_bytes(rows),
+            [rows, ..] if self.gathered > 0 => crate::columns::table::batch_bytes(rows),
             _ => 0,
         }
     }

@@ -105,7 +105,7 @@ struct AggregateTactic {
     charge: Option<Charge>,
     /// For what is done once.
     alone: Driver,
-    /// Whether a failure now would lose the results of some rows.
+    /// Whether a failure now would lose the results for some rows.
     is_half_done: bool,
 }
 
@@ -390,7 +390,7 @@ impl AggregateTactic {
         match memory.limit() {
             Some(limit) if memory.held() > limit => Err(Error::memory(format!(
                 "the state has grown to {} bytes, so that {} are held and memory_limit = {limit}; \
-                 no row is lost: poll again, close or advance sources so that windows end, or \
+                 no rows are lost: poll again, close or advance sources so that windows end, or \
                  raise the limit",
                 self.state_bytes(),
                 memory.held()

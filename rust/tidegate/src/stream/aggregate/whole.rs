@@ -27,7 +27,6 @@ use super::super::intake::ready::{ReadyRuns, Rest};
 use super::super::intake::source::{ROW_BYTES, Stream};
 use super::super::intake::{Intake, Order, RestoredIntake};
 use super::super::memory::Memory;
-use super::super::memory::batch_bytes;
 use super::super::operator::{Figure, Operator, Step};
 use super::super::state::snapshot::{Reader, Writer, damaged};
 use super::super::state::timed_rows::TimedRows;
@@ -41,6 +40,7 @@ use crate::columns::dictionary::concat_batches;
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::faults::Faults;
 use crate::columns::table::Table;
+use crate::columns::table::batch_bytes;
 use crate::columns::time::{self, Unit};
 use crate::query::aggregate::plan::{AggregatePlan, Span};
 use crate::query::aggregate::{Aggregation, stream_names};
@@ -133,7 +133,7 @@ struct WholeTactic {
     due: Option<Option<i64>>,
     /// The same, as of the last time that windows were made.
     settled: Option<Option<i64>>,
-    /// Whether some rows have left the gate but are not stored yet.
+    /// Whether some rows have left the gate but have not been stored yet.
     is_taking: bool,
 }
 

@@ -9,8 +9,8 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use super::source::Stream;
 use crate::Result;
 use crate::columns::cast::cast;
+use crate::columns::table::batch_bytes;
 use crate::stream::memory::Charge;
-use crate::stream::memory::batch_bytes;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 
 /// In place of a watermark: a row whose interval is too wide. No row is below it, hence late.
@@ -102,7 +102,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Removes and returns the first pushes.
+    /// Removes and returns the first `pushes` pushes.
     fn take(&mut self, pushes: usize) -> Vec<Arc<Late>> {
         self.version += 1;
         self.pushes.drain(..pushes).collect()
@@ -144,7 +144,7 @@ impl LateRows {
         self.lock().pushes.push(Arc::new(late));
     }
 
-    /// Writes the late rows that were not taken, including those that are lent.
+    /// Writes the late rows that were not taken, including any that are currently lent.
     pub(crate) fn write(&self, writer: &mut Writer) -> Result<()> {
         let kept = self.lock();
         let mut late: Vec<Arc<Late>> = kept.lent.iter().chain(&kept.pushes).cloned().collect();
@@ -188,7 +188,7 @@ impl LateRows {
         kept.lent = lent;
     }
 
-    /// Drops the lent rows if they were taken, and puts them back otherwise.
+    /// Drops the lent rows if they were taken; otherwise, puts them back.
     pub(crate) fn settle(&self, were_taken: bool) {
         let mut kept = self.lock();
         if were_taken {

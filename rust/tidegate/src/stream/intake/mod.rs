@@ -251,8 +251,8 @@ impl Intake {
         Ok(source)
     }
 
-    /// From now on, accepts rows with the schemas of another intake's sources. They differ only in
-    /// their dictionary indices.
+    /// Switches to the schemas of another intake's sources, which differ only in their dictionary
+    /// indices.
     pub(super) fn take_rows_of(&mut self, other: &Intake) {
         for (source, other) in self.sources.iter().zip(&other.sources) {
             lock(source).take_rows_of(&lock(other));

@@ -27,11 +27,12 @@ use crate::columns::metadata::check_extensions;
 use crate::columns::roomy::with_indices;
 use crate::columns::row_ends::Width;
 use crate::columns::table::Table;
+use crate::columns::table::batch_bytes;
 use crate::columns::time::{self, Unit};
 use crate::columns::type_name::TypeName;
 use crate::query::aggregate::plan::Span;
 use crate::results::interleave::{Place, in_pieces, interleave};
-use crate::stream::memory::{Charge, Memory, batch_bytes};
+use crate::stream::memory::{Charge, Memory};
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::times::{Lead, Led, ResultTime, ResultTimes, led};
 use crate::{Error, Result, shown};
@@ -75,7 +76,8 @@ impl Timed for Push {
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) schema: SchemaRef,
-    /// The schema of pushed rows, if its dictionaries have narrower indices than the stored rows.
+    /// The schema of pushed rows, if its dictionary indices are narrower than those of the stored
+    /// rows.
     pub(crate) given: Option<SchemaRef>,
     /// The time column.
     pub(crate) on: usize,
@@ -86,11 +88,11 @@ pub(crate) struct Stream {
     pub(crate) lateness: Option<i64>,
     /// How far ends of intervals may be from the times of their rows, if ends are computed from rows.
     pub(crate) width: Option<Arc<Width>>,
-    /// The windows to which rows are assigned, if there are any.
+    /// The windows that rows are assigned to, if any.
     pub(crate) counted: Option<Counted>,
 }
 
-/// The windows of an aggregation, and the condition that selects their rows.
+/// An aggregation's windows, and the condition that selects their rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     pub(crate) span: Span,
@@ -98,7 +100,8 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Returns whether a row belongs to a window. If its condition cannot be computed, it does not.
+    /// Returns whether a row belongs to a window. A row for which the condition cannot be computed
+    /// does not belong to one.
     fn counts(&self, batch: &RecordBatch, row: usize) -> bool {
         let Some(rows) = &self.rows else { return true };
         let columns: Vec<ArrayRef> = rows
@@ -160,7 +163,7 @@ pub(crate) struct Shared {
     /// Why nothing more becomes final: the first source that was abandoned, or the failure of the
     /// operator.
     pub(crate) broken: Arc<OnceLock<Error>>,
-    /// Why the operator accepts no rows, if it is halted or has failed.
+    /// The reason the operator rejects rows, if it is halted or has failed.
     pub(crate) standing: Arc<Mutex<Option<Error>>>,
     /// The watermarks of all sources.
     pub(crate) watermarks: Watermarks,
@@ -289,7 +292,7 @@ impl Source {
         &self.stream.schema
     }
 
-    /// From now on, accepts rows with the schema of another source, which differs only in its
+    /// Switches to accepting rows with the schema of another source, which differs only in its
     /// dictionary indices.
     pub(crate) fn take_rows_of(&mut self, other: &Source) {
         self.stream.given = Some(other.stream.schema.clone());
@@ -450,8 +453,7 @@ impl Source {
             return Err(Stopped.into());
         }
         // 2. Nor is memory taken beyond the limit.
-        let bytes = table.batches().iter().map(batch_bytes).sum::<usize>()
-            + table.rows() * self.shared.row_bytes;
+        let bytes = table.bytes() + table.rows() * self.shared.row_bytes;
         let charge = self.charge(table.rows(), bytes)?;
         // 3. Prepare the change before modifying anything, because memory may run out.
         let resumed =
@@ -474,8 +476,8 @@ impl Source {
         Ok(())
     }
 
-    /// Prepares the change for pushed batches. Each batch has its times, and lists the rows whose
-    /// intervals are too wide.
+    /// Prepares a change that adds pushed batches. Each batch is paired with its times and the rows
+    /// whose intervals are too wide.
     fn push_of(
         &self,
         batches: &[RecordBatch],
@@ -513,7 +515,7 @@ impl Source {
     }
 
     /// Adds rows to the change, except late rows and rows whose intervals are too wide (`wide`).
-    /// Returns the rows that it excludes.
+    /// Returns the excluded rows.
     fn take_in(&self, change: &mut Change, push: Push, wide: &[u32]) -> Result<Vec<LateRow>> {
         if wide.is_empty() {
             return self.take_all_in(change, push);
@@ -534,8 +536,8 @@ impl Source {
         Ok(aside)
     }
 
-    /// Adds rows to the change, where they are either sorted or bypass the gate. Returns the late
-    /// rows.
+    /// Adds rows to the change, either as rows to be sorted or as rows that bypass the gate.
+    /// Returns the late rows.
     fn take_all_in(&self, change: &mut Change, push: Push) -> Result<Vec<LateRow>> {
         if self.shared.arrivals.is_none() {
             return Ok(change.draft.push(push));
@@ -554,7 +556,7 @@ impl Source {
         SourceRun { charge: Arc::new(self.let_go(bytes)), ts, batch, pushed }
     }
 
-    /// Releases, in order, all rows that no further row can precede.
+    /// Releases, in order, all rows that no future row can precede.
     fn release(&self, change: &mut Change) -> Result<()> {
         let released = self.reorder.release(&mut change.draft);
         self.put_in_order(change, released)
@@ -608,8 +610,8 @@ impl Source {
         gate.push(run).expect("released rows are in order and above what was promised");
     }
 
-    /// Appends released rows to `runs`, in order: as one run, or as several if a single array cannot
-    /// hold all of their values.
+    /// Appends released rows to `runs`, in order: as one run, or as several if a single array
+    /// cannot hold all their values.
     fn in_order(&self, released: Released<Push>, runs: &mut Vec<Push>) -> Result<()> {
         match released {
             Released::Slice(push, Range { start, end }) => runs.push(Push {
@@ -834,7 +836,7 @@ impl Source {
         Ok(())
     }
 
-    /// Prepares the change that a promise causes.
+    /// Prepares a change that raises the source's promise.
     fn promise_of(&self, ts: i64) -> Result<Change> {
         let mut change = Change::of(&self.reorder);
         change.draft.advance(ts);
@@ -863,14 +865,14 @@ impl Source {
         Ok(())
     }
 
-    /// Adds a source to the gate. None of its rows may be earlier than `since`. Returns `None` if
-    /// this source is closed.
+    /// Adds a source to the gate. Its rows must not be earlier than `since`. Returns `None` if this
+    /// source is closed.
     pub(crate) fn fork(&mut self, tier: Tier, since: i64) -> Option<BlockSource<SourceRun>> {
         self.gate.as_mut()?.fork_at(tier, since).ok()
     }
 
-    /// Promises that there are no more rows. This does nothing if the source was already closed or
-    /// abandoned. If memory runs out, it unwinds before anything has changed.
+    /// Promises that no more rows will follow. This does nothing if the source was already closed
+    /// or abandoned. If memory runs out, this call unwinds before changing anything.
     pub fn close(&mut self) {
         if self.abandoned.is_none() {
             memory::check();
@@ -899,7 +901,7 @@ impl Source {
         self.shared.news.tell();
     }
 
-    /// Prepares the change for the end of the source, which releases all rows that are held back.
+    /// Prepares a change that ends the source and releases all rows that are held back.
     fn end_of(&self) -> Result<Change> {
         let mut change = Change::of(&self.reorder);
         let released = self.reorder.release_all(&mut change.draft);
@@ -916,7 +918,7 @@ impl Source {
     }
 }
 
-/// A prepared change to a source. All of its memory has been allocated before it is applied.
+/// A prepared change to a source. All the memory it needs is allocated before it is applied.
 #[derive(Debug)]
 struct Change {
     draft: Draft<Push>,
@@ -925,13 +927,13 @@ struct Change {
     late: Vec<Aside>,
 }
 
-/// Rows of a batch that are set aside because they are late or their intervals are too wide.
+/// Rows of a batch that are set aside because they are late or have intervals that are too wide.
 #[derive(Debug)]
 struct Aside {
     rows: RecordBatch,
     positions: Vec<u64>,
     watermarks: Vec<i64>,
-    /// The bytes that are charged for the rows.
+    /// The number of bytes charged for the rows.
     bytes: usize,
 }
 
@@ -942,7 +944,7 @@ impl Change {
     }
 }
 
-/// Sets rows of a batch aside. `first` is the position of the batch's first row in its source.
+/// Sets aside some rows of a batch. `first` is the position of the batch's first row in its source.
 fn aside(batch: &RecordBatch, late: &[LateRow], first: u64, bytes: usize) -> Result<Aside> {
     let rows: UInt32Array = memory::collect(late.iter().map(|late| late.row)).into();
     Ok(Aside {

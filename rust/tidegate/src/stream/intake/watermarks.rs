@@ -57,7 +57,7 @@ enum Scope {
 impl Scope {
     const ALL: [Scope; 3] = [Scope::All, Scope::Of(Side::Left), Scope::Of(Side::Right)];
 
-    /// Returns the scopes to which a source on this side belongs.
+    /// Returns the scopes that a source on this side belongs to.
     fn of(side: Option<Side>) -> impl Iterator<Item = Scope> {
         [Some(Scope::All), side.map(Scope::Of)].into_iter().flatten()
     }
@@ -131,8 +131,8 @@ impl Watermarks {
         Ok(since)
     }
 
-    /// Returns the open source whose future rows sort first, including idle sources. Returns `None`
-    /// if all sources are closed.
+    /// Returns the open source, idle or not, whose future rows sort first. Returns `None` if all
+    /// sources are closed.
     pub(crate) fn slowest(&self) -> Option<u16> {
         let mut all = self.0.lock();
         all.settle();
@@ -200,7 +200,7 @@ impl Watermarks {
 pub(crate) struct Resumed {
     /// The source's lowest possible watermark from now on.
     pub(crate) floor: i64,
-    /// The watermark that the source itself had promised.
+    /// The watermark that the source itself has promised.
     own: i64,
 }
 
@@ -233,7 +233,7 @@ impl Standing {
         self.put(source, One { watermark, ..self.sources[usize::from(source)] });
     }
 
-    /// Replaces the watermark and state of a source.
+    /// Replaces a source's watermark and state.
     fn put(&mut self, source: u16, now: One) {
         let before = std::mem::replace(&mut self.sources[usize::from(source)], now);
         let rank = self.rank(source);
@@ -271,7 +271,7 @@ impl Standing {
         active.first().or_else(|| idle.last()).copied()
     }
 
-    /// Returns the open source whose future rows sort first, and the earliest time of these rows.
+    /// Returns the open source whose future rows sort first, and the earliest time of those rows.
     /// For an idle source, this is the time at which it would resume.
     fn slowest(&self) -> Option<Reached> {
         let scope = Scope::All.number();
@@ -280,7 +280,7 @@ impl Standing {
         active.into_iter().chain(idle).min()
     }
 
-    /// Returns the lowest watermark with which an idle source can resume now.
+    /// Returns the lowest watermark at which an idle source can now resume.
     fn floor(&self, source: u16) -> i64 {
         let One { watermark, side, .. } = self.sources[usize::from(source)];
         let (ts, last) = self.reached[Scope::All.number()];
@@ -289,8 +289,8 @@ impl Standing {
         watermark.max(of_all).max(self.floor_of_side(side))
     }
 
-    /// Returns the lowest watermark with which the next source can start now. All of its rows must
-    /// sort after the promise of the slowest source.
+    /// Returns the lowest watermark at which the next source can now start. All its rows must sort
+    /// after the slowest source's promise.
     fn floor_of_next(&self, side: Option<Side>) -> i64 {
         let rank = Rank::new(tier(side), self.sources.len() as u16);
         let (ts, last) = self.slowest().unwrap_or(self.reached[Scope::All.number()]);

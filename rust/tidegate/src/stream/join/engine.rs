@@ -50,7 +50,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         false
     }
 
-    /// Returns roughly how many row comparisons take as long as finding the matches of one row.
+    /// Returns roughly how many row comparisons take as long as finding the matches for one row.
     fn comparisons_a_row(&self) -> u64 {
         1
     }
@@ -111,9 +111,9 @@ impl<P: Prepare> Engine<P> {
         })
     }
 
-    /// Stores rows, in merged order, whose results were already emitted. The first `settled` rows
-    /// can no longer be emitted as unmatched, so they are only stored. The others start an epoch.
-    /// The engine must be empty.
+    /// Stores rows, in merged order, whose results have already been emitted. The first `settled`
+    /// rows can no longer be emitted as unmatched, so they are only stored. The others start an
+    /// epoch. The engine must be empty.
     pub(super) fn recall(
         &mut self,
         driver: &Driver,

@@ -86,9 +86,9 @@ pub(super) struct Query<'a> {
     pub(super) explanation: Explanation,
     /// How far ends may be from the times of left and of right rows.
     pub(super) widths: [Option<Width>; 2],
-    /// The times within which all pairs are, if times alone say so.
+    /// The range of time differences between paired rows, if it depends on times alone.
     pub(super) within: Option<Interval>,
-    /// Where the condition records the pairs for which it cannot be computed.
+    /// Where to record the pairs for which the condition cannot be computed.
     pub(super) faults: Faults,
     /// Whether right rows are those of the left sources.
     pub(super) of_one_stream: bool,
@@ -180,7 +180,7 @@ pub(super) struct Asked {
     /// How far ends may be from the times of left and of right rows.
     pub(super) widths: [Option<Width>; 2],
     pub(super) order: Order,
-    /// Where the join's condition records the pairs for which it cannot be computed.
+    /// Where to record the pairs for which the join's condition cannot be computed.
     pub(super) faults: Faults,
 }
 
@@ -248,8 +248,7 @@ pub(super) struct JoinTactic<P: Prepare> {
     unit: Unit,
     plan: JoinPlan,
     how: How,
-    /// The bounds on the distance in time between the rows of a pair, if times alone determine
-    /// them.
+    /// The range of time differences between paired rows, if it depends on times alone.
     within: Option<Interval>,
     stores: [Store; 2],
     /// Whether right rows of results are rows of the left side, too; the right one has none.
@@ -265,7 +264,7 @@ pub(super) struct JoinTactic<P: Prepare> {
     settled: Option<i64>,
     /// The time up to which the results of rows were made, all of those before it.
     reached: Option<i64>,
-    /// Whether a failure in the current step would lose the results of some rows.
+    /// Whether a failure in the current step would lose the results for some rows.
     is_half_done: bool,
 }
 
@@ -450,7 +449,7 @@ impl<P: Prepare> JoinTactic<P> {
         })
     }
 
-    /// Stores ready rows whose pairs were already emitted. If a row may still be emitted as
+    /// Stores ready rows whose pairs have already been emitted. If a row may still be emitted as
     /// unmatched, the engine checks again whether it has a match.
     fn recall(&mut self, common: &mut Common) -> Result<()> {
         let ready = ReadyRuns::new(&common.pending, &common.driver)?;
@@ -485,7 +484,7 @@ impl<P: Prepare> JoinTactic<P> {
         marked.map(|(_, lasting)| since(*lasting)).min().unwrap_or(i64::MAX)
     }
 
-    /// Moves ready rows into the stores, and passes them to the engine by calling `take`.
+    /// Moves ready rows into the stores and passes them to the engine by calling `take`.
     fn enter(
         &mut self,
         common: &mut Common,

@@ -157,10 +157,10 @@ fn explain(stream: &Stream, lateness: &[i64], options: &MergeOptions) -> Explana
 #[derive(Debug)]
 struct MergeTactic {
     stream: Stream,
-    /// The blocks of batches that have left the gate. They are kept until all batches are built, so
-    /// that a failed step can be repeated.
+    /// The blocks of batches that have left the gate. The blocks are kept until all batches are
+    /// built, so that a failed step can be repeated.
     planned: Vec<Vec<Planned<SourceRun>>>,
-    /// Whether more rows follow, according to the last read.
+    /// Whether the last read indicated that more rows follow.
     rest: Rest,
 }
 
@@ -236,7 +236,7 @@ struct Planning<'a> {
 }
 
 impl<'a> Planning<'a> {
-    /// Continues with the blocks that a failed step has planned, if there are any.
+    /// Continues with the blocks that a failed step planned, if there are any.
     fn new(
         reader: &'a mut BlockReader<SourceRun>,
         planned: &'a mut Vec<Vec<Planned<SourceRun>>>,
@@ -300,7 +300,7 @@ fn make(
 }
 
 /// The rows of blocks as one batch, or as several if a column has more than 2 GiB of strings, which
-/// one array cannot hold. A batch may hold the memory charges of its rows.
+/// one array cannot hold. A batch may hold the memory charges for its rows.
 fn batches(
     stream: &Stream,
     blocks: &[Planned<SourceRun>],

@@ -266,8 +266,8 @@ pub(super) fn at_least_one() -> Error {
 #[cold]
 fn within_itself() -> Error {
     Error::argument(
-        "a stream of this merge asks the merge for its next batch, which comes after the stream's \
-         own; read it outside of the stream",
+        "a stream of this merge requests the merge's next batch, which depends on the stream's own \
+         next batch; read the merge from code outside the stream",
     )
 }
 

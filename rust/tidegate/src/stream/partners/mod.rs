@@ -120,7 +120,7 @@ struct PartnerTactic {
     settled: Option<Option<i64>>,
     /// The right rows that were needed when they were looked through last.
     needed: usize,
-    /// Whether some rows have left the gate but are not stored yet.
+    /// Whether some rows have left the gate but have not been stored yet.
     is_taking: bool,
     /// Whether results have been handed on of left rows that have not left.
     is_half_done: bool,

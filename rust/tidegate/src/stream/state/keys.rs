@@ -21,7 +21,7 @@ const UNKNOWN: u32 = NO_KEY - 1;
 #[derive(Debug)]
 pub(crate) struct KeyNumbers {
     columns: Vec<KeyColumn>,
-    /// The hasher has a random seed, so that an attacker cannot choose keys whose hashes collide.
+    /// The hasher has a random seed so that an attacker cannot choose keys whose hashes collide.
     /// The numbers do not depend on the seed.
     hasher: RandomState,
     numbers: Numbers,

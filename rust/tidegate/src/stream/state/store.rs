@@ -12,9 +12,9 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::records::COLUMNS;
 
 use crate::Result;
+use crate::columns::table::batch_bytes;
 use crate::results::gather::{Column, Rows, concat_rows, fixed_width, raw_values};
 use crate::stream::memory::Charge;
-use crate::stream::memory::batch_bytes;
 
 /// How many neighbouring segments are put together: results are gathered from few segments faster
 /// than from many, and from large ones, which lie on huge pages. A row is copied once for each

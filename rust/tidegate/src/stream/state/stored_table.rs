@@ -21,7 +21,7 @@ use tidegate_structures::memory::{self, OutOfMemory};
 use super::plain::{from_plain, plain_type, to_plain};
 use crate::Result;
 use crate::columns::nested::children;
-use crate::stream::memory::batch_bytes;
+use crate::columns::table::batch_bytes;
 
 /// Before each message: that there is one, and the length of its description.
 const CONTINUES: [u8; 4] = [0xff; 4];

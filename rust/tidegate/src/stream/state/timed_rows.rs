@@ -8,9 +8,9 @@ use arrow_schema::SchemaRef;
 
 use crate::Result;
 use crate::columns::table::Table;
+use crate::columns::table::batch_bytes;
 use crate::results::gather::Column;
 use crate::stream::memory::Charge;
-use crate::stream::memory::batch_bytes;
 use crate::stream::state::store::Store;
 
 /// Rows in merged order.

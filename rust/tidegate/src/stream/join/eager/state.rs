@@ -9,8 +9,8 @@ use tidegate_operators::rows::Side;
 use super::{EagerTactic, Finder};
 use crate::Result;
 use crate::columns::table::Table;
+use crate::columns::table::batch_bytes;
 use crate::columns::time;
-use crate::stream::memory::batch_bytes;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::tactic::Admit;
 
