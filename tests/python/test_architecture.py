@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import rust_imports
+
 ROOT = Path(__file__).parents[2]
 RUST = ROOT / "rust"
 
@@ -24,11 +26,22 @@ CAPSULES = RUST / "python" / "src" / "capsule.rs"
 BENCHES = "benches"
 # What knows the algorithms of papers by name.
 REGISTRIES = {"operators": "band/index/kind.rs", "tidegate": "query/published.rs"}
+# A module of tests that is declared, and one that is written, at the end of its file.
+TESTS_BESIDE = re.compile(
+    r"^ *#\[cfg\((?:all\()?test\b.*\)\]\n(?: *#\[.*\]\n)* *(?:pub(?:\(.*\))? )?mod \w+;",
+    re.MULTILINE,
+)
+TESTS_WITHIN = re.compile(
+    r"^#\[cfg\((?:all\()?test\b.*\)\]\n(?:#\[.*\]\n)*(?:pub(?:\(.*\))? )?mod \w+ \{", re.MULTILINE
+)
 # The functions and types that a caller of a crate begins with.
 ENTRANCES = re.compile(r"\w*join|aggregate\w*|merge|\w*Join|Streaming\w+|Aggregation|MergeStreams")
 # Files of Python that read a duration or a condition. This list only gets shorter. The command
 # reads `--checkpoint`, which no native call knows.
 READERS_OF_TEXTS = {"cli/app.py"}
+# Folders with a circle of more than three files. Both are published algorithms, each of one piece,
+# whose parts share the state of one join.
+KNOWN_CIRCLES = {"handshake", "index_tasks"}
 JOINS = "rust/tidegate/src/stream/join/mod.rs"
 POOL = "rust/structures/src/memory/pool.rs"
 SOURCES = "rust/tidegate/src/stream/intake/source.rs"
@@ -78,7 +91,7 @@ def without_tests(crate: str) -> dict[str, str]:
     """The code of a crate without comments and tests, by the path below `src`."""
     found = {path.relative_to(RUST / crate / "src"): text for path, text in sources(crate).items()}
     return {
-        path.as_posix(): text.partition("#[cfg(test)]\nmod ")[0]
+        path.as_posix(): TESTS_WITHIN.split(TESTS_BESIDE.sub("", text))[0]
         for path, text in found.items()
         if path.name != "tests.rs" and "tests" not in path.parts
     }
@@ -317,6 +330,65 @@ def test_no_rooms_use_each_other(crate, one):
     assert one in found
     uses = {room: {other for by, other in found if by == room} for room, _ in found}
     list(TopologicalSorter(uses).static_order())  # It raises CycleError, and names the circle.
+
+
+def test_a_signpost_ties_nothing_and_an_item_of_the_front_ties():
+    texts = {
+        "lib.rs": "mod room;\npub use room::Shown;\n",
+        "room/mod.rs": "mod shown;\npub use shown::Shown;\npub struct Shared;\n",
+        "room/shown.rs": "use super::Shared;\npub struct Shown(Shared);\n",
+    }
+    uses = {("room/shown.rs", "room/mod.rs")}
+    assert rust_imports.Crate(texts).imports() == uses
+    texts["room/mod.rs"] += "fn work(shown: &Shown) {}\n"
+    uses |= {("room/mod.rs", "room/shown.rs")}
+    assert rust_imports.Crate(texts).imports() == uses
+    assert rust_imports.circles(uses) == [{"room/mod.rs", "room/shown.rs"}]
+    assert rust_imports.folder_circles(uses) == []
+    texts["room/deep/mod.rs"] = "pub(crate) fn deep() { super::work(&crate::Shown) }\n"
+    texts["room/shown.rs"] += "fn go() { super::deep::deep() }\n"
+    uses = rust_imports.Crate(texts).imports()
+    assert rust_imports.folder_circles(uses) == [{"room/deep/", "room/mod.rs", "room/shown.rs"}]
+
+
+# At least as many files and imports are there to be seen.
+SEEN = {
+    "sync": (10, 10),
+    "structures": (50, 100),
+    "operators": (100, 500),
+    "tidegate": (100, 600),
+    "import": (5, 10),
+    "python": (20, 100),
+}
+
+
+def imports(crate: str) -> set[tuple[str, str]]:
+    """Which file of a crate uses which other one; `rust_imports` says what a use is."""
+    files = without_tests(crate)
+    found = rust_imports.Crate(files).imports()
+    least_files, least_imports = SEEN[crate]
+    assert len(files) >= least_files
+    assert len(found) >= least_imports
+    return found
+
+
+@pytest.mark.parametrize("crate", CRATES)
+def test_no_folders_use_each_other(crate):
+    """At any depth, no circle of imports passes through a folder.
+
+    The files and the folders of a folder are taken side by side, each folder with all that is in
+    it. So a folder and a file beside it do not use each other either, nor do a folder and the front
+    of the folder that it is in, unless the front only shows what is in it.
+    """
+    assert rust_imports.folder_circles(imports(crate)) == []
+
+
+@pytest.mark.parametrize("crate", CRATES)
+def test_no_more_than_three_files_use_each_other(crate):
+    """Two or three files may be parts of one thing; more of them cannot be read one by one."""
+    found = [circle for circle in rust_imports.circles(imports(crate)) if len(circle) > 3]
+    folders = {frozenset(Path(file).parent.name for file in circle) for circle in found}
+    assert folders <= {frozenset({known}) for known in KNOWN_CIRCLES}, found
 
 
 @pytest.mark.parametrize(

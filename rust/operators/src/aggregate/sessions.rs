@@ -6,9 +6,10 @@
 //! epoch by epoch. O(n log n) with several sources, O(n) with one; functions are shared out among
 //! threads.
 
-use super::kinds::{first_rows, kind};
-use super::merged::Merged;
-use super::{Aggregate, Page, Stream, Window};
+use super::catalog::aggregate::{Aggregate, kind};
+use super::inputs::columns::{Stream, first_rows};
+use super::inputs::places::Merged;
+use super::output::{Page, Window};
 use crate::driver::{Driver, Stopped};
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;

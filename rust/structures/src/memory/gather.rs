@@ -4,7 +4,12 @@
 //! and where a processor is mended against "gather data sampling" they wait for all earlier stores:
 //! 22 ns a value beside streaming stores, where plain loads take 1 to 5.
 
+use std::ops::Range;
+
 use super::pages::Slot;
+
+/// The bytes of a cache line.
+const LINE_BYTES: usize = 64;
 
 /// Whether what is written will be read soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +77,13 @@ pub fn prefetch<T>(values: &[T], place: usize) {
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = (values, place);
+}
+
+/// Asks for a range of values to be in a cache soon.
+pub fn prefetch_range<T>(values: &[T], range: &Range<usize>) {
+    if let Some(step) = LINE_BYTES.checked_div(size_of::<T>()) {
+        range.clone().step_by(step.max(1)).for_each(|at| prefetch(values, at));
+    }
 }
 
 /// Implements [`Value`] for values of which `$count` fill a register of 128 bits.

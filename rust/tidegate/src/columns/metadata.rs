@@ -56,7 +56,7 @@ pub(crate) fn of_all<'a>(inputs: impl Iterator<Item = &'a SchemaRef>) -> SchemaR
             }
         }
     }
-    let columns = fields.iter().map(|field| Origin::named(field, field.name(), &inputs));
+    let columns = fields.iter().map(|field| ColumnOrigin::named(field, field.name(), &inputs));
     let described = describe(&inputs, &columns.collect::<Vec<_>>(), |_| true);
     let metadata = with_columns(first, described);
     Arc::new(Schema::new_with_metadata(fields, metadata))
@@ -175,18 +175,18 @@ fn is_unnamed_level(name: &str) -> bool {
 
 /// A result column and the input columns that supply its values. Each input column is paired with
 /// the number of its input.
-pub(crate) struct Origin<'a> {
+pub(crate) struct ColumnOrigin<'a> {
     pub(crate) field: &'a Field,
     pub(crate) of: Vec<(usize, &'a Field)>,
 }
 
-impl<'a> Origin<'a> {
+impl<'a> ColumnOrigin<'a> {
     /// Creates a result column that takes its values from the column with this name in every input.
     pub(crate) fn named(field: &'a Field, name: &str, inputs: &[&'a Schema]) -> Self {
         let column = |(input, schema): (usize, &&'a Schema)| {
             Some((input, schema.field_with_name(name).ok()?))
         };
-        Origin { field, of: inputs.iter().enumerate().filter_map(column).collect() }
+        ColumnOrigin { field, of: inputs.iter().enumerate().filter_map(column).collect() }
     }
 }
 
@@ -195,7 +195,7 @@ impl<'a> Origin<'a> {
 pub(crate) fn of_join(
     left: &Schema,
     right: &Schema,
-    columns: &[Origin<'_>],
+    columns: &[ColumnOrigin<'_>],
 ) -> HashMap<String, String> {
     let of_left = columns.iter().flat_map(|column| column.of.iter().find(|(side, _)| *side == 0));
     let levels: HashSet<&str> = of_left.map(|(_, field)| field.name().as_str()).collect();
@@ -206,7 +206,7 @@ pub(crate) fn of_join(
 pub(crate) fn of_partners(
     left: &Schema,
     right: &Schema,
-    functions: &[Origin<'_>],
+    functions: &[ColumnOrigin<'_>],
 ) -> HashMap<String, String> {
     let mut described = describe(&[right], functions, |_| false);
     if let (Some(of_left), Some(of_functions)) = (pandas(left), &mut described) {
@@ -220,7 +220,10 @@ pub(crate) fn of_partners(
 
 /// Returns the metadata of a result that aggregates groups of rows: the pandas metadata of its
 /// columns.
-pub(crate) fn of_groups(tables: &[&Schema], columns: &[Origin<'_>]) -> HashMap<String, String> {
+pub(crate) fn of_groups(
+    tables: &[&Schema],
+    columns: &[ColumnOrigin<'_>],
+) -> HashMap<String, String> {
     with_columns(&Schema::empty(), describe(tables, columns, |_| false))
 }
 
@@ -236,13 +239,13 @@ fn with_columns(schema: &Schema, described: Option<Value>) -> HashMap<String, St
 /// index levels remain in the result.
 fn describe(
     inputs: &[&Schema],
-    columns: &[Origin<'_>],
+    columns: &[ColumnOrigin<'_>],
     is_level: impl Fn(&str) -> bool,
 ) -> Option<Value> {
     let said: Vec<Option<Value>> = inputs.iter().map(|schema| pandas(schema)).collect();
     let mut described = said.iter().flatten().next()?.clone();
     let by_name: Vec<_> = said.iter().map(|pandas| by_name(pandas.as_ref())).collect();
-    let of_column = |column: &Origin<'_>| {
+    let of_column = |column: &ColumnOrigin<'_>| {
         let of = |(input, field): &(usize, &Field)| {
             said_of(column.field, field, by_name[*input].get(field.name().as_str())?)
         };

@@ -7,7 +7,7 @@ use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 use tidegate_operators::rows::How;
 
 use crate::columns::keys::KeyColumn;
-use crate::columns::metadata::{self, Origin};
+use crate::columns::metadata::{self, ColumnOrigin};
 use crate::columns::names::known;
 use crate::columns::table::Names;
 use crate::{Error, Result, shown};
@@ -129,7 +129,7 @@ fn origins<'a>(
     fields: &'a [FieldRef],
     left: &'a Schema,
     right: &'a Schema,
-) -> Vec<Origin<'a>> {
+) -> Vec<ColumnOrigin<'a>> {
     let of = |column: &OutputColumn| match *column {
         OutputColumn::Left(at) => vec![(0, left.field(at))],
         OutputColumn::Right(at) => vec![(1, right.field(at))],
@@ -137,7 +137,11 @@ fn origins<'a>(
             vec![(0, left.field(of_left)), (1, right.field(of_right))]
         }
     };
-    columns.iter().zip(fields).map(|(column, field)| Origin { field, of: of(column) }).collect()
+    columns
+        .iter()
+        .zip(fields)
+        .map(|(column, field)| ColumnOrigin { field, of: of(column) })
+        .collect()
 }
 
 fn nullable(field: &FieldRef, optional: bool) -> FieldRef {

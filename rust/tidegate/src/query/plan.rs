@@ -2,12 +2,10 @@
 
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use tidegate_operators::band::Band;
-use tidegate_operators::rows::{Interval, Retention};
+use tidegate_operators::rows::Interval;
 
-use super::aggregate::plan::{AggregatePlan, Span};
 use super::options::JoinPlan;
 use super::output::OutputColumn;
-use super::window::WindowPlan;
 use crate::columns::codes::ColumnPlan;
 use crate::columns::expression::Origin;
 use crate::columns::row_ends::RowEnds;
@@ -60,17 +58,6 @@ impl Reach {
     pub(crate) fn of_interval(columns: (usize, usize), interval: Interval) -> Self {
         let [lower, upper] = [interval.lower, interval.upper].map(|end| end.map(Difference::Steps));
         Reach { columns, lower, upper }
-    }
-
-    /// The reach of windows: a right row comes at most as long after a left row as that row stays,
-    /// and the reverse. Windows of rows have no bound in time.
-    pub(crate) fn of_windows(windows: &WindowPlan) -> Self {
-        match windows.retention {
-            Retention::Time { left, right } => {
-                Reach::of_interval(windows.times, Interval::of_windows(left, right))
-            }
-            Retention::Rows { .. } => Reach { columns: windows.times, lower: None, upper: None },
-        }
     }
 
     /// The reach of a band column.
@@ -169,18 +156,4 @@ pub struct AggregationPlan {
     /// Size, advance and offset of the windows, in the finest unit of the time columns; `None` for
     /// sessions.
     pub windows: Option<(i64, i64, i64)>,
-}
-
-impl AggregationPlan {
-    pub(crate) fn new(explanation: String, plan: &AggregatePlan) -> Self {
-        AggregationPlan {
-            explanation,
-            schema: plan.schema.clone(),
-            reads: plan.tables.iter().map(|table| table.every()).collect(),
-            windows: match plan.span {
-                Span::Windows(windows) => Some(windows.lengths()),
-                Span::Sessions(_) => None,
-            },
-        }
-    }
 }

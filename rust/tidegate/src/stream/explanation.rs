@@ -1,8 +1,8 @@
 //! The text of `explain` for a streaming join.
 
 use super::intake::source::ROW_BYTES;
-use super::join::StreamOptions;
 use super::memory::Memory;
+use super::options::StreamOptions;
 
 /// How a streaming join finds its pairs.
 pub(super) struct Method<'a> {

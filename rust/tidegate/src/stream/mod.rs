@@ -14,6 +14,7 @@
 //! | --- | --- |
 //! | `operator.rs` | the operator: its loop of steps, polls, snapshots |
 //! | `tactic.rs`, `explanation.rs` | the step of one kind of operator; its explanation |
+//! | `options.rs` | the options of joins |
 //! | `memory.rs` | the limit, and whose memory it is |
 //! | `times.rs` | the times of results, by which another operator takes them |
 //! | `readers.rs` | several readers of the results, each of which gets all |
@@ -30,6 +31,7 @@ mod lateness;
 mod memory;
 mod merge;
 mod operator;
+mod options;
 mod partners;
 mod readers;
 mod sides;
@@ -39,22 +41,17 @@ mod times;
 
 pub use aggregate::{AggregateOptions, aggregate};
 pub use intake::news::{Driven, News};
-pub use intake::source::{Source, SourceStats};
-pub use join::{Parallelism, StreamOptions, band_join, band_self_join, interval_join, window_join};
+pub use intake::source::{Source, SourceStats, lock};
+pub use join::{Parallelism, band_join, band_self_join, interval_join, window_join};
 pub use lateness::Lateness;
 pub use memory::Memory;
 pub use merge::streams::{MergeInput, MergeStreams};
 pub use merge::tables::{merge_tables, merged_schema};
 pub use merge::{MergeOptions, merge};
 pub use operator::{Figure, Operator, Polled, Stats, Step, Waiting};
+pub use options::StreamOptions;
 pub use partners::{asof_join, partner_aggregates};
 pub use readers::ResultReader;
 pub use times::{ResultTime, ResultTimes};
 
-use parking_lot::{Mutex, MutexGuard};
 pub use tidegate_operators::rows::Side;
-
-/// A source, which stays whole if a call panics.
-pub fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
-    source.lock()
-}

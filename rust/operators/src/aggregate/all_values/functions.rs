@@ -2,8 +2,9 @@
 
 use tidegate_structures::memory;
 
-use super::super::functions::{OutputValue, one_nan};
 use super::ranks::RankSet;
+use crate::aggregate::output::OutputValue;
+use crate::aggregate::states::functions::one_nan;
 
 /// A function of the values in a window that slides over sorted values.
 ///

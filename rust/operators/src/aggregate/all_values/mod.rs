@@ -24,9 +24,9 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::bits::BitSet;
 use tidegate_structures::memory::pages::Pages;
 
-use super::functions::OutputValue;
-use super::merged::Place;
-use super::{Column, Mask, OutputColumn, OutputValues};
+use super::inputs::columns::{Column, Mask};
+use super::inputs::places::Place;
+use super::output::{OutputColumn, OutputValue, OutputValues};
 use crate::driver::{Driver, Stopped};
 use crate::matches::Run;
 use functions::{Distinct, Quantiles, Sliding};

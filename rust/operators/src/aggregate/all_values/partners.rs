@@ -7,11 +7,11 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot, Unwritten};
 use tidegate_structures::memory::partition::{ranges, split_buckets};
 
-use super::super::OutputColumn;
-use super::super::functions::OutputValue;
-use super::super::merged::Place;
-use super::super::partners::Lists;
 use super::{AllValues, Distinct, Item, Placed, Quantiles, Scratch, Sliding, column, lists, slide};
+use crate::aggregate::folds::partners::listed::Lists;
+use crate::aggregate::inputs::columns::Mask;
+use crate::aggregate::inputs::places::Place;
+use crate::aggregate::output::{OutputColumn, OutputValue, OutputValues};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::interval::Partners;
 use crate::matches::{Matches, Run};
@@ -277,7 +277,7 @@ pub fn all_values_of_matches(
                 missing.extend((rows.len() == before).then_some(at));
                 ends.push(rows.len());
             }
-            OutputColumn { values: super::OutputValues::Lists { ends, rows }, missing }
+            OutputColumn { values: OutputValues::Lists { ends, rows }, missing }
         }
     }
 }
@@ -286,7 +286,7 @@ pub fn all_values_of_matches(
 fn one_by_one<F: Sliding>(
     function: &F,
     lists: &Lists<'_>,
-    mask: super::Mask<'_>,
+    mask: Mask<'_>,
     code: impl Fn(usize) -> i64,
 ) -> OutputColumn {
     let (mut values, mut results) = (Vec::new(), Vec::new());

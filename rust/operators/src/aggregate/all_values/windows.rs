@@ -1,8 +1,9 @@
 //! Functions of all values of windows.
 
-use super::super::merged::Place;
-use super::super::{OutputColumn, Page, Stream, first_rows};
 use super::{AllValues, Distinct, Placed, Quantiles, lists, of_runs};
+use crate::aggregate::inputs::columns::{Stream, first_rows};
+use crate::aggregate::inputs::places::Place;
+use crate::aggregate::output::{OutputColumn, Page};
 use crate::driver::{Driver, Stopped};
 use crate::matches::{MAX_ROWS, Run};
 use crate::order::{Groups, JoinColumns};

@@ -13,12 +13,12 @@
 //! ```
 //!
 //! Where both sides are in time order, functions whose states are words take passes over the rows of
-//! both sides, merged by time ([`passes`]). A left row then takes down the state of its key where
+//! both sides, merged by time (`passes.rs`). A left row then takes down the state of its key where
 //! its interval ends, and nobody has to find the run of its partners. Other functions write down
-//! the states of all right rows, and a left row looks up the two at the ends of its run ([`panes`]).
-//! If the right rows are in time order, these are folded in it, too, each into the state of its
-//! key: values are read and states written as they lie. Rows in another order are folded key by
-//! key, as the picture shows. The bits of a result are the same in all cases.
+//! the states of all right rows, and a left row looks up the two at the ends of its run
+//! (`panes.rs`). If the right rows are in time order, these are folded in it, too, each into the
+//! state of its key: values are read and states written as they lie. Rows in another order are
+//! folded key by key, as the picture shows. The bits of a result are the same in all cases.
 //!
 //! Where the partners are no runs, as under a condition on both sides, they are added one by one
 //! ([`aggregate_matches`]); no pair is written anywhere.
@@ -29,39 +29,26 @@
 //! from its beginning. Partners in one pane are a prefix if the interval covers the beginning of
 //! the pane, and else a suffix. So a part of the rows gives the same sums if it has all partners.
 //!
-//! # Files
-//!
-//! | file | what is in it |
-//! | --- | --- |
-//! | `words.rs` | functions whose states are words |
-//! | `passes.rs` | suffixes and prefixes of words, where both sides are in time order |
-//! | `panes.rs` | suffixes and prefixes of any function, in any order of rows |
-//! | `states.rs` | functions as both have them; small states where all rows count |
-//! | `listed.rs` | partners one by one |
+//! The files that are named here, and how one function is folded, are in `folds/partners/`.
 
-mod listed;
-mod panes;
-mod passes;
-mod states;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::ops::Range;
 
 use tidegate_structures::memory;
 
-use super::kinds::kind;
-use super::{Aggregate, OutputColumn, Stream};
+use super::catalog::aggregate::{Aggregate, kind};
+use super::folds::partners::blocks::{Block, FoldedWord, OfBlocks};
+use super::folds::partners::listed::Lists;
+use super::folds::partners::panes::Folding;
+use super::folds::partners::passes::Passes;
+use super::folds::partners::runs::Runs;
+use super::inputs::columns::Stream;
+use super::output::OutputColumn;
 use crate::driver::{Driver, Stopped};
 use crate::interval::{PartnerColumns, Partners};
 use crate::matches::Matches;
-pub(super) use listed::Lists;
-pub(super) use panes::Folding;
-use panes::{Block, OfBlocks, Runs};
-use passes::Passes;
-pub(super) use states::{InPanes, OfPartners};
-use words::FoldedWord;
 
 /// Left rows that all functions are computed of before the next ones: where their partners are
 /// stays in a cache.

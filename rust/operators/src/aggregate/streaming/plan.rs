@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use tidegate_structures::memory::pages::Pages;
 
-use super::super::steps::{Present, Step, Steps};
-use super::super::windows::{Slice, Windows};
-use super::Kept;
+use crate::aggregate::folds::epochs::open::Kept;
+use crate::aggregate::slices::steps::{Present, Step, Steps};
+use crate::aggregate::slices::windows::{Slice, Windows};
 
 /// About how many result rows a page has: enough that making it weighs little, few enough that it
 /// comes soon.

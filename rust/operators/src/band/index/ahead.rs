@@ -6,7 +6,7 @@ use tidegate_structures::index::WindowIndex;
 use tidegate_sync::Counter;
 
 use super::find::{Find, MOST_MATCHES, PIECE, RowMatches};
-use super::{Rows, SIDES};
+use super::rows::{Rows, SIDES};
 use crate::driver::{Driver, Stopped};
 use crate::rows::{Failed, Filter};
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tidegate_structures::index::Entry;
 
-use super::Bands;
+use super::bands::Bands;
 use crate::rows::{KeptColumn, KeptColumns, RowLog};
 
 /// The times of rows, and their codes in the columns with bands.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use tidegate_structures::index::Probe;
 use tidegate_structures::memory;
 
-use super::Bands;
+use super::bands::Bands;
 use crate::rows::Side;
 
 /// The rows of an epoch in merged order, and by side.

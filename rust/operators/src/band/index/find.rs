@@ -6,7 +6,7 @@ use tidegate_structures::index::{Probe, WindowIndex};
 use tidegate_structures::simd::wide::{Work, wide};
 
 use super::epoch::Epoch;
-use super::{Rows, SIDES};
+use super::rows::{Rows, SIDES};
 use crate::driver::Driver;
 use crate::matches::{SHORT, sort_short};
 use crate::rows::{Failed, Filter, FilterError, Side};

@@ -34,11 +34,13 @@
 //! sections 2 and 4.
 
 mod ahead;
+mod bands;
 mod codes;
 mod epoch;
 mod find;
 mod kind;
 mod results;
+mod rows;
 mod window;
 
 use std::fmt;
@@ -52,30 +54,18 @@ use crate::rows::{
 };
 use crate::selectivity;
 pub use ahead::Ahead;
+pub use bands::Bands;
 use codes::CodeColumns;
 use epoch::Epoch;
 pub use find::{Find, RowMatches};
 pub(crate) use find::{MOST_MATCHES, PIECE};
 pub use kind::IndexKind;
+pub use rows::Rows;
+use rows::SIDES;
 use window::Edge;
-
-const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
 /// Pairs of which a thread makes the results by itself, about.
 const PIECE_PAIRS: usize = if cfg!(test) { 10 } else { 1 << 14 };
-
-/// A column with a band, of some rows of one side: for each row its code, and the least and the
-/// greatest code of the other side's rows that it matches. A row without a value has a least code
-/// above the greatest.
-#[derive(Clone, Copy, Debug)]
-pub struct Bands<'a> {
-    /// Codes.
-    pub codes: &'a [i64],
-    /// Least codes that match.
-    pub low: &'a [i64],
-    /// Greatest codes that match.
-    pub high: &'a [i64],
-}
 
 /// The column of which a sample of rows of both sides says that an index on it gives the fewest
 /// candidates, and how many times fewer than `current` does. Without rows of both sides it is that
@@ -94,38 +84,6 @@ pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -
         (0..left.len()).filter(|&column| column != current).map(|column| (column, pairs(column)));
     let best = others.min_by(|a, b| a.1.total_cmp(&b.1)).filter(|&(_, pairs)| pairs < of_current);
     best.map_or((current, 1.0), |(column, pairs)| (column, of_current / pairs.max(1.0)))
-}
-
-/// The rows of a join: the rows that are kept, and the rows of the epoch with their probes.
-#[derive(Debug)]
-pub struct Rows {
-    /// Whether the matches of a row come in the order in which they came.
-    ordered: bool,
-    /// One a side, or a single one for a join of a stream with itself.
-    pub(crate) logs: Vec<RowLog<CodeColumns>>,
-    epoch: Epoch,
-}
-
-impl Rows {
-    /// How many rows the epoch has.
-    pub(crate) fn len(&self) -> usize {
-        self.epoch.len()
-    }
-
-    /// The number of the side that rows of a side look at.
-    #[inline]
-    pub(crate) fn other(&self, side: Side) -> usize {
-        if self.logs.len() == 1 { 0 } else { side.other() as usize }
-    }
-
-    /// The side of a row of the epoch, the low bits of its number, its code if it can match
-    /// anything, and what it looks for.
-    pub(crate) fn row(&self, row: usize) -> (Side, u32, Option<i64>, Probe) {
-        let (side, number) = (self.epoch.sides[row], self.epoch.number(row));
-        let log = &self.logs[side as usize];
-        let code = log.joins(number).then(|| log.code(0, number));
-        (side, number, code, *self.epoch.probe(row))
-    }
 }
 
 /// The state of a join whose matches `F` finds.

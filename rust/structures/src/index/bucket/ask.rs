@@ -51,14 +51,14 @@ impl Lookup for Portable {
 impl Lookup for Avx512 {
     #[inline(always)]
     fn addresses(directory: &Directory, rows: &[Entry], addresses: &mut [Address]) {
-        debug_assert!(super::has_avx512());
+        debug_assert!(super::instructions::has_avx512());
         // SAFETY: nothing is called where the processor has not the instructions.
         unsafe { directory.addresses_avx512(rows, addresses) }
     }
 
     #[inline(always)]
     fn pairs(directory: &Directory, probes: &[Probe], pairs: &mut [Pair]) {
-        debug_assert!(super::has_avx512());
+        debug_assert!(super::instructions::has_avx512());
         // SAFETY: as above.
         unsafe { directory.pairs_avx512(probes, pairs) }
     }

@@ -5,8 +5,6 @@ use std::arch::aarch64::*;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-use super::directory::Codes;
-use super::store::NOBODYS;
 use crate::index::{Probe, is_live};
 
 /// Rows of a block.
@@ -23,6 +21,9 @@ pub(super) const LONG_AGO: u32 = (1 << 31) - 2 * MOST_LEFT;
 /// How many rows may leave until blocks are made anew: before numbers wrap around, which would
 /// revive the rows.
 pub(super) const MOST_LEFT: u32 = 1 << 27;
+
+/// The block that is nobody's: no row is put into it or looked for there.
+pub(super) const NOBODYS: u32 = 0;
 
 /// A bit for each row of a block.
 pub(super) type Bits = u16;
@@ -42,6 +43,14 @@ pub(super) struct Block {
 unsafe impl bytemuck::Zeroable for Block {}
 // SAFETY: as above, and every bit pattern is a value.
 unsafe impl bytemuck::Pod for Block {}
+
+/// Codes that are looked for in a block, both ends included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct Codes {
+    pub(super) low: u16,
+    pub(super) high: u16,
+}
 
 /// How rows are compared: with wide instructions or without.
 pub(super) trait Kernel {
@@ -200,21 +209,21 @@ impl Avx512 {
 impl Kernel for Avx512 {
     #[inline(always)]
     fn live(block: &Block, first: u32) -> Bits {
-        debug_assert!(super::has_avx512());
+        debug_assert!(super::instructions::has_avx512());
         // SAFETY: nothing is called where the processor has not the instructions.
         unsafe { Self::live(block, first) }
     }
 
     #[inline(always)]
     fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
-        debug_assert!(super::has_avx512());
+        debug_assert!(super::instructions::has_avx512());
         // SAFETY: as above.
         unsafe { Self::matching(block, codes, probe) }
     }
 
     #[inline(always)]
     fn append(block: &Block, bits: Bits, out: &mut [u32; LANES]) -> usize {
-        debug_assert!(super::has_avx512());
+        debug_assert!(super::instructions::has_avx512());
         // SAFETY: as above.
         unsafe { Self::append(block, bits, out) }
     }
@@ -342,21 +351,21 @@ impl Avx2 {
 impl Kernel for Avx2 {
     #[inline(always)]
     fn live(block: &Block, first: u32) -> Bits {
-        debug_assert!(super::has_avx2());
+        debug_assert!(super::instructions::has_avx2());
         // SAFETY: nothing is called where the processor has not the instructions.
         unsafe { Self::live(block, first) }
     }
 
     #[inline(always)]
     fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
-        debug_assert!(super::has_avx2());
+        debug_assert!(super::instructions::has_avx2());
         // SAFETY: as above.
         unsafe { Self::matching(block, codes, probe) }
     }
 
     #[inline(always)]
     fn append(block: &Block, bits: Bits, out: &mut [u32; LANES]) -> usize {
-        debug_assert!(super::has_avx2());
+        debug_assert!(super::instructions::has_avx2());
         // SAFETY: as above.
         unsafe { Self::append(block, bits, out) }
     }
@@ -447,14 +456,14 @@ impl Neon {
 impl Kernel for Neon {
     #[inline(always)]
     fn live(block: &Block, first: u32) -> Bits {
-        debug_assert!(super::has_neon());
+        debug_assert!(super::instructions::has_neon());
         // SAFETY: nothing is called where the processor has not the instructions.
         unsafe { Self::live(block, first) }
     }
 
     #[inline(always)]
     fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
-        debug_assert!(super::has_neon());
+        debug_assert!(super::instructions::has_neon());
         // SAFETY: as above.
         unsafe { Self::matching(block, codes, probe) }
     }
@@ -482,15 +491,15 @@ mod tests {
     #[test]
     fn oracle_all_kernels_find_alike() {
         #[cfg(target_arch = "x86_64")]
-        if super::super::has_avx2() {
+        if super::super::instructions::has_avx2() {
             finds_as_the_portable_one::<Avx2>();
         }
         #[cfg(target_arch = "x86_64")]
-        if super::super::has_avx512() {
+        if super::super::instructions::has_avx512() {
             finds_as_the_portable_one::<Avx512>();
         }
         #[cfg(target_arch = "aarch64")]
-        if super::super::has_neon() {
+        if super::super::instructions::has_neon() {
             finds_as_the_portable_one::<Neon>();
         }
         finds_as_the_portable_one::<Portable>();

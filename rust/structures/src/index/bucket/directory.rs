@@ -6,7 +6,8 @@ mod wide;
 
 use std::ops::{Range, RangeInclusive};
 
-use super::store::{NOBODYS, Store};
+use super::block::{Codes, NOBODYS};
+use super::store::Store;
 use crate::index::{Entry, Probe};
 
 /// Rows of a block above which a cell is divided further.
@@ -76,14 +77,6 @@ pub(super) struct Directory {
     span: u64,
     /// A cell of the root has 2^shift keys.
     shift: u32,
-}
-
-/// Codes that are looked for in a block, both ends included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub(super) struct Codes {
-    pub(super) low: u16,
-    pub(super) high: u16,
 }
 
 /// The block for a row, and the code of its key there.

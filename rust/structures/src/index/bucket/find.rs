@@ -2,9 +2,8 @@
 
 use super::BucketIndex;
 use super::ask::{GROUP, Groups, Lookup, UNDER_WAY, ask_more, ask_pairs, group};
-use super::block::{Bits, Block, Kernel, LANES};
-use super::directory::{Codes, Pair};
-use super::store::NOBODYS;
+use super::block::{Bits, Block, Codes, Kernel, LANES, NOBODYS};
+use super::directory::Pair;
 use crate::index::{Probe, WindowIndex};
 
 /// Room for the rows that a probe takes of two blocks and the ones behind them, and of a group.

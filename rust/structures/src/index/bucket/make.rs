@@ -1,8 +1,8 @@
 //! Rebuilds the directory, or one of its cells.
 
-use super::block::{Kernel, MOST_LEFT, Portable, ROWS};
+use super::block::{Kernel, MOST_LEFT, NOBODYS, Portable, ROWS};
 use super::directory::{Directory, Leaf, Maker};
-use super::store::{NOBODYS, Store};
+use super::store::Store;
 use super::{BucketIndex, SMALL, TOGETHER};
 use crate::index::{Entry, WindowIndex, is_live};
 

@@ -4,6 +4,7 @@ mod ask;
 mod block;
 mod directory;
 mod find;
+mod instructions;
 mod make;
 mod store;
 
@@ -14,9 +15,13 @@ use ask::{GROUP, Groups, Lookup, UNDER_WAY, ask, group};
 use block::Neon;
 #[cfg(target_arch = "x86_64")]
 use block::{Avx2, Avx512};
-use block::{Block, Kernel, Portable};
+use block::{Block, Kernel, NOBODYS, Portable};
 use directory::{Address, Directory, Margins};
-use store::{NOBODYS, Store};
+#[cfg(target_arch = "aarch64")]
+use instructions::has_neon;
+#[cfg(target_arch = "x86_64")]
+use instructions::{has_avx2, has_avx512};
+use store::Store;
 
 use super::{BPlusTree, Entry, Probe, WindowIndex};
 use crate::memory::gather::prefetch;
@@ -294,27 +299,6 @@ impl BucketIndex {
         }
         self.keys = keys;
     }
-}
-
-/// Whether the instructions of the widest kernel are there, and to be used.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn has_avx512() -> bool {
-    crate::instructions::Instructions::Avx512.are_used()
-}
-
-/// Whether the instructions of the next kernel are there, and to be used.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn has_avx2() -> bool {
-    crate::instructions::Instructions::Avx2.are_used()
-}
-
-/// Whether the instructions of the kernel for ARM are there, and to be used.
-#[cfg(target_arch = "aarch64")]
-#[inline]
-fn has_neon() -> bool {
-    crate::instructions::Instructions::Neon.are_used()
 }
 
 impl WindowIndex for BucketIndex {

@@ -5,9 +5,6 @@ use std::collections::BTreeMap;
 use super::block::Block;
 use crate::memory::pages::Pages;
 
-/// The block that is nobody's: no row is put into it or looked for there.
-pub(super) const NOBODYS: u32 = 0;
-
 /// Blocks, in runs that are taken and given back.
 pub(super) struct Store {
     /// Written where they have been taken.

@@ -12,7 +12,7 @@ use super::types::{
     literal_type_beside, operand_types,
 };
 use super::value::EndCondition;
-use super::{Arithmetic, Binary, Comparison, Expr, Function, Literal, Origin, Unary};
+use super::{Arithmetic, Binary, Comparison, Expr, Literal, Origin, ScalarFunction, Unary};
 use super::{casts, functions, pattern};
 use crate::columns::faults::Faults;
 use crate::columns::names::known;
@@ -401,7 +401,7 @@ impl Binder<'_> {
                 let branches = conditions.into_iter().zip(values).collect();
                 Ok(functions::case(branches, otherwise, text))
             }
-            Expr::Call(Function::Coalesce, values) => {
+            Expr::Call(ScalarFunction::Coalesce, values) => {
                 let values = self.comparable(&text, &values.iter().collect::<Vec<_>>())?;
                 Ok(functions::coalesce(functions::in_one_type(values), text))
             }

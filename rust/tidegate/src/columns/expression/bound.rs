@@ -10,7 +10,6 @@ use arrow_cast::can_cast_types;
 use arrow_schema::{DataType, TimeUnit};
 
 use super::end::EndRule;
-use super::functions::{Rounding, TextFunction};
 use super::pattern::Pattern;
 use super::turn::Turn;
 use super::types::{is_text_or_binary, leaf, literal_type, nanoseconds_of};
@@ -69,6 +68,33 @@ pub(super) enum Operation {
 pub(super) enum ZeroDivisor {
     IsAnError,
     FollowsIeee754,
+}
+
+/// A function of text, and of numbers beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TextFunction {
+    Lower,
+    Upper,
+    Length,
+    Substr,
+    StartsWith,
+    EndsWith,
+    Contains,
+}
+
+/// To which number of digits after the point a number is rounded, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rounding {
+    pub(super) to: Toward,
+    pub(super) digits: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Toward {
+    Smaller,
+    Larger,
+    /// The half away from zero.
+    Nearest,
 }
 
 pub(super) fn any_can_fail(operands: &[Bound]) -> bool {

@@ -6,8 +6,8 @@ use std::fmt::{self, Display, Formatter, Write};
 use arrow_array::temporal_conversions::{date32_to_datetime, timestamp_s_to_datetime};
 
 use super::{
-    Arithmetic, Binary, CastType, Comparison, Expr, Function, Language, Literal, Origin, TimePart,
-    Unary,
+    Arithmetic, Binary, CastType, Comparison, Expr, Language, Literal, Origin, ScalarFunction,
+    TimePart, Unary,
 };
 
 /// How tightly an expression binds: a part is put in parentheses where it binds less than its place
@@ -168,9 +168,9 @@ fn listed(f: &mut Formatter<'_>, items: &[Expr]) -> fmt::Result {
     Ok(())
 }
 
-impl Display for Function {
+impl Display for ScalarFunction {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let named = Function::ALL.iter().find(|(function, ..)| function == self);
+        let named = ScalarFunction::ALL.iter().find(|(function, ..)| function == self);
         f.write_str(named.map_or("", |(_, name, ..)| name))
     }
 }

@@ -12,51 +12,24 @@ use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use arrow_select::merge::merge;
 use arrow_string::like::{contains, ends_with, starts_with};
 
-use super::bound::{Bound, Operation, any_can_fail};
+use super::bound::{Bound, Operation, Rounding, TextFunction, Toward, any_can_fail};
 use super::casts::converted;
 use super::evaluate::{Rows, Value};
 use super::types::{computed, is_text, leaf};
-use super::{Function, TimePart};
+use super::{ScalarFunction, TimePart};
 use crate::columns::cast::cast;
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
-
-/// A function of text, and of numbers beside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TextFunction {
-    Lower,
-    Upper,
-    Length,
-    Substr,
-    StartsWith,
-    EndsWith,
-    Contains,
-}
-
-/// To which number of digits after the point a number is rounded, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rounding {
-    to: Toward,
-    digits: u8,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Toward {
-    Smaller,
-    Larger,
-    /// The half away from zero.
-    Nearest,
-}
 
 /// Digits after the point that a number may be rounded to.
 const MOST_DIGITS: i64 = 15;
 
 /// A function of text, or a rounding, with its operands.
-pub(super) fn bind(function: Function, operands: Vec<Bound>, text: String) -> Result<Bound> {
+pub(super) fn bind(function: ScalarFunction, operands: Vec<Bound>, text: String) -> Result<Bound> {
     let to = match function {
-        Function::Floor => Toward::Smaller,
-        Function::Ceil => Toward::Larger,
-        Function::Round => Toward::Nearest,
+        ScalarFunction::Floor => Toward::Smaller,
+        ScalarFunction::Ceil => Toward::Larger,
+        ScalarFunction::Round => Toward::Nearest,
         _ => return of_text(function, operands, text),
     };
     let mut operands = operands.into_iter();
@@ -176,14 +149,14 @@ fn converted_to(value: Bound, data_type: DataType) -> Bound {
     Bound { can_fail, ..converted(value, data_type, text) }
 }
 
-fn of_text(function: Function, operands: Vec<Bound>, text: String) -> Result<Bound> {
+fn of_text(function: ScalarFunction, operands: Vec<Bound>, text: String) -> Result<Bound> {
     let (function, data_type) = match function {
-        Function::Lower => (TextFunction::Lower, DataType::Utf8View),
-        Function::Upper => (TextFunction::Upper, DataType::Utf8View),
-        Function::Length => (TextFunction::Length, DataType::Int64),
-        Function::Substr => (TextFunction::Substr, DataType::Utf8View),
-        Function::StartsWith => (TextFunction::StartsWith, DataType::Boolean),
-        Function::EndsWith => (TextFunction::EndsWith, DataType::Boolean),
+        ScalarFunction::Lower => (TextFunction::Lower, DataType::Utf8View),
+        ScalarFunction::Upper => (TextFunction::Upper, DataType::Utf8View),
+        ScalarFunction::Length => (TextFunction::Length, DataType::Int64),
+        ScalarFunction::Substr => (TextFunction::Substr, DataType::Utf8View),
+        ScalarFunction::StartsWith => (TextFunction::StartsWith, DataType::Boolean),
+        ScalarFunction::EndsWith => (TextFunction::EndsWith, DataType::Boolean),
         _ => (TextFunction::Contains, DataType::Boolean),
     };
     let operands = operands.into_iter().enumerate().map(|(place, operand)| {

@@ -147,7 +147,7 @@ pub enum Expr {
     /// `EXTRACT(part FROM time)`.
     Extract(TimePart, Box<Expr>),
     /// A function of values.
-    Call(Function, Vec<Expr>),
+    Call(ScalarFunction, Vec<Expr>),
 }
 
 impl Expr {
@@ -294,7 +294,7 @@ pub enum TimePart {
 
 /// A function of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Function {
+pub enum ScalarFunction {
     /// `coalesce(x, y, ...)`: the first value that is not null
     Coalesce,
     /// `lower(x)`
@@ -319,20 +319,20 @@ pub enum Function {
     Round,
 }
 
-impl Function {
+impl ScalarFunction {
     /// Every function, with its name and the fewest and most values it takes.
-    const ALL: [(Function, &'static str, usize, usize); 11] = [
-        (Function::Coalesce, "coalesce", 1, 100),
-        (Function::Lower, "lower", 1, 1),
-        (Function::Upper, "upper", 1, 1),
-        (Function::Length, "length", 1, 1),
-        (Function::Substr, "substr", 2, 3),
-        (Function::StartsWith, "starts_with", 2, 2),
-        (Function::EndsWith, "ends_with", 2, 2),
-        (Function::Contains, "contains", 2, 2),
-        (Function::Floor, "floor", 1, 1),
-        (Function::Ceil, "ceil", 1, 1),
-        (Function::Round, "round", 1, 2),
+    const ALL: [(ScalarFunction, &'static str, usize, usize); 11] = [
+        (ScalarFunction::Coalesce, "coalesce", 1, 100),
+        (ScalarFunction::Lower, "lower", 1, 1),
+        (ScalarFunction::Upper, "upper", 1, 1),
+        (ScalarFunction::Length, "length", 1, 1),
+        (ScalarFunction::Substr, "substr", 2, 3),
+        (ScalarFunction::StartsWith, "starts_with", 2, 2),
+        (ScalarFunction::EndsWith, "ends_with", 2, 2),
+        (ScalarFunction::Contains, "contains", 2, 2),
+        (ScalarFunction::Floor, "floor", 1, 1),
+        (ScalarFunction::Ceil, "ceil", 1, 1),
+        (ScalarFunction::Round, "round", 1, 2),
     ];
 }
 

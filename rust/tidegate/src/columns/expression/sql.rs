@@ -14,8 +14,8 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use tidegate_structures::memory::OutOfMemory;
 
 use super::{
-    Arithmetic, Binary, CastType, Comparison, Expr, Function, Language, Literal, Origin, TimePart,
-    Unary,
+    Arithmetic, Binary, CastType, Comparison, Expr, Language, Literal, Origin, ScalarFunction,
+    TimePart, Unary,
 };
 use crate::columns::duration::parse_duration;
 use crate::columns::names::nearest;
@@ -44,7 +44,7 @@ const MOST_STACK: usize = 16 << 20;
 /// Columns are `left.price` or, with any other characters, `right."odd name"`. Supported are `+ - *
 /// / %`, `= != < <= > >=`, `AND`, `OR`, `NOT`, `IS [NOT] NULL`, `[NOT] BETWEEN`, `[NOT] IN (...)`,
 /// `[NOT] LIKE 'a%'`, `ILIKE`, `[NOT] REGEXP '^a+$'`, `CASE`, `CAST(x AS type)`, `EXTRACT(hour FROM
-/// x)`, `abs(x)` and each [`Function`], numbers, strings, `X'00ff'`, `TRUE`, `FALSE`, `NULL`,
+/// x)`, `abs(x)` and each [`ScalarFunction`], numbers, strings, `X'00ff'`, `TRUE`, `FALSE`, `NULL`,
 /// `DECIMAL '1.50'`, `DATE '2024-01-31'`, `TIMESTAMP '2024-01-31 12:00:00'` (with an offset for an
 /// instant) and `INTERVAL '1 hour 30 minutes'`.
 ///
@@ -259,15 +259,15 @@ fn called(tree: ast::Expr) -> Result<Expr, String> {
         ast::Expr::Floor {
             expr,
             field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime),
-        } => Ok(Expr::Call(Function::Floor, vec![expression(*expr)?])),
+        } => Ok(Expr::Call(ScalarFunction::Floor, vec![expression(*expr)?])),
         ast::Expr::Ceil {
             expr,
             field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime),
-        } => Ok(Expr::Call(Function::Ceil, vec![expression(*expr)?])),
+        } => Ok(Expr::Call(ScalarFunction::Ceil, vec![expression(*expr)?])),
         ast::Expr::Substring { expr, substring_from: Some(start), substring_for, .. } => {
             let parts = [Some(expr), Some(start), substring_for].into_iter().flatten();
             let parts = parts.map(|part| expression(*part)).collect::<Result<_, _>>()?;
-            Ok(Expr::Call(Function::Substr, parts))
+            Ok(Expr::Call(ScalarFunction::Substr, parts))
         }
         ast::Expr::Case { operand, conditions, else_result, .. } => {
             let compared = operand.map(|operand| expression(*operand)).transpose()?;
@@ -352,7 +352,7 @@ fn negated(operand: ast::Expr) -> Result<Expr, String> {
 
 /// The names of all functions.
 fn functions() -> Vec<&'static str> {
-    std::iter::once("abs").chain(Function::ALL.iter().map(|(_, name, ..)| *name)).collect()
+    std::iter::once("abs").chain(ScalarFunction::ALL.iter().map(|(_, name, ..)| *name)).collect()
 }
 
 fn call(function: ast::Function) -> Result<Expr, String> {
@@ -382,7 +382,7 @@ fn call(function: ast::Function) -> Result<Expr, String> {
         _ => Err(not_plain()),
     });
     let mut arguments = arguments.collect::<Result<Vec<_>, _>>()?;
-    let found = Function::ALL.iter().find(|(_, known, ..)| *known == name);
+    let found = ScalarFunction::ALL.iter().find(|(_, known, ..)| *known == name);
     let (least, most) = found.map_or((1, 1), |&(.., least, most)| (least, most));
     if !(least..=most).contains(&arguments.len()) {
         let takes = match (least, most) {

@@ -14,7 +14,7 @@ use tidegate_operators::rows::NO_KEY;
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Slot;
 
-use super::Chunks;
+use super::chunks::Chunks;
 use super::numbering::KeySource;
 use super::types::is_word;
 use super::words::word_chunk;

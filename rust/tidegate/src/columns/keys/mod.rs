@@ -1,7 +1,8 @@
 //! Key columns as dense numbers: equal keys get equal numbers, for any layout of the columns.
 //!
 //! The right side's keys are numbered, in parts by several threads; the left side's are looked up.
-//! A key that holds a null, and a left key that no right row has, is [`NO_KEY`].
+//! A key that holds a null, and a left key that no right row has, is
+//! [`NO_KEY`](tidegate_operators::rows::NO_KEY).
 //!
 //! There are three ways, by the type of the key:
 //!
@@ -17,25 +18,22 @@
 //! | --- | --- |
 //! | `types.rs` | which keys can be equal |
 //! | `words.rs`, `bytes.rs` | keys as words, keys as bytes |
-//! | `numbering.rs` | the hash tables |
+//! | `chunks.rs` | the chunks of a column |
+//! | `numbering.rs` | the numbers of keys, and the hash tables that find them |
 
 mod bytes;
+mod chunks;
 mod numbering;
 mod types;
 mod words;
 
-use std::ops::Range;
-
-use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::rows::NO_KEY;
-use tidegate_structures::memory::pages::Pages;
 use tidegate_sync::Stop;
 
 use self::bytes::{ByteColumn, RowColumns};
-pub(crate) use self::numbering::grow;
 use self::numbering::{ByteTable, IntegerTable, KeySource, number};
+pub(crate) use self::numbering::{Keys, grow, split};
 use self::types::is_bytes;
 pub(crate) use self::types::{beyond_64_bits, common_type, is_word};
 pub(crate) use self::words::canonical;
@@ -45,24 +43,8 @@ use crate::columns::metadata::check_extensions;
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
-/// Rows a thread encodes at a time.
-const PART_ROWS: usize = 1 << 16;
-
 const KEY_TYPES: &str =
     "keys can be integers, floats, booleans, strings, bytes, decimals, dates or timestamps";
-
-/// The numbers of both sides' keys.
-#[derive(Debug)]
-pub(crate) struct Keys {
-    pub(crate) left: Pages<u32>,
-    pub(crate) right: Pages<u32>,
-    /// One more than the largest number.
-    pub(crate) count: usize,
-    /// Where a number is the key's distance from the smallest: that one.
-    pub(crate) smallest: Option<i64>,
-    /// How they were made, for people.
-    pub(crate) method: &'static str,
-}
 
 /// A pair of columns whose values must be equal, and the type in which they are compared.
 #[derive(Clone, Debug)]
@@ -166,7 +148,7 @@ pub(crate) fn encode(
 }
 
 /// Numbers the keys of one table, for grouping. A null is a value like any other where there are
-/// several columns; the null of a single column is [`NO_KEY`].
+/// several columns; the null of a single column is [`NO_KEY`](tidegate_operators::rows::NO_KEY).
 pub(crate) fn encode_groups(table: &Table, columns: &[KeyColumn], driver: &Driver) -> Result<Keys> {
     let nothing = Table::from(&**table.schema());
     if let [_] = columns {
@@ -228,45 +210,5 @@ impl<'a> SideKeys<'a> {
             SideKeys::Rows(keys) => keys.for_each(0..keys.rows(), each),
             SideKeys::Words(_) => Err(Error::bug("these keys are words")),
         }
-    }
-}
-
-/// The slices of `values` that consecutive ranges stand for.
-pub(crate) fn split<'a, T>(mut values: &'a mut [T], parts: &[Range<usize>]) -> Vec<&'a mut [T]> {
-    let cut = |part: &Range<usize>| {
-        let (head, rest) = std::mem::take(&mut values).split_at_mut(part.len());
-        values = rest;
-        head
-    };
-    parts.iter().map(cut).collect()
-}
-
-/// The chunks of a column and where each starts.
-struct Chunks {
-    arrays: Vec<ArrayRef>,
-    starts: Vec<usize>,
-}
-
-impl Chunks {
-    fn new(table: &Table, arrays: Vec<ArrayRef>) -> Self {
-        let mut starts = vec![0];
-        starts.extend(table.batches().iter().scan(0, |rows, batch| {
-            *rows += batch.num_rows();
-            Some(*rows)
-        }));
-        Chunks { arrays, starts }
-    }
-
-    fn rows(&self) -> usize {
-        *self.starts.last().expect("a start and the end")
-    }
-
-    /// The parts of chunks that make up a range of rows: chunk number and range in it.
-    fn pieces(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
-        let bounds = self.starts.windows(2).enumerate();
-        bounds.filter_map(move |(chunk, bounds)| {
-            let (start, end) = (rows.start.max(bounds[0]), rows.end.min(bounds[1]));
-            (start < end).then(|| (chunk, start - bounds[0]..end - bounds[0]))
-        })
     }
 }

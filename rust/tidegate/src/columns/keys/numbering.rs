@@ -1,4 +1,4 @@
-//! Keys as numbers in order of first appearance, by a hash table.
+//! The numbers of keys: in order of first appearance, by a hash table.
 //!
 //! Each table draws a random seed so that an attacker cannot choose keys whose hashes collide. The
 //! numbers do not depend on the seed.
@@ -9,12 +9,38 @@ use std::ops::Range;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use tidegate_operators::driver::Driver;
+use tidegate_operators::rows::NO_KEY;
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 
-use super::{Keys, NO_KEY, PART_ROWS, split};
 use crate::Result;
+
+/// Rows a thread encodes at a time.
+pub(super) const PART_ROWS: usize = 1 << 16;
+
+/// The numbers of both sides' keys.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    pub(crate) left: Pages<u32>,
+    pub(crate) right: Pages<u32>,
+    /// One more than the largest number.
+    pub(crate) count: usize,
+    /// Where a number is the key's distance from the smallest: that one.
+    pub(crate) smallest: Option<i64>,
+    /// How they were made, for people.
+    pub(crate) method: &'static str,
+}
+
+/// The slices of `values` that consecutive ranges stand for.
+pub(crate) fn split<'a, T>(mut values: &'a mut [T], parts: &[Range<usize>]) -> Vec<&'a mut [T]> {
+    let cut = |part: &Range<usize>| {
+        let (head, rest) = std::mem::take(&mut values).split_at_mut(part.len());
+        values = rest;
+        head
+    };
+    parts.iter().map(cut).collect()
+}
 
 /// A side's keys, handed out row by row.
 pub(super) trait KeySource: Sync {

@@ -8,11 +8,12 @@ use arrow_array::{Array, ArrayRef, Int64Array};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 use tidegate_operators::driver::Driver;
+use tidegate_operators::rows::NO_KEY;
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 
-use super::numbering::KeySource;
-use super::{Chunks, Keys, NO_KEY, PART_ROWS, split};
+use super::chunks::Chunks;
+use super::numbering::{KeySource, Keys, PART_ROWS, split};
 use crate::columns::cast::cast;
 use crate::columns::table::Table;
 use crate::columns::time::{self, as_int64};

@@ -14,7 +14,7 @@ use super::plan::AggregationPlan;
 use crate::Result;
 use crate::columns::expression::Expr;
 use crate::columns::time::Bound;
-use plan::AggregatePlan;
+use plan::{AggregatePlan, Span};
 pub use udf::Udf;
 pub use user::{UserDefined, UserResult};
 
@@ -316,7 +316,15 @@ impl Aggregation {
     /// The plan of the aggregation of tables of these schemas.
     pub fn query_plan(&self, schemas: &[SchemaRef]) -> Result<AggregationPlan> {
         let plan = AggregatePlan::new(self, &named(schemas))?;
-        Ok(AggregationPlan::new(plan.explain(self, schemas.len()), &plan))
+        Ok(AggregationPlan {
+            explanation: plan.explain(self, schemas.len()),
+            schema: plan.schema.clone(),
+            reads: plan.tables.iter().map(|table| table.every()).collect(),
+            windows: match plan.span {
+                Span::Windows(windows) => Some(windows.lengths()),
+                Span::Sessions(_) => None,
+            },
+        })
     }
 }
 

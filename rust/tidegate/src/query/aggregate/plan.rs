@@ -437,7 +437,7 @@ fn schema(
         }
     }
     let (keys, results) = fields[2..].split_at(by.len());
-    let keys = keys.iter().map(|key| metadata::Origin::named(key, key.name(), tables));
+    let keys = keys.iter().map(|key| metadata::ColumnOrigin::named(key, key.name(), tables));
     let columns: Vec<_> = keys.chain(functions.origins(results.iter(), tables)).collect();
     let metadata = metadata::of_groups(tables, &columns);
     Ok(Arc::new(Schema::new_with_metadata(fields, metadata)))
@@ -512,12 +512,12 @@ impl FunctionsPlan {
         &'a self,
         fields: impl Iterator<Item = &'a Field>,
         inputs: &[&'a Schema],
-    ) -> impl Iterator<Item = metadata::Origin<'a>> {
+    ) -> impl Iterator<Item = metadata::ColumnOrigin<'a>> {
         fields.zip(&self.outputs).map(|(field, output)| match output.column() {
             Some(at) if field.is_nullable() => {
-                metadata::Origin::named(field, self.read.field(at).name(), inputs)
+                metadata::ColumnOrigin::named(field, self.read.field(at).name(), inputs)
             }
-            _ => metadata::Origin { field, of: Vec::new() },
+            _ => metadata::ColumnOrigin { field, of: Vec::new() },
         })
     }
 }

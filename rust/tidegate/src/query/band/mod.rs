@@ -181,7 +181,7 @@ impl BandJoin {
             self.explain(&plan),
             &plan.join,
             plan.columns.iter().map(Reach::of_band).collect(),
-            plan.windows.as_ref().map(Reach::of_windows),
+            plan.windows.as_ref().map(WindowPlan::reach),
         ))
     }
 

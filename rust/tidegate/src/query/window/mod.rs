@@ -3,7 +3,7 @@
 mod algorithm;
 
 use arrow_schema::{Schema, SchemaRef};
-use tidegate_operators::rows::Retention;
+use tidegate_operators::rows::{Interval, Retention};
 
 use super::identity::Identity;
 use super::options::{JoinOptions, JoinPlan};
@@ -139,6 +139,17 @@ impl WindowPlan {
         [format!("  time       left.{}, right.{}", names.0, names.1), window]
     }
 
+    /// How far the rows of pairs are apart: a right row comes at most as long after a left row as
+    /// that row stays, and the reverse. Windows of rows have no bound in time.
+    pub(crate) fn reach(&self) -> Reach {
+        match self.retention {
+            Retention::Time { left, right } => {
+                Reach::of_interval(self.times, Interval::of_windows(left, right))
+            }
+            Retention::Rows { .. } => Reach { columns: self.times, lower: None, upper: None },
+        }
+    }
+
     /// The times of both sides.
     pub(crate) fn times(&self, left: &Table, right: &Table) -> Result<(Int64s, Int64s)> {
         let ends = match self.retention {
@@ -172,12 +183,7 @@ impl WindowJoin {
     /// The plan of the join of two tables of these schemas.
     pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
         let plan = self.plan(left, right)?;
-        Ok(QueryPlan::new(
-            self.explain(&plan),
-            &plan.join,
-            Vec::new(),
-            Some(Reach::of_windows(&plan.windows)),
-        ))
+        Ok(QueryPlan::new(self.explain(&plan), &plan.join, Vec::new(), Some(plan.windows.reach())))
     }
 
     /// The text that decides the results.

@@ -25,7 +25,6 @@ use tidegate_operators::rows::Side;
 use tidegate_structures::gate::{BlockGate, BlockReader, MAX_SOURCES, Tier};
 use tidegate_structures::memory;
 
-use super::lock;
 use super::memory::{Charge, Holder, Memory};
 use super::sides::{SourceSides, tier};
 use super::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
@@ -34,7 +33,7 @@ use crate::{Error, Result};
 use arrivals::Arrivals;
 use late::{LateRows, RestoredLate};
 use news::News;
-use source::{Restored, Shared, Source, SourceRun, SourceStats, Stream};
+use source::{Restored, Shared, Source, SourceRun, SourceStats, Stream, lock};
 use watermarks::Watermarks;
 
 /// What a snapshot has in the place of a lateness that a source does not have.

@@ -9,7 +9,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::{Field, Schema, SchemaRef};
 use arrow_select::take::take_record_batch;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::rows::{Draft, LateRow, Released, Reorder, Timed};
 use tidegate_structures::gate::{BlockSource, Run, Tier};
@@ -979,6 +979,11 @@ fn without(push: Push, late: &[LateRow]) -> Result<Push> {
     let mut used = memory::vec(push.ts.len());
     used.extend((0..push.ts.len() as u32).filter(is_used));
     push.rows(&used.into())
+}
+
+/// A source, which stays whole if a call panics.
+pub fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
+    source.lock()
 }
 
 /// Rows of several batches as one batch.

@@ -8,7 +8,7 @@ use tidegate_operators::interval::streaming::{
 };
 
 use super::engine::{Engine, Prepare};
-use super::{Query, StreamOptions, eager, operator};
+use super::{Query, eager, operator};
 use crate::columns::faults::Faults;
 use crate::columns::time::Bound;
 use crate::query::interval::IntervalJoin;
@@ -16,6 +16,7 @@ use crate::query::options::JoinOptions;
 use crate::query::published;
 use crate::stream::explanation::{Method, explain};
 use crate::stream::operator::{Figure, Operator, with_room};
+use crate::stream::options::StreamOptions;
 use crate::stream::state::keys::KeyNumbers;
 use crate::{Error, Result};
 

@@ -9,12 +9,13 @@ use tidegate_operators::rows::{Failed, Filter, How, Kept, Progress, Results, Row
 use tidegate_sync::Stop;
 
 use super::engine::{Engine, Prepare};
-use super::{Query, StreamOptions, operator, window_join};
+use super::{Query, operator, window_join};
 use crate::columns::time::Unit;
 use crate::query::identity::Identity;
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::Explanation;
 use crate::stream::operator::Operator;
+use crate::stream::options::StreamOptions;
 use crate::{Algorithm, Result, Window, WindowJoin};
 
 /// Panics at the first rows.

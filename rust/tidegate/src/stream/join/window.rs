@@ -9,7 +9,7 @@ use tidegate_operators::rows::{Filter, How, Interval, Retention, Side};
 use tidegate_operators::window::{Operands, SlidingJoin};
 
 use super::engine::{Engine, KeptRows, Prepare};
-use super::{Query, StreamOptions, eager, operator};
+use super::{Query, eager, operator};
 use crate::Result;
 use crate::columns::expression::{self, Predicate, Scan, SideColumns};
 use crate::columns::faults::Faults;
@@ -21,6 +21,7 @@ use crate::query::window::{
 };
 use crate::stream::explanation::{Method, explain};
 use crate::stream::operator::{Operator, with_room};
+use crate::stream::options::StreamOptions;
 use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::state::keys::KeyNumbers;
 use crate::stream::times::within;

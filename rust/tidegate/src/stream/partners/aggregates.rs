@@ -17,8 +17,9 @@ use crate::columns::time::Bound;
 use crate::query::aggregate::{Aggregate, Function};
 use crate::query::partners::PartnerAggregation;
 use crate::stream::intake::Order;
-use crate::stream::join::{Asked, Sides, StreamOptions};
+use crate::stream::join::{Asked, Sides};
 use crate::stream::operator::{Operator, with_room};
+use crate::stream::options::StreamOptions;
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
 

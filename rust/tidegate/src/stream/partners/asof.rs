@@ -32,8 +32,9 @@ use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::query::asof::{AsofJoin, AsofPlan};
 use crate::stream::intake::Order;
-use crate::stream::join::{Asked, Maker, Sides, StreamOptions};
+use crate::stream::join::{Asked, Maker, Sides};
 use crate::stream::operator::{Operator, with_room};
+use crate::stream::options::StreamOptions;
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
 

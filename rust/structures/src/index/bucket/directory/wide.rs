@@ -181,7 +181,7 @@ fn lanes(mut mask: __mmask8) -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{has_avx512, store::Store};
+    use super::super::super::{instructions::has_avx512, store::Store};
     use super::super::{Maker, Margins};
     use super::*;
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::columns::cast::cast;
 use crate::columns::expression::{
-    Arithmetic, Binary, Comparison, Expr, Function, Literal, Origin, Predicate, Unary,
+    Arithmetic, Binary, Comparison, Expr, Literal, Origin, Predicate, ScalarFunction, Unary,
 };
 
 /// A value of one row. Times are in nanoseconds.
@@ -323,7 +323,8 @@ fn chosen(value: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
         Expr::Case { branches, otherwise: otherwise.map(Box::new) }
     });
     let values = proptest::collection::vec(value, 1..4);
-    prop_oneof![case, values.prop_map(|values| Expr::Call(Function::Coalesce, values))].boxed()
+    prop_oneof![case, values.prop_map(|values| Expr::Call(ScalarFunction::Coalesce, values))]
+        .boxed()
 }
 
 /// A comparison of values of one kind, or a ratio of spans.
@@ -451,7 +452,7 @@ impl Row<'_> {
                 }
                 otherwise.as_ref().map_or(Ok(Null), |value| self.value(value))
             }
-            Expr::Call(Function::Coalesce, values) => {
+            Expr::Call(ScalarFunction::Coalesce, values) => {
                 for value in values {
                     match self.value(value)? {
                         Null => {}
@@ -504,7 +505,7 @@ fn is_float(expr: &Expr) -> bool {
         Expr::Case { branches, otherwise } => {
             branches.iter().map(|(_, value)| value).chain(otherwise.as_deref()).any(is_float)
         }
-        Expr::Call(Function::Coalesce, values) => values.iter().any(is_float),
+        Expr::Call(ScalarFunction::Coalesce, values) => values.iter().any(is_float),
         _ => false,
     }
 }

@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use crate::columns::expression::{
-    Arithmetic, Binary, CastType, Comparison, Expr, Function, Language, Literal, Origin, TimePart,
-    Unary, parse_row_sql, parse_sql,
+    Arithmetic, Binary, CastType, Comparison, Expr, Language, Literal, Origin, ScalarFunction,
+    TimePart, Unary, parse_row_sql, parse_sql,
 };
 
 fn literal() -> impl Strategy<Value = Literal> {
@@ -87,7 +87,7 @@ fn called(inner: BoxedStrategy<Expr>) -> impl Strategy<Value = Expr> {
     let parts = vec![Year, Quarter, Month, Week, Day, DayOfWeek, DayOfYear, Hour, Minute, Second];
     let arguments = proptest::collection::vec(inner.clone(), 3);
     prop_oneof![
-        (proptest::sample::select(&Function::ALL[..]), arguments).prop_map(
+        (proptest::sample::select(&ScalarFunction::ALL[..]), arguments).prop_map(
             |((function, _, least, most), mut arguments)| {
                 arguments.truncate(most.min(3).max(least));
                 Expr::Call(function, arguments)

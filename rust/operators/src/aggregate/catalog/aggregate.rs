@@ -1,0 +1,101 @@
+//! The functions that a caller names, and what each of them is: the one place that says it, for
+//! tables, streams, and the partners of joins.
+
+use super::kind::{Kind, kind_of};
+use super::user::{UserAggregate, UserFunction};
+use crate::aggregate::inputs::columns::{Column, ColumnPairs, Mask, NumberColumns, Stream};
+use crate::aggregate::inputs::values::{Chosen, ChosenByValue, Pairs, Rows};
+use crate::aggregate::states::functions::{
+    Count, Covariance, Extreme, Mean, Pick, Product, RowOfExtreme, Sum, Variance, WeightedMean,
+};
+
+/// A function and what it is of, for each source.
+#[derive(Clone, Debug)]
+pub enum Aggregate<'a> {
+    /// How many rows there are.
+    Count(Vec<Mask<'a>>),
+    /// The sum of the values.
+    Sum(NumberColumns<'a>),
+    /// The mean of the values.
+    Mean(NumberColumns<'a>),
+    /// The product of the values.
+    Product(Vec<Column<'a, f64>>),
+    /// The mean of the values, each value counting by the other one, its weight.
+    WeightedMean(ColumnPairs<'a>),
+    /// The covariance of both values as a sample.
+    Covariance(ColumnPairs<'a>),
+    /// The correlation of both values.
+    Correlation(ColumnPairs<'a>),
+    /// The smallest value.
+    Min(Vec<Column<'a, i64>>),
+    /// The largest value.
+    Max(Vec<Column<'a, i64>>),
+    /// The variance of the values as a sample.
+    Variance(Vec<Column<'a, f64>>),
+    /// The square root of the variance.
+    Deviation(Vec<Column<'a, f64>>),
+    /// The first row by time, source and position.
+    First(Vec<Mask<'a>>),
+    /// The last row by time, source and position.
+    Last(Vec<Mask<'a>>),
+    /// The row with the smallest value, the first by time, source and position.
+    RowOfMin(Vec<Column<'a, i64>>),
+    /// The row with the largest value, the first by time, source and position.
+    RowOfMax(Vec<Column<'a, i64>>),
+    /// A function of one's own: see [`UserFunction`].
+    User(UserAggregate<'a>),
+}
+
+impl<'a> Aggregate<'a> {
+    /// A user's function of a column of each source.
+    pub fn user<F: UserFunction>(columns: Vec<Column<'a, F::Input>>) -> Self {
+        Aggregate::User(UserAggregate::new::<F>(columns))
+    }
+}
+
+/// The function of an aggregate, with its input from each source. Row `n` of source `s` has the
+/// number `first_rows[s] + n`.
+pub(in crate::aggregate) fn kind<'a>(
+    aggregate: &'a Aggregate<'a>,
+    rows: &'a [Stream<'a>],
+    first_rows: &'a [u32],
+) -> Box<dyn Kind + 'a> {
+    let chosen = |masks: &'a [Mask<'a>]| Chosen { streams: rows, first_rows, masks };
+    let pairs = |of: &'a ColumnPairs<'a>| Pairs { values: &of.values, others: &of.others };
+    match aggregate {
+        Aggregate::Count(masks) => kind_of::<Count, _>(rows, Rows(masks)),
+        Aggregate::Sum(NumberColumns::Integers(columns)) => {
+            kind_of::<Sum<i64>, _>(rows, &columns[..])
+        }
+        Aggregate::Sum(NumberColumns::Wide(columns)) => kind_of::<Sum<i128>, _>(rows, &columns[..]),
+        Aggregate::Sum(NumberColumns::Floats(columns)) => {
+            kind_of::<Sum<f64>, _>(rows, &columns[..])
+        }
+        Aggregate::Mean(NumberColumns::Integers(columns)) => {
+            kind_of::<Mean<i64>, _>(rows, &columns[..])
+        }
+        Aggregate::Mean(NumberColumns::Wide(columns)) => {
+            kind_of::<Mean<i128>, _>(rows, &columns[..])
+        }
+        Aggregate::Mean(NumberColumns::Floats(columns)) => {
+            kind_of::<Mean<f64>, _>(rows, &columns[..])
+        }
+        Aggregate::Product(columns) => kind_of::<Product, _>(rows, &columns[..]),
+        Aggregate::WeightedMean(of) => kind_of::<WeightedMean, _>(rows, pairs(of)),
+        Aggregate::Min(columns) => kind_of::<Extreme<false>, _>(rows, &columns[..]),
+        Aggregate::Max(columns) => kind_of::<Extreme<true>, _>(rows, &columns[..]),
+        Aggregate::Variance(columns) => kind_of::<Variance<false>, _>(rows, &columns[..]),
+        Aggregate::Deviation(columns) => kind_of::<Variance<true>, _>(rows, &columns[..]),
+        Aggregate::Covariance(of) => kind_of::<Covariance<false>, _>(rows, pairs(of)),
+        Aggregate::Correlation(of) => kind_of::<Covariance<true>, _>(rows, pairs(of)),
+        Aggregate::First(masks) => kind_of::<Pick<false>, _>(rows, chosen(masks)),
+        Aggregate::Last(masks) => kind_of::<Pick<true>, _>(rows, chosen(masks)),
+        Aggregate::RowOfMin(values) => {
+            kind_of::<RowOfExtreme<false>, _>(rows, ChosenByValue { rows: chosen(&[]), values })
+        }
+        Aggregate::RowOfMax(values) => {
+            kind_of::<RowOfExtreme<true>, _>(rows, ChosenByValue { rows: chosen(&[]), values })
+        }
+        Aggregate::User(user) => user.kind(rows),
+    }
+}

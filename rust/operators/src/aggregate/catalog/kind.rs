@@ -1,0 +1,21 @@
+//! Any function with its input, as every fold uses it.
+
+use crate::aggregate::folds::epochs::add::AddRows;
+use crate::aggregate::folds::partners::functions::{InPanes, OfPartners};
+use crate::aggregate::folds::tables::cell_states::CellStates;
+use crate::aggregate::folds::tables::fold::Fold;
+use crate::aggregate::inputs::columns::Stream;
+use crate::aggregate::inputs::values::WithInput;
+
+/// Any function with its input, as the passes use it.
+pub(in crate::aggregate) trait Kind: Fold + AddRows + OfPartners {}
+
+impl<T: Fold + AddRows + OfPartners> Kind for T {}
+
+/// A function of the rows of streams.
+pub(in crate::aggregate) fn kind_of<'a, F: InPanes, G: CellStates<F> + 'a>(
+    streams: &'a [Stream<'a>],
+    given: G,
+) -> Box<dyn Kind + 'a> {
+    Box::new(WithInput::<F, G>::new(streams, given))
+}

@@ -1,0 +1,12 @@
+//! The catalog: the functions that a caller can name, and what each of them is to the
+//! [folds](super::folds).
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `aggregate.rs` | the functions by name, each with its input |
+//! | `user.rs` | functions that users bring |
+//! | `kind.rs` | any of them, whichever it is |
+
+pub(super) mod aggregate;
+pub(super) mod kind;
+pub(super) mod user;

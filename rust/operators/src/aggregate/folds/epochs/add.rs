@@ -1,0 +1,97 @@
+//! Adds the rows of an epoch to the states of partials, whichever function it is.
+
+use tidegate_structures::memory;
+
+use super::lane::{Lane, States, Task};
+use super::open::Open;
+use crate::aggregate::inputs::places::Place;
+use crate::aggregate::inputs::values::{Given, WithInput};
+use crate::aggregate::slices::partials::each;
+use crate::aggregate::states::functions::RowOrder;
+use crate::aggregate::states::words::{StateWords, Stored};
+
+/// The steps of the pass over epochs, for a function and its input.
+pub(in crate::aggregate) trait AddRows: Send + Sync {
+    /// States for `sources` sources, without rows.
+    fn lane(&self, sources: usize) -> Box<dyn Lane>;
+
+    /// Whether the rows of all sources have to come in merged order.
+    fn needs_order(&self) -> bool;
+
+    /// Appends the work of adding rows to the partials that `open` has found, source by source.
+    fn add<'a>(&'a self, lane: &'a mut dyn Lane, open: &'a [Open], tasks: &mut Vec<Task<'a>>);
+
+    /// The work of adding rows of any sources, in the order in which they are given, to the states
+    /// of the source `at`, which then has as many as `states`; `partial_of` tells the state of each
+    /// row.
+    fn add_in_order<'a>(
+        &'a self,
+        lane: &'a mut dyn Lane,
+        at: usize,
+        states: usize,
+        partial_of: &'a [u32],
+        places: &'a [Place],
+    ) -> Task<'a>;
+
+    /// The state after a row of a source.
+    fn added(&self, place: Place, state: StateWords) -> StateWords;
+}
+
+/// The states of a function.
+fn states<F: Stored>(lane: &mut dyn Lane) -> &mut States<F> {
+    lane.as_any().downcast_mut().expect("an aggregate computes the same in every epoch")
+}
+
+impl<F: Stored, G: Given<F>> AddRows for WithInput<'_, F, G> {
+    fn lane(&self, sources: usize) -> Box<dyn Lane> {
+        Box::new(States::<F>::new(sources))
+    }
+
+    fn needs_order(&self) -> bool {
+        F::ORDER == RowOrder::Merged
+    }
+
+    fn add<'a>(&'a self, lane: &'a mut dyn Lane, open: &'a [Open], tasks: &mut Vec<Task<'a>>) {
+        let sources = states::<F>(lane).open.iter_mut().zip(open).enumerate();
+        let with_rows = sources.filter(|(_, (_, open))| !open.partial_of.is_empty());
+        tasks.extend(with_rows.map(|(source, (states, open))| -> Task<'a> {
+            Box::new(move || {
+                let (mask, rows) = (self.given.mask(source), 0..open.partial_of.len());
+                let values = self.given.values(source, rows);
+                states.resize(open.keys.len(), F::EMPTY);
+                each(mask, 0, &open.partial_of, values, |partial, value| {
+                    F::add(&mut states[partial], value);
+                });
+            })
+        }));
+    }
+
+    fn add_in_order<'a>(
+        &'a self,
+        lane: &'a mut dyn Lane,
+        at: usize,
+        count: usize,
+        partial_of: &'a [u32],
+        places: &'a [Place],
+    ) -> Task<'a> {
+        let states = &mut states::<F>(lane).open[at];
+        Box::new(move || {
+            memory::reserve(states, count.saturating_sub(states.len()));
+            states.resize(count, F::EMPTY);
+            for (&partial, &place) in partial_of.iter().zip(places) {
+                if self.given.counts(place) {
+                    F::add(&mut states[partial as usize], self.given.at(place));
+                }
+            }
+        })
+    }
+
+    fn added(&self, place: Place, state: StateWords) -> StateWords {
+        if !self.given.counts(place) {
+            return state;
+        }
+        let mut state = F::of_words(state);
+        F::add(&mut state, self.given.at(place));
+        F::to_words(state)
+    }
+}

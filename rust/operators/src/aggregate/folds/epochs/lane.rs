@@ -1,0 +1,302 @@
+//! The states of one function: of partials, of cells, and of the suffixes and prefixes of windows.
+
+use std::any::Any;
+use std::collections::VecDeque;
+
+use tidegate_structures::memory::pages::Pages;
+
+use super::open::{Closing, Kept, Open, SlicePartials};
+use crate::aggregate::output::{OutputColumn, OutputValue};
+use crate::aggregate::slices::partials::Run;
+use crate::aggregate::slices::steps::Steps;
+use crate::aggregate::slices::suffix_prefix::{SliceStates, SuffixPrefix};
+use crate::aggregate::states::functions::Function;
+use crate::aggregate::states::words::{MAX_WORDS, StateBounds, StateWords, Stored};
+
+/// How many closed slices are one thread's work at a time, at least: fewer are not worth handing
+/// over.
+const TASK_SLICES: usize = 8;
+
+/// Independent work.
+pub(in crate::aggregate) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+/// The states of one function, whichever it is.
+pub(in crate::aggregate) trait Lane: Send + Sync {
+    /// Combines the partials of closed slices to cells, in source order.
+    fn close<'a>(&'a mut self, closing: &'a [Closing]) -> Vec<Task<'a>>;
+
+    /// Forgets the first partials of each source but for the one that is none.
+    fn forget(&mut self, partials: &[usize]);
+
+    /// Forgets the cells of the first slices.
+    fn drop_slices(&mut self, slices: usize);
+
+    /// The results of the next windows, page by page.
+    fn write(&mut self, pages: &[Steps], kept: &VecDeque<Kept>, keys: usize) -> Vec<OutputColumn>;
+
+    /// Puts the partials of each source, and the cells of each slice that is kept, into another
+    /// order: where each was.
+    fn arrange(&mut self, partials: &[Vec<usize>], cells: &[Vec<usize>]);
+
+    /// Calls `visit` with the row of every partial and cell that has chosen one.
+    fn rows(&mut self, visit: &mut dyn FnMut(&mut u32));
+
+    /// As [`rows`](Self::rows), for some partials of a source, in their order.
+    fn rows_of(&mut self, source: usize, partials: &[u32], visit: &mut dyn FnMut(&mut u32));
+
+    /// As [`rows`](Self::rows), for the suffixes and prefixes of windows, which may have rows that
+    /// no cell has any more.
+    fn rows_of_windows(&mut self, visit: &mut dyn FnMut(&mut u32));
+
+    /// Calls `visit` with the value of every partial and cell that has chosen one.
+    fn values(&mut self, visit: &mut dyn FnMut(&mut i64));
+
+    /// As [`values`](Self::values), for the suffixes and prefixes of windows, which may have values
+    /// that no cell has any more.
+    fn values_of_windows(&mut self, visit: &mut dyn FnMut(&mut i64));
+
+    /// Makes partials, of no rows, up to those that each source has.
+    fn make_room(&mut self, open: &[Open]);
+
+    /// Takes out the results of some partials of a source, which then have no rows.
+    fn take(&mut self, source: usize, partials: &[u32]) -> OutputColumn;
+
+    /// The bytes of a state.
+    fn state_bytes(&self) -> usize;
+
+    /// The words that a snapshot has of a state.
+    fn saved_words(&self) -> usize;
+
+    /// The state of a partial, and that of no rows.
+    fn words(&self, source: usize, partial: usize) -> StateWords;
+    fn empty(&self) -> StateWords;
+
+    /// Replaces the partials of a source by the states of the function of this number.
+    fn load(&mut self, source: usize, slices: &[SlicePartials], function: usize);
+
+    /// Appends the states of all partials, source by source, then the states of all cells.
+    fn save(&self, words: &mut Vec<u64>);
+
+    /// Takes back the words that [`save`](Self::save) gave, given the number of partials of each
+    /// source and of cells of each slice.
+    fn restore(
+        &mut self,
+        partials: &[usize],
+        cells: &[usize],
+        words: &mut dyn Iterator<Item = u64>,
+    );
+
+    /// Whether rows within bounds can have brought about a state of these words.
+    fn is_state(&self, words: StateWords, bounds: &StateBounds) -> bool;
+
+    fn as_any(&mut self) -> &mut dyn Any;
+}
+
+pub(in crate::aggregate) struct States<F: Function> {
+    /// For each source, the states of its partials.
+    pub(in crate::aggregate) open: Vec<Vec<F::State>>,
+    /// For each slice that is kept, the states of its cells.
+    cells: VecDeque<Vec<F::State>>,
+    suffix_prefix: SuffixPrefix<F>,
+}
+
+impl<F: Stored> States<F> {
+    pub(in crate::aggregate) fn new(sources: usize) -> Self {
+        States {
+            open: vec![vec![F::EMPTY]; sources],
+            cells: VecDeque::new(),
+            suffix_prefix: SuffixPrefix::default(),
+        }
+    }
+}
+
+/// The cells of the slices that are kept.
+struct KeptCells<'a, F: Function> {
+    cells: &'a VecDeque<Vec<F::State>>,
+    kept: &'a VecDeque<Kept>,
+    keys: usize,
+}
+
+impl<F: Function> SliceStates<F> for KeptCells<'_, F> {
+    fn key_count(&self) -> usize {
+        self.keys
+    }
+
+    fn keys(&self, slice: usize) -> &[u32] {
+        &self.kept[slice].keys
+    }
+
+    fn cells(&self, slice: usize) -> &[F::State] {
+        &self.cells[slice]
+    }
+}
+
+impl<F: Stored> Lane for States<F> {
+    fn close<'a>(&'a mut self, closing: &'a [Closing]) -> Vec<Task<'a>> {
+        let (open, first) = (&self.open, self.cells.len());
+        self.cells.resize_with(first + closing.len(), Vec::new);
+        let mut slices = self.cells.range_mut(first..);
+        let task = |closing: &'a [Closing]| -> Task<'a> {
+            let taken: Vec<_> = slices.by_ref().take(closing.len()).zip(closing).collect();
+            Box::new(move || {
+                taken
+                    .into_iter()
+                    .for_each(|(cells, closing)| *cells = combined::<F>(closing, open));
+            })
+        };
+        closing.chunks(TASK_SLICES).map(task).collect()
+    }
+
+    fn forget(&mut self, partials: &[usize]) {
+        for (states, &count) in self.open.iter_mut().zip(partials).filter(|(_, count)| **count > 0)
+        {
+            states.drain(1..=count);
+        }
+    }
+
+    fn drop_slices(&mut self, slices: usize) {
+        self.cells.drain(..slices);
+    }
+
+    fn write(&mut self, pages: &[Steps], kept: &VecDeque<Kept>, keys: usize) -> Vec<OutputColumn> {
+        let States { cells, suffix_prefix, .. } = self;
+        let slices = KeptCells::<F> { cells, kept, keys };
+        let page = |steps: &Steps| {
+            let mut values = Pages::<F::Output>::unwritten(steps.keys.len());
+            let mut missing = Vec::new();
+            suffix_prefix.slide(steps, &slices, 0, &mut values, &mut missing);
+            OutputColumn { values: F::Output::column(values.written()), missing }
+        };
+        pages.iter().map(page).collect()
+    }
+
+    fn arrange(&mut self, partials: &[Vec<usize>], cells: &[Vec<usize>]) {
+        let of_sources = self.open.iter_mut().map(|states| &mut states[1..]).zip(partials);
+        let of_slices = self.cells.iter_mut().map(|cells| &mut cells[..]).zip(cells);
+        for (states, was) in of_sources.chain(of_slices) {
+            debug_assert_eq!(states.len(), was.len(), "each partial or cell has a state");
+            let before = states.to_vec();
+            states.iter_mut().zip(was).for_each(|(state, &at)| *state = before[at]);
+        }
+    }
+
+    fn rows(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+        let partials = self.open.iter_mut().flat_map(|states| &mut states[1..]);
+        partials.chain(self.cells.iter_mut().flatten()).filter_map(F::row).for_each(visit);
+    }
+
+    fn rows_of(&mut self, source: usize, partials: &[u32], visit: &mut dyn FnMut(&mut u32)) {
+        for &partial in partials {
+            F::row(&mut self.open[source][partial as usize]).into_iter().for_each(&mut *visit);
+        }
+    }
+
+    fn rows_of_windows(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+        self.suffix_prefix.for_each(|state| {
+            F::row(state).into_iter().for_each(&mut *visit);
+        });
+    }
+
+    fn values(&mut self, visit: &mut dyn FnMut(&mut i64)) {
+        let partials = self.open.iter_mut().flat_map(|states| &mut states[1..]);
+        partials.chain(self.cells.iter_mut().flatten()).filter_map(F::value).for_each(visit);
+    }
+
+    fn values_of_windows(&mut self, visit: &mut dyn FnMut(&mut i64)) {
+        self.suffix_prefix.for_each(|state| {
+            F::value(state).into_iter().for_each(&mut *visit);
+        });
+    }
+
+    fn make_room(&mut self, open: &[Open]) {
+        self.open
+            .iter_mut()
+            .zip(open)
+            .for_each(|(states, open)| states.resize(open.keys.len(), F::EMPTY));
+    }
+
+    fn take(&mut self, source: usize, partials: &[u32]) -> OutputColumn {
+        let mut values = Pages::<F::Output>::unwritten(partials.len());
+        let mut missing = Vec::new();
+        for (row, (value, &partial)) in values.iter_mut().zip(partials).enumerate() {
+            let found =
+                F::finish(std::mem::replace(&mut self.open[source][partial as usize], F::EMPTY));
+            missing.extend(found.is_none().then_some(row));
+            value.set(found.unwrap_or_default());
+        }
+        OutputColumn { values: F::Output::column(values.written()), missing }
+    }
+
+    fn state_bytes(&self) -> usize {
+        size_of::<F::State>()
+    }
+
+    fn saved_words(&self) -> usize {
+        F::WORDS
+    }
+
+    fn words(&self, source: usize, partial: usize) -> StateWords {
+        F::to_words(self.open[source][partial])
+    }
+
+    fn empty(&self) -> StateWords {
+        F::to_words(F::EMPTY)
+    }
+
+    fn load(&mut self, source: usize, slices: &[SlicePartials], function: usize) {
+        let states = &mut self.open[source];
+        states.truncate(1);
+        for (_, words) in slices.iter().flat_map(|(_, keys)| keys) {
+            let words = &words[function * MAX_WORDS..][..MAX_WORDS];
+            states.push(F::of_words(std::array::from_fn(|at| words[at])));
+        }
+    }
+
+    fn save(&self, words: &mut Vec<u64>) {
+        let states =
+            self.open.iter().flat_map(|states| &states[1..]).chain(self.cells.iter().flatten());
+        states.for_each(|&state| words.extend(&F::to_words(state)[..F::WORDS]));
+    }
+
+    fn restore(
+        &mut self,
+        partials: &[usize],
+        cells: &[usize],
+        words: &mut dyn Iterator<Item = u64>,
+    ) {
+        let mut state = || {
+            let mut own: StateWords = [0; MAX_WORDS];
+            own[..F::WORDS].fill_with(|| words.next().expect("all words are there"));
+            F::of_words(own)
+        };
+        for (states, &count) in self.open.iter_mut().zip(partials) {
+            states.extend((0..count).map(|_| state()));
+        }
+        self.cells
+            .extend(cells.iter().map(|&count| (0..count).map(|_| state()).collect::<Vec<_>>()));
+    }
+
+    fn is_state(&self, words: StateWords, bounds: &StateBounds) -> bool {
+        let state = F::of_words(words);
+        F::to_words(state) == words
+            && (words == F::to_words(F::EMPTY) || F::is_sound(state, bounds))
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// The cells of a closed slice.
+fn combined<F: Function>(closing: &Closing, open: &[Vec<F::State>]) -> Vec<F::State> {
+    let partials = |run: &Run| &open[run.source][run.partials.clone()];
+    let Some(cell_of) = &closing.cell_of else { return partials(&closing.runs[0]).to_vec() };
+    let mut cells = vec![F::EMPTY; closing.keys.len()];
+    let states = closing.runs.iter().flat_map(partials);
+    for (&state, &cell) in states.zip(cell_of) {
+        // They are numbered from 1 on.
+        let cell = &mut cells[cell as usize - 1];
+        *cell = F::combine(*cell, state);
+    }
+    cells
+}

@@ -1,0 +1,158 @@
+//! The slices that still get rows: the partials of each source, by slice and key.
+
+use crate::aggregate::inputs::columns::Stream;
+use crate::aggregate::slices::partials::{NOWHERE, Run, clear, number_from, number_rows};
+use crate::aggregate::slices::windows::{Slice, Windows};
+
+/// The partials of one source in a slice: their keys, and the states of all functions, one after
+/// the other.
+pub(crate) type SlicePartials = (Slice, Vec<(u32, Vec<u64>)>);
+
+/// The partials of each source, by slice.
+pub(crate) type OpenPartials = Vec<Vec<SlicePartials>>;
+
+/// The partials of one source, without their states.
+#[derive(Debug)]
+pub(in crate::aggregate) struct Open {
+    /// By key: the partial that it had last.
+    slots: Vec<u32>,
+    /// The key of each partial; the first partial is none.
+    pub(in crate::aggregate) keys: Vec<u32>,
+    /// Which partials are of which slice, in time order. Between epochs there is one run at most.
+    pub(in crate::aggregate) runs: Vec<Run>,
+    /// The partial of each row of the epoch.
+    pub(in crate::aggregate) partial_of: Vec<u32>,
+}
+
+impl Default for Open {
+    fn default() -> Self {
+        Open { slots: Vec::new(), keys: vec![0], runs: Vec::new(), partial_of: Vec::new() }
+    }
+}
+
+impl Open {
+    /// Finds the partials of the rows of an epoch. Keys are less than `keys`.
+    pub(in crate::aggregate) fn number(
+        &mut self,
+        source: usize,
+        rows: Stream<'_>,
+        windows: &Windows,
+        keys: usize,
+    ) {
+        self.slots.resize(keys.max(self.slots.len()), NOWHERE);
+        self.partial_of.resize(rows.ts.len(), NOWHERE);
+        let Open { slots, keys: known, runs, partial_of } = self;
+        number_rows(rows, source, windows, slots, known, runs, partial_of);
+    }
+
+    /// Forgets the partials of slices before `upto`; how many they are.
+    pub(in crate::aggregate) fn forget(&mut self, upto: Slice) -> usize {
+        let closed = self.runs.iter().take_while(|run| run.slice < upto).count();
+        let Some(last) = self.runs[..closed].last() else { return 0 };
+        let count = last.partials.end - 1;
+        clear(&mut self.slots, &self.keys[1..=count]);
+        self.keys.drain(1..=count);
+        self.runs.drain(..closed);
+        for run in &mut self.runs {
+            run.partials = run.partials.start - count..run.partials.end - count;
+        }
+        for (partial, key) in (0..).zip(&self.keys).skip(1) {
+            self.slots[*key as usize] = partial;
+        }
+        count
+    }
+
+    /// Replaces all partials. Keys are less than `keys`.
+    pub(in crate::aggregate) fn load(
+        &mut self,
+        source: usize,
+        slices: &[SlicePartials],
+        keys: usize,
+    ) {
+        clear(&mut self.slots, &self.keys[1..]);
+        self.slots.resize(keys.max(self.slots.len()), NOWHERE);
+        self.keys.truncate(1);
+        self.runs.clear();
+        for (slice, partials) in slices {
+            let first = self.keys.len();
+            for (key, _) in partials {
+                self.slots[*key as usize] = self.keys.len() as u32;
+                self.keys.push(*key);
+            }
+            self.runs.push(Run { slice: *slice, source, partials: first..self.keys.len() });
+        }
+    }
+
+    /// Puts the partials, which are of one slice, into the order of their keys; where each was.
+    pub(in crate::aggregate) fn arrange(&mut self, ranks: &[u32]) -> Vec<usize> {
+        debug_assert!(self.runs.len() <= 1, "between epochs, the partials are of one slice");
+        let was = arrange(&mut self.keys[1..], ranks);
+        for (partial, key) in (0..).zip(&self.keys).skip(1) {
+            self.slots[*key as usize] = partial;
+        }
+        was
+    }
+
+    pub(in crate::aggregate) fn bytes(&self) -> usize {
+        (self.slots.len() + self.keys.len()) * size_of::<u32>()
+    }
+}
+
+/// Puts keys into an order, in which each has a rank of its own; where each was.
+pub(in crate::aggregate) fn arrange(keys: &mut [u32], ranks: &[u32]) -> Vec<usize> {
+    let rank = |key: u32| ranks[key as usize];
+    let mut was: Vec<usize> = (0..keys.len()).collect();
+    was.sort_unstable_by_key(|&at| rank(keys[at]));
+    keys.sort_unstable_by_key(|&key| rank(key));
+    was
+}
+
+/// A slice that gets no more rows.
+#[derive(Debug)]
+pub(in crate::aggregate) struct Closing {
+    pub(in crate::aggregate) slice: Slice,
+    /// The sources' runs of partials, in source order.
+    pub(in crate::aggregate) runs: Vec<Run>,
+    /// The key of each cell.
+    pub(in crate::aggregate) keys: Vec<u32>,
+    /// The cell of each partial, run after run; `None` where there is one run, of which the cells
+    /// are the partials.
+    pub(in crate::aggregate) cell_of: Option<Vec<u32>>,
+}
+
+/// A closed slice.
+#[derive(Debug)]
+pub(in crate::aggregate) struct Kept {
+    pub(in crate::aggregate) slice: Slice,
+    /// The key of each cell.
+    pub(in crate::aggregate) keys: Vec<u32>,
+}
+
+/// Finds the cells of a slice from the partials of its runs. `slots` has a slot for each key, and
+/// is left as it was.
+pub(in crate::aggregate) fn close(runs: &[Run], open: &[Open], slots: &mut Vec<u32>) -> Closing {
+    let keys_of = |run: &Run| &open[run.source].keys[run.partials.clone()];
+    let slice = runs[0].slice;
+    if let [run] = runs {
+        return Closing {
+            slice,
+            runs: vec![run.clone()],
+            keys: keys_of(run).to_vec(),
+            cell_of: None,
+        };
+    }
+    let most = runs.iter().map(|run| open[run.source].slots.len()).max().unwrap_or(0);
+    slots.resize(most.max(slots.len()), NOWHERE);
+    // Cells are numbered from 1 on, since a slot of 0 is none.
+    let (mut keys, mut cell_of) =
+        (vec![0], vec![0; runs.iter().map(|run| run.partials.len()).sum()]);
+    let mut out = &mut cell_of[..];
+    for run in runs {
+        let (here, rest) = std::mem::take(&mut out).split_at_mut(run.partials.len());
+        number_from(1, keys_of(run), slots, &mut keys, here);
+        out = rest;
+    }
+    clear(slots, &keys[1..]);
+    keys.remove(0);
+    Closing { slice, runs: runs.to_vec(), keys, cell_of: Some(cell_of) }
+}

@@ -1,0 +1,15 @@
+//! Folds: how one function goes through rows, whichever function it is.
+//!
+//! Each room has a trait with the steps of its pass. A function with its input
+//! ([`WithInput`](super::inputs::values::WithInput)) has all of them, in loops that are compiled for
+//! both.
+//!
+//! | folder | rows of |
+//! | --- | --- |
+//! | `tables/` | whole tables: the cells of slices, and windows of cells |
+//! | `epochs/` | streams, epoch by epoch: states that go on |
+//! | `partners/` | the other side of a join: the partners of each left row |
+
+pub(super) mod epochs;
+pub(super) mod partners;
+pub(super) mod tables;

@@ -1,0 +1,84 @@
+//! The results of functions, block by block of left rows.
+
+use std::ops::Range;
+
+use tidegate_structures::memory::pages::{Pages, Unwritten};
+
+use super::runs::Runs;
+use crate::aggregate::output::{OutputColumn, OutputValue};
+
+/// Neighbouring left rows.
+pub(in crate::aggregate) struct Block<'a> {
+    pub(in crate::aggregate) left: Range<usize>,
+    /// Their partners, if a function is folded in panes.
+    pub(in crate::aggregate) runs: Option<Runs<'a>>,
+    /// What passes have folded.
+    pub(in crate::aggregate) words: &'a [FoldedWord],
+}
+
+impl<'a> Block<'a> {
+    /// The partners, for functions that are folded in panes.
+    pub(super) fn runs(&self) -> &Runs<'a> {
+        self.runs.as_ref().expect("the partners of a function that is folded in panes")
+    }
+}
+
+/// One function, whichever it is, whose right rows were folded.
+pub(in crate::aggregate) trait OfBlocks: Send + Sync {
+    /// The results of a number of left rows, none of which is there yet.
+    fn results(&self, rows: usize) -> Box<dyn Results + '_>;
+}
+
+/// The results of a function, which grow by the results of some left rows.
+pub(in crate::aggregate) trait Results {
+    fn add(&mut self, block: &Block<'_>);
+    fn finish(self: Box<Self>) -> OutputColumn;
+}
+
+/// A column of results that grows.
+pub(super) struct Growing<'a, F, T> {
+    pub(super) function: &'a F,
+    values: Unwritten<T>,
+    filled: usize,
+    missing: Vec<usize>,
+}
+
+impl<'a, F, T: OutputValue> Growing<'a, F, T> {
+    pub(super) fn new(function: &'a F, rows: usize) -> Self {
+        Growing { function, values: Pages::unwritten(rows), filled: 0, missing: Vec::new() }
+    }
+
+    pub(super) fn extend(&mut self, results: impl ExactSizeIterator<Item = Option<T>>) {
+        let end = self.filled + results.len();
+        let values = &mut self.values[self.filled..end];
+        for ((out, value), at) in values.iter_mut().zip(results).zip(self.filled..) {
+            if value.is_none() {
+                self.missing.push(at);
+            }
+            out.set(value.unwrap_or_default());
+        }
+        self.filled = end;
+    }
+
+    pub(super) fn finish(self) -> OutputColumn {
+        OutputColumn { values: T::column(self.values.written()), missing: self.missing }
+    }
+}
+
+/// A word of the suffix and of the prefix of each left row's partners.
+#[derive(Default)]
+pub(in crate::aggregate) struct FoldedWord {
+    pub(super) suffixes: Pages<u64>,
+    pub(super) prefixes: Pages<u64>,
+}
+
+impl FoldedWord {
+    /// The words of some left rows.
+    pub(super) fn of(
+        &self,
+        left: &Range<usize>,
+    ) -> impl ExactSizeIterator<Item = (u64, u64)> + Clone + '_ {
+        let (suffixes, prefixes) = (&self.suffixes[left.clone()], &self.prefixes[left.clone()]);
+        suffixes.iter().copied().zip(prefixes.iter().copied())
+    }
+}

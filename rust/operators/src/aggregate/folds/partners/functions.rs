@@ -1,0 +1,322 @@
+//! Functions as panes have them: with the states of tables, or with smaller ones where all rows
+//! count.
+
+use std::marker::PhantomData;
+
+use super::blocks::{Block, Growing, OfBlocks, Results};
+use super::listed::Lists;
+use super::panes::{Folding, PaneFunction};
+use super::words::{AddedUp, OfWords, WordFunction};
+use crate::aggregate::inputs::places::Place;
+use crate::aggregate::inputs::values::{Given, WithInput};
+use crate::aggregate::output::{OutputColumn, OutputValue};
+use crate::aggregate::states::functions::{
+    Count, Covariance, Extreme, Function, Mean, Of, Pick, Product, RowOfExtreme, Sum, Variance,
+    WeightedMean,
+};
+use crate::aggregate::states::words::Stored;
+use crate::driver::Stopped;
+
+/// A function of partners, with its input.
+pub(in crate::aggregate) trait OfPartners {
+    /// The function of any run, after all right rows were folded.
+    fn panes(&self, folding: &mut Folding<'_>) -> Result<Box<dyn OfBlocks>, Stopped>;
+
+    /// The function by its words, if its states are words.
+    fn in_words(&self) -> Option<WordFunction<'_>>;
+
+    /// The function of each list.
+    fn of_lists(&self, lists: &Lists<'_>) -> OutputColumn;
+}
+
+impl<F: InPanes, G: Given<F>> OfPartners for WithInput<'_, F, G> {
+    fn panes(&self, folding: &mut Folding<'_>) -> Result<Box<dyn OfBlocks>, Stopped> {
+        F::panes(&self.given, folding)
+    }
+
+    fn in_words(&self) -> Option<WordFunction<'_>> {
+        F::in_words(&self.given)
+    }
+
+    fn of_lists(&self, lists: &Lists<'_>) -> OutputColumn {
+        lists.fold::<F, G>(&self.given)
+    }
+}
+
+/// A function that is folded in panes.
+pub(in crate::aggregate) trait InPanes: Stored {
+    /// Functions of one family have the same states of the same rows.
+    type Family: 'static;
+
+    fn panes<G: Given<Self>>(
+        given: &G,
+        folding: &mut Folding<'_>,
+    ) -> Result<Box<dyn OfBlocks>, Stopped>
+    where
+        Self: Sized,
+    {
+        let value = |row| {
+            let place = Place { source: 0, row };
+            given.counts(place).then(|| given.at(place))
+        };
+        folding.fold::<AsWords<Self>, Self::Family>(given.memory(), value)
+    }
+
+    /// The function by its words, if its states are words.
+    fn in_words<G: Given<Self>>(_given: &G) -> Option<WordFunction<'_>>
+    where
+        Self: Sized,
+    {
+        None
+    }
+}
+
+/// A function whose states are written as words: the first is 0 for the state of no rows, whatever
+/// the others, and there are as many others as the state has.
+struct AsWords<F, const LEN: usize = 4>(PhantomData<F>);
+
+impl<F: Stored, const LEN: usize> AsWords<F, LEN> {
+    #[inline]
+    fn write(state: F::State) -> [u64; LEN] {
+        const { assert!(LEN == F::WORDS + 1, "all words of a state, and one more") };
+        let words = F::to_words(state);
+        std::array::from_fn(|at| if at == 0 { 1 } else { words[at - 1] })
+    }
+
+    #[inline]
+    fn read(written: [u64; LEN]) -> F::State {
+        if written[0] == 0 {
+            return F::EMPTY;
+        }
+        F::of_words(std::array::from_fn(|at| written.get(at + 1).copied().unwrap_or(0)))
+    }
+}
+
+impl<F: Stored, const LEN: usize> PaneFunction for AsWords<F, LEN> {
+    type Input = F::Input;
+    type State = [u64; LEN];
+    type Output = F::Output;
+
+    const EMPTY: [u64; LEN] = [0; LEN];
+
+    #[inline]
+    fn add(state: &mut [u64; LEN], value: F::Input) {
+        let mut own = Self::read(*state);
+        F::add(&mut own, value);
+        *state = Self::write(own);
+    }
+
+    #[inline]
+    fn combine(earlier: [u64; LEN], later: [u64; LEN]) -> [u64; LEN] {
+        match (earlier[0], later[0]) {
+            (_, 0) => earlier,
+            (0, _) => later,
+            _ => Self::write(F::combine(Self::read(earlier), Self::read(later))),
+        }
+    }
+
+    #[inline]
+    fn finish(state: [u64; LEN], _partners: u64) -> Option<F::Output> {
+        F::finish(Self::read(state))
+    }
+}
+
+/// A function of values that all count: how many they are is known from elsewhere.
+struct Uncounted<F>(PhantomData<F>);
+
+impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = Of<T>>> PaneFunction
+    for Uncounted<F>
+{
+    type Input = T;
+    type State = T;
+    type Output = F::Output;
+
+    const EMPTY: T = F::EMPTY.value;
+
+    #[inline]
+    fn add(state: &mut T, value: T) {
+        let mut own = Of { value: *state, rows: 1 };
+        F::add(&mut own, value);
+        *state = own.value;
+    }
+
+    #[inline]
+    fn combine(earlier: T, later: T) -> T {
+        F::combine(Of { value: earlier, rows: 1 }, Of { value: later, rows: 1 }).value
+    }
+
+    #[inline]
+    fn finish(state: T, partners: u64) -> Option<F::Output> {
+        F::finish(Of { value: state, rows: partners })
+    }
+}
+
+/// Folds values, without a count beside them if all rows count.
+fn fold_values<T: OutputValue + Send + Sync, F, G: Given<F>>(
+    given: &G,
+    folding: &mut Folding<'_>,
+) -> Result<Box<dyn OfBlocks>, Stopped>
+where
+    F: InPanes + Function<Input = T, State = Of<T>>,
+{
+    match given.mask(0) {
+        None => {
+            let value = |row| Some(given.at(Place { source: 0, row }));
+            folding.fold::<Uncounted<F>, F::Family>(given.memory(), value)
+        }
+        Some(mask) => {
+            let value = |row| mask.contains(row).then(|| given.at(Place { source: 0, row }));
+            folding.fold::<AsWords<F>, F::Family>(given.memory(), value)
+        }
+    }
+}
+
+/// Functions whose state is a value, which is a word, too.
+macro_rules! of_values {
+    ($($function:ty, $family:ty $(, $number:ident)?;)*) => {$(
+        impl $(<$number: AddedUp>)? InPanes for $function {
+            type Family = $family;
+
+            fn panes<G: Given<Self>>(
+                given: &G,
+                folding: &mut Folding<'_>,
+            ) -> Result<Box<dyn OfBlocks>, Stopped> {
+                fold_values(given, folding)
+            }
+
+            fn in_words<G: Given<Self>>(given: &G) -> Option<WordFunction<'_>> {
+                (!Self::OPERATIONS.is_empty()).then(|| WordFunction::new::<Self, Self::Family, G>(given))
+            }
+        }
+    )*};
+}
+
+of_values! {
+    Sum<T>, Sum<T>, T;
+    Mean<T>, Sum<T>, T;
+    Extreme<false>, Self;
+    Extreme<true>, Self;
+}
+
+impl InPanes for Product {
+    type Family = Self;
+
+    fn panes<G: Given<Self>>(
+        given: &G,
+        folding: &mut Folding<'_>,
+    ) -> Result<Box<dyn OfBlocks>, Stopped> {
+        fold_values(given, folding)
+    }
+}
+
+impl<const ROOT: bool> InPanes for Variance<ROOT> {
+    type Family = Variance<false>;
+}
+
+impl InPanes for WeightedMean {
+    type Family = Self;
+
+    fn in_words<G: Given<Self>>(given: &G) -> Option<WordFunction<'_>> {
+        Some(WordFunction::new::<Self, Self::Family, G>(given))
+    }
+}
+
+impl<const LARGEST: bool> InPanes for RowOfExtreme<LARGEST> {
+    type Family = Self;
+}
+
+impl<const RATIO: bool> InPanes for Covariance<RATIO> {
+    type Family = Covariance<false>;
+
+    fn panes<G: Given<Self>>(
+        given: &G,
+        folding: &mut Folding<'_>,
+    ) -> Result<Box<dyn OfBlocks>, Stopped> {
+        let value = |row| {
+            let place = Place { source: 0, row };
+            given.counts(place).then(|| given.at(place))
+        };
+        folding.fold::<AsWords<Self, 7>, Self::Family>(given.memory(), value)
+    }
+}
+
+impl InPanes for Count {
+    type Family = Self;
+
+    fn panes<G: Given<Self>>(
+        given: &G,
+        folding: &mut Folding<'_>,
+    ) -> Result<Box<dyn OfBlocks>, Stopped> {
+        match given.mask(0) {
+            None => Ok(Box::new(Lengths)),
+            Some(mask) => {
+                let value = |row| mask.contains(row).then_some(());
+                folding.fold::<AsWords<Self>, Self::Family>(given.memory(), value)
+            }
+        }
+    }
+
+    fn in_words<G: Given<Self>>(given: &G) -> Option<WordFunction<'_>> {
+        Some(WordFunction::new::<Self, Self::Family, G>(given))
+    }
+}
+
+/// The number of partners.
+struct Lengths;
+
+impl OfBlocks for Lengths {
+    fn results(&self, rows: usize) -> Box<dyn Results + '_> {
+        Box::new(Growing::<Self, i64>::new(self, rows))
+    }
+}
+
+impl Results for Growing<'_, Lengths, i64> {
+    fn add(&mut self, block: &Block<'_>) {
+        self.extend(block.runs().ends.iter().map(|ends| Some(i64::from(ends.partners))));
+    }
+
+    fn finish(self: Box<Self>) -> OutputColumn {
+        Growing::finish(*self)
+    }
+}
+
+impl<const LAST: bool> InPanes for Pick<LAST> {
+    type Family = Self;
+
+    fn panes<G: Given<Self>>(
+        given: &G,
+        folding: &mut Folding<'_>,
+    ) -> Result<Box<dyn OfBlocks>, Stopped> {
+        match given.mask(0) {
+            None => Ok(Box::new(End::<LAST>)),
+            Some(mask) => {
+                let value = |row| mask.contains(row).then(|| given.at(Place { source: 0, row }));
+                folding.fold::<AsWords<Self>, Self::Family>(given.memory(), value)
+            }
+        }
+    }
+
+    fn in_words<G: Given<Self>>(given: &G) -> Option<WordFunction<'_>> {
+        Some(WordFunction::new::<Self, Self::Family, G>(given))
+    }
+}
+
+/// The first or the last partner.
+struct End<const LAST: bool>;
+
+impl<const LAST: bool> OfBlocks for End<LAST> {
+    fn results(&self, rows: usize) -> Box<dyn Results + '_> {
+        Box::new(Growing::<Self, u32>::new(self, rows))
+    }
+}
+
+impl<const LAST: bool> Results for Growing<'_, End<LAST>, u32> {
+    fn add(&mut self, block: &Block<'_>) {
+        let chosen = |(first, last)| if LAST { last } else { first };
+        self.extend(block.runs().edges().map(|edges| edges.map(chosen)));
+    }
+
+    fn finish(self: Box<Self>) -> OutputColumn {
+        Growing::finish(*self)
+    }
+}

@@ -1,0 +1,19 @@
+//! One function of the partners of each left row, in suffixes and prefixes of panes.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `runs.rs` | partners as the ends of runs |
+//! | `blocks.rs` | the results of functions, block by block of left rows |
+//! | `words.rs` | functions whose states are words |
+//! | `passes.rs` | suffixes and prefixes of words, where both sides are in time order |
+//! | `panes.rs` | suffixes and prefixes of any function, in any order of rows |
+//! | `listed.rs` | partners one by one |
+//! | `functions.rs` | the functions as each of these has them; small states where all rows count |
+
+pub(in crate::aggregate) mod blocks;
+pub(in crate::aggregate) mod functions;
+pub(in crate::aggregate) mod listed;
+pub(in crate::aggregate) mod panes;
+pub(in crate::aggregate) mod passes;
+pub(in crate::aggregate) mod runs;
+mod words;

@@ -1,0 +1,334 @@
+//! The suffixes and prefixes of panes, as one function has them.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytemuck::{AnyBitPattern, NoUninit};
+use tidegate_structures::memory;
+use tidegate_structures::memory::gather::prefetch;
+use tidegate_structures::memory::pages::{Pages, Slot};
+
+use super::blocks::{Block, Growing, OfBlocks, Results};
+use super::runs::{AHEAD, Ends, states};
+use crate::aggregate::inputs::values::Memory;
+use crate::aggregate::output::{OutputColumn, OutputValue};
+use crate::driver::{Driver, Stopped};
+use crate::interval::{self, PartnerColumns, Partners};
+
+/// The fewest right rows that are folded together: their values and states fit a second-level
+/// cache.
+const CHUNK: usize = if cfg!(test) { 3 } else { 1 << 14 };
+
+/// A function as panes have it: states that can be written down as they are.
+pub(super) trait PaneFunction: Send + Sync + 'static {
+    type Input: Copy;
+    type State: AnyBitPattern + NoUninit + Send + Sync;
+    type Output: OutputValue;
+
+    /// The state of no rows.
+    const EMPTY: Self::State;
+
+    fn add(state: &mut Self::State, value: Self::Input);
+
+    /// The state of the rows of both; the rows of `earlier` come first.
+    fn combine(earlier: Self::State, later: Self::State) -> Self::State;
+
+    /// The result of this number of partners, be they counted or not.
+    fn finish(state: Self::State, partners: u64) -> Option<Self::Output>;
+}
+
+/// The states of a function, each column with one more place, for no rows.
+struct Panes<S> {
+    /// From the first row of a pane to each row.
+    prefixes: Pages<S>,
+    /// From each row to the last row of its pane.
+    suffixes: Pages<S>,
+    /// Of each row by itself, where rows prevail.
+    alone: Option<Pages<S>>,
+}
+
+/// A function and its states.
+struct Folded<P: PaneFunction> {
+    panes: Arc<Panes<P::State>>,
+    function: PhantomData<P>,
+}
+
+/// The right rows that functions fold, and the states that there are.
+pub(in crate::aggregate) struct Folding<'a> {
+    partners: &'a Partners,
+    columns: PartnerColumns<'a>,
+    driver: &'a Driver,
+    /// By the functions that have the same states, the states, and the rows' values.
+    states: HashMap<(TypeId, TypeId, Memory), Arc<dyn Any + Send + Sync>>,
+}
+
+impl<'a> Folding<'a> {
+    pub(in crate::aggregate) fn new(
+        partners: &'a Partners,
+        columns: PartnerColumns<'a>,
+        driver: &'a Driver,
+    ) -> Self {
+        Folding { partners, columns, driver, states: HashMap::new() }
+    }
+
+    /// Folds the right rows; `value` gives what a row adds, if it counts. Functions of one family
+    /// have the same states of the same `memory`, so that these are folded once.
+    pub(super) fn fold<P: PaneFunction, Family: 'static>(
+        &mut self,
+        memory: Option<Memory>,
+        value: impl Fn(usize) -> Option<P::Input> + Sync,
+    ) -> Result<Box<dyn OfBlocks>, Stopped> {
+        let id = memory.map(|memory| (TypeId::of::<Family>(), TypeId::of::<P::State>(), memory));
+        let known = id.and_then(|id| self.states.get(&id)).cloned();
+        let panes = match known.and_then(|states| states.downcast::<Panes<P::State>>().ok()) {
+            Some(panes) => panes,
+            None => {
+                let panes = Arc::new(self.panes::<P>(value)?);
+                if let Some(id) = id {
+                    self.states.insert(id, panes.clone());
+                }
+                panes
+            }
+        };
+        Ok(Box::new(Folded::<P> { panes, function: PhantomData }))
+    }
+
+    fn panes<P: PaneFunction>(
+        &self,
+        value: impl Fn(usize) -> Option<P::Input> + Sync,
+    ) -> Result<Panes<P::State>, Stopped> {
+        let own = |row: usize| {
+            let mut own = P::EMPTY;
+            if let Some(value) = value(row) {
+                P::add(&mut own, value);
+            }
+            own
+        };
+        let count = states(self.partners);
+        let mut prefixes = Pages::unwritten(count + 1);
+        let mut suffixes = Pages::unwritten(count + 1);
+        let (of_prefixes, none) = prefixes.split_at_mut(count);
+        none[0].set(P::EMPTY);
+        let (of_suffixes, none) = suffixes.split_at_mut(count);
+        none[0].set(P::EMPTY);
+        match self.partners.panes() {
+            interval::Panes::OfPlaces(starts) => {
+                let rows = self.partners.rows();
+                let own = |place| own(rows.map_or(place, |rows| rows[place] as usize));
+                fold_places::<P>(starts, own, of_prefixes, of_suffixes, self.driver)?;
+            }
+            interval::Panes::OfRows(borders) => {
+                let keys = self.columns.right.keys.expect("keys of rows that are folded by key");
+                let rows = RowsOfPanes { borders, keys, key_count: self.columns.key_count };
+                rows.fold::<P>(own, of_prefixes, of_suffixes, self.driver)?;
+            }
+        }
+        let rows = match self.partners.panes() {
+            interval::Panes::OfPlaces(_) => self.partners.rows(),
+            interval::Panes::OfRows(_) => None,
+        };
+        let alone = self.partners.prevailing().is_some().then(|| {
+            let row_at = |at: usize| rows.map_or(at, |rows| rows[at] as usize);
+            let state = |at| if at < count { own(row_at(at)) } else { P::EMPTY };
+            Pages::collect((0..count + 1).map(state))
+        });
+        Ok(Panes { prefixes: prefixes.written(), suffixes: suffixes.written(), alone })
+    }
+}
+
+/// Folds rows key by key; `own` gives the state of the row at a place.
+fn fold_places<P: PaneFunction>(
+    pane_starts: &[u32],
+    own: impl Fn(usize) -> P::State + Sync,
+    mut prefixes: &mut [Slot<P::State>],
+    mut suffixes: &mut [Slot<P::State>],
+    driver: &Driver,
+) -> Result<(), Stopped> {
+    let mut parts = Vec::new();
+    for part in cut(pane_starts) {
+        let of_prefixes = prefixes.split_off_mut(..part.len()).expect("a state a place");
+        let of_suffixes = suffixes.split_off_mut(..part.len()).expect("a state a place");
+        parts.push((part, of_prefixes, of_suffixes));
+    }
+    driver.map_with(parts, Vec::new, |alone: &mut Vec<P::State>, (part, prefixes, suffixes)| {
+        alone.clear();
+        memory::reserve(alone, part.len());
+        alone.extend(part.clone().map(&own));
+        fold_part::<P>(part.start, &pane_starts[part], alone, prefixes, suffixes);
+    })?;
+    Ok(())
+}
+
+/// Right rows in time order, with the pane that each is in.
+struct RowsOfPanes<'a> {
+    /// The first row of each pane, then the number of rows.
+    borders: &'a [u32],
+    keys: &'a [u32],
+    key_count: usize,
+}
+
+impl RowsOfPanes<'_> {
+    /// Folds rows as they lie, into a state a key; `own` gives the state of a row. Both directions
+    /// of each stretch of panes are tasks of their own.
+    fn fold<P: PaneFunction>(
+        &self,
+        own: impl Fn(usize) -> P::State + Sync,
+        mut prefixes: &mut [Slot<P::State>],
+        mut suffixes: &mut [Slot<P::State>],
+        driver: &Driver,
+    ) -> Result<(), Stopped> {
+        let mut tasks = Vec::new();
+        let mut first = 0;
+        while first + 1 < self.borders.len() {
+            let enough = self.borders[first] as usize + CHUNK;
+            let rest = &self.borders[first + 1..self.borders.len() - 1];
+            let panes =
+                first..first + 1 + rest.partition_point(|&border| (border as usize) < enough);
+            let rows = (self.borders[panes.end] - self.borders[panes.start]) as usize;
+            let of_prefixes = prefixes.split_off_mut(..rows).expect("a state a row");
+            let of_suffixes = suffixes.split_off_mut(..rows).expect("a state a row");
+            tasks.push((true, panes.clone(), of_prefixes));
+            first = panes.end;
+            tasks.push((false, panes, of_suffixes));
+        }
+        let states = || memory::filled(self.key_count + 1, P::EMPTY);
+        driver.map_with(tasks, states, |states, (is_forward, panes, slots)| {
+            let from = self.borders[panes.start] as usize;
+            for pane in self.borders[panes.start..=panes.end].windows(2) {
+                let rows = pane[0] as usize..pane[1] as usize;
+                let slots = &mut slots[rows.start - from..rows.end - from];
+                self.reset::<P>(&rows, states);
+                match is_forward {
+                    true => self.fold_forward::<P>(rows, &own, states, slots),
+                    false => self.fold_backward::<P>(rows, &own, states, slots),
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    /// The state of a row's key. Rows without a key share one that nobody reads.
+    #[inline]
+    fn state<S>(key: u32, states: &mut [S]) -> &mut S {
+        let without_key = states.len() - 1;
+        &mut states[(key as usize).min(without_key)]
+    }
+
+    /// Empties the states of all keys that some rows have.
+    fn reset<P: PaneFunction>(&self, rows: &Range<usize>, states: &mut [P::State]) {
+        if rows.len() >= states.len() {
+            states.fill(P::EMPTY);
+            return;
+        }
+        self.keys[rows.clone()].iter().for_each(|&key| *Self::state(key, states) = P::EMPTY);
+    }
+
+    fn fold_forward<P: PaneFunction>(
+        &self,
+        rows: Range<usize>,
+        own: &impl Fn(usize) -> P::State,
+        states: &mut [P::State],
+        prefixes: &mut [Slot<P::State>],
+    ) {
+        let keys = &self.keys[rows.clone()];
+        for ((row, &key), prefix) in rows.zip(keys).zip(prefixes) {
+            let state = Self::state(key, states);
+            *state = P::combine(*state, own(row));
+            prefix.set(*state);
+        }
+    }
+
+    fn fold_backward<P: PaneFunction>(
+        &self,
+        rows: Range<usize>,
+        own: &impl Fn(usize) -> P::State,
+        states: &mut [P::State],
+        suffixes: &mut [Slot<P::State>],
+    ) {
+        let keys = &self.keys[rows.clone()];
+        for ((row, &key), suffix) in rows.zip(keys).zip(suffixes).rev() {
+            let state = Self::state(key, states);
+            *state = P::combine(own(row), *state);
+            suffix.set(*state);
+        }
+    }
+}
+
+/// Folds the rows at places from `first` on, which begin with a pane and end with one. Whether a
+/// pane begins at a place is no branch, for short panes cannot be foreseen.
+fn fold_part<P: PaneFunction>(
+    first: usize,
+    pane_starts: &[u32],
+    alone: &[P::State],
+    prefixes: &mut [Slot<P::State>],
+    suffixes: &mut [Slot<P::State>],
+) {
+    let count = alone.len();
+    let (pane_starts, prefixes) = (&pane_starts[..count], &mut prefixes[..count]);
+    let suffixes = &mut suffixes[..count];
+    let begins = |at: usize| pane_starts[at] as usize == first + at;
+    let mut state = P::EMPTY;
+    for at in 0..count {
+        state = P::combine(if begins(at) { P::EMPTY } else { state }, alone[at]);
+        prefixes[at].set(state);
+    }
+    let mut is_last = true;
+    for at in (0..count).rev() {
+        state = P::combine(alone[at], if is_last { P::EMPTY } else { state });
+        suffixes[at].set(state);
+        is_last = begins(at);
+    }
+}
+
+/// Cuts the places where panes begin.
+fn cut(pane_starts: &[u32]) -> Vec<Range<usize>> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    while start < pane_starts.len() {
+        let is_border = |place: &usize| pane_starts[*place] as usize == *place;
+        let end = (start + CHUNK..pane_starts.len()).find(is_border).unwrap_or(pane_starts.len());
+        parts.push(start..end);
+        start = end;
+    }
+    parts
+}
+
+impl<P: PaneFunction> OfBlocks for Folded<P> {
+    fn results(&self, rows: usize) -> Box<dyn Results + '_> {
+        Box::new(Growing::<Self, P::Output>::new(self, rows))
+    }
+}
+
+impl<P: PaneFunction> Results for Growing<'_, Folded<P>, P::Output> {
+    fn add(&mut self, block: &Block<'_>) {
+        let panes = &self.function.panes;
+        let (prefixes, suffixes) = (&panes.prefixes[..], &panes.suffixes[..]);
+        let ends = &block.runs().ends[..];
+        let state = |at: usize| {
+            if let Some(next) = ends.get(at + AHEAD) {
+                prefetch(suffixes, next.suffix as usize);
+                prefetch(prefixes, next.prefix as usize);
+            }
+            let Ends { suffix, prefix, .. } = ends[at];
+            P::combine(suffixes[suffix as usize], prefixes[prefix as usize])
+        };
+        match &panes.alone {
+            None => self
+                .extend((0..ends.len()).map(|at| P::finish(state(at), ends[at].partners.into()))),
+            Some(alone) => {
+                let alone = &alone[..];
+                self.extend((0..ends.len()).map(|at| {
+                    let before = alone[ends[at].before as usize];
+                    P::finish(P::combine(before, state(at)), ends[at].partners.into())
+                }));
+            }
+        }
+    }
+
+    fn finish(self: Box<Self>) -> OutputColumn {
+        Growing::finish(*self)
+    }
+}

@@ -1,0 +1,472 @@
+//! Passes over the rows of both sides in time order.
+//!
+//! A pass goes through a pane with the rows of both sides merged by time. A right row changes the
+//! state of its key. A left row stands where its interval ends: it takes down the state that its key
+//! has there, which is a prefix of the pane. Another pass goes backwards, with left rows where
+//! their intervals begin, and gives the suffixes.
+//!
+//! ```text
+//!   right rows of a key      a   b     c   d │   e   f           panes
+//!   left row          l            ├─────────┼─────┤             its interval
+//!   backward                 ◀───── l: cd    │
+//!   forward                                  │  ─────▶ l: e
+//! ```
+//!
+//! A row costs the same however many partners it has. The rows that a pass reads and writes follow
+//! each other in memory; only states are looked up, one for each key. No branch depends on which side
+//! the next row is of, for no processor can foresee that.
+
+use std::hint::select_unpredictable;
+use std::ops::Range;
+
+use tidegate_structures::memory;
+use tidegate_structures::memory::gather::prefetch;
+use tidegate_structures::memory::pages::{Pages, Slot};
+
+use super::blocks::FoldedWord;
+use super::words::{Operation, Word};
+use crate::driver::{Driver, Stopped};
+use crate::interval::{PartnerColumns, pane_begin, pane_borders, pane_end};
+use crate::matches::MAX_ROWS;
+use crate::order::{JoinColumns, are_sorted, gallop};
+use crate::rows::NO_KEY;
+use crate::rows::interval::LeftReach;
+
+/// About how many rows of both sides are a task.
+const TASK: usize = if cfg!(test) { 8 } else { 1 << 15 };
+
+/// How many right rows have their words written before they are merged: these stay in a cache.
+const CHUNK: usize = if cfg!(test) { 3 } else { 1 << 11 };
+
+/// The most words that a pass folds: more of them would not stay in registers.
+const MOST_WORDS: usize = 3;
+
+/// How many rows ahead states are asked for, where they do not fit a second-level cache.
+const AHEAD: usize = 16;
+
+/// The bytes of states from which on they are asked for ahead.
+const MANY_BYTES: usize = if cfg!(test) { 48 } else { 1 << 18 };
+
+/// Times and distances beyond this might overflow when they are added up.
+const FAR: u64 = 1 << 61;
+
+/// Both sides, in time order and with keys, and the panes of the right rows.
+pub(in crate::aggregate) struct Passes<'a> {
+    left: Rows<'a>,
+    right: Rows<'a>,
+    key_count: usize,
+    /// How far a left row's interval begins and ends behind its time.
+    ends: (i64, i64),
+    /// The length of intervals and of panes.
+    length: u64,
+    /// The first right row of each pane that has rows, then their number.
+    borders: Vec<u32>,
+}
+
+/// Rows of one side.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    ts: &'a [i64],
+    keys: &'a [u32],
+}
+
+impl<'a> Rows<'a> {
+    fn new(JoinColumns { ts, keys }: JoinColumns<'a>) -> Option<Self> {
+        keys.map(|keys| Rows { ts, keys })
+    }
+
+    fn slice(self, rows: Range<usize>) -> Self {
+        Rows { ts: &self.ts[rows.clone()], keys: &self.keys[rows] }
+    }
+
+    fn len(self) -> usize {
+        self.ts.len()
+    }
+
+    /// Whether no time is far.
+    fn are_near(self) -> bool {
+        [self.ts.first(), self.ts.last()].into_iter().flatten().all(|ts| ts.unsigned_abs() <= FAR)
+    }
+}
+
+/// Panes whose rows one thread folds in one direction, and the left rows whose intervals begin or
+/// end there.
+struct Task {
+    is_forward: bool,
+    panes: Range<usize>,
+    left: Range<usize>,
+}
+
+impl<'a> Passes<'a> {
+    /// Passes over rows in time order. `None` where they are in another order, have no keys, or where
+    /// intervals have no bound or might leave 64 bits.
+    pub(in crate::aggregate) fn new(
+        columns: PartnerColumns<'a>,
+        driver: &Driver,
+    ) -> Result<Option<Self>, Stopped> {
+        let PartnerColumns { left, right, key_count, interval, with_prevailing } = columns;
+        let is_numbered = |side: JoinColumns<'_>| side.ts.len() < MAX_ROWS;
+        assert!(is_numbered(left) && is_numbered(right), "row numbers fit in 32 bits");
+        let (Some(left), Some(right)) = (Rows::new(left), Rows::new(right)) else {
+            return Ok(None);
+        };
+        let Some((early, late)) = interval.distances(0, 0) else { return Ok(None) };
+        let is_near = left.are_near()
+            && right.are_near()
+            && [early, late].into_iter().all(|end| end.unsigned_abs() < FAR);
+        if with_prevailing || early == late || !is_near {
+            return Ok(None);
+        }
+        if !are_sorted(&[left.ts, right.ts], driver)? {
+            return Ok(None);
+        }
+        let length = early.abs_diff(late);
+        let borders = pane_borders(right.ts, Some(length), driver)?;
+        Ok(Some(Passes { left, right, key_count, ends: (early + 1, late), length, borders }))
+    }
+
+    /// Folds words in both directions.
+    pub(in crate::aggregate) fn fold(
+        &self,
+        words: &[Word<'_>],
+        driver: &Driver,
+    ) -> Result<Vec<FoldedWord>, Stopped> {
+        let mut order: Vec<usize> = (0..words.len()).collect();
+        order.sort_by_key(|&at| words[at].operation);
+        let mut folded: Vec<_> = words.iter().map(|_| FoldedWord::default()).collect();
+        for group in order.chunks(MOST_WORDS) {
+            let words: Vec<_> = group.iter().map(|&at| &words[at]).collect();
+            let found = self.fold_any(&words, driver)?;
+            group.iter().zip(found).for_each(|(&at, found)| folded[at] = found);
+        }
+        Ok(folded)
+    }
+
+    /// Folds words whose operations are in ascending order.
+    fn fold_any(&self, words: &[&Word<'_>], driver: &Driver) -> Result<Vec<FoldedWord>, Stopped> {
+        use Operation::{Add as A, AddFloats as F, Greatest as G};
+        let operations: Vec<_> = words.iter().map(|word| word.operation).collect();
+        macro_rules! folded_as {
+            ($([$($operation:ident),*])*) => {
+                match &operations[..] {
+                    $([$($operation),*] => {
+                        const OPERATIONS: &[Operation] = &[$($operation),*];
+                        let merges = Merges::of::<{ code(OPERATIONS) }>();
+                        self.fold_group::<{ OPERATIONS.len() }>(words, merges, driver)
+                    })*
+                    _ => unreachable!("at least one word and at most MOST_WORDS, in order"),
+                }
+            };
+        }
+        folded_as! {
+            [A] [F] [G]
+            [A, A] [A, F] [A, G] [F, F] [F, G] [G, G]
+            [A, A, A] [A, A, F] [A, A, G] [A, F, F] [A, F, G] [A, G, G]
+            [F, F, F] [F, F, G] [F, G, G] [G, G, G]
+        }
+    }
+
+    fn fold_group<const WORDS: usize>(
+        &self,
+        words: &[&Word<'_>],
+        merges: Merges<WORDS>,
+        driver: &Driver,
+    ) -> Result<Vec<FoldedWord>, Stopped> {
+        let empty = std::array::from_fn(|word| words[word].operation.empty());
+        let unwritten = || std::array::from_fn(|_| Pages::unwritten(self.left.len()));
+        let (mut suffixes, mut prefixes): ([_; WORDS], [_; WORDS]) = (unwritten(), unwritten());
+        let mut tasks = Vec::new();
+        for (is_forward, found) in [(false, &mut suffixes), (true, &mut prefixes)] {
+            let mut rest = found.each_mut().map(|found| &mut found[..]);
+            for task in self.cut(is_forward) {
+                let own = split_off(&mut rest, task.left.len());
+                tasks.push((task, own));
+            }
+        }
+        let states = || memory::filled(self.key_count + 1, empty);
+        let scratch = || (states(), memory::filled(CHUNK + 1, empty));
+        let is_large = size_of::<[u64; WORDS]>() * self.key_count > MANY_BYTES;
+        let done = driver.map_with(tasks, scratch, |(states, own), (task, found)| {
+            let merge = if is_large { merges.many } else { merges.few };
+            let merge = if task.is_forward { merge.forward } else { merge.backward };
+            let folding = Folding { passes: self, words, merge, empty, states, own, driver };
+            match task.is_forward {
+                true => folding.run::<true>(task, found),
+                false => folding.run::<false>(task, found),
+            }
+        })?;
+        done.into_iter().collect::<Result<(), _>>()?;
+        let written = suffixes.into_iter().zip(prefixes).map(|(suffixes, prefixes)| FoldedWord {
+            suffixes: suffixes.written(),
+            prefixes: prefixes.written(),
+        });
+        Ok(written.collect())
+    }
+
+    /// How far behind its time a left row stands in a pass.
+    fn reach(&self, is_forward: bool) -> i64 {
+        if is_forward { self.ends.1 } else { self.ends.0 }
+    }
+
+    /// Whether a left row stands before a pane that begins at a time. An interval that is a whole
+    /// pane is a prefix of it, and no suffix.
+    fn is_before(&self, is_forward: bool, begin: i64) -> impl Fn(i64) -> bool + use<> {
+        let reach = self.reach(is_forward);
+        move |ts| if is_forward { ts + reach < begin } else { ts + reach <= begin }
+    }
+
+    /// Cuts the work of one direction.
+    fn cut(&self, is_forward: bool) -> Vec<Task> {
+        let (left, right) = (self.left.len(), self.right.len());
+        // A task has about its share of the rows of both sides.
+        let enough = (TASK as u64 * right as u64 / (left + right).max(1) as u64).max(1) as u32;
+        let panes = self.borders.len() - 1;
+        let (mut tasks, mut pane, mut first) = (Vec::new(), 0, 0);
+        loop {
+            let start = self.borders[pane];
+            let rest = &self.borders[pane..panes];
+            let next = pane + rest.partition_point(|border| border - start < enough);
+            if next >= panes {
+                tasks.push(Task { is_forward, panes: pane..panes, left: first..left });
+                return tasks;
+            }
+            let begin = pane_begin(self.right.ts[self.borders[next] as usize], self.length);
+            let end = self.left.ts.partition_point(|&ts| self.is_before(is_forward, begin)(ts));
+            tasks.push(Task { is_forward, panes: pane..next, left: first..end });
+            (pane, first) = (next, end);
+        }
+    }
+}
+
+/// Where the words of neighbouring left rows are written.
+type Found<'a, const WORDS: usize> = [&'a mut [Slot<u64>]; WORDS];
+
+/// The places of the first rows, which are no longer among the others then.
+fn split_off<'a, const WORDS: usize>(
+    found: &mut Found<'a, WORDS>,
+    rows: usize,
+) -> Found<'a, WORDS> {
+    found.each_mut().map(|found| found.split_off_mut(..rows).expect("rows that are there"))
+}
+
+/// Operations as a number, which the compiler can have at hand.
+const fn code(operations: &[Operation]) -> u8 {
+    let (mut code, mut at) = (0, 0);
+    while at < operations.len() {
+        code |= (operations[at] as u8) << (2 * at);
+        at += 1;
+    }
+    code
+}
+
+/// The operation of a word.
+#[inline(always)]
+const fn operation<const OPERATIONS: u8>(word: usize) -> Operation {
+    const ALL: [Operation; 3] = [Operation::Add, Operation::AddFloats, Operation::Greatest];
+    ALL[(OPERATIONS >> (2 * word) & 3) as usize]
+}
+
+/// The loop over neighbouring rows for some operations. Only this is compiled for each group of
+/// operations: all else runs once for a pane, or for some thousand rows of it.
+type Merge<const WORDS: usize> =
+    fn(&Merging<'_, WORDS>, &mut [[u64; WORDS]], Found<'_, WORDS>) -> usize;
+
+/// This loop in both directions.
+#[derive(Clone, Copy)]
+struct Directions<const WORDS: usize> {
+    forward: Merge<WORDS>,
+    backward: Merge<WORDS>,
+}
+
+/// These loops for states that fit a second-level cache, and for more of them.
+#[derive(Clone, Copy)]
+struct Merges<const WORDS: usize> {
+    few: Directions<WORDS>,
+    many: Directions<WORDS>,
+}
+
+impl<const WORDS: usize> Merges<WORDS> {
+    fn of<const OPERATIONS: u8>() -> Self {
+        Merges {
+            few: Directions {
+                forward: merge::<WORDS, OPERATIONS, true, false>,
+                backward: merge::<WORDS, OPERATIONS, false, false>,
+            },
+            many: Directions {
+                forward: merge::<WORDS, OPERATIONS, true, true>,
+                backward: merge::<WORDS, OPERATIONS, false, true>,
+            },
+        }
+    }
+}
+
+/// What a thread folds with.
+struct Folding<'a, const WORDS: usize> {
+    passes: &'a Passes<'a>,
+    words: &'a [&'a Word<'a>],
+    merge: Merge<WORDS>,
+    /// The state of no rows.
+    empty: [u64; WORDS],
+    /// The state of each key, see [`state_of`]. All are empty between two panes.
+    states: &'a mut [[u64; WORDS]],
+    /// What neighbouring right rows add.
+    own: &'a mut [[u64; WORDS]],
+    driver: &'a Driver,
+}
+
+impl<const WORDS: usize> Folding<'_, WORDS> {
+    fn run<const FORWARD: bool>(
+        mut self,
+        task: Task,
+        mut found: Found<'_, WORDS>,
+    ) -> Result<(), Stopped> {
+        let passes = self.passes;
+        let reach = passes.reach(FORWARD);
+        let mut left = passes.left.slice(task.left);
+        for pane in task.panes {
+            let rows = passes.borders[pane] as usize..passes.borders[pane + 1] as usize;
+            let ts = passes.right.ts[rows.start];
+            let (begin, end) = (pane_begin(ts, passes.length), pane_end(ts, passes.length));
+            let before = gallop(left.ts, 0, passes.is_before(FORWARD, begin)) as usize;
+            let within = gallop(left.ts, before as u32, |ts| ts + reach <= end) as usize;
+            self.fill_empty(split_off(&mut found, before));
+            if before < within {
+                let found = split_off(&mut found, within - before);
+                self.fold::<FORWARD>(rows.clone(), left.slice(before..within), found)?;
+                self.make_empty(rows);
+            }
+            left = left.slice(within..left.len());
+        }
+        self.fill_empty(found);
+        Ok(())
+    }
+
+    /// Writes the state of no rows everywhere.
+    fn fill_empty(&self, found: Found<'_, WORDS>) {
+        for (found, word) in found.into_iter().zip(self.empty) {
+            Slot::fill(found, word);
+        }
+    }
+
+    /// Empties the states that some right rows have changed.
+    fn make_empty(&mut self, rows: Range<usize>) {
+        let empty = self.empty;
+        if rows.len() >= self.states.len() {
+            return self.states.fill(empty);
+        }
+        let keys = &self.passes.right.keys[rows];
+        keys.iter().for_each(|&key| self.states[state_of(key)] = empty);
+    }
+
+    /// Folds the right rows of a pane, and writes the states of the left rows that stand in it.
+    fn fold<const FORWARD: bool>(
+        &mut self,
+        rows: Range<usize>,
+        left: Rows<'_>,
+        mut found: Found<'_, WORDS>,
+    ) -> Result<(), Stopped> {
+        let passes = self.passes;
+        let (mut rest, mut waiting) = (rows, 0..left.len());
+        while !rest.is_empty() && !waiting.is_empty() {
+            self.driver.check()?;
+            let taken = rest.len().min(CHUNK);
+            let chunk =
+                if FORWARD { rest.start..rest.start + taken } else { rest.end - taken..rest.end };
+            let right = passes.right.slice(chunk.clone());
+            let own = &mut self.own[..=taken];
+            for (at, word) in self.words.iter().enumerate() {
+                let words = &mut own[..taken].as_flattened_mut()[at..];
+                (word.write)(chunk.clone(), words, WORDS);
+            }
+            own[taken] = self.empty;
+            // The state of rows without a key stays empty.
+            if right.keys.contains(&NO_KEY) {
+                let without = own.iter_mut().zip(right.keys).filter(|(_, key)| **key == NO_KEY);
+                without.for_each(|(own, _)| *own = self.empty);
+            }
+            let merging = Merging {
+                right,
+                own,
+                left: left.slice(waiting.clone()),
+                reach: passes.reach(FORWARD),
+            };
+            let found = found.each_mut().map(|found| &mut found[waiting.clone()]);
+            let done = (self.merge)(&merging, self.states, found);
+            if FORWARD {
+                (rest.start, waiting.start) = (rest.start + taken, waiting.start + done);
+            } else {
+                (rest.end, waiting.end) = (rest.end - taken, waiting.end - done);
+            }
+        }
+        // No right row comes any more.
+        for row in waiting {
+            let state = self.states[state_of(left.keys[row])];
+            found.iter_mut().zip(state).for_each(|(found, word)| found[row].set(word));
+        }
+        Ok(())
+    }
+}
+
+/// Neighbouring rows of both sides.
+struct Merging<'a, const WORDS: usize> {
+    right: Rows<'a>,
+    /// What each right row adds, and last, what a left row adds: nothing.
+    own: &'a [[u64; WORDS]],
+    left: Rows<'a>,
+    /// How far behind its time a left row stands.
+    reach: i64,
+}
+
+/// Takes the rows in their order until one side has none any more. Right rows change the state of
+/// their key; the states of left rows' keys are written. Returns how many left rows were taken.
+fn merge<const WORDS: usize, const OPERATIONS: u8, const FORWARD: bool, const MANY: bool>(
+    rows: &Merging<'_, WORDS>,
+    states: &mut [[u64; WORDS]],
+    found: Found<'_, WORDS>,
+) -> usize {
+    let (rights, lefts) = (rows.right.len(), rows.left.len());
+    let (right_ts, right_keys) = (rows.right.ts, &rows.right.keys[..rights]);
+    let (left_ts, left_keys) = (rows.left.ts, &rows.left.keys[..lefts]);
+    let (own, reach) = (&rows.own[..=rights], rows.reach);
+    let found = found.map(|found| &mut found[..lefts]);
+    // Backwards, a row is the one before the number that is counted down.
+    let (mut right, mut left) = if FORWARD { (0, 0) } else { (rights, lefts) };
+    let row = |counted: usize| if FORWARD { counted } else { counted.wrapping_sub(1) };
+    while row(right) < rights && row(left) < lefts {
+        let (of_right, of_left) = (row(right), row(left));
+        let (ts, place) = (right_ts[of_right], left_ts[of_left] + reach);
+        let is_right = if FORWARD { ts <= place } else { ts >= place };
+        if MANY {
+            let ahead = |row: usize| {
+                if FORWARD { row + AHEAD } else { row.wrapping_sub(AHEAD) }
+            };
+            if let Some(&key) = right_keys.get(ahead(of_right)) {
+                prefetch(states, state_of(key));
+            }
+            if let Some(&key) = left_keys.get(ahead(of_left)) {
+                prefetch(states, state_of(key));
+            }
+        }
+        let key = select_unpredictable(is_right, right_keys[of_right], left_keys[of_left]);
+        let state = &mut states[state_of(key)];
+        let added = &own[select_unpredictable(is_right, of_right, rights)];
+        for word in 0..WORDS {
+            let value = operation::<OPERATIONS>(word).apply(state[word], added[word]);
+            state[word] = value;
+            found[word][of_left].set(value);
+        }
+        let (rights, lefts) = (usize::from(is_right), usize::from(!is_right));
+        (right, left) = match FORWARD {
+            true => (right + rights, left + lefts),
+            false => (right - rights, left - lefts),
+        };
+    }
+    if FORWARD { left } else { lefts - left }
+}
+
+/// The place of the state of a key. Rows without a key have the first one.
+#[inline(always)]
+fn state_of(key: u32) -> usize {
+    const { assert!(NO_KEY == u32::MAX) };
+    key.wrapping_add(1) as usize
+}

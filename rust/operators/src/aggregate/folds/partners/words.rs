@@ -1,0 +1,283 @@
+//! Functions whose states are a few words: all of them are folded in one pass.
+
+use std::any::TypeId;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use super::blocks::{Block, Growing, OfBlocks, Results};
+use crate::aggregate::inputs::columns::Mask;
+use crate::aggregate::inputs::places::Place;
+use crate::aggregate::inputs::values::{Given, Memory, address_of};
+use crate::aggregate::output::OutputColumn;
+use crate::aggregate::states::functions::{
+    Count, Extreme, Function, Mean, Of, Pick, Sum, Weighted, WeightedMean,
+};
+use crate::aggregate::states::words::Words;
+
+/// What is done to a word of a state when a row comes, or the word of a later state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::aggregate) enum Operation {
+    /// Whole numbers are added up, modulo 2^64.
+    Add,
+    /// Floats are added up.
+    AddFloats,
+    /// The larger whole number stays.
+    Greatest,
+}
+
+impl Operation {
+    /// The word of no rows. Applied to the word of any rows, it changes nothing: a sum of floats that
+    /// begins with 0.0 is never -0.0.
+    #[inline]
+    pub(super) const fn empty(self) -> u64 {
+        match self {
+            Operation::Add => 0,
+            Operation::AddFloats => 0.0_f64.to_bits(),
+            Operation::Greatest => i64::MIN.cast_unsigned(),
+        }
+    }
+
+    /// The word of the rows of both. Which of them come first shows nowhere: all NaN become one.
+    #[inline(always)]
+    pub(super) fn apply(self, one: u64, other: u64) -> u64 {
+        match self {
+            Operation::Add => one.wrapping_add(other),
+            Operation::AddFloats => (f64::from_bits(one) + f64::from_bits(other)).to_bits(),
+            Operation::Greatest => one.cast_signed().max(other.cast_signed()).cast_unsigned(),
+        }
+    }
+}
+
+/// The most words of a function's state, beside the number of its rows.
+const WORDS: usize = 2;
+
+/// A function whose state is the number of rows that count, and words with operations of their own.
+pub(in crate::aggregate) trait OfWords: Function {
+    /// The operation of each word.
+    const OPERATIONS: &[Operation];
+
+    /// The words that a row adds.
+    fn words(value: Self::Input) -> [u64; WORDS];
+
+    /// The state of the words of some rows.
+    fn state(words: [u64; WORDS], rows: u64) -> Self::State;
+}
+
+/// One word of all states, for each right row.
+pub(in crate::aggregate) struct Word<'a> {
+    pub(super) operation: Operation,
+    /// Functions of one family have the same words of the same memory.
+    source: Option<(TypeId, Memory, usize)>,
+    pub(super) write: Box<Write<'a>>,
+}
+
+/// Writes what neighbouring rows add, each a number of words behind the one before it.
+type Write<'a> = dyn Fn(Range<usize>, &mut [u64], usize) + Sync + 'a;
+
+/// A function, by the words that it needs.
+pub(in crate::aggregate) struct WordFunction<'a> {
+    words: Vec<Word<'a>>,
+    rows: Word<'a>,
+    make: Make,
+}
+
+/// Makes a function of the places of its words among all; the number of rows is last.
+type Make = fn(Vec<usize>) -> Box<dyn OfBlocks>;
+
+impl<'a> WordFunction<'a> {
+    /// The words of a function. Functions of one family have the same words of the same memory.
+    pub(super) fn new<F: OfWords, Family: 'static, G: Given<F>>(given: &'a G) -> Self {
+        let mask = given.mask(0);
+        let word = |(at, &operation): (usize, &Operation)| Word {
+            operation,
+            source: given.memory().map(|memory| (TypeId::of::<Family>(), memory, at)),
+            write: Box::new(move |rows, words, step| {
+                let value = |row| F::words(given.at(Place { source: 0, row }))[at];
+                write(rows, words, step, mask, operation.empty(), value);
+            }),
+        };
+        WordFunction {
+            words: F::OPERATIONS.iter().enumerate().map(word).collect(),
+            rows: Word {
+                operation: Operation::Add,
+                source: Some((TypeId::of::<Count>(), [0, 0, address_of(mask)], 0)),
+                write: Box::new(move |rows, words, step| write(rows, words, step, mask, 0, |_| 1)),
+            },
+            make: |places| Box::new(Passed::<F> { places, function: PhantomData }),
+        }
+    }
+
+    /// The same function, by the places of its words among all.
+    pub(in crate::aggregate) fn place(self, all: &mut Vec<Word<'a>>) -> Box<dyn OfBlocks> {
+        let place = |word: Word<'a>| {
+            let is_same = |known: &Word<'_>| known.source.is_some() && known.source == word.source;
+            all.iter().position(is_same).unwrap_or_else(|| {
+                all.push(word);
+                all.len() - 1
+            })
+        };
+        (self.make)(self.words.into_iter().chain([self.rows]).map(place).collect())
+    }
+}
+
+/// Writes a word of each row; that of no rows where a row does not count.
+fn write(
+    rows: Range<usize>,
+    words: &mut [u64],
+    step: usize,
+    mask: Mask<'_>,
+    empty: u64,
+    value: impl Fn(usize) -> u64,
+) {
+    match mask {
+        None => write_all(rows, words, step, value),
+        Some(mask) => {
+            write_all(rows, words, step, |row| if mask.contains(row) { value(row) } else { empty })
+        }
+    }
+}
+
+fn write_all(rows: Range<usize>, words: &mut [u64], step: usize, value: impl Fn(usize) -> u64) {
+    // In loops that know how far words are from each other.
+    match step {
+        1 => rows.zip(words).for_each(|(row, word)| *word = value(row)),
+        2 => rows.zip(words.chunks_mut(2)).for_each(|(row, words)| words[0] = value(row)),
+        3 => rows.zip(words.chunks_mut(3)).for_each(|(row, words)| words[0] = value(row)),
+        _ => rows.zip(words.chunks_mut(step)).for_each(|(row, words)| words[0] = value(row)),
+    }
+}
+
+/// A function of words.
+struct Passed<F> {
+    places: Vec<usize>,
+    function: PhantomData<F>,
+}
+
+impl<F: OfWords> OfBlocks for Passed<F> {
+    fn results(&self, rows: usize) -> Box<dyn Results + '_> {
+        Box::new(Growing::<Self, F::Output>::new(self, rows))
+    }
+}
+
+impl<F: OfWords> Results for Growing<'_, Passed<F>, F::Output> {
+    fn add(&mut self, block: &Block<'_>) {
+        let word = |at: usize| block.words[self.function.places[at]].of(&block.left);
+        let rows = word(F::OPERATIONS.len()).map(|(one, other)| one + other);
+        let apply = |at: usize, (one, other)| F::OPERATIONS[at].apply(one, other);
+        let finish = |words, rows| F::finish(F::state(words, rows));
+        match F::OPERATIONS.len() {
+            0 => self.extend(rows.map(|rows| finish([0; WORDS], rows))),
+            1 => self.extend(word(0).zip(rows).map(|(a, rows)| finish([apply(0, a), 0], rows))),
+            _ => {
+                let words = word(0).zip(word(1)).zip(rows);
+                self.extend(words.map(|((a, b), rows)| finish([apply(0, a), apply(1, b)], rows)));
+            }
+        }
+    }
+
+    fn finish(self: Box<Self>) -> OutputColumn {
+        Growing::finish(*self)
+    }
+}
+
+impl OfWords for Count {
+    const OPERATIONS: &[Operation] = &[];
+
+    fn words((): ()) -> [u64; WORDS] {
+        [0; WORDS]
+    }
+
+    #[inline]
+    fn state(_words: [u64; WORDS], rows: u64) -> u64 {
+        rows
+    }
+}
+
+/// How the words of numbers are added up.
+pub(in crate::aggregate) trait AddedUp: Words {
+    /// The operation; none for numbers of two words: the second word takes the carry of the first.
+    const OPERATIONS: &[Operation];
+}
+
+impl AddedUp for i64 {
+    const OPERATIONS: &[Operation] = &[Operation::Add];
+}
+
+impl AddedUp for f64 {
+    const OPERATIONS: &[Operation] = &[Operation::AddFloats];
+}
+
+impl AddedUp for i128 {
+    const OPERATIONS: &[Operation] = &[];
+}
+
+/// Sums of numbers.
+macro_rules! sums {
+    ($($function:ident),*) => {$(
+        impl<T: AddedUp> OfWords for $function<T> {
+            const OPERATIONS: &[Operation] = T::OPERATIONS;
+
+            #[inline]
+            fn words(value: T) -> [u64; WORDS] {
+                value.to_words()
+            }
+
+            #[inline]
+            fn state(words: [u64; WORDS], rows: u64) -> Of<T> {
+                Of { value: T::of_words(words), rows }
+            }
+        }
+    )*};
+}
+
+sums!(Sum, Mean);
+
+/// A whole number, such that the one to be chosen is the greatest.
+fn ranked(value: i64, is_largest_chosen: bool) -> i64 {
+    if is_largest_chosen { value } else { !value }
+}
+
+impl<const LARGEST: bool> OfWords for Extreme<LARGEST> {
+    const OPERATIONS: &[Operation] = &[Operation::Greatest];
+
+    #[inline]
+    fn words(value: i64) -> [u64; WORDS] {
+        ranked(value, LARGEST).to_words()
+    }
+
+    #[inline]
+    fn state(words: [u64; WORDS], rows: u64) -> Of<i64> {
+        Of { value: ranked(i64::of_words(words), LARGEST), rows }
+    }
+}
+
+impl OfWords for WeightedMean {
+    const OPERATIONS: &[Operation] = &[Operation::AddFloats; 2];
+
+    #[inline]
+    fn words((value, weight): (f64, f64)) -> [u64; WORDS] {
+        [(value * weight).to_bits(), weight.to_bits()]
+    }
+
+    #[inline]
+    fn state(words: [u64; WORDS], rows: u64) -> Weighted {
+        let [value, weight] = words.map(f64::from_bits);
+        Weighted { value, weight, rows }
+    }
+}
+
+/// Rows come in time order, so that the first has the least number, and the last the greatest.
+impl<const LAST: bool> OfWords for Pick<LAST> {
+    const OPERATIONS: &[Operation] = &[Operation::Greatest];
+
+    #[inline]
+    fn words((_, row): (i64, u32)) -> [u64; WORDS] {
+        ranked(row.into(), LAST).to_words()
+    }
+
+    #[inline]
+    fn state(words: [u64; WORDS], rows: u64) -> (i64, u32) {
+        let row = ranked(i64::of_words(words), LAST) as u32;
+        if rows == 0 { Self::EMPTY } else { (0, row) }
+    }
+}

@@ -1,0 +1,66 @@
+//! The states of the cells of a part: rows are added to partials, and the partials of a cell combined
+//! in source order.
+
+use std::ops::Range;
+
+use tidegate_structures::memory;
+
+use super::cells::{Belongs, Partials};
+use super::in_order;
+use super::part::Part;
+use crate::aggregate::inputs::columns::{Mask, Stream};
+use crate::aggregate::inputs::values::Given;
+use crate::aggregate::slices::partials::each;
+use crate::aggregate::states::functions::{Function, RowOrder};
+
+/// The states of the cells of a part, of any function of what is given.
+pub(in crate::aggregate) fn cells<F: Function, G: Given<F>>(
+    given: &G,
+    streams: &[Stream<'_>],
+    part: &Part,
+    belongs: &Belongs<'_>,
+) -> Vec<F::State> {
+    // A constant, so that this is compiled only for functions of merged order.
+    if const { matches!(F::ORDER, RowOrder::Merged) } && streams.len() > 1 {
+        return in_order::cells::<F, G>(given, streams, part, belongs);
+    }
+    match belongs {
+        Belongs::Partials(partials) => of_partials::<F, G>(given, part, partials),
+        Belongs::Keys(dense) => dense.fold::<F, G>(given, part, streams),
+    }
+}
+
+fn of_partials<F: Function, G: Given<F>>(
+    given: &G,
+    part: &Part,
+    of: &Partials<'_>,
+) -> Vec<F::State> {
+    let (mask, values) = (|source| given.mask(source), |source, rows| given.values(source, rows));
+    let partials = add_to_partials::<F, _>(of, mask, values);
+    let Some(cell_of) = &of.cell_of else { return partials };
+    let mut cells = memory::filled(part.keys.len(), F::EMPTY);
+    for run in &of.runs {
+        for partial in run.partials.clone() {
+            let cell = &mut cells[cell_of[partial] as usize];
+            *cell = F::combine(*cell, partials[partial]);
+        }
+    }
+    cells
+}
+
+/// The states of partials: which rows of a source count, and what they add, is what `mask` and
+/// `values` say.
+pub(in crate::aggregate) fn add_to_partials<'a, F: Function, V: Iterator<Item = F::Input>>(
+    of: &Partials<'_>,
+    mask: impl Fn(usize) -> Mask<'a>,
+    values: impl Fn(usize, Range<usize>) -> V,
+) -> Vec<F::State> {
+    let mut partials = memory::filled(of.count, F::EMPTY);
+    for (source, rows, partial_of) in of.sources() {
+        let first = rows.start;
+        each(mask(source), first, partial_of, values(source, rows), |partial, value| {
+            F::add(&mut partials[partial], value);
+        });
+    }
+    partials
+}

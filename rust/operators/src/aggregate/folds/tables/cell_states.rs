@@ -1,0 +1,97 @@
+//! The states of cells, by the input of a function: some inputs have a shorter way to them.
+
+use std::ops::Range;
+
+use tidegate_structures::memory;
+
+use super::add::{add_to_partials, cells};
+use super::cells::{Belongs, Partials};
+use super::part::Part;
+use crate::aggregate::inputs::columns::{Column, Stream};
+use crate::aggregate::inputs::values::{Chosen, ChosenByValue, Given, Pairs, Rows};
+use crate::aggregate::states::functions::{ByValue, Count, Edge, Function, NO_ROW, Pick};
+
+/// The input of a function in the pass over tables.
+pub(in crate::aggregate) trait CellStates<F: Function>: Given<F> {
+    /// The function that combines the cells of tables to windows: the same, unless cells need to
+    /// know less than rows.
+    type OfCells: Function<Output = F::Output>;
+
+    /// The states of the cells of a part of the tables.
+    fn cells(
+        &self,
+        streams: &[Stream<'_>],
+        part: &Part,
+        belongs: &Belongs<'_>,
+    ) -> Vec<<Self::OfCells as Function>::State>;
+}
+
+impl<F: Function> CellStates<F> for &[Column<'_, F::Input>] {
+    type OfCells = F;
+
+    fn cells(&self, streams: &[Stream<'_>], part: &Part, belongs: &Belongs<'_>) -> Vec<F::State> {
+        cells::<F, _>(self, streams, part, belongs)
+    }
+}
+
+impl<F: Function<Input = (f64, f64)>> CellStates<F> for Pairs<'_> {
+    type OfCells = F;
+
+    fn cells(&self, streams: &[Stream<'_>], part: &Part, belongs: &Belongs<'_>) -> Vec<F::State> {
+        cells::<F, _>(self, streams, part, belongs)
+    }
+}
+
+impl<F: Function<Input = ByValue>> CellStates<F> for ChosenByValue<'_> {
+    type OfCells = F;
+
+    fn cells(&self, streams: &[Stream<'_>], part: &Part, belongs: &Belongs<'_>) -> Vec<F::State> {
+        cells::<F, _>(self, streams, part, belongs)
+    }
+}
+
+impl CellStates<Count> for Rows<'_> {
+    type OfCells = Count;
+
+    fn cells(&self, streams: &[Stream<'_>], part: &Part, belongs: &Belongs<'_>) -> Vec<u64> {
+        match belongs {
+            // They were counted to find the cells.
+            Belongs::Keys(dense) if self.0.iter().all(Option::is_none) => dense.rows.clone(),
+            _ => cells::<Count, _>(self, streams, part, belongs),
+        }
+    }
+}
+
+impl Chosen<'_> {
+    /// The rows of cells. A source's rows come in time order, so the number alone says which is
+    /// better: a partial has 4 bytes instead of 16, and only the times of the rows that partials
+    /// have chosen are read.
+    fn of_partials<const LAST: bool>(&self, part: &Part, of: &Partials<'_>) -> Vec<(i64, u32)> {
+        // Numbers within the source, by which their times are found.
+        let numbers = |_: usize, rows: Range<usize>| rows.start as u32..rows.end as u32;
+        let partials = add_to_partials::<Edge<LAST>, _>(of, |source| self.masks[source], numbers);
+        let mut cells = memory::filled(part.keys.len(), Pick::<LAST>::EMPTY);
+        for run in &of.runs {
+            let (ts, start) = (self.streams[run.source].ts, self.first_rows[run.source]);
+            for partial in run.partials.clone().filter(|partial| partials[*partial] != NO_ROW) {
+                let row = partials[partial];
+                let cell = of.cell_of.as_ref().map_or(partial, |cell_of| cell_of[partial] as usize);
+                Pick::<LAST>::add(&mut cells[cell], (ts[row as usize], start + row));
+            }
+        }
+        cells
+    }
+}
+
+impl<const LAST: bool> CellStates<Pick<LAST>> for Chosen<'_> {
+    /// Cells follow each other in time, so windows are made of 4 bytes a cell instead of 16.
+    type OfCells = Edge<LAST>;
+
+    fn cells(&self, streams: &[Stream<'_>], part: &Part, belongs: &Belongs<'_>) -> Vec<u32> {
+        let cells = match belongs {
+            Belongs::Partials(partials) => self.of_partials::<LAST>(part, partials),
+            Belongs::Keys(_) => cells::<Pick<LAST>, _>(self, streams, part, belongs),
+        };
+        cells.into_iter().map(|(_, row)| row).collect()
+    }
+}

@@ -1,0 +1,75 @@
+//! Functions that need the rows of all sources in merged order: there is nothing to combine of what
+//! one source has.
+//!
+//! The rows of a part are put in order, which are as many sorted runs as there are sources, and
+//! added to cells at once.
+
+use tidegate_structures::memory;
+
+use super::cells::{Belongs, Partials};
+use super::dense::Dense;
+use super::part::Part;
+use crate::aggregate::inputs::columns::Stream;
+use crate::aggregate::inputs::places::Place;
+use crate::aggregate::inputs::values::Given;
+use crate::aggregate::states::functions::Function;
+
+/// As [`cells`](super::add::cells), in merged order.
+pub(in crate::aggregate) fn cells<F: Function, G: Given<F>>(
+    given: &G,
+    streams: &[Stream<'_>],
+    part: &Part,
+    belongs: &Belongs<'_>,
+) -> Vec<F::State> {
+    let mut add = |mut rows: Vec<(Place, usize)>, states: &mut [F::State]| {
+        // They come source by source.
+        rows.sort_by_key(|(place, _)| streams[place.source].ts[place.row]);
+        for (place, state) in rows {
+            if given.counts(place) {
+                F::add(&mut states[state], given.at(place));
+            }
+        }
+    };
+    match belongs {
+        Belongs::Partials(partials) => of_partials::<F>(part, partials, &mut add),
+        Belongs::Keys(dense) => of_keys::<F>(streams, part, dense, &mut add),
+    }
+}
+
+/// Adds rows, each to its state.
+type Add<'a, F> = dyn FnMut(Vec<(Place, usize)>, &mut [<F as Function>::State]) + 'a;
+
+fn of_partials<F: Function>(part: &Part, of: &Partials<'_>, add: &mut Add<'_, F>) -> Vec<F::State> {
+    let cell_of = of.cell_of.as_ref().expect("several sources have cells of their own");
+    let mut rows = Vec::new();
+    for (source, range, partial_of) in of.sources() {
+        let cell = |(row, &partial): (usize, &u32)| {
+            (Place { source, row }, cell_of[partial as usize] as usize)
+        };
+        rows.extend(range.zip(partial_of).map(cell));
+    }
+    let mut cells = memory::filled(part.keys.len(), F::EMPTY);
+    add(rows, &mut cells);
+    cells
+}
+
+fn of_keys<F: Function>(
+    streams: &[Stream<'_>],
+    part: &Part,
+    dense: &Dense,
+    add: &mut Add<'_, F>,
+) -> Vec<F::State> {
+    let mut states = memory::filled(dense.key_count, F::EMPTY);
+    let mut cells = memory::vec(part.keys.len());
+    for (slice, runs) in part.slices.iter().zip(dense.runs()) {
+        let mut rows = Vec::new();
+        for (source, range) in runs {
+            let key = |row: usize| streams[source].keys.map_or(0, |keys| keys[row] as usize);
+            rows.extend(range.map(|row| (Place { source, row }, key(row))));
+        }
+        add(rows, &mut states);
+        let keys = part.keys[slice.cells.clone()].iter();
+        cells.extend(keys.map(|key| std::mem::replace(&mut states[*key as usize], F::EMPTY)));
+    }
+    cells
+}

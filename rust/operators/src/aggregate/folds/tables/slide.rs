@@ -1,0 +1,443 @@
+//! From cells to windows: two runs of states that meet at fixed borders.
+//!
+//! A window is a run of slices of fixed length. Time is cut into *blocks* of as many slices, so
+//! that a window is the end of one block and the beginning of the next:
+//!
+//! ```text
+//!   slices    │ 0  1  2  3  4 │ 5  6  7  8  9 │          size = 5 slices
+//!   window          └─────────┼───────┘                  2..7
+//!                     suffix  │ prefix
+//!             ◀───────────────┤├──────────────▶
+//!             folded backwards  folded forwards
+//! ```
+//!
+//! The suffixes of a block are all made once, from its end, and remembered; then slices leave the
+//! suffix and come to the prefix one by one. So a cell is combined twice, a result costs one
+//! combination whatever the size of the window, and no function needs an inverse. This is the
+//! method of van Herk, "A fast algorithm for local minimum and maximum filters on rectangular and
+//! octagonal kernels" (1992), over whole columns of keys. Which states are combined, and in which
+//! order, follows from the numbers of the slices alone; so do the bits of floating-point results.
+//!
+//! Windows of a block are made by themselves from the cells of two blocks, so threads share nothing
+//! that is written.
+
+use std::ops::Range;
+
+use tidegate_structures::memory;
+use tidegate_structures::memory::pages::{Pages, Unwritten};
+
+use super::part::{Part, SliceCells};
+use crate::aggregate::output::{OutputColumn, OutputValue, Page, Window};
+use crate::aggregate::slices::steps::{Present, Step, Steps};
+use crate::aggregate::slices::suffix_prefix::{SliceStates, SuffixPrefix};
+use crate::aggregate::slices::windows::{Slice, Windows};
+use crate::aggregate::states::functions::Function;
+
+/// About how many rows a page has: 2 MiB for a column of 8 bytes, which is one huge page.
+pub(in crate::aggregate) const PAGE_ROWS: usize = 1 << 18;
+
+/// About how many result rows a task should have at least.
+const TASK_ROWS: u128 = 1 << 16;
+
+/// The windows that begin in a range of slices of one block, one at least.
+#[derive(Clone, Debug)]
+pub(in crate::aggregate) struct Stretch {
+    windows: Range<Slice>,
+    /// Where the next block begins.
+    end: Slice,
+}
+
+impl Stretch {
+    fn most_windows(&self, stride: i64) -> u128 {
+        ((self.windows.end - self.windows.start + stride - 1) / stride) as u128
+    }
+}
+
+/// Stretches that one thread makes, one after the other.
+#[derive(Debug, Default)]
+pub(in crate::aggregate) struct Task {
+    pub(in crate::aggregate) stretches: Vec<Stretch>,
+    /// The most rows that can come of them.
+    rows: u128,
+}
+
+/// All slices with cells, in time order.
+pub(in crate::aggregate) struct Slices<'a> {
+    parts: &'a [Part],
+    all: Vec<(usize, &'a SliceCells)>,
+}
+
+impl<'a> Slices<'a> {
+    pub(in crate::aggregate) fn new(parts: &'a [Part]) -> Self {
+        let of = |(at, part): (usize, &'a Part)| part.slices.iter().map(move |slice| (at, slice));
+        Slices { parts, all: parts.iter().enumerate().flat_map(of).collect() }
+    }
+
+    fn place(&self, slice: Slice) -> usize {
+        self.all.partition_point(|(_, cells)| cells.slice < slice)
+    }
+
+    fn cells(&self, slices: Range<Slice>) -> usize {
+        self.all[self.place(slices.start)..self.place(slices.end)]
+            .iter()
+            .map(|(_, slice)| slice.cells.len())
+            .sum()
+    }
+
+    /// All windows that hold rows, in tasks of some size each. Tasks follow from the data, not from
+    /// the threads.
+    pub(in crate::aggregate) fn tasks(&self, windows: &Windows, key_count: usize) -> Vec<Task> {
+        let (length, stride) = (windows.length(), windows.stride());
+        let made = windows.starting_slices();
+        let mut blocks: Vec<i64> = Vec::new();
+        for (_, cells) in &self.all {
+            let block = cells.slice.div_euclid(length);
+            // A window that begins in the block before may reach into this one.
+            blocks.extend((length > 1).then(|| block - 1).into_iter().chain([block]));
+        }
+        blocks.sort_unstable();
+        blocks.dedup();
+        let mut tasks = Vec::new();
+        let mut task = Task::default();
+        for block in blocks {
+            let border = |block: i64| {
+                let slice = i128::from(block) * i128::from(length);
+                slice.clamp(Slice::MIN.into(), Slice::MAX.into()) as Slice
+            };
+            let (start, end) = (border(block), border(block + 1));
+            let cells = self.cells(start..end.saturating_add(length));
+            let count = (length + stride - 1) / stride;
+            let rows = count as u128 * cells.min(key_count) as u128;
+            // Each piece folds the cells of both blocks, which should be little beside its results.
+            let pieces =
+                (rows / (4 * cells as u128).max(TASK_ROWS)).clamp(1, 256).min(count as u128) as i64;
+            for piece in 0..pieces {
+                let cut = |piece: i64| match piece == pieces {
+                    true => end,
+                    false => {
+                        start
+                            + (i128::from(end - start) * i128::from(piece) / i128::from(pieces))
+                                as i64
+                    }
+                };
+                let begin = cut(piece).max(made.start)..cut(piece + 1).min(made.end);
+                let first = (begin.start + stride - 1).div_euclid(stride) * stride;
+                if first >= begin.end {
+                    continue;
+                }
+                let stretch = Stretch { windows: begin, end };
+                task.rows += stretch.most_windows(stride) * cells.min(key_count) as u128;
+                task.stretches.push(stretch);
+                if task.rows >= TASK_ROWS {
+                    tasks.push(std::mem::take(&mut task));
+                }
+            }
+        }
+        tasks.extend((!task.stretches.is_empty()).then_some(task));
+        tasks
+    }
+}
+
+/// Keys in use and their places among these, for one thread.
+pub(in crate::aggregate) struct Scratch {
+    /// A bit for each key.
+    used: Vec<u64>,
+    /// A bit for each word of `used`.
+    summary: Vec<u64>,
+    local: Vec<u32>,
+}
+
+impl Scratch {
+    pub(in crate::aggregate) fn new(key_count: usize) -> Self {
+        let words = key_count.div_ceil(64);
+        Scratch {
+            used: vec![0; words],
+            summary: vec![0; words.div_ceil(64)],
+            local: memory::filled(key_count, 0),
+        }
+    }
+
+    fn insert(&mut self, key: u32) {
+        let word = key as usize / 64;
+        self.used[word] |= 1 << (key % 64);
+        self.summary[word / 64] |= 1 << (word % 64);
+    }
+
+    /// Takes the keys out, ascending, and numbers them.
+    fn drain(&mut self) -> Vec<u32> {
+        let mut keys = Vec::new();
+        for (at, summary) in self.summary.iter_mut().enumerate() {
+            for word in bits(std::mem::take(summary)) {
+                let word = at * 64 + word;
+                for bit in bits(std::mem::take(&mut self.used[word])) {
+                    let key = word * 64 + bit;
+                    self.local[key] = keys.len() as u32;
+                    keys.push(key as u32);
+                }
+            }
+        }
+        keys
+    }
+}
+
+/// The places of the bits that are set, ascending.
+fn bits(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+        word &= word - 1;
+        Some(bit)
+    })
+}
+
+/// The cells that the windows of a stretch are made of.
+pub(in crate::aggregate) struct Block {
+    /// The keys that occur, ascending. Within the block a key goes by its place here.
+    keys: Vec<u32>,
+    slices: Vec<Placed>,
+    /// The key of each cell, slice after slice.
+    locals: Vec<u32>,
+    /// How many of the slices are of the first of the two blocks.
+    suffix: usize,
+}
+
+struct Placed {
+    slice: Slice,
+    part: usize,
+    cells: Range<usize>,
+    locals: Range<usize>,
+}
+
+impl Block {
+    pub(in crate::aggregate) fn new(
+        stretch: &Stretch,
+        slices: &Slices<'_>,
+        windows: &Windows,
+        scratch: &mut Scratch,
+    ) -> Self {
+        let last = (stretch.windows.end - 1).div_euclid(windows.stride()) * windows.stride();
+        let range = slices.place(stretch.windows.start)
+            ..slices.place(last.saturating_add(windows.length()));
+        let suffix = slices.place(stretch.end) - range.start;
+        let cells = || slices.all[range.clone()].iter();
+        let keys_of =
+            |(part, slice): &(usize, &SliceCells)| &slices.parts[*part].keys[slice.cells.clone()];
+        for slice in cells() {
+            keys_of(slice).iter().for_each(|key| scratch.insert(*key));
+        }
+        let keys = scratch.drain();
+        let mut locals = memory::vec(cells().map(|(_, slice)| slice.cells.len()).sum());
+        let mut place = |found: &(usize, &SliceCells)| {
+            let first = locals.len();
+            locals.extend(keys_of(found).iter().map(|key| scratch.local[*key as usize]));
+            let (part, slice) = *found;
+            Placed {
+                slice: slice.slice,
+                part,
+                cells: slice.cells.clone(),
+                locals: first..locals.len(),
+            }
+        };
+        let slices = cells().map(&mut place).collect();
+        Block { keys, slices, locals, suffix }
+    }
+
+    fn locals(&self, slice: &Placed) -> &[u32] {
+        &self.locals[slice.locals.clone()]
+    }
+}
+
+/// Makes the pages of a task.
+pub(in crate::aggregate) struct Writer<'a> {
+    sliders: Vec<Box<dyn Slide + 'a>>,
+    windows: Vec<Window>,
+    keys: Unwritten<u32>,
+    filled: usize,
+    /// The most rows that are yet to come.
+    rows: u128,
+}
+
+impl<'a> Writer<'a> {
+    pub(in crate::aggregate) fn new(task: &Task, functions: &'a [Box<dyn Folded>]) -> Self {
+        let sliders = functions.iter().map(|function| function.slider()).collect();
+        Writer {
+            sliders,
+            windows: Vec::new(),
+            keys: Unwritten::default(),
+            filled: 0,
+            rows: task.rows,
+        }
+    }
+
+    /// Makes the results of a stretch. `take` gets the pages that are full, `announce` numbers of
+    /// rows to come.
+    pub(in crate::aggregate) fn write<E>(
+        &mut self,
+        stretch: &Stretch,
+        block: &Block,
+        windows: &Windows,
+        announce: &impl Fn(usize) -> Result<(), E>,
+        take: &mut impl FnMut(Page) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (length, stride) = (windows.length(), windows.stride());
+        let mut present = Present::default();
+        present.make_room(block.keys.len());
+        let mut new_suffix = Some(0..block.suffix);
+        block.slices[..block.suffix].iter().for_each(|slice| present.insert(block.locals(slice)));
+        // The slices of the window: the ones that are left of the suffix, and the prefix.
+        let (mut begin, mut end) = (0, block.suffix);
+        let mut steps = Steps::default();
+        let mut start = (stretch.windows.start + stride - 1).div_euclid(stride) * stride;
+        while start < stretch.windows.end {
+            let next = |from: usize, slice: Slice| {
+                from + block.slices[from..].iter().take_while(|placed| placed.slice < slice).count()
+            };
+            let from_suffix = begin..next(begin, start).min(block.suffix);
+            let to_prefix = end..next(end, start.saturating_add(length));
+            (begin, end) = (from_suffix.end, to_prefix.end);
+            for slice in &block.slices[from_suffix.clone()] {
+                present.remove(block.locals(slice));
+            }
+            for slice in &block.slices[to_prefix.clone()] {
+                present.insert(block.locals(slice));
+            }
+            let following = if present.cells > 0 {
+                start.saturating_add(stride)
+            } else if let Some(slice) = block.slices.get(end) {
+                // On to the first window that reaches the next slice.
+                (slice.slice - length + stride).div_euclid(stride) * stride
+            } else {
+                break;
+            };
+            if self.filled + steps.keys.len() + block.keys.len() > self.keys.len() {
+                self.apply(&mut steps, block, announce)?;
+                self.flush(take)?;
+                self.open(block.keys.len());
+            }
+            let step = Step { new_suffix: new_suffix.take(), from_suffix, to_prefix, rows: 0 };
+            steps.push(step, start, windows, present.all());
+            start = following;
+        }
+        self.apply(&mut steps, block, announce)
+    }
+
+    /// Writes the results of the steps behind those that are written.
+    fn apply<E>(
+        &mut self,
+        steps: &mut Steps,
+        block: &Block,
+        announce: &impl Fn(usize) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let rows = steps.keys.len();
+        announce(rows)?;
+        let keys = self.keys[self.filled..self.filled + rows].iter_mut();
+        keys.zip(&steps.keys).for_each(|(key, local)| key.set(block.keys[*local as usize]));
+        self.sliders.iter_mut().for_each(|slider| slider.write(block, steps, self.filled));
+        self.windows.append(&mut steps.windows);
+        self.filled += rows;
+        *steps = Steps::default();
+        Ok(())
+    }
+
+    /// Hands out the rows that are written.
+    pub(in crate::aggregate) fn flush<E>(
+        &mut self,
+        take: &mut impl FnMut(Page) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let rows = std::mem::take(&mut self.filled);
+        if rows == 0 {
+            return Ok(());
+        }
+        self.rows -= rows as u128;
+        take(Page {
+            rows,
+            windows: std::mem::take(&mut self.windows),
+            keys: std::mem::take(&mut self.keys).written_upto(rows),
+            columns: self.sliders.iter_mut().map(|slider| slider.take(rows)).collect(),
+        })
+    }
+
+    /// Makes room for a page of at least `rows`.
+    fn open(&mut self, rows: usize) {
+        let room = self.rows.min(PAGE_ROWS as u128) as usize;
+        self.keys = Pages::unwritten(room.max(rows));
+        self.sliders.iter_mut().for_each(|slider| slider.open(self.keys.len()));
+    }
+}
+
+/// The results of one function, stretch by stretch.
+pub(in crate::aggregate) trait Slide {
+    /// Makes room for a page.
+    fn open(&mut self, rows: usize);
+
+    /// Writes the results of the next windows from row `first` of the page on.
+    fn write(&mut self, block: &Block, steps: &Steps, first: usize);
+
+    /// Hands out the page.
+    fn take(&mut self, rows: usize) -> OutputColumn;
+}
+
+/// The states of one function, whichever it is.
+pub(in crate::aggregate) trait Folded: Send + Sync {
+    fn slider(&self) -> Box<dyn Slide + '_>;
+}
+
+/// The states of one function's cells, part by part.
+pub(in crate::aggregate) struct Cells<F: Function>(pub(in crate::aggregate) Vec<Vec<F::State>>);
+
+impl<F: Function> Folded for Cells<F> {
+    fn slider(&self) -> Box<dyn Slide + '_> {
+        Box::new(Slider::<F> {
+            states: &self.0,
+            suffix_prefix: SuffixPrefix::default(),
+            values: Unwritten::default(),
+            missing: Vec::new(),
+        })
+    }
+}
+
+struct Slider<'a, F: Function> {
+    states: &'a [Vec<F::State>],
+    suffix_prefix: SuffixPrefix<F>,
+    values: Unwritten<F::Output>,
+    missing: Vec<usize>,
+}
+
+/// The cells of a block, as one function has them.
+struct BlockCells<'a, F: Function> {
+    states: &'a [Vec<F::State>],
+    block: &'a Block,
+}
+
+impl<F: Function> SliceStates<F> for BlockCells<'_, F> {
+    fn key_count(&self) -> usize {
+        self.block.keys.len()
+    }
+
+    fn keys(&self, slice: usize) -> &[u32] {
+        self.block.locals(&self.block.slices[slice])
+    }
+
+    fn cells(&self, slice: usize) -> &[F::State] {
+        let slice = &self.block.slices[slice];
+        &self.states[slice.part][slice.cells.clone()]
+    }
+}
+
+impl<F: Function> Slide for Slider<'_, F> {
+    fn open(&mut self, rows: usize) {
+        self.values = Pages::unwritten(rows);
+    }
+
+    fn write(&mut self, block: &Block, steps: &Steps, first: usize) {
+        let cells = BlockCells::<F> { states: self.states, block };
+        self.suffix_prefix.slide(steps, &cells, first, &mut self.values, &mut self.missing);
+    }
+
+    fn take(&mut self, rows: usize) -> OutputColumn {
+        let values = std::mem::take(&mut self.values).written_upto(rows);
+        OutputColumn {
+            values: F::Output::column(values),
+            missing: std::mem::take(&mut self.missing),
+        }
+    }
+}

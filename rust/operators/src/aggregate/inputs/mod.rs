@@ -1,0 +1,11 @@
+//! The inputs of functions: rows, and the values that they have.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `columns.rs` | the rows of sources, and columns of their values |
+//! | `places.rs` | where a row is; the rows of several sources in merged order |
+//! | `values.rs` | what a row adds to a function, and which rows count |
+
+pub(super) mod columns;
+pub(super) mod places;
+pub(super) mod values;

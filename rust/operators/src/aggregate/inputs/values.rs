@@ -1,0 +1,188 @@
+//! The input of functions: the values of rows, and which rows count.
+//!
+//! All folds, of tables, epochs and partners, take values from here, each in loops that are compiled
+//! for the function and its input.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use tidegate_structures::memory::gather::prefetch_range;
+
+use super::columns::{Column, Mask, Stream};
+use super::places::Place;
+use crate::aggregate::states::functions::{ByValue, Count, Function, Pick};
+
+/// Where the values of a single source lie, and the mask of the rows that count: by address. What
+/// lies in the same memory is the same.
+pub(in crate::aggregate) type Memory = [usize; 3];
+
+/// The input of a function, row by row.
+pub(in crate::aggregate) trait Given<F: Function>: Send + Sync {
+    /// The values that some rows of a source add.
+    fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = F::Input> + Send;
+
+    /// The value that a row adds.
+    fn at(&self, place: Place) -> F::Input;
+
+    /// The rows of a source that count.
+    fn mask(&self, source: usize) -> Mask<'_>;
+
+    /// Whether a row counts.
+    fn counts(&self, place: Place) -> bool {
+        self.mask(place.source).is_none_or(|mask| mask.contains(place.row))
+    }
+
+    /// Where the values of a single source lie, if they lie somewhere.
+    fn memory(&self) -> Option<Memory> {
+        None
+    }
+
+    /// Asks for the values of some rows of a source to be in a cache soon.
+    fn announce(&self, _source: usize, _rows: &Range<usize>) {}
+}
+
+impl<F: Function> Given<F> for &[Column<'_, F::Input>] {
+    fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = F::Input> + Send {
+        self[source].values[rows].iter().copied()
+    }
+
+    fn at(&self, Place { source, row }: Place) -> F::Input {
+        self[source].values[row]
+    }
+
+    fn mask(&self, source: usize) -> Mask<'_> {
+        self[source].mask
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        let [Column { values, mask }] = self else { return None };
+        Some([values.as_ptr().addr(), 0, address_of(*mask)])
+    }
+
+    fn announce(&self, source: usize, rows: &Range<usize>) {
+        prefetch_range(self[source].values, rows);
+    }
+}
+
+/// The address of a mask; 0 where all rows count.
+pub(in crate::aggregate) fn address_of(mask: Mask<'_>) -> usize {
+    mask.map_or(0, |mask| std::ptr::from_ref(mask).addr())
+}
+
+/// Values, each with another of the same row.
+pub(in crate::aggregate) struct Pairs<'a> {
+    pub(in crate::aggregate) values: &'a [Column<'a, f64>],
+    pub(in crate::aggregate) others: &'a [Column<'a, f64>],
+}
+
+impl<F: Function<Input = (f64, f64)>> Given<F> for Pairs<'_> {
+    fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = (f64, f64)> + Send {
+        let values = self.values[source].values[rows.clone()].iter().copied();
+        values.zip(self.others[source].values[rows].iter().copied())
+    }
+
+    fn at(&self, Place { source, row }: Place) -> (f64, f64) {
+        (self.values[source].values[row], self.others[source].values[row])
+    }
+
+    fn mask(&self, source: usize) -> Mask<'_> {
+        self.values[source].mask
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        let ([one], [other]) = (self.values, self.others) else { return None };
+        Some([one.values.as_ptr().addr(), other.values.as_ptr().addr(), address_of(one.mask)])
+    }
+
+    fn announce(&self, source: usize, rows: &Range<usize>) {
+        prefetch_range(self.values[source].values, rows);
+        prefetch_range(self.others[source].values, rows);
+    }
+}
+
+/// Rows by the value of a column. The function chooses one of them.
+pub(in crate::aggregate) struct ChosenByValue<'a> {
+    pub(in crate::aggregate) rows: Chosen<'a>,
+    pub(in crate::aggregate) values: &'a [Column<'a, i64>],
+}
+
+impl<F: Function<Input = ByValue>> Given<F> for ChosenByValue<'_> {
+    fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = ByValue> + Send {
+        let values = self.values[source].values[rows.clone()].iter().copied();
+        let first = self.rows.first_rows[source] + rows.start as u32;
+        let rows = self.rows.streams[source].ts[rows].iter().copied().zip(first..);
+        values.zip(rows).map(|(value, (ts, row))| ByValue { value, ts, row })
+    }
+
+    fn at(&self, Place { source, row }: Place) -> ByValue {
+        ByValue {
+            value: self.values[source].values[row],
+            ts: self.rows.streams[source].ts[row],
+            row: self.rows.first_rows[source] + row as u32,
+        }
+    }
+
+    fn mask(&self, source: usize) -> Mask<'_> {
+        self.values[source].mask
+    }
+
+    fn announce(&self, source: usize, rows: &Range<usize>) {
+        prefetch_range(self.values[source].values, rows);
+        prefetch_range(self.rows.streams[source].ts, rows);
+    }
+}
+
+/// Rows that are only counted.
+pub(in crate::aggregate) struct Rows<'a>(pub(in crate::aggregate) &'a [Mask<'a>]);
+
+impl Given<Count> for Rows<'_> {
+    fn values(&self, _source: usize, rows: Range<usize>) -> impl Iterator<Item = ()> + Send {
+        rows.map(|_| ())
+    }
+
+    fn at(&self, _place: Place) {}
+
+    fn mask(&self, source: usize) -> Mask<'_> {
+        self.0[source]
+    }
+}
+
+/// Rows by time and number. The function chooses one of them.
+pub(in crate::aggregate) struct Chosen<'a> {
+    pub(in crate::aggregate) streams: &'a [Stream<'a>],
+    /// The number of each source's first row.
+    pub(in crate::aggregate) first_rows: &'a [u32],
+    pub(in crate::aggregate) masks: &'a [Mask<'a>],
+}
+
+impl<const LAST: bool> Given<Pick<LAST>> for Chosen<'_> {
+    fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = (i64, u32)> + Send {
+        let first = self.first_rows[source] + rows.start as u32;
+        self.streams[source].ts[rows].iter().copied().zip(first..)
+    }
+
+    fn at(&self, Place { source, row }: Place) -> (i64, u32) {
+        (self.streams[source].ts[row], self.first_rows[source] + row as u32)
+    }
+
+    fn mask(&self, source: usize) -> Mask<'_> {
+        self.masks[source]
+    }
+
+    fn announce(&self, source: usize, rows: &Range<usize>) {
+        prefetch_range(self.streams[source].ts, rows);
+    }
+}
+
+/// A function and what it is of. The [folds](crate::aggregate::folds) say how they use it.
+pub(in crate::aggregate) struct WithInput<'a, F, G> {
+    pub(in crate::aggregate) streams: &'a [Stream<'a>],
+    pub(in crate::aggregate) given: G,
+    function: PhantomData<F>,
+}
+
+impl<'a, F: Function, G: Given<F>> WithInput<'a, F, G> {
+    pub(in crate::aggregate) fn new(streams: &'a [Stream<'a>], given: G) -> Self {
+        WithInput { streams, given, function: PhantomData }
+    }
+}

@@ -1,0 +1,175 @@
+//! The rows of the result: pages of windows, keys and columns of values.
+
+use tidegate_structures::memory::pages::Pages;
+
+/// Rows of the result, by window, then key.
+#[derive(Debug)]
+pub struct Page {
+    /// The number of rows. Columns may be longer; what is behind is of no meaning.
+    pub rows: usize,
+    /// The windows, in the order of the rows.
+    pub windows: Vec<Window>,
+    /// The key of each row.
+    pub keys: Pages<u32>,
+    /// The values of each aggregate.
+    pub columns: Vec<OutputColumn>,
+}
+
+impl Page {
+    /// The rows of some of the windows.
+    pub fn only(self, is_wanted: impl Fn(&Window) -> bool) -> Page {
+        if self.windows.iter().all(&is_wanted) {
+            return self;
+        }
+        let mut rows: Vec<usize> = Vec::new();
+        let mut end = 0;
+        for window in &self.windows {
+            let start = end;
+            end += window.rows;
+            rows.extend((start..end).filter(|_| is_wanted(window)));
+        }
+        let windows = self.windows.iter().filter(|window| is_wanted(window)).copied().collect();
+        self.some(&rows, windows)
+    }
+
+    /// The page in parts, each of which ends before one of these rows, which ascend, or at the end.
+    pub fn cut(self, borders: &[usize]) -> Vec<Page> {
+        if borders.is_empty() {
+            return vec![self];
+        }
+        let mut windows = self.windows.iter().copied().peekable();
+        let mut start = 0;
+        let ends = borders.iter().copied().chain([self.rows]);
+        let part = |end: usize| {
+            let rows: Vec<usize> = (start..end).collect();
+            let mut missing = rows.len();
+            let mut own = Vec::new();
+            while missing > 0
+                && let Some(window) = windows.peek_mut()
+            {
+                let taken = window.rows.min(missing);
+                own.push(Window { rows: taken, ..*window });
+                missing -= taken;
+                window.rows -= taken;
+                if window.rows == 0 {
+                    windows.next();
+                }
+            }
+            start = end;
+            self.some(&rows, own)
+        };
+        ends.map(part).collect()
+    }
+
+    /// Some of the rows, which are those of these windows.
+    fn some(&self, rows: &[usize], windows: Vec<Window>) -> Page {
+        Page {
+            rows: rows.len(),
+            windows,
+            keys: Pages::collect(rows.iter().map(|&row| self.keys[row])),
+            columns: self.columns.iter().map(|column| column.only(rows)).collect(),
+        }
+    }
+}
+
+/// The time from `start` up to `end`, and the number of its rows in a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The first time.
+    pub start: i64,
+    /// The first time after it.
+    pub end: i64,
+    /// Keys that have rows in it.
+    pub rows: usize,
+}
+
+/// The values of an aggregate.
+#[derive(Debug)]
+pub struct OutputColumn {
+    /// A value a row; of no meaning where it is missing.
+    pub values: OutputValues,
+    /// The rows of the page without a value, ascending.
+    pub missing: Vec<usize>,
+}
+
+impl OutputColumn {
+    /// The values of some rows, which ascend.
+    fn only(&self, rows: &[usize]) -> OutputColumn {
+        fn only<T: OutputValue>(values: &[T], rows: &[usize]) -> Pages<T> {
+            Pages::collect(rows.iter().map(|&row| values[row]))
+        }
+        let is_missing = |(_, row): &(usize, &usize)| self.missing.binary_search(row).is_ok();
+        OutputColumn {
+            missing: rows.iter().enumerate().filter(is_missing).map(|(at, _)| at).collect(),
+            values: match &self.values {
+                OutputValues::Integers(values) => OutputValues::Integers(only(values, rows)),
+                OutputValues::Wide(values) => OutputValues::Wide(only(values, rows)),
+                OutputValues::Floats(values) => OutputValues::Floats(only(values, rows)),
+                OutputValues::Rows(values) => OutputValues::Rows(only(values, rows)),
+                OutputValues::Lists { ends, rows: all } => {
+                    let mut listed = Vec::new();
+                    let list = |row: usize| match row.checked_sub(1) {
+                        None => &all[..ends[row]],
+                        Some(before) => &all[ends[before]..ends[row]],
+                    };
+                    let end = |&row: &usize| {
+                        listed.extend_from_slice(list(row));
+                        listed.len()
+                    };
+                    let ends = rows.iter().map(end).collect();
+                    OutputValues::Lists { ends, rows: listed }
+                }
+            },
+        }
+    }
+}
+
+/// Values of one type.
+#[derive(Debug)]
+pub enum OutputValues {
+    /// Counts, sums, and the smallest and largest values.
+    Integers(Pages<i64>),
+    /// Sums.
+    Wide(Pages<i128>),
+    /// Sums, means, variances.
+    Floats(Pages<f64>),
+    /// Row numbers, counted through all sources.
+    Rows(Pages<u32>),
+    /// Lists of row numbers, one behind the other.
+    Lists {
+        /// Where each list ends.
+        ends: Vec<usize>,
+        /// The row numbers.
+        rows: Vec<u32>,
+    },
+}
+
+/// The result of a function: a number.
+pub trait OutputValue: bytemuck::AnyBitPattern + bytemuck::NoUninit + Default + Send {
+    /// A column of such values.
+    fn column(values: Pages<Self>) -> OutputValues;
+}
+
+impl OutputValue for i64 {
+    fn column(values: Pages<Self>) -> OutputValues {
+        OutputValues::Integers(values)
+    }
+}
+
+impl OutputValue for i128 {
+    fn column(values: Pages<Self>) -> OutputValues {
+        OutputValues::Wide(values)
+    }
+}
+
+impl OutputValue for f64 {
+    fn column(values: Pages<Self>) -> OutputValues {
+        OutputValues::Floats(values)
+    }
+}
+
+impl OutputValue for u32 {
+    fn column(values: Pages<Self>) -> OutputValues {
+        OutputValues::Rows(values)
+    }
+}

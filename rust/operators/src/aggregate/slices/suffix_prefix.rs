@@ -1,0 +1,128 @@
+//! The two states of each key that make a window: a suffix of one block of slices, and a prefix of
+//! the next.
+
+use tidegate_structures::memory::pages::Slot;
+
+use super::steps::Steps;
+use crate::aggregate::states::functions::Function;
+
+/// The slices that windows are made of, by number, as one function has them.
+pub(in crate::aggregate) trait SliceStates<F: Function> {
+    /// One more than the largest key.
+    fn key_count(&self) -> usize;
+
+    /// The key of each cell of a slice, and its state.
+    fn keys(&self, slice: usize) -> &[u32];
+    fn cells(&self, slice: usize) -> &[F::State];
+}
+
+/// The suffixes and prefixes of one function. Keys are numbers.
+pub(in crate::aggregate) struct SuffixPrefix<F: Function> {
+    /// By key: the state of the end of the first block, and of the beginning of the second.
+    suffix: Vec<F::State>,
+    prefix: Vec<F::State>,
+    /// The states of the suffix before each cell was combined with it, the last cell first.
+    replaced: Vec<F::State>,
+}
+
+impl<F: Function> Default for SuffixPrefix<F> {
+    fn default() -> Self {
+        SuffixPrefix { suffix: Vec::new(), prefix: Vec::new(), replaced: Vec::new() }
+    }
+}
+
+impl<F: Function> SuffixPrefix<F> {
+    /// Writes the results of the next windows, from row `first` of the page on.
+    pub(in crate::aggregate) fn slide(
+        &mut self,
+        steps: &Steps,
+        slices: &impl SliceStates<F>,
+        first: usize,
+        page: &mut [Slot<F::Output>],
+        missing: &mut Vec<usize>,
+    ) {
+        self.make_room(slices.key_count());
+        let mut done = 0;
+        for step in &steps.steps {
+            if let Some(suffix) = &step.new_suffix {
+                self.begin(slices.key_count());
+                for slice in suffix.clone().rev() {
+                    self.extend_suffix(slices.cells(slice), slices.keys(slice));
+                }
+            }
+            step.from_suffix.clone().for_each(|slice| self.shorten_suffix(slices.keys(slice)));
+            for slice in step.to_prefix.clone() {
+                self.extend_prefix(slices.cells(slice), slices.keys(slice));
+            }
+            let keys = &steps.keys[done..done + step.rows];
+            self.write(keys, first + done, page, missing);
+            done += step.rows;
+        }
+    }
+
+    /// Begins with an empty suffix and an empty prefix of keys less than `keys`.
+    fn begin(&mut self, keys: usize) {
+        for states in [&mut self.suffix, &mut self.prefix] {
+            states.clear();
+            states.resize(keys, F::EMPTY);
+        }
+        self.replaced.clear();
+    }
+
+    /// Makes room for keys less than `keys`.
+    fn make_room(&mut self, keys: usize) {
+        for states in [&mut self.suffix, &mut self.prefix] {
+            states.resize(keys.max(states.len()), F::EMPTY);
+        }
+    }
+
+    /// Puts the cells of a slice before the suffix.
+    fn extend_suffix(&mut self, cells: &[F::State], keys: &[u32]) {
+        for (cell, key) in cells.iter().zip(keys) {
+            let suffix = &mut self.suffix[*key as usize];
+            self.replaced.push(*suffix);
+            *suffix = F::combine(*cell, *suffix);
+        }
+    }
+
+    /// Takes the first slice, which has these keys, from the suffix.
+    fn shorten_suffix(&mut self, keys: &[u32]) {
+        let rest = self.replaced.len() - keys.len();
+        for (before, key) in self.replaced[rest..].iter().zip(keys) {
+            self.suffix[*key as usize] = *before;
+        }
+        self.replaced.truncate(rest);
+    }
+
+    /// Puts the cells of a slice behind the prefix.
+    fn extend_prefix(&mut self, cells: &[F::State], keys: &[u32]) {
+        for (cell, key) in cells.iter().zip(keys) {
+            let prefix = &mut self.prefix[*key as usize];
+            *prefix = F::combine(*prefix, *cell);
+        }
+    }
+
+    /// Writes the results of the keys, from row `first` of the page on.
+    fn write(
+        &self,
+        keys: &[u32],
+        first: usize,
+        page: &mut [Slot<F::Output>],
+        missing: &mut Vec<usize>,
+    ) {
+        let (suffix, prefix) = (&self.suffix[..], &self.prefix[..self.suffix.len()]);
+        let values = &mut page[first..first + keys.len()];
+        for (at, (value, key)) in values.iter_mut().zip(keys).enumerate() {
+            let found = F::finish(F::combine(suffix[*key as usize], prefix[*key as usize]));
+            if found.is_none() {
+                missing.push(first + at);
+            }
+            value.set(found.unwrap_or_default());
+        }
+    }
+
+    /// Calls `visit` with every state.
+    pub(in crate::aggregate) fn for_each(&mut self, visit: impl FnMut(&mut F::State)) {
+        self.suffix.iter_mut().chain(&mut self.prefix).chain(&mut self.replaced).for_each(visit);
+    }
+}

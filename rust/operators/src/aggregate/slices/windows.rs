@@ -1,0 +1,174 @@
+//! Windows of time and the slices that they share.
+
+use crate::aggregate::output::Window;
+
+/// Windows `[k * advance + offset, k * advance + offset + size)` for every integer k, aligned to
+/// the epoch.
+///
+/// Their starts and ends cut time into *slices*, so that a window is a run of whole slices, always
+/// of the same number:
+///
+/// ```text
+///   size = 2.5 * advance     ┌────────┬────────┬────┐
+///                            └────────┴────────┴────┘                a window: 5 slices
+///                                     ┌────────┬────────┬────┐
+///                                     └────────┴────────┴────┘       the next: 2 slices later
+///   slices                   ├────┼───┼────┼───┼────┼───┼────┼──▶
+/// ```
+///
+/// Where the size is a whole number of advances there is one slice an advance, else there are two.
+/// Where the advance exceeds the size, every other slice is a gap that no window covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    size: i64,
+    advance: i64,
+    /// At least 0 and less than the advance.
+    offset: i64,
+    /// The part of the size beyond a whole number of advances.
+    rest: i64,
+    /// The first start and the last one of the windows that are made.
+    starts: (i64, i64),
+}
+
+/// The number of a slice; slices are numbered in time order.
+pub(crate) type Slice = i64;
+
+impl Windows {
+    /// # Panics
+    ///
+    /// When size or advance is not positive.
+    pub fn new(size: i64, advance: i64, offset: i64) -> Self {
+        assert!(size > 0 && advance > 0, "windows have a length and move on");
+        let starts = (i64::MIN, i64::MAX);
+        Windows { size, advance, offset: offset.rem_euclid(advance), rest: size % advance, starts }
+    }
+
+    /// The same windows, of which tables have those alone that end after a time and at another one
+    /// or before. There may be a few more.
+    #[must_use]
+    pub fn that_end(self, after: Option<i64>, upto: Option<i64>) -> Self {
+        let first = after.and_then(|after| after.checked_sub(self.size - 1)).unwrap_or(i64::MIN);
+        let last = upto.map_or(i64::MAX, |upto| upto.saturating_sub(self.size));
+        Windows { starts: (first, last), ..self }
+    }
+
+    /// The slices, the last one not among them, with which the windows begin that are made.
+    pub(in crate::aggregate) fn starting_slices(&self) -> std::ops::Range<Slice> {
+        let (first, last) = self.starts;
+        let first = if first == i64::MIN { Slice::MIN } else { self.slice_of(first) };
+        let last = if last == i64::MAX { Slice::MAX } else { self.slice_of(last) + 1 };
+        first..last
+    }
+
+    /// Whether all windows that hold times from `low` to `high` begin and end within 64 bits.
+    pub fn fit(&self, low: i64, high: i64) -> bool {
+        let [low, high, size, advance, offset] =
+            [low, high, self.size, self.advance, self.offset].map(i128::from);
+        // The first window that ends after `low`, and the last that begins at `high` or before.
+        let first = ((low - offset - size).div_euclid(advance) + 1) * advance + offset;
+        let last = (high - offset).div_euclid(advance) * advance + offset + size;
+        i64::try_from(first).is_ok() && i64::try_from(last).is_ok()
+    }
+
+    /// Size, advance and offset; the latter is at least 0 and less than the advance.
+    pub fn lengths(&self) -> (i64, i64, i64) {
+        (self.size, self.advance, self.offset)
+    }
+
+    /// The slices of a window.
+    pub(in crate::aggregate) fn length(&self) -> i64 {
+        let whole = self.size / self.advance;
+        if self.rest == 0 { whole } else { 2 * whole + 1 }
+    }
+
+    /// How many slices later the next window begins. Windows begin at the multiples of it.
+    pub(in crate::aggregate) fn stride(&self) -> i64 {
+        if self.rest == 0 { 1 } else { 2 }
+    }
+
+    /// The slice of a time; of one whose slice is before all others, the first.
+    pub(in crate::aggregate) fn slice_of(&self, ts: i64) -> Slice {
+        let Some(since) = ts.checked_sub(self.offset) else {
+            // One advance later the difference fits.
+            return self.slice_of(ts + self.advance).saturating_sub(self.stride());
+        };
+        let (step, within) = (since.div_euclid(self.advance), since.rem_euclid(self.advance));
+        if self.rest == 0 { step } else { 2 * step + i64::from(within >= self.rest) }
+    }
+
+    /// The last time of a slice.
+    pub(in crate::aggregate) fn last_time(&self, slice: Slice) -> i64 {
+        i64::try_from(self.start(i128::from(slice) + 1) - 1).unwrap_or(i64::MAX)
+    }
+
+    /// The first time of a slice at which a window begins.
+    pub(in crate::aggregate) fn window_start(&self, slice: Slice) -> i64 {
+        i64::try_from(self.start(i128::from(slice))).expect("the windows of all rows fit")
+    }
+
+    /// The window that begins with a slice, and how many rows of a page it has.
+    pub(in crate::aggregate) fn window(&self, slice: Slice, rows: usize) -> Window {
+        let start = self.window_start(slice);
+        Window { start, end: start + self.size, rows }
+    }
+
+    /// Whether the slice has times, and all windows that hold them begin and end within 64 bits.
+    pub(in crate::aggregate) fn has(&self, slice: Slice) -> bool {
+        let first = self.start(slice.into());
+        let last = (self.start(i128::from(slice) + 1) - 1).min(i64::MAX.into());
+        let is_whole = first <= last && i64::try_from(last).is_ok_and(|ts| self.fit(ts, ts));
+        is_whole && !self.is_gap(slice)
+    }
+
+    fn start(&self, slice: i128) -> i128 {
+        let (step, within) = match self.rest {
+            0 => (slice, 0),
+            rest => (slice.div_euclid(2), slice.rem_euclid(2) * i128::from(rest)),
+        };
+        step * i128::from(self.advance) + i128::from(self.offset) + within
+    }
+
+    /// Whether no window covers the slice.
+    pub(in crate::aggregate) fn is_gap(&self, slice: Slice) -> bool {
+        self.advance > self.size && slice.rem_euclid(2) == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn oracle_a_window_is_a_run_of_slices(
+            size in 1_i64..40, advance in 1_i64..40, offset in -50_i64..50, ts in -200_i64..200,
+        ) {
+            let windows = Windows::new(size, advance, offset);
+            let slice = windows.slice_of(ts);
+            prop_assert!(windows.start(slice.into()) <= ts.into() && ts <= windows.last_time(slice));
+            let starts: Vec<i64> = (-300..300).map(|k| k * advance + offset)
+                .filter(|start| (*start..start + size).contains(&ts)).collect();
+            prop_assert_eq!(windows.is_gap(slice), starts.is_empty());
+            let found: Vec<i64> = (slice - windows.length() + 1..=slice)
+                .filter(|first| first % windows.stride() == 0 && !windows.is_gap(slice))
+                .map(|first| windows.window_start(first)).collect();
+            prop_assert_eq!(found, starts);
+        }
+    }
+
+    #[test]
+    fn windows_beyond_64_bits_are_noticed() {
+        let windows = Windows::new(10, 10, 0);
+        assert!(windows.fit(-100, 100));
+        assert!(!windows.fit(i64::MIN, 0) && !windows.fit(0, i64::MAX));
+        assert!(windows.fit(i64::MIN + 8, i64::MAX - 8));
+        assert!(!Windows::new(11, 10, 0).fit(i64::MIN + 8, 0));
+        let first = Windows::new(16, 16, 0);
+        assert!(first.fit(i64::MIN, i64::MAX - 16));
+        assert_eq!(first.window_start(first.slice_of(i64::MIN)), i64::MIN);
+        let late = Windows::new(4, 4, 1);
+        assert_eq!(late.slice_of(i64::MIN + 1), late.slice_of(i64::MIN) + 1);
+        assert_eq!(Windows::new(1, 2, 1).slice_of(i64::MIN), i64::MIN);
+    }
+}

@@ -1,0 +1,576 @@
+//! The aggregate functions as states: how a row is added, how two states combine, and how the
+//! result comes out.
+
+use crate::aggregate::output::OutputValue;
+
+/// A function whose states of neighbouring stretches of time combine to the state of both.
+pub(in crate::aggregate) trait Function: Send + Sync + 'static {
+    /// The value that a row adds.
+    type Input: Copy + Send + Sync;
+    type State: Copy + Send + Sync;
+    type Output: OutputValue;
+
+    /// In which order rows have to come.
+    const ORDER: RowOrder;
+
+    /// The state of no rows.
+    const EMPTY: Self::State;
+
+    fn add(state: &mut Self::State, value: Self::Input);
+
+    /// The state of the rows of both; the rows of `earlier` come first.
+    fn combine(earlier: Self::State, later: Self::State) -> Self::State;
+
+    /// The result, or none where there were too few rows.
+    fn finish(state: Self::State) -> Option<Self::Output>;
+}
+
+/// In which order a function's rows have to come, for the results to be the same to the last bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowOrder {
+    /// In any order; states combine in any order, too.
+    Any,
+    /// The rows of each source come in time order, into a state of its own. The states of a slice
+    /// combine in the order of the sources.
+    Source,
+    /// The rows of all sources come in merged order: by time, source and position.
+    Merged,
+}
+
+/// One bit pattern for all NaN, so that the order of two operands never shows.
+pub(in crate::aggregate) fn one_nan(value: f64) -> f64 {
+    if value.is_nan() { f64::NAN } else { value }
+}
+
+/// The number of rows.
+pub(in crate::aggregate) struct Count;
+
+impl Function for Count {
+    type Input = ();
+    type State = u64;
+    type Output = i64;
+
+    const ORDER: RowOrder = RowOrder::Any;
+    const EMPTY: u64 = 0;
+
+    #[inline]
+    fn add(state: &mut u64, (): ()) {
+        *state += 1;
+    }
+
+    #[inline]
+    fn combine(earlier: u64, later: u64) -> u64 {
+        earlier + later
+    }
+
+    #[inline]
+    fn finish(state: u64) -> Option<i64> {
+        Some(state.cast_signed())
+    }
+}
+
+/// A value, and of how many rows it is.
+#[derive(Clone, Copy)]
+pub(in crate::aggregate) struct Of<T> {
+    pub(in crate::aggregate) value: T,
+    pub(in crate::aggregate) rows: u64,
+}
+
+/// Numbers that are added up.
+pub(in crate::aggregate) trait Number:
+    Copy + Send + Sync + 'static + OutputValue
+{
+    const ORDER: RowOrder = RowOrder::Any;
+    const ZERO: Self;
+    fn plus(self, other: Self) -> Self;
+    fn float(self) -> f64;
+    fn result(self) -> Self {
+        self
+    }
+}
+
+impl Number for i64 {
+    const ZERO: i64 = 0;
+
+    /// Modulo 2^64, for sums that are known to fit, be they signed or not.
+    #[inline]
+    fn plus(self, other: i64) -> i64 {
+        self.wrapping_add(other)
+    }
+
+    #[inline]
+    fn float(self) -> f64 {
+        self as f64
+    }
+}
+
+impl Number for i128 {
+    const ZERO: i128 = 0;
+
+    #[inline]
+    fn plus(self, other: i128) -> i128 {
+        self + other
+    }
+
+    #[inline]
+    fn float(self) -> f64 {
+        self as f64
+    }
+}
+
+impl Number for f64 {
+    const ORDER: RowOrder = RowOrder::Source;
+    const ZERO: f64 = 0.0;
+
+    #[inline]
+    fn plus(self, other: f64) -> f64 {
+        self + other
+    }
+
+    #[inline]
+    fn float(self) -> f64 {
+        self
+    }
+
+    #[inline]
+    fn result(self) -> f64 {
+        one_nan(self)
+    }
+}
+
+/// The sum of the values.
+pub(in crate::aggregate) struct Sum<T>(std::marker::PhantomData<T>);
+
+impl<T: Number> Function for Sum<T> {
+    type Input = T;
+    type State = Of<T>;
+    type Output = T;
+
+    const ORDER: RowOrder = T::ORDER;
+    const EMPTY: Of<T> = Of { value: T::ZERO, rows: 0 };
+
+    #[inline]
+    fn add(state: &mut Of<T>, value: T) {
+        *state = Of { value: state.value.plus(value), rows: state.rows + 1 };
+    }
+
+    #[inline]
+    fn combine(earlier: Of<T>, later: Of<T>) -> Of<T> {
+        Of { value: earlier.value.plus(later.value), rows: earlier.rows + later.rows }
+    }
+
+    #[inline]
+    fn finish(state: Of<T>) -> Option<T> {
+        (state.rows > 0).then(|| state.value.result())
+    }
+}
+
+/// The sum of the values by their number.
+pub(in crate::aggregate) struct Mean<T>(std::marker::PhantomData<T>);
+
+impl<T: Number> Function for Mean<T> {
+    type Input = T;
+    type State = Of<T>;
+    type Output = f64;
+
+    const ORDER: RowOrder = T::ORDER;
+    const EMPTY: Of<T> = Sum::<T>::EMPTY;
+
+    #[inline]
+    fn add(state: &mut Of<T>, value: T) {
+        Sum::<T>::add(state, value);
+    }
+
+    #[inline]
+    fn combine(earlier: Of<T>, later: Of<T>) -> Of<T> {
+        Sum::<T>::combine(earlier, later)
+    }
+
+    #[inline]
+    fn finish(state: Of<T>) -> Option<f64> {
+        (state.rows > 0).then(|| one_nan(state.value.float() / state.rows as f64))
+    }
+}
+
+/// The product of the values.
+pub(in crate::aggregate) struct Product;
+
+impl Function for Product {
+    type Input = f64;
+    type State = Of<f64>;
+    type Output = f64;
+
+    const ORDER: RowOrder = RowOrder::Source;
+    const EMPTY: Of<f64> = Of { value: 1.0, rows: 0 };
+
+    #[inline]
+    fn add(state: &mut Of<f64>, value: f64) {
+        *state = Of { value: state.value * value, rows: state.rows + 1 };
+    }
+
+    #[inline]
+    fn combine(earlier: Of<f64>, later: Of<f64>) -> Of<f64> {
+        Of { value: earlier.value * later.value, rows: earlier.rows + later.rows }
+    }
+
+    #[inline]
+    fn finish(state: Of<f64>) -> Option<f64> {
+        (state.rows > 0).then(|| one_nan(state.value))
+    }
+}
+
+/// The sums of weighted values and of weights.
+#[derive(Clone, Copy)]
+pub(in crate::aggregate) struct Weighted {
+    pub(in crate::aggregate) value: f64,
+    pub(in crate::aggregate) weight: f64,
+    pub(in crate::aggregate) rows: u64,
+}
+
+/// The sum of the values times their weights, by the sum of the weights.
+pub(in crate::aggregate) struct WeightedMean;
+
+impl Function for WeightedMean {
+    /// A value and its weight.
+    type Input = (f64, f64);
+    type State = Weighted;
+    type Output = f64;
+
+    const ORDER: RowOrder = RowOrder::Source;
+    const EMPTY: Weighted = Weighted { value: 0.0, weight: 0.0, rows: 0 };
+
+    #[inline]
+    fn add(state: &mut Weighted, (value, weight): (f64, f64)) {
+        let own = Weighted { value: value * weight, weight, rows: 1 };
+        *state = Self::combine(*state, own);
+    }
+
+    #[inline]
+    fn combine(earlier: Weighted, later: Weighted) -> Weighted {
+        Weighted {
+            value: earlier.value + later.value,
+            weight: earlier.weight + later.weight,
+            rows: earlier.rows + later.rows,
+        }
+    }
+
+    #[inline]
+    fn finish(state: Weighted) -> Option<f64> {
+        (state.rows > 0).then(|| one_nan(state.value / state.weight))
+    }
+}
+
+/// The smallest value, or the largest.
+pub(in crate::aggregate) struct Extreme<const LARGEST: bool>;
+
+impl<const LARGEST: bool> Function for Extreme<LARGEST> {
+    type Input = i64;
+    type State = Of<i64>;
+    type Output = i64;
+
+    const ORDER: RowOrder = RowOrder::Any;
+    const EMPTY: Of<i64> = Of { value: if LARGEST { i64::MIN } else { i64::MAX }, rows: 0 };
+
+    #[inline]
+    fn add(state: &mut Of<i64>, value: i64) {
+        *state = Self::combine(*state, Of { value, rows: 1 });
+    }
+
+    #[inline]
+    fn combine(earlier: Of<i64>, later: Of<i64>) -> Of<i64> {
+        let value =
+            if LARGEST { earlier.value.max(later.value) } else { earlier.value.min(later.value) };
+        Of { value, rows: earlier.rows + later.rows }
+    }
+
+    #[inline]
+    fn finish(state: Of<i64>) -> Option<i64> {
+        (state.rows > 0).then_some(state.value)
+    }
+}
+
+/// Mean and squared distances from it, as they change row by row.
+#[derive(Clone, Copy)]
+pub(in crate::aggregate) struct Moments {
+    pub(in crate::aggregate) rows: f64,
+    pub(in crate::aggregate) mean: f64,
+    /// The sum of the squared distances from the mean.
+    pub(in crate::aggregate) squares: f64,
+}
+
+/// The variance of a sample, or its square root.
+///
+/// Rows enter as in Welford, "Note on a method for calculating corrected sums of squares and
+/// products" (1962); states combine as in Chan, Golub and LeVeque, "Updating formulae and a
+/// pairwise algorithm for computing sample variances" (1979). Neither subtracts large sums from
+/// each other.
+pub(in crate::aggregate) struct Variance<const ROOT: bool>;
+
+impl<const ROOT: bool> Function for Variance<ROOT> {
+    type Input = f64;
+    type State = Moments;
+    type Output = f64;
+
+    const ORDER: RowOrder = RowOrder::Source;
+    const EMPTY: Moments = Moments { rows: 0.0, mean: 0.0, squares: 0.0 };
+
+    #[inline]
+    fn add(state: &mut Moments, value: f64) {
+        let rows = state.rows + 1.0;
+        let distance = value - state.mean;
+        *state = if distance.is_infinite() {
+            let (mean, [before, after]) = moved_far(state.mean, value, rows);
+            Moments { rows, mean, squares: state.squares + before * after * 4.0 }
+        } else {
+            let mean = state.mean + distance / rows;
+            Moments { rows, mean, squares: state.squares + distance * (value - mean) }
+        };
+    }
+
+    #[inline]
+    fn combine(earlier: Moments, later: Moments) -> Moments {
+        if earlier.rows == 0.0 {
+            return later;
+        }
+        if later.rows == 0.0 {
+            return earlier;
+        }
+        let rows = earlier.rows + later.rows;
+        let share = later.rows / rows;
+        let distance = later.mean - earlier.mean;
+        let mean = mean_between(earlier.mean, later.mean, share);
+        let between = distance * distance * (earlier.rows * later.rows / rows);
+        Moments { rows, mean, squares: earlier.squares + later.squares + between }
+    }
+
+    #[inline]
+    fn finish(state: Moments) -> Option<f64> {
+        let variance = state.squares / (state.rows - 1.0);
+        (state.rows > 1.0).then(|| one_nan(if ROOT { variance.sqrt() } else { variance }))
+    }
+}
+
+/// Adds `value`, from the last of `rows` rows, to `mean`. Returns the new mean, and half the
+/// distances from the old and the new mean to `value`. The distances are halved because the
+/// difference of two finite numbers may overflow.
+#[cold]
+fn moved_far(mean: f64, value: f64, rows: f64) -> (f64, [f64; 2]) {
+    let half = |mean: f64| value / 2.0 - mean / 2.0;
+    let after = mean + half(mean) / rows * 2.0;
+    (after, [half(mean), half(after)])
+}
+
+/// Returns the mean of two groups of rows, given their means and the later group's share of the
+/// rows.
+fn mean_between(earlier: f64, later: f64, share: f64) -> f64 {
+    let distance = later - earlier;
+    if distance.is_infinite() {
+        earlier + (later / 2.0 - earlier / 2.0) * share * 2.0
+    } else {
+        earlier + distance * share
+    }
+}
+
+/// No row.
+pub(in crate::aggregate) const NO_ROW: u32 = u32::MAX;
+
+/// The first row in merged order, or the last.
+pub(in crate::aggregate) struct Edge<const LAST: bool>;
+
+impl<const LAST: bool> Function for Edge<LAST> {
+    type Input = u32;
+    type State = u32;
+    type Output = u32;
+
+    const ORDER: RowOrder = RowOrder::Source;
+    const EMPTY: u32 = NO_ROW;
+
+    /// Rows come in ascending order, and [`NO_ROW`] is above all of them.
+    #[inline]
+    fn add(state: &mut u32, row: u32) {
+        *state = if LAST { row } else { row.min(*state) };
+    }
+
+    #[inline]
+    fn combine(earlier: u32, later: u32) -> u32 {
+        let (chosen, other) = if LAST { (later, earlier) } else { (earlier, later) };
+        if chosen == NO_ROW { other } else { chosen }
+    }
+
+    #[inline]
+    fn finish(state: u32) -> Option<u32> {
+        (state != NO_ROW).then_some(state)
+    }
+}
+
+/// The first row in merged order, or the last, with its time, by which rows of several sources
+/// compare.
+pub(in crate::aggregate) struct Pick<const LAST: bool>;
+
+impl<const LAST: bool> Function for Pick<LAST> {
+    type Input = (i64, u32);
+    type State = (i64, u32);
+    type Output = u32;
+
+    const ORDER: RowOrder = RowOrder::Any;
+    /// No row has these times: its windows would begin or end beyond 64 bits.
+    const EMPTY: (i64, u32) = (if LAST { i64::MIN } else { i64::MAX }, NO_ROW);
+
+    /// Rows come source by source, each in time order, so the first of equal times comes first. No
+    /// branch depends on which is better.
+    #[inline]
+    fn add(state: &mut (i64, u32), (ts, row): (i64, u32)) {
+        let better = if LAST { ts >= state.0 } else { ts < state.0 };
+        *state = (if better { ts } else { state.0 }, if better { row } else { state.1 });
+    }
+
+    #[inline]
+    fn combine(mut earlier: (i64, u32), later: (i64, u32)) -> (i64, u32) {
+        Self::add(&mut earlier, later);
+        earlier
+    }
+
+    #[inline]
+    fn finish((_, row): (i64, u32)) -> Option<u32> {
+        Edge::<LAST>::finish(row)
+    }
+}
+
+/// A row, chosen by a value of it.
+#[derive(Clone, Copy)]
+pub(in crate::aggregate) struct ByValue {
+    pub(in crate::aggregate) value: i64,
+    pub(in crate::aggregate) ts: i64,
+    pub(in crate::aggregate) row: u32,
+}
+
+/// The row with the smallest value, or the largest; the first in merged order where several have
+/// it.
+pub(in crate::aggregate) struct RowOfExtreme<const LARGEST: bool>;
+
+impl<const LARGEST: bool> Function for RowOfExtreme<LARGEST> {
+    type Input = ByValue;
+    type State = ByValue;
+    type Output = u32;
+
+    const ORDER: RowOrder = RowOrder::Any;
+    /// No row has this time: its windows would end beyond 64 bits, and partners all have time 0.
+    const EMPTY: ByValue =
+        ByValue { value: if LARGEST { i64::MIN } else { i64::MAX }, ts: i64::MAX, row: NO_ROW };
+
+    /// Rows come source by source, each in time order, so the first of equal times comes first.
+    #[inline]
+    fn add(state: &mut ByValue, row: ByValue) {
+        let is_beyond = if LARGEST { row.value > state.value } else { row.value < state.value };
+        if is_beyond || (row.value == state.value && row.ts < state.ts) {
+            *state = row;
+        }
+    }
+
+    #[inline]
+    fn combine(mut earlier: ByValue, later: ByValue) -> ByValue {
+        Self::add(&mut earlier, later);
+        earlier
+    }
+
+    #[inline]
+    fn finish(state: ByValue) -> Option<u32> {
+        (state.row != NO_ROW).then_some(state.row)
+    }
+}
+
+/// Means of two columns, and products of the distances from them, as they change row by row.
+#[derive(Clone, Copy)]
+pub(in crate::aggregate) struct JointMoments {
+    pub(in crate::aggregate) rows: f64,
+    pub(in crate::aggregate) means: [f64; 2],
+    /// The sum of the squared distances from each mean.
+    pub(in crate::aggregate) squares: [f64; 2],
+    /// The sum of the products of both distances.
+    pub(in crate::aggregate) products: f64,
+}
+
+/// The covariance of a sample, or its ratio to both deviations, which is the correlation.
+///
+/// States are those of [`Variance`], with the sum of products as in Chan, Golub and LeVeque, too.
+pub(in crate::aggregate) struct Covariance<const RATIO: bool>;
+
+impl<const RATIO: bool> Function for Covariance<RATIO> {
+    type Input = (f64, f64);
+    type State = JointMoments;
+    type Output = f64;
+
+    const ORDER: RowOrder = RowOrder::Source;
+    const EMPTY: JointMoments =
+        JointMoments { rows: 0.0, means: [0.0; 2], squares: [0.0; 2], products: 0.0 };
+
+    #[inline]
+    fn add(state: &mut JointMoments, (x, y): (f64, f64)) {
+        let rows = state.rows + 1.0;
+        let distances = [x - state.means[0], y - state.means[1]];
+        if distances.iter().any(|distance| distance.is_infinite()) {
+            let (x_mean, of_x) = moved_far(state.means[0], x, rows);
+            let (y_mean, of_y) = moved_far(state.means[1], y, rows);
+            *state = JointMoments {
+                rows,
+                means: [x_mean, y_mean],
+                squares: [
+                    state.squares[0] + of_x[0] * of_x[1] * 4.0,
+                    state.squares[1] + of_y[0] * of_y[1] * 4.0,
+                ],
+                products: state.products + of_x[0] * of_y[1] * 4.0,
+            };
+            return;
+        }
+        let means = [state.means[0] + distances[0] / rows, state.means[1] + distances[1] / rows];
+        let after = [x - means[0], y - means[1]];
+        *state = JointMoments {
+            rows,
+            means,
+            squares: [
+                state.squares[0] + distances[0] * after[0],
+                state.squares[1] + distances[1] * after[1],
+            ],
+            products: state.products + distances[0] * after[1],
+        };
+    }
+
+    #[inline]
+    fn combine(earlier: JointMoments, later: JointMoments) -> JointMoments {
+        if earlier.rows == 0.0 {
+            return later;
+        }
+        if later.rows == 0.0 {
+            return earlier;
+        }
+        let rows = earlier.rows + later.rows;
+        let distances = [later.means[0] - earlier.means[0], later.means[1] - earlier.means[1]];
+        let share = later.rows / rows;
+        let between = earlier.rows * later.rows / rows;
+        let squares = |at: usize| {
+            earlier.squares[at] + later.squares[at] + distances[at] * distances[at] * between
+        };
+        // The distance between two finite means may overflow, and infinity times zero would be NaN.
+        let product = if distances.contains(&0.0) { 0.0 } else { distances[0] * distances[1] };
+        JointMoments {
+            rows,
+            means: [0, 1].map(|at| mean_between(earlier.means[at], later.means[at], share)),
+            squares: [squares(0), squares(1)],
+            products: earlier.products + later.products + product * between,
+        }
+    }
+
+    #[inline]
+    fn finish(state: JointMoments) -> Option<f64> {
+        let JointMoments { rows, squares: [xx, yy], products, .. } = state;
+        let ratio = || {
+            if xx.is_infinite() || yy.is_infinite() {
+                return f64::NAN;
+            }
+            let both = xx * yy;
+            let root = if both.is_normal() { both.sqrt() } else { xx.sqrt() * yy.sqrt() };
+            (products / root).clamp(-1.0, 1.0)
+        };
+        (rows > 1.0).then(|| one_nan(if RATIO { ratio() } else { products / (rows - 1.0) }))
+    }
+}

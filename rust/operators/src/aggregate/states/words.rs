@@ -1,0 +1,278 @@
+//! The needs of functions when rows come epoch by epoch: states that can be written, and values and
+//! rows whose numbers change.
+
+use super::functions::{
+    ByValue, Count, Covariance, Extreme, Function, JointMoments, Mean, Moments, NO_ROW, Number, Of,
+    Pick, Product, RowOfExtreme, Sum, Variance, Weighted, WeightedMean,
+};
+
+/// Words of a state of a user's function.
+pub const STATE_WORDS: usize = 3;
+
+/// The most words that a state has.
+pub(crate) const MAX_WORDS: usize = 6;
+
+/// A state as words; those that a function has no use for are 0.
+pub(crate) type StateWords = [u64; MAX_WORDS];
+
+/// The words of a state that has three.
+pub(in crate::aggregate) fn three([a, b, c]: [u64; 3]) -> StateWords {
+    [a, b, c, 0, 0, 0]
+}
+
+/// Bounds of the rows that a state was made of.
+#[derive(Clone, Copy, Debug)]
+pub struct StateBounds {
+    /// No more rows have come.
+    pub rows: u64,
+    /// Rows that may have been chosen are numbered below it.
+    pub chosen: u32,
+    /// No row before it comes any more; none if that is not known, or no row comes at all.
+    pub next: Option<i64>,
+}
+
+/// A function whose states outlive an epoch.
+pub(in crate::aggregate) trait Stored: Function {
+    /// The number of words that a snapshot has of a state.
+    const WORDS: usize = 3;
+
+    /// The state as words, for a snapshot.
+    fn to_words(state: Self::State) -> StateWords;
+    fn of_words(words: StateWords) -> Self::State;
+
+    /// Whether rows within bounds can have brought about the state, which is not that of no rows.
+    fn is_sound(_state: Self::State, _bounds: &StateBounds) -> bool {
+        true
+    }
+
+    /// The row that the state has chosen, if it chooses one.
+    fn row(_state: &mut Self::State) -> Option<&mut u32> {
+        None
+    }
+
+    /// The value that the state has chosen, if it chooses one.
+    fn value(_state: &mut Self::State) -> Option<&mut i64> {
+        None
+    }
+}
+
+/// Whether this number of rows can have come, and is not 0.
+fn came(rows: u64, bounds: &StateBounds) -> bool {
+    (1..=bounds.rows).contains(&rows)
+}
+
+impl Stored for Count {
+    fn is_sound(state: u64, bounds: &StateBounds) -> bool {
+        came(state, bounds)
+    }
+
+    fn to_words(state: u64) -> StateWords {
+        three([state, 0, 0])
+    }
+
+    fn of_words(words: StateWords) -> u64 {
+        words[0]
+    }
+}
+
+/// A number as two words.
+pub(in crate::aggregate) trait Words: Number {
+    fn to_words(self) -> [u64; 2];
+    fn of_words(words: [u64; 2]) -> Self;
+
+    /// Whether it may be a sum of values to which others can be added.
+    fn is_sum(self) -> bool {
+        true
+    }
+}
+
+impl Words for i64 {
+    fn to_words(self) -> [u64; 2] {
+        [self.cast_unsigned(), 0]
+    }
+
+    fn of_words([low, _]: [u64; 2]) -> i64 {
+        low.cast_signed()
+    }
+}
+
+impl Words for i128 {
+    /// Sums of fewer than 2^48 values of 64 bits stay far within it; sums of decimals need not.
+    fn is_sum(self) -> bool {
+        self.unsigned_abs() <= 1 << 120
+    }
+
+    fn to_words(self) -> [u64; 2] {
+        [self as u64, (self >> 64) as u64]
+    }
+
+    fn of_words([low, high]: [u64; 2]) -> i128 {
+        i128::from(high.cast_signed()) << 64 | i128::from(low)
+    }
+}
+
+impl Words for f64 {
+    fn to_words(self) -> [u64; 2] {
+        [self.to_bits(), 0]
+    }
+
+    fn of_words([bits, _]: [u64; 2]) -> f64 {
+        f64::from_bits(bits)
+    }
+}
+
+fn words_of<T: Words>(state: Of<T>) -> StateWords {
+    let [low, high] = state.value.to_words();
+    three([low, high, state.rows])
+}
+
+fn of_words<T: Words>([low, high, rows, ..]: StateWords) -> Of<T> {
+    Of { value: T::of_words([low, high]), rows }
+}
+
+impl<T: Words> Stored for Sum<T> {
+    fn is_sound(state: Of<T>, bounds: &StateBounds) -> bool {
+        came(state.rows, bounds) && state.value.is_sum()
+    }
+
+    fn to_words(state: Of<T>) -> StateWords {
+        words_of(state)
+    }
+
+    fn of_words(words: StateWords) -> Of<T> {
+        of_words(words)
+    }
+}
+
+impl<T: Words> Stored for Mean<T> {
+    fn is_sound(state: Of<T>, bounds: &StateBounds) -> bool {
+        Sum::<T>::is_sound(state, bounds)
+    }
+
+    fn to_words(state: Of<T>) -> StateWords {
+        words_of(state)
+    }
+
+    fn of_words(words: StateWords) -> Of<T> {
+        of_words(words)
+    }
+}
+
+impl Stored for Product {
+    fn is_sound(state: Of<f64>, bounds: &StateBounds) -> bool {
+        came(state.rows, bounds)
+    }
+
+    fn to_words(state: Of<f64>) -> StateWords {
+        words_of(state)
+    }
+
+    fn of_words(words: StateWords) -> Of<f64> {
+        of_words(words)
+    }
+}
+
+impl Stored for WeightedMean {
+    fn is_sound(state: Weighted, bounds: &StateBounds) -> bool {
+        came(state.rows, bounds)
+    }
+
+    fn to_words(state: Weighted) -> StateWords {
+        three([state.value.to_bits(), state.weight.to_bits(), state.rows])
+    }
+
+    fn of_words([value, weight, rows, ..]: StateWords) -> Weighted {
+        Weighted { value: f64::from_bits(value), weight: f64::from_bits(weight), rows }
+    }
+}
+
+impl<const LARGEST: bool> Stored for Extreme<LARGEST> {
+    fn is_sound(state: Of<i64>, bounds: &StateBounds) -> bool {
+        came(state.rows, bounds)
+    }
+
+    fn to_words(state: Of<i64>) -> StateWords {
+        words_of(state)
+    }
+
+    fn of_words(words: StateWords) -> Of<i64> {
+        of_words(words)
+    }
+
+    fn value(state: &mut Of<i64>) -> Option<&mut i64> {
+        (state.rows > 0).then_some(&mut state.value)
+    }
+}
+
+impl<const ROOT: bool> Stored for Variance<ROOT> {
+    fn is_sound(state: Moments, bounds: &StateBounds) -> bool {
+        state.rows >= 1.0 && state.rows.fract() == 0.0 && state.rows <= bounds.rows as f64
+    }
+
+    fn to_words(state: Moments) -> StateWords {
+        three([state.rows, state.mean, state.squares].map(f64::to_bits))
+    }
+
+    fn of_words(words: StateWords) -> Moments {
+        let [rows, mean, squares, ..] = words.map(f64::from_bits);
+        Moments { rows, mean, squares }
+    }
+}
+
+impl<const LAST: bool> Stored for Pick<LAST> {
+    fn is_sound((_, row): (i64, u32), bounds: &StateBounds) -> bool {
+        row < bounds.chosen
+    }
+
+    fn to_words((ts, row): (i64, u32)) -> StateWords {
+        three([ts.cast_unsigned(), row.into(), 0])
+    }
+
+    fn of_words([ts, row, ..]: StateWords) -> (i64, u32) {
+        (ts.cast_signed(), row as u32)
+    }
+
+    fn row(state: &mut (i64, u32)) -> Option<&mut u32> {
+        (state.1 != NO_ROW).then_some(&mut state.1)
+    }
+}
+
+impl<const LARGEST: bool> Stored for RowOfExtreme<LARGEST> {
+    fn is_sound(state: ByValue, bounds: &StateBounds) -> bool {
+        state.row < bounds.chosen
+    }
+
+    fn to_words(ByValue { value, ts, row }: ByValue) -> StateWords {
+        three([value.cast_unsigned(), ts.cast_unsigned(), row.into()])
+    }
+
+    fn of_words([value, ts, row, ..]: StateWords) -> ByValue {
+        ByValue { value: value.cast_signed(), ts: ts.cast_signed(), row: row as u32 }
+    }
+
+    fn row(state: &mut ByValue) -> Option<&mut u32> {
+        (state.row != NO_ROW).then_some(&mut state.row)
+    }
+
+    fn value(state: &mut ByValue) -> Option<&mut i64> {
+        (state.row != NO_ROW).then_some(&mut state.value)
+    }
+}
+
+impl<const RATIO: bool> Stored for Covariance<RATIO> {
+    const WORDS: usize = 6;
+
+    fn is_sound(state: JointMoments, bounds: &StateBounds) -> bool {
+        state.rows >= 1.0 && state.rows.fract() == 0.0 && state.rows <= bounds.rows as f64
+    }
+
+    fn to_words(state: JointMoments) -> StateWords {
+        let JointMoments { rows, means: [x, y], squares: [xx, yy], products } = state;
+        [rows, x, y, xx, yy, products].map(f64::to_bits)
+    }
+
+    fn of_words(words: StateWords) -> JointMoments {
+        let [rows, x, y, xx, yy, products] = words.map(f64::from_bits);
+        JointMoments { rows, means: [x, y], squares: [xx, yy], products }
+    }
+}

@@ -1,0 +1,318 @@
+//! Sessions of rows that come epoch by epoch.
+//!
+//! An epoch's rows go in merged order, as [`Merged`] has them, into the sessions of
+//! their keys; then each function adds them. A session is over once no row can extend it, and then
+//! its result is made. Rows of results are in the order of the sessions' ends, then keys, for one
+//! that begins early may last for ever.
+//!
+//! # Trade-offs
+//!
+//! A session that goes on has a state of each function. Finding the sessions of rows is one
+//! thread's work; functions are shared out. A session costs O(log sessions) each time that it has
+//! lasted for another gap, to be found when it is over.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+use std::fmt;
+
+use super::plan::ranks;
+use super::saved::{Saved, are_states, saved_words};
+use super::windows::{KeyOrder, StreamingWindows};
+use crate::aggregate::catalog::aggregate::{Aggregate, kind};
+use crate::aggregate::folds::epochs::lane::{Lane, Task};
+use crate::aggregate::inputs::columns::Stream;
+use crate::aggregate::inputs::places::Merged;
+use crate::aggregate::output::{Page, Window};
+use crate::aggregate::sessions::{PAGE_ROWS, extends};
+use crate::aggregate::states::words::StateBounds;
+use crate::driver::{Driver, Stopped};
+
+/// No session: that of a key without one.
+const NONE: u32 = 0;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Session {
+    start: i64,
+    last: i64,
+    key: u32,
+    /// How many sessions began before it.
+    number: u64,
+    /// Whether its result is not made yet.
+    is_kept: bool,
+}
+
+/// Windows that rows of a key keep open, of rows that come.
+///
+/// ```
+/// use tidegate_operators::aggregate::{
+///     Aggregate, KeyOrder, Stream, StreamingSessions, StreamingWindows,
+/// };
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_sync::Stop;
+///
+/// let driver = Driver::new(1, Stop::default());
+/// let count = [Aggregate::Count(vec![None])];
+/// let mut sessions = StreamingSessions::new(5, &count);
+/// let order = KeyOrder { keys: &[0], ranks: &[0] };
+/// sessions.add(&[Stream { ts: &[0, 3], keys: None }], 1, &[0], &count, &driver)?;
+/// // A row at 7 would extend the session; one at 8 would not.
+/// sessions.advance(7, &driver)?;
+/// assert!(sessions.pages(1, order, &driver)?.is_empty());
+/// sessions.advance(8, &driver)?;
+/// let pages = sessions.pages(1, order, &driver)?;
+/// assert_eq!((pages[0].windows[0].start, pages[0].windows[0].end), (0, 8));
+/// # Ok::<(), Stopped>(())
+/// ```
+pub struct StreamingSessions {
+    gap: i64,
+    lanes: Vec<Box<dyn Lane>>,
+    /// The sessions, by what lanes call partials of the only source; the first is none.
+    sessions: Vec<Session>,
+    free: Vec<u32>,
+    begun: u64,
+    /// The session that each key had last, if it is open.
+    of_key: Vec<u32>,
+    /// The sessions that are open, by an end that may have moved on since.
+    ends: BinaryHeap<Reverse<(i64, u32)>>,
+    /// Sessions that are over, and whose results are not made, by their ends.
+    over: Vec<(i64, u32)>,
+    /// The session of each row of the epoch.
+    session_of: Vec<u32>,
+}
+
+impl StreamingSessions {
+    /// Sessions that end `gap` after their last row. Only the functions of `aggregates` count here,
+    /// not their columns.
+    pub fn new(gap: i64, aggregates: &[Aggregate<'_>]) -> Self {
+        assert!(gap > 0, "a session lasts longer than its last row");
+        StreamingSessions {
+            gap,
+            lanes: aggregates.iter().map(|aggregate| kind(aggregate, &[], &[]).lane(1)).collect(),
+            sessions: vec![Session::default()],
+            free: Vec::new(),
+            begun: 0,
+            of_key: Vec::new(),
+            ends: BinaryHeap::new(),
+            over: Vec::new(),
+            session_of: Vec::new(),
+        }
+    }
+
+    /// Finds the sessions of rows in merged order.
+    fn find(&mut self, rows: Stream<'_>) {
+        self.session_of.clear();
+        for (row, &ts) in rows.ts.iter().enumerate() {
+            let key = rows.keys.map_or(0, |keys| keys[row]);
+            let known = self.of_key[key as usize];
+            let session = if known != NONE
+                && extends(ts, self.sessions[known as usize].last, self.gap)
+            {
+                self.sessions[known as usize].last = ts;
+                known
+            } else {
+                self.begin(Session { start: ts, last: ts, key, number: self.begun, is_kept: true })
+            };
+            self.session_of.push(session);
+        }
+    }
+
+    fn begin(&mut self, session: Session) -> u32 {
+        self.begun += 1;
+        let place = self.free.pop().unwrap_or(self.sessions.len() as u32);
+        match self.sessions.get_mut(place as usize) {
+            Some(free) => *free = session,
+            None => self.sessions.push(session),
+        }
+        self.of_key[session.key as usize] = place;
+        self.ends.push(Reverse((session.last + self.gap, place)));
+        place
+    }
+
+    /// No row before `ts` comes any more.
+    fn close(&mut self, ts: i64) {
+        while let Some(&Reverse((end, place))) = self.ends.peek()
+            && end <= ts
+        {
+            self.ends.pop();
+            let Session { last, key, .. } = self.sessions[place as usize];
+            let now = last + self.gap;
+            if now > end {
+                self.ends.push(Reverse((now, place)));
+                continue;
+            }
+            self.over.push((end, place));
+            if self.of_key[key as usize] == place {
+                self.of_key[key as usize] = NONE;
+            }
+        }
+    }
+
+    /// The sessions, in the order in which they began.
+    fn in_order(&self) -> Vec<(u32, Session)> {
+        let kept = (0..).zip(self.sessions.iter().copied()).filter(|(_, session)| session.is_kept);
+        let mut kept: Vec<(u32, Session)> = kept.collect();
+        kept.sort_unstable_by_key(|(_, session)| session.number);
+        kept
+    }
+
+    fn cell_bytes(&self) -> usize {
+        // The session, its place among the ends and that among keys.
+        let own = size_of::<Session>() + size_of::<(i64, u32)>() + 2 * size_of::<u32>();
+        own + self.lanes.iter().map(|lane| lane.state_bytes()).sum::<usize>()
+    }
+
+    /// The results of sessions that are over.
+    fn page(
+        &mut self,
+        over: &[(i64, u32)],
+        order: KeyOrder<'_>,
+        driver: &Driver,
+    ) -> Result<Page, Stopped> {
+        let places: Vec<u32> = over.iter().map(|&(_, place)| place).collect();
+        let lanes = self.lanes.iter_mut().collect();
+        let columns = driver.map(lanes, |lane: &mut Box<dyn Lane>| lane.take(0, &places))?;
+        let (mut windows, mut keys) =
+            (Vec::with_capacity(over.len()), Vec::with_capacity(over.len()));
+        for &(end, place) in over {
+            let session = std::mem::take(&mut self.sessions[place as usize]);
+            windows.push(Window { start: session.start, end, rows: 1 });
+            keys.push(session.key);
+        }
+        self.free.extend(places);
+        Ok(Page { rows: over.len(), windows, keys: ranks(&keys, order.ranks), columns })
+    }
+}
+
+impl StreamingWindows for StreamingSessions {
+    fn add(
+        &mut self,
+        rows: &[Stream<'_>],
+        keys: usize,
+        first_rows: &[u32],
+        aggregates: &[Aggregate<'_>],
+        driver: &Driver,
+    ) -> Result<(), Stopped> {
+        self.of_key.resize(keys.max(self.of_key.len()), NONE);
+        let merged = Merged::new(rows, driver)?;
+        self.find(merged.stream());
+        let kinds: Vec<_> =
+            aggregates.iter().map(|aggregate| kind(aggregate, rows, first_rows)).collect();
+        let tasks = self.lanes.iter_mut().zip(&kinds);
+        let tasks = tasks
+            .map(|(lane, kind)| {
+                let states = self.sessions.len();
+                kind.add_in_order(&mut **lane, 0, states, &self.session_of, &merged.places)
+            })
+            .collect();
+        driver.map(tasks, |task: Task<'_>| task())?;
+        if let Some(&last) = merged.stream().ts.last() {
+            self.close(last);
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, ts: i64, _driver: &Driver) -> Result<(), Stopped> {
+        self.close(ts);
+        Ok(())
+    }
+
+    fn finish(&mut self, _driver: &Driver) -> Result<(), Stopped> {
+        self.close(i64::MAX);
+        Ok(())
+    }
+
+    fn pages(
+        &mut self,
+        pages: usize,
+        order: KeyOrder<'_>,
+        driver: &Driver,
+    ) -> Result<Vec<Page>, Stopped> {
+        let key = |place: u32| order.ranks[self.sessions[place as usize].key as usize];
+        self.over.sort_unstable_by_key(|&(end, place)| (end, key(place)));
+        let rest = self.over.split_off(self.over.len().min(pages * PAGE_ROWS));
+        let over = std::mem::replace(&mut self.over, rest);
+        over.chunks(PAGE_ROWS).map(|some| self.page(some, order, driver)).collect()
+    }
+
+    fn is_used(&self) -> Vec<bool> {
+        let mut used = vec![false; self.of_key.len()];
+        let kept = self.sessions.iter().filter(|session| session.is_kept);
+        kept.for_each(|session| used[session.key as usize] = true);
+        used
+    }
+
+    // Sessions are saved in the order in which they began.
+    fn arrange(&mut self, _order: KeyOrder<'_>) {}
+
+    fn for_each_row(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+        let places: Vec<u32> = self.in_order().into_iter().map(|(place, _)| place).collect();
+        self.lanes.iter_mut().for_each(|lane| lane.rows_of(0, &places, visit));
+    }
+
+    fn follow_rows(&mut self, _new: &dyn Fn(u32) -> Option<u32>) {}
+
+    fn for_each_value(&mut self, aggregate: usize, visit: &mut dyn FnMut(&mut i64)) {
+        self.lanes[aggregate].values(visit);
+    }
+
+    fn follow_values(&mut self, _aggregate: usize, _new: &dyn Fn(i64) -> Option<i64>) {}
+
+    fn cells(&self) -> usize {
+        self.sessions.len() - 1 - self.free.len()
+    }
+
+    fn row_bytes(&self) -> usize {
+        self.cell_bytes()
+    }
+
+    fn bytes(&self) -> usize {
+        self.sessions.len() * self.cell_bytes()
+    }
+
+    fn save(&self) -> Saved {
+        let kept = self.in_order();
+        let mut words = Vec::new();
+        for lane in &self.lanes {
+            let state = |place: u32| lane.words(0, place as usize);
+            let of_lane = lane.saved_words();
+            kept.iter().for_each(|&(place, _)| words.extend(&state(place)[..of_lane]));
+        }
+        let sessions =
+            kept.iter().map(|(_, session)| (session.start, session.last, session.key)).collect();
+        Saved { sessions, words, ..Saved::default() }
+    }
+
+    fn restore(&mut self, saved: Saved, bounds: &StateBounds) -> bool {
+        let states = saved.sessions.len() * saved_words(&self.lanes);
+        let is_session = |&(start, last, _): &(i64, i64, u32)| {
+            start <= last
+                && last.checked_add(self.gap).is_some()
+                && bounds.next.is_none_or(|next| last <= next)
+        };
+        let keys: HashSet<u32> = saved.sessions.iter().map(|&(.., key)| key).collect();
+        let is_sound = saved.sessions.iter().all(is_session)
+            && saved.sessions.is_sorted_by_key(|&(start, ..)| start)
+            && keys.len() == saved.sessions.len()
+            && saved.words.len() == states
+            && are_states(&self.lanes, &saved.words, bounds);
+        let Saved { closed: 0, next: 0, open, kept, sessions, words } = saved else { return false };
+        if !is_sound || !open.is_empty() || !kept.is_empty() {
+            return false;
+        }
+        let count = sessions.len();
+        let keys = sessions.iter().map(|&(_, _, key)| key as usize + 1).max().unwrap_or(0);
+        self.of_key.resize(keys, NONE);
+        for (start, last, key) in sessions {
+            self.begin(Session { start, last, key, number: self.begun, is_kept: true });
+        }
+        let mut words = words.into_iter();
+        self.lanes.iter_mut().for_each(|lane| lane.restore(&[count], &[], &mut words));
+        true
+    }
+}
+
+impl fmt::Debug for StreamingSessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamingSessions").field("gap", &self.gap).finish_non_exhaustive()
+    }
+}
