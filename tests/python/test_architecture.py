@@ -21,9 +21,12 @@ UNSAFE = {"sync", "structures", "import"}
 # These use no other crate of ours.
 LOWEST = {"sync", "import"}
 # The one file above them: it hands pointers from Python to `import`.
-CAPSULES = RUST / "python" / "src" / "capsule.rs"
+CAPSULES = RUST / "python" / "src" / "arrow" / "capsule.rs"
 # Beside these, what measures them: no crate uses it, and the tests leave it out.
 BENCHES = "benches"
+# The folders of the bindings, from the bottom up, and the one file beside them.
+FLOORS = ["interpreter", "arrow", "inputs", "operators", "queries"]
+BESIDE_THE_FLOORS = {"memory.rs"}
 # What knows the algorithms of papers by name.
 REGISTRIES = {"operators": "band/index/kind.rs", "tidegate": "query/published.rs"}
 # A module of tests that is declared, and one that is written, at the end of its file.
@@ -45,6 +48,7 @@ KNOWN_CIRCLES = {"handshake", "index_tasks"}
 JOINS = "rust/tidegate/src/stream/join/mod.rs"
 POOL = "rust/structures/src/memory/pool.rs"
 SOURCES = "rust/tidegate/src/stream/intake/source.rs"
+INTERRUPT = "rust/python/src/interpreter/interrupt.rs"
 ROW_GATE = "rust/structures/src/papers/row_gate"
 SENT_WHOLE = "python/tidegate/spark/driver/whole.py"
 COMMAND = "python/tidegate/cli/app.py"
@@ -60,7 +64,7 @@ QUOTED = [
     ("DESIGN.md", "With {} KiB pages", POOL, "PAGE", 1 << 10),
     ("DESIGN.md", "keeps up to {} MiB", POOL, "POOL_BYTES", 1 << 20),
     ("DESIGN.md", "keeps up to {} GiB more", POOL, "LENT_BYTES", 1 << 30),
-    ("ARCHITECTURE.md", "signals every {} ms", "rust/python/src/interrupt.rs", "PATIENCE", 1),
+    ("ARCHITECTURE.md", "signals every {} ms", INTERRUPT, "PATIENCE", 1),
     (f"{ROW_GATE}/README.md", "({} nodes", f"{ROW_GATE}/reclaim.rs", "NODES_BETWEEN", 1),
     (
         "python/tidegate/_tidegate.pyi",
@@ -95,6 +99,12 @@ def without_tests(crate: str) -> dict[str, str]:
         for path, text in found.items()
         if path.name != "tests.rs" and "tests" not in path.parts
     }
+
+
+def texts_of_the_bindings() -> dict[str, str]:
+    """The code of the crate `python` without comments, by the path below `src`."""
+    src = RUST / "python" / "src"
+    return {path.relative_to(src).as_posix(): text for path, text in sources("python").items()}
 
 
 def rooms(crate: str) -> set[str]:
@@ -234,19 +244,20 @@ def test_only_the_python_crate_knows_python():
 def test_arrow_data_comes_through_one_file_which_checks_it():
     importing = re.compile(r"\btidegate_import\b|\bcapsule::(stream|batch)\b")
     values = re.compile(r"\btidegate_import::(\{[^}]*)?\b(Stream|Unopened|UnreadBatch)\b")
-    code = {path.name: text for path, text in sources("python").items()}
+    code = texts_of_the_bindings()
     assert {name for name, text in code.items() if importing.search(text)} == {
         # Pointers, error messages, and the initialization of the module.
-        *("capsule.rs", "error.rs", "lib.rs"),
-        "import.rs",
+        *("arrow/capsule.rs", "interpreter/error.rs", "lib.rs"),
+        "arrow/import.rs",
     }
     assert {name for name, text in code.items() if values.search(text)} == {
-        "capsule.rs",
-        "import.rs",
+        "arrow/capsule.rs",
+        "arrow/import.rs",
     }
     # `Unchecked` keeps its batches private.
-    assert re.search(r"struct Unchecked \{[^}]*\n    batches: Vec<RecordBatch>", code["import.rs"])
-    assert "pub(crate) fn next_unchecked" not in code["import.rs"]
+    text = code["arrow/import.rs"]
+    assert re.search(r"struct Unchecked \{[^}]*\n    batches: Vec<RecordBatch>", text)
+    assert "pub(crate) fn next_unchecked" not in text
 
 
 # Files in which pyarrow imports rows from a DuckDB relation or from polars. These rows are then
@@ -282,13 +293,13 @@ def test_python_computes_with_checked_rows_alone():
 
 def test_threads_come_back_to_the_interpreter_in_one_file():
     returning = re.compile(r"\.detach\(|\bPython::(try_)?attach\(")
-    code = {path.name: text for path, text in sources("python").items()}
+    code = texts_of_the_bindings()
     # Setting the cause of an error requires an attached thread.
     assert {name for name, text in code.items() if returning.search(text)} == {
-        "error.rs",
-        "interpreter.rs",
+        "interpreter/error.rs",
+        "interpreter/threads.rs",
     }
-    assert code["error.rs"].count("Python::attach(") == 1
+    assert code["interpreter/error.rs"].count("Python::attach(") == 1
 
 
 def test_no_guard_of_an_operator_leaves_its_closure():
@@ -321,7 +332,7 @@ def test_papers_are_named_in_one_file_a_crate(crate):
         ("tidegate", ("batch", "query")),
         ("import", ("array", "node")),
         ("sync", ("ring", "atomic")),
-        ("python", ("capsule", "error")),
+        ("python", ("arrow", "interpreter")),
     ],
 )
 def test_no_rooms_use_each_other(crate, one):
@@ -383,6 +394,22 @@ def test_no_folders_use_each_other(crate):
     assert rust_imports.folder_circles(imports(crate)) == []
 
 
+def test_the_folders_of_the_bindings_import_one_way():
+    """Each uses those before it in `FLOORS`, in the macros that it exports, too."""
+    assert {name for name in rooms("python") if "/" not in name} == {*FLOORS}
+    assert beside("python") == BESIDE_THE_FLOORS
+    files = without_tests("python").items()
+    texts = {path: text.replace("$crate::", "crate::") for path, text in files}
+    found = {
+        (one.partition("/")[0], other.partition("/")[0])
+        for one, other in rust_imports.Crate(texts).imports()
+        if one != "lib.rs"
+    }
+    assert {("queries", "operators"), ("operators", "inputs")} <= found
+    downwards = {(one, other) for at, one in enumerate(FLOORS) for other in FLOORS[: at + 1]}
+    assert found - downwards == {("memory.rs", "interpreter")}
+
+
 @pytest.mark.parametrize("crate", CRATES)
 def test_no_more_than_three_files_use_each_other(crate):
     """Two or three files may be parts of one thing; more of them cannot be read one by one."""
@@ -394,16 +421,16 @@ def test_no_more_than_three_files_use_each_other(crate):
 @pytest.mark.parametrize(
     ("option", "file"),
     [
-        ("suffix", "join.rs"),
-        ("how", "join.rs"),
-        ("batch_rows", "join.rs"),
-        ("session", "aggregate.rs"),
+        ("suffix", "queries/join.rs"),
+        ("how", "queries/join.rs"),
+        ("batch_rows", "queries/join.rs"),
+        ("session", "queries/aggregate.rs"),
     ],
 )
 def test_an_option_is_declared_in_one_file(option, file):
     """So that a new option is one change, and no form of a join or an aggregation lacks it."""
     naming = re.compile(rf"\b{option}\b")
-    found = {path.name for path, text in sources("python").items() if naming.search(text)}
+    found = {path for path, text in texts_of_the_bindings().items() if naming.search(text)}
     assert found == {file}
 
 
@@ -434,7 +461,7 @@ def test_every_room_is_on_the_map():
     tables = dict(
         re.findall(r"^\| `rust/(\w+)/src/` \|.*\n\| --- .*\n((?:\| .*\n)+)", text, re.MULTILINE)
     )
-    assert {"structures", "operators", "tidegate"} <= tables.keys()
+    assert {"structures", "operators", "tidegate", "python"} <= tables.keys()
     assert tables.keys() == {crate for crate in CRATES if rooms(crate)}
     for crate, table in tables.items():
         told = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
@@ -555,7 +582,7 @@ CALLED_UP = {"tidegate.bounded", "tidegate.io.given"}
 
 
 def test_native_code_imports_nothing_of_the_package():
-    """The package passes in what native code calls (`callbacks.rs`)."""
+    """The package passes in what native code calls (`interpreter/callbacks.rs`)."""
     importing = re.compile(r'(?:import\([^"]*|: &str = )"(tidegate\.[\w.]+)"')
     named = {name for text in sources("python").values() for name in importing.findall(text)}
     assert named >= RECOGNISED

@@ -3,9 +3,9 @@
 //! the GIL, and wraps the result. Anything cleverer belongs in the crate `tidegate`.
 //!
 //! ```text
-//!  Python objects ──▶ source, input, expression ──▶ tidegate ──▶ reader, operator ──▶ Python objects
-//!  (Arrow, text)       capsule ─▶ import    (no GIL)      batches, late rows
-//!                          errors of all of these ──▶ error ──▶ exceptions
+//!  Python objects ──▶ inputs, arrow ──▶ tidegate ──▶ arrow, operators ──▶ Python objects
+//!  (Arrow, text)                        (no GIL)     batches, late rows
+//!             errors of all of these ──▶ interpreter ──▶ exceptions
 //! ```
 //!
 //! From Python:
@@ -24,69 +24,35 @@
 //!
 //! # Files
 //!
-//! | file | what is in it |
+//! A folder uses only those above it in this table.
+//!
+//! | where | what is in it |
 //! | --- | --- |
-//! | `capsule.rs` | pointers out of Arrow capsules, to `tidegate-import` |
-//! | `import.rs` | imports Arrow data: reads it without the GIL, and checks it |
-//! | `input.rs`, `expression.rs` | arguments; expressions |
-//! | `source.rs` | inputs of functions: Arrow data, and what `tidegate.io.given` opens |
-//! | `interval_join.rs`, `window_join.rs`, `band_join.rs`, `asof_join.rs` | the functions and the class of a join |
-//! | `overlap_join.rs` | the functions of a join of tables |
-//! | `join.rs` | the options that all joins have, and the macros that declare them |
-//! | `stream_join.rs` | the other things that the classes of joins share |
-//! | `aggregate.rs` | the function `aggregate`, and the class `Aggregate` |
-//! | `functions.rs` | the functions of `aggs` |
-//! | `merge.rs` | the function `merge`, and the class `Merge` |
-//! | `digest.rs` | the function `digest`, and the class `Digest` |
-//! | `handle.rs` | who may use an operator when, and how Ctrl-C ends a call to it |
-//! | `operator.rs` | the other things that all classes of operators share |
-//! | `callbacks.rs` | functions of the package that native code calls |
+//! | `interpreter/` | threads of Python, exceptions, signals, functions of the package |
+//! | `arrow/` | Arrow data in both directions |
+//! | `inputs/` | arguments |
+//! | `operators/` | what the classes of all operators share |
+//! | `queries/` | one file a query: its functions over tables, and its class of operator |
 //! | `memory.rs` | memory that is kept for later calls |
-//! | `plan.rs` | the columns that a join reads, and the columns of its result |
-//! | `reader.rs` | a result as record batches |
-//! | `export.rs` | objects of pyarrow; streams for any consumer |
-//! | `bounded.rs` | calls with a `memory_limit`, whose batches `tidegate.bounded` makes |
-//! | `interpreter.rs` | how threads detach from the interpreter and reattach to it |
-//! | `interrupt.rs` | native work without the GIL, which Ctrl-C ends |
-//! | `error.rs` | errors as Python exceptions |
 
 #![deny(unsafe_code)]
 
 // The macro `manual`.
 include!(concat!(env!("OUT_DIR"), "/manual.rs"));
 
-mod aggregate;
-mod asof_join;
-mod band_join;
-mod bounded;
-mod callbacks;
-mod capsule;
-mod digest;
-mod error;
-mod export;
-mod expression;
-mod functions;
-mod handle;
-mod import;
-mod input;
+mod arrow;
+mod inputs;
 mod interpreter;
-mod interrupt;
-mod interval_join;
-mod join;
 mod memory;
-mod merge;
-mod operator;
-mod overlap_join;
-mod plan;
-mod reader;
-mod source;
-mod stream_join;
-mod untyped;
-mod window_join;
+mod operators;
+mod queries;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use tidegate::Allocator;
+
+use crate::arrow::{import, reader};
+use crate::interpreter::{callbacks, error, threads};
 
 /// Returns the manual's text on a method that is written in Python.
 #[pyfunction]
@@ -109,48 +75,53 @@ mod _tidegate {
     use super::*;
 
     #[pymodule_export]
-    use super::aggregate::{Aggregate, aggregate, aggregate_batches, plan_aggregate};
+    use super::queries::aggregate::{Aggregate, aggregate, aggregate_batches, plan_aggregate};
 
     #[pymodule_export]
-    use super::asof_join::{AsofJoin, asof_join, asof_join_batches, plan_asof_join};
+    use super::queries::asof_join::{AsofJoin, asof_join, asof_join_batches, plan_asof_join};
 
     #[pymodule_export]
-    use super::band_join::{BandJoin, band_join, band_join_batches, plan_band_join};
+    use super::queries::band_join::{BandJoin, band_join, band_join_batches, plan_band_join};
 
     #[pymodule_export]
-    use super::digest::{Digest, digest};
+    use super::operators::digest::{Digest, digest};
 
     #[pymodule_export]
-    use super::interval_join::{
+    use super::queries::interval_join::{
         IntervalJoin, interval_join, interval_join_batches, plan_interval_join,
     };
 
     #[pymodule_export]
-    use super::join::default_threads;
+    use super::queries::join::default_threads;
 
     #[pymodule_export]
     use super::memory::release_memory;
 
     #[pymodule_export]
-    use super::merge::{Merge, MergeReader, merge, merge_batches};
+    use super::queries::merge::{Merge, MergeReader, merge, merge_batches};
 
     #[pymodule_export]
-    use super::operator::{Operator, Source};
+    use super::operators::operator::Operator;
 
     #[pymodule_export]
-    use super::overlap_join::{overlap_join, overlap_join_batches, plan_overlap_join};
+    use super::operators::source::Source;
 
     #[pymodule_export]
-    use super::plan::{AggregationPlan, JoinPlan};
+    use super::queries::overlap_join::{overlap_join, overlap_join_batches, plan_overlap_join};
 
     #[pymodule_export]
-    use super::reader::BatchReader;
+    use super::queries::plan::{AggregationPlan, JoinPlan};
 
     #[pymodule_export]
-    use super::stream_join::StreamJoin;
+    use super::arrow::reader::BatchReader;
 
     #[pymodule_export]
-    use super::window_join::{WindowJoin, plan_window_join, window_join, window_join_batches};
+    use super::operators::stream_join::StreamJoin;
+
+    #[pymodule_export]
+    use super::queries::window_join::{
+        WindowJoin, plan_window_join, window_join, window_join_batches,
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -165,8 +136,8 @@ mod _tidegate {
         module.setattr("_CheckedBatches", module.py().get_type::<import::CheckedBatches>())?;
         module.setattr("_set_callbacks", wrap_pyfunction!(callbacks::set_callbacks, module)?)?;
         module.setattr("_manual", wrap_pyfunction!(manual_of, module)?)?;
-        tidegate_import::release_through(interpreter::release);
-        interpreter::count_anew_after_fork(module.py())?;
+        tidegate_import::release_through(threads::release);
+        threads::count_anew_after_fork(module.py())?;
         let end_readers = wrap_pyfunction!(reader::end_readers, module)?;
         module.py().import("atexit")?.call_method1("register", (end_readers,))?;
         error::register(module)

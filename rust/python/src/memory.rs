@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
-use crate::interpreter::released;
+use crate::interpreter::threads::released;
 
 /// The variable that names the most bytes that are kept.
 const VARIABLE: &str = "TIDEGATE_POOL_BYTES";

@@ -4,8 +4,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tidegate::{Closed, OverlapJoin as Query, PartnerJoin};
 
-use crate::input::{bound, word};
-use crate::join::{Asked, Given, Options, join_functions};
+use crate::inputs::arguments::{Given, bound, word};
+use crate::queries::join::{Asked, Options, join_functions};
 
 join_functions! {
     Query = ask; overlap_join, overlap_join_batches, plan_overlap_join;

@@ -11,14 +11,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use tidegate::{Error, Next, Stop, check_call, in_background};
 
-use crate::error::{of_python, raise};
-use crate::import;
-use crate::input::bytes;
-use crate::interpreter::{attached, calling, this_thread};
-use crate::join::{self, Given, Query};
-use crate::plan::JoinPlan;
-use crate::reader::{BatchReader, BatchStream, Held, Numbers};
-use crate::source::elsewhere;
+use crate::arrow::import;
+use crate::arrow::reader::{BatchReader, BatchStream, Held, Numbers};
+use crate::inputs::arguments::{Given, bytes};
+use crate::inputs::opened::elsewhere;
+use crate::interpreter::error::{of_python, raise};
+use crate::interpreter::threads::{attached, calling, this_thread};
+use crate::queries::plan::JoinPlan;
+use crate::queries::tables::{self, Query};
 
 pub(crate) const ROOM: &str = "tidegate.bounded";
 
@@ -107,7 +107,7 @@ pub(crate) fn to_plan<'py>(
 ) -> PyResult<JoinPlan> {
     let (left, right) = (call.inputs.get_item(0)?, call.inputs.get_item(1)?);
     let limit = call.limit;
-    Ok(join::to_plan(py, &left, &right, query)?.with_line(&format!(
+    Ok(tables::to_plan(py, &left, &right, query)?.with_line(&format!(
         "  limit      {limit} bytes: rows by time, slice by slice of left rows with the right rows \
          in their reach; an input that is not known to be in order is sorted in temporary files"
     )))

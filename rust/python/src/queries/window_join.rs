@@ -6,9 +6,9 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 use tidegate::{Algorithm, PartnerJoin, Window, WindowJoin as Query, stream};
 
-use crate::input::{bound, name_pair, word};
-use crate::interrupt::detached;
-use crate::join::{Asked, Given, Options, Sides, join_class, join_functions};
+use crate::inputs::arguments::{Given, bound, name_pair, word};
+use crate::interpreter::interrupt::detached;
+use crate::queries::join::{Asked, Options, Sides, join_class, join_functions};
 
 join_functions! {
     Query = ask; window_join, window_join_batches, plan_window_join;

@@ -6,7 +6,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
 use tidegate::columns::expression::{Expr, parse_row_sql, parse_sql};
 
-use crate::error::raise;
+use crate::interpreter::error::raise;
 
 /// Reads SQL text or a `tidegate.Expr`, which is its own SQL text: one parser serves both.
 pub(crate) fn extract(ob: &Bound<'_, PyAny>) -> PyResult<Expr> {

@@ -8,11 +8,10 @@ use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use tidegate::{Difference, Driver, Error, QueryPlan, Reach, Stop};
 
-use crate::error::raise;
-use crate::export;
-use crate::import;
-use crate::input::word;
-use crate::interrupt;
+use crate::arrow::{export, import};
+use crate::inputs::arguments::word;
+use crate::interpreter::error::raise;
+use crate::interpreter::interrupt;
 
 #[doc = manual!(JoinPlan)]
 #[pyclass(frozen, module = "tidegate")]

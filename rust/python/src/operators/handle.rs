@@ -16,12 +16,11 @@ use pyo3::prelude::*;
 use tidegate::stream::{Driven, News, Operator, Polled, ResultReader};
 use tidegate::{Driver, Error, Result, Stop, WorkOf};
 
-use crate::callbacks;
-use crate::error::raise;
-use crate::export;
-use crate::interpreter::{check_call_to, released};
-use crate::interrupt::check_wait_for;
-use crate::interrupt::{PATIENCE, run_on};
+use crate::arrow::export;
+use crate::interpreter::callbacks;
+use crate::interpreter::error::raise;
+use crate::interpreter::interrupt::{PATIENCE, check_wait_for, run_on};
+use crate::interpreter::threads::{check_call_to, released};
 
 /// A source that says nothing for so long while rows wait for it is told of.
 const SILENCE: Duration = Duration::from_secs(10);

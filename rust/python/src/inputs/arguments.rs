@@ -6,8 +6,11 @@ use pyo3::types::{PyDelta, PyDict, PyInt, PyList, PyString, PyTuple};
 use tidegate::stream::Lateness;
 use tidegate::{Bound as Duration, End, Error, MAX_THREADS, parse_duration, shown};
 
-use crate::error::raise;
-use crate::expression;
+use crate::inputs::expression;
+use crate::interpreter::error::raise;
+
+/// An argument as it came.
+pub(crate) type Given<'a, 'py> = &'a Bound<'py, PyAny>;
 
 /// Refuses one stream for both sides: it can be read once only.
 pub(crate) fn check_distinct(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -4,11 +4,11 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use tidegate::{Digest as Rows, Driver, Stop};
 
-use crate::error::raise;
-use crate::import::take;
-use crate::input::threads_of;
-use crate::interrupt;
-use crate::source::{schema, stream};
+use crate::arrow::import::take;
+use crate::inputs::arguments::threads_of;
+use crate::inputs::opened::{schema, stream};
+use crate::interpreter::error::raise;
+use crate::interpreter::interrupt;
 
 #[doc = manual!(digest)]
 #[pyfunction]

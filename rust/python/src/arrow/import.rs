@@ -16,10 +16,11 @@ use tidegate::stream::Source;
 use tidegate::{Driver, Error, Extra, Stop, Table, check_call, without_index};
 use tidegate_import::{Stream, Unopened, UnreadBatch};
 
-use crate::error::{error, raise};
-use crate::interpreter::{attached, calling, this_thread};
-use crate::reader::{BatchReader, SharedStream, next};
-use crate::{capsule, export, interrupt};
+use crate::arrow::reader::{BatchReader, SharedStream, next};
+use crate::arrow::{capsule, export};
+use crate::interpreter::error::{error, raise};
+use crate::interpreter::interrupt;
+use crate::interpreter::threads::{attached, calling, this_thread};
 
 /// Rows whose values have not been checked yet. Every method that returns the rows checks them
 /// first.

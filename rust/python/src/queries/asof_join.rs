@@ -3,9 +3,10 @@
 use pyo3::prelude::*;
 use tidegate::{AsofJoin as Query, Strategy, stream};
 
-use crate::input::{bound, name_pair, word};
-use crate::interrupt::detached;
-use crate::join::{self, Given, Options, Sides, asof_class, asof_functions};
+use crate::inputs::arguments::{Given, bound, name_pair, word};
+use crate::interpreter::interrupt::detached;
+use crate::queries::join::{Options, Sides, asof_class, asof_functions};
+use crate::queries::tables;
 
 const STRATEGIES: [(&str, Strategy); 3] = [
     ("backward", Strategy::Backward),
@@ -13,7 +14,7 @@ const STRATEGIES: [(&str, Strategy); 3] = [
     ("nearest", Strategy::Nearest),
 ];
 
-impl join::Query for Query {
+impl tables::Query for Query {
     const BATCHES: &'static str = "asof_join_batches";
 
     fn threads(&self) -> usize {

@@ -6,9 +6,10 @@ use pyo3::types::{PyList, PyTuple};
 use tidegate::Error;
 use tidegate::stream::{self, Lateness, Side, StreamOptions};
 
-use crate::error::raise;
-use crate::input::{bytes, count, lateness as lateness_of_each};
-use crate::operator::{Operator, Source};
+use crate::inputs::arguments::{bytes, count, lateness as lateness_of_each};
+use crate::interpreter::error::raise;
+use crate::operators::operator::Operator;
+use crate::operators::source::Source;
 
 #[doc = manual!(StreamJoin)]
 #[pyclass(frozen, extends = Operator, subclass, module = "tidegate")]

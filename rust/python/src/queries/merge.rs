@@ -10,18 +10,19 @@ use pyo3::types::PyType;
 use tidegate::stream::{self, MergeOptions, MergeStreams, merge_tables, merged_schema};
 use tidegate::{Bound as Length, Driver, Error, Next, Stop, Table};
 
-use crate::bounded;
-use crate::error::raise;
-use crate::export;
-use crate::handle::Handle;
-use crate::import::{Input, Unchecked, UserThread, take};
-use crate::input::{self, bound, bytes, count, threads_of};
-use crate::interpreter::calling;
-use crate::interrupt;
-use crate::operator::{self, Operator};
-use crate::reader::{BatchReader, BatchStream, Held, Numbers};
-use crate::source::{self, STREAMED, WHOLE, listed_files, schema};
-use crate::untyped;
+use crate::arrow::export;
+use crate::arrow::import::{Input, Unchecked, UserThread, take};
+use crate::arrow::reader::{BatchReader, BatchStream, Held, Numbers};
+use crate::inputs::arguments::{self, bound, bytes, count, threads_of};
+use crate::inputs::opened::{self, STREAMED, WHOLE, listed_files, schema};
+use crate::inputs::untyped;
+use crate::interpreter::error::raise;
+use crate::interpreter::interrupt;
+use crate::interpreter::threads::calling;
+use crate::operators::handle::Handle;
+use crate::operators::operator::Operator;
+use crate::operators::stats::stats;
+use crate::queries::bounded;
 
 #[doc = manual!(merge)]
 #[pyfunction]
@@ -48,7 +49,7 @@ pub(crate) fn merge<'py>(
     // Tables lie in memory, and all of the result will: so streams are read to their ends first.
     let names: Vec<String> = (0..streams.len()).map(|at| format!("streams[{at}]")).collect();
     let inputs: Vec<_> = names.iter().map(String::as_str).zip(&streams).collect();
-    let read = source::read(&inputs, &stop, |schemas| Ok(every_column(schemas)))?;
+    let read = opened::read(&inputs, &stop, |schemas| Ok(every_column(schemas)))?;
     let rows = read.iter().map(Unchecked::rows).sum();
     let (on, time, running) = (on.to_owned(), on.to_owned(), stop.clone());
     let checking = Driver::new(threads, stop.clone());
@@ -110,7 +111,7 @@ impl Opening {
         check_distinct(&streams)?;
         let take = |(number, stream)| {
             let name = format!("streams[{number}]");
-            take(&name, &source::stream(&name, stream)?)
+            take(&name, &opened::stream(&name, stream)?)
         };
         let streams = streams.iter().enumerate().map(take).collect::<PyResult<_>>()?;
         Ok(Opening { streams, on: on.to_owned(), lateness, threads, memory_limit: None })
@@ -166,8 +167,8 @@ impl BatchStream for Merging {
     }
 
     fn stats(&self) -> Numbers {
-        let stats = self.merge.stats();
-        Box::new(move |py| operator::stats(py, &stats))
+        let numbers = self.merge.stats();
+        Box::new(move |py| stats(py, &numbers))
     }
 
     fn close(&self) {
@@ -211,7 +212,7 @@ impl Merge {
         let options = MergeOptions {
             on: on.to_owned(),
             sources: count("sources", sources, 1, 1 << 16)?.unwrap_or(1) as usize,
-            lateness: input::lateness(lateness)?,
+            lateness: arguments::lateness(lateness)?,
             memory_limit: bytes("memory_limit", memory_limit)?,
             threads: threads_of(threads)?,
         };

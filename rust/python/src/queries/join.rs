@@ -1,35 +1,28 @@
 //! The options of all joins, declared in this file only. The functions that join tables and the
 //! classes that join sources share them.
 
-use std::time::Duration;
-
 use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidegate::query::aggregate::Aggregate;
 use tidegate::stream::StreamOptions;
 use tidegate::{
-    Batches, Driver, Error, How, Join, JoinOptions, MAX_THREADS, Next, PartnerAggregation,
-    PartnerJoin, QueryPlan, Stop, Table,
+    How, Join, JoinOptions, MAX_THREADS, PartnerAggregation, PartnerJoin, QueryPlan, Stop, Table,
 };
 
-use crate::error::raise;
-use crate::functions::aggregates;
-use crate::input::{check_distinct, count, name_pairs, names, of_other_libraries, word};
-use crate::plan::JoinPlan;
-use crate::reader::{BatchReader, BatchStream, Held, Numbers};
-use crate::source::{self, schema};
-use crate::stream_join::{options, options_of_one};
-use crate::{export, expression, interrupt, untyped};
+use crate::inputs::arguments::{Given, count, name_pairs, names, of_other_libraries, word};
+use crate::inputs::expression;
+use crate::inputs::functions::aggregates;
+use crate::inputs::opened::schema;
+use crate::interpreter::error::raise;
+use crate::operators::stream_join::{options, options_of_one};
+use crate::queries::tables::Query;
 
 #[doc = manual!(default_threads)]
 #[pyfunction]
 pub(crate) fn default_threads() -> usize {
     tidegate::default_threads()
 }
-
-/// An argument as it came.
-pub(crate) type Given<'a, 'py> = &'a Bound<'py, PyAny>;
 
 /// The keyword arguments that any join has, as they came.
 #[derive(Clone, Copy)]
@@ -113,23 +106,6 @@ pub(crate) fn options_by_name<'py>(
     Ok(arguments)
 }
 
-/// A join of two tables, whose arguments have been read.
-pub(crate) trait Query: Send + 'static {
-    /// The name of the function that returns batches.
-    const BATCHES: &'static str;
-
-    fn threads(&self) -> usize;
-    fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
-    fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
-    /// Returns the pairs of left and right columns that are compared.
-    fn pairs(&self) -> Vec<(String, String)>;
-
-    /// Whether rows are passed to a function that the caller supplied.
-    fn calls_python(&self) -> bool {
-        false
-    }
-}
-
 /// The result that a function of a kind of join is asked for: pairs, or aggregates of partners.
 pub(crate) enum Asked<Q> {
     Pairs(Q),
@@ -196,7 +172,7 @@ impl<Q: Query> Query for Asked<Q> {
 /// [`Asked`].
 macro_rules! join_functions {
     ($query:ty = $ask:ident; $table:ident, $batches:ident, $plan:ident; $($own:tt)*) => {
-        impl $crate::join::Query for $query {
+        impl $crate::queries::tables::Query for $query {
             const BATCHES: &'static str = stringify!($batches);
 
             fn threads(&self) -> usize {
@@ -225,14 +201,16 @@ macro_rules! join_functions {
             }
         }
 
-        $crate::join::join_function! {
+        $crate::queries::join::join_function! {
             $table -> Bound<'py, PyAny>: to_table($ask, $batches); (); $($own)*
         }
-        $crate::join::join_function! {
-            $batches -> $crate::reader::BatchReader: to_reader($ask, $batches); (batch_rows); $($own)*
+        $crate::queries::join::join_function! {
+            $batches -> $crate::arrow::reader::BatchReader: to_reader($ask, $batches);
+            (batch_rows); $($own)*
         }
-        $crate::join::join_function! {
-            $plan -> $crate::plan::JoinPlan: to_plan($ask, $batches); (batch_rows); $($own)*
+        $crate::queries::join::join_function! {
+            $plan -> $crate::queries::plan::JoinPlan: to_plan($ask, $batches);
+            (batch_rows); $($own)*
         }
     };
 }
@@ -276,15 +254,15 @@ macro_rules! join_function {
             $($batch_rows: Option<&Bound<'py, PyAny>>,)?
         ) -> PyResult<$result> {
             let batch_rows = None $(.or($batch_rows))?;
-            let options = $crate::join::Options {
+            let options = $crate::queries::join::Options {
                 by, r#where, how, aggs, suffix, columns, threads, max_rows, batch_rows,
             };
             let query = $ask($($pair,)* $($closed,)* $($algorithm,)? options)?;
-            let limits = $crate::bounded::Limits { memory_limit, lateness };
+            let limits = $crate::queries::bounded::Limits { memory_limit, lateness };
             let Some(limit) = limits.read()? else {
-                return $crate::join::$form(py, left, right, query);
+                return $crate::queries::tables::$form(py, left, right, query);
             };
-            let arguments = $crate::join::options_by_name(
+            let arguments = $crate::queries::join::options_by_name(
                 py, by, r#where, suffix, columns, threads, max_rows, batch_rows,
             )?;
             arguments.set_item("how", how)?;
@@ -292,11 +270,12 @@ macro_rules! join_function {
             $(arguments.set_item(stringify!($pair), $pair)?;)*
             $(arguments.set_item(stringify!($closed), $closed)?;)*
             $(arguments.set_item(stringify!($algorithm), $algorithm)?;)?
-            $crate::input::check_distinct(left, right)?;
+            $crate::inputs::arguments::check_distinct(left, right)?;
             let inputs = ::pyo3::types::PyTuple::new(py, [left, right])?;
             let batches = stringify!($batches);
-            let call = $crate::bounded::Call { batches, inputs, limit, lateness, arguments };
-            $crate::bounded::$form(py, call, query)
+            let call =
+                $crate::queries::bounded::Call { batches, inputs, limit, lateness, arguments };
+            $crate::queries::bounded::$form(py, call, query)
         }
     };
 }
@@ -307,14 +286,14 @@ pub(crate) use join_function;
 /// kind and the [`Options`], and makes the query.
 macro_rules! asof_functions {
     ($read:ident; $table:ident, $batches:ident, $plan:ident) => {
-        $crate::join::asof_function! {
+        $crate::queries::join::asof_function! {
             $table -> Bound<'py, PyAny>: to_table($read, $batches);
         }
-        $crate::join::asof_function! {
-            $batches -> $crate::reader::BatchReader: to_reader($read, $batches); batch_rows
+        $crate::queries::join::asof_function! {
+            $batches -> $crate::arrow::reader::BatchReader: to_reader($read, $batches); batch_rows
         }
-        $crate::join::asof_function! {
-            $plan -> $crate::plan::JoinPlan: to_plan($read, $batches); batch_rows
+        $crate::queries::join::asof_function! {
+            $plan -> $crate::queries::plan::JoinPlan: to_plan($read, $batches); batch_rows
         }
     };
 }
@@ -354,16 +333,16 @@ macro_rules! asof_function {
             $($batch_rows: Option<&Bound<'py, PyAny>>,)?
         ) -> PyResult<$result> {
             let batch_rows = None $(.or($batch_rows))?;
-            let options = $crate::join::Options {
+            let options = $crate::queries::join::Options {
                 by, r#where, how: Some(how), aggs: None, suffix, columns, threads, max_rows,
                 batch_rows,
             };
             let query = $read(on, strategy, tolerance, allow_exact_matches, options)?;
-            let limits = $crate::bounded::Limits { memory_limit, lateness };
+            let limits = $crate::queries::bounded::Limits { memory_limit, lateness };
             let Some(limit) = limits.read()? else {
-                return $crate::join::$form(py, left, right, query);
+                return $crate::queries::tables::$form(py, left, right, query);
             };
-            let arguments = $crate::join::options_by_name(
+            let arguments = $crate::queries::join::options_by_name(
                 py, by, r#where, suffix, columns, threads, max_rows, batch_rows,
             )?;
             arguments.set_item("how", how)?;
@@ -371,11 +350,12 @@ macro_rules! asof_function {
             arguments.set_item("strategy", strategy)?;
             arguments.set_item("tolerance", tolerance)?;
             arguments.set_item("allow_exact_matches", allow_exact_matches)?;
-            $crate::input::check_distinct(left, right)?;
+            $crate::inputs::arguments::check_distinct(left, right)?;
             let inputs = ::pyo3::types::PyTuple::new(py, [left, right])?;
             let batches = stringify!($batches);
-            let call = $crate::bounded::Call { batches, inputs, limit, lateness, arguments };
-            $crate::bounded::$form(py, call, query)
+            let call =
+                $crate::queries::bounded::Call { batches, inputs, limit, lateness, arguments };
+            $crate::queries::bounded::$form(py, call, query)
         }
     };
 }
@@ -386,7 +366,12 @@ pub(crate) use asof_function;
 macro_rules! asof_class {
     ($class:ident = $open:ident) => {
         #[doc = manual!($class)]
-        #[pyclass(frozen, extends = $crate::stream_join::StreamJoin, subclass, module = "tidegate")]
+        #[pyclass(
+            frozen,
+            extends = $crate::operators::stream_join::StreamJoin,
+            subclass,
+            module = "tidegate"
+        )]
         pub(crate) struct $class;
 
         #[pymethods]
@@ -420,14 +405,15 @@ macro_rules! asof_class {
                 digest: bool,
             ) -> PyResult<PyClassInitializer<Self>> {
                 let (how, aggs, max_rows, batch_rows) = (Some(how), None, None, None);
-                let options = $crate::join::Options {
+                let options = $crate::queries::join::Options {
                     by, r#where, how, aggs, suffix, columns, threads, max_rows, batch_rows,
                 };
-                let sides = $crate::join::Sides {
+                let sides = $crate::queries::join::Sides {
                     left, right, sources, lateness, memory_limit, ordered, pin,
                 };
                 let join = $open(on, strategy, tolerance, allow_exact_matches, options, sides)?;
-                Ok($crate::stream_join::StreamJoin::of(join, digest).add_subclass($class))
+                let join = $crate::operators::stream_join::StreamJoin::of(join, digest);
+                Ok(join.add_subclass($class))
             }
         }
     };
@@ -445,7 +431,12 @@ macro_rules! join_class {
         before_threads($algorithm:ident: $algorithm_type:ty = $algorithm_default:tt)
     ) => {
         #[doc = manual!($class)]
-        #[pyclass(frozen, extends = $crate::stream_join::StreamJoin, subclass, module = "tidegate")]
+        #[pyclass(
+            frozen,
+            extends = $crate::operators::stream_join::StreamJoin,
+            subclass,
+            module = "tidegate"
+        )]
         pub(crate) struct $class;
 
         #[pymethods]
@@ -480,14 +471,15 @@ macro_rules! join_class {
                 digest: bool,
             ) -> PyResult<PyClassInitializer<Self>> {
                 let (max_rows, batch_rows) = (None, None);
-                let options = $crate::join::Options {
+                let options = $crate::queries::join::Options {
                     by, r#where, how, aggs, suffix, columns, threads, max_rows, batch_rows,
                 };
-                let sides = $crate::join::Sides {
+                let sides = $crate::queries::join::Sides {
                     left, right, sources, lateness, memory_limit, ordered, pin,
                 };
                 let join = $open($($pair,)* $($closed,)* $algorithm, options, sides)?;
-                Ok($crate::stream_join::StreamJoin::of(join, digest).add_subclass($class))
+                let join = $crate::operators::stream_join::StreamJoin::of(join, digest);
+                Ok(join.add_subclass($class))
             }
         }
     };
@@ -518,120 +510,5 @@ impl Sides<'_, '_> {
         let Sides { left, right: _, sources, lateness, memory_limit, ordered, pin } = self;
         let options = options_of_one(sources, lateness, memory_limit, ordered, pin)?;
         Ok((schema("left", left)?, options))
-    }
-}
-
-/// Joins two inputs and returns the result as a `pyarrow.Table`.
-pub(crate) fn to_table<'py>(
-    py: Python<'py>,
-    left: &Bound<'py, PyAny>,
-    right: &Bound<'py, PyAny>,
-    query: impl Query,
-) -> PyResult<Bound<'py, PyAny>> {
-    let (batches, schema) = run(py, left, right, query, |query, left, right, stop| {
-        let join = query.start(left, right, stop)?;
-        let schema = join.schema().clone();
-        Ok((join.read_all()?, schema))
-    })?;
-    export::table(py, batches, schema)
-}
-
-/// Joins two inputs and returns a reader of the result's batches.
-pub(crate) fn to_reader<'py, Q: Query>(
-    py: Python<'py>,
-    left: &Bound<'py, PyAny>,
-    right: &Bound<'py, PyAny>,
-    query: Q,
-) -> PyResult<BatchReader> {
-    let join =
-        run(py, left, right, query, |query, left, right, stop| query.start(left, right, stop))?;
-    let schema = join.schema().clone();
-    Ok(BatchReader::new(join.into_batches(), schema, Q::BATCHES))
-}
-
-/// The plan of the join of two inputs. Only their schemas are read.
-pub(crate) fn to_plan(
-    _py: Python<'_>,
-    left: &Bound<'_, PyAny>,
-    right: &Bound<'_, PyAny>,
-    query: impl Query,
-) -> PyResult<JoinPlan> {
-    let (left, right) = (schema("left", left)?, schema("right", right)?);
-    let [left, right] = typed(&query, [&left, &right], [true; 2]);
-    let plan = query.plan(&left, &right).map_err(raise)?;
-    Ok(JoinPlan::new(plan, left, right))
-}
-
-/// Returns the schemas of both sides, with types for the untyped columns of empty sides.
-fn typed(query: &impl Query, schemas: [&SchemaRef; 2], are_empty: [bool; 2]) -> [SchemaRef; 2] {
-    let fits = |left: &Schema, right: &Schema| query.plan(left, right).is_ok();
-    untyped::of_join(&query.pairs(), fits, schemas, are_empty)
-}
-
-/// Reads and checks two inputs and calls `work` with them, such that Ctrl-C stops it.
-fn run<'py, Q: Query, T: Send + 'static>(
-    py: Python<'py>,
-    left: &Bound<'py, PyAny>,
-    right: &Bound<'py, PyAny>,
-    query: Q,
-    work: impl FnOnce(&Q, &Table, &Table, Stop) -> tidegate::Result<T> + Send + 'static,
-) -> PyResult<T> {
-    check_distinct(left, right)?;
-    let stop = Stop::default();
-    let inputs = [("left", left), ("right", right)];
-    let read = source::read(&inputs, &stop, |schemas| {
-        // Whether a side has rows is not known before it is read, so assume here that both are
-        // empty.
-        let [left, right] = typed(&query, [&schemas[0], &schemas[1]], [true; 2]);
-        Ok(query.plan(&left, &right)?.needed(&left, &right).into())
-    })?;
-    let mut read = read.into_iter();
-    let mut next = || read.next().ok_or_else(|| raise(Error::bug("an input was not read")));
-    let (left, right) = (next()?, next()?);
-    let threads = query.threads();
-    let running = stop.clone();
-    let rows = left.rows() + right.rows();
-    let are_empty = [left.rows() == 0, right.rows() == 0];
-    let [of_left, of_right] = typed(&query, [left.schema(), right.schema()], are_empty);
-    let (left, right) = (left.of_schema(of_left), right.of_schema(of_right));
-    let (pairs, checking) = (query.pairs(), stop.clone());
-    let check = move || {
-        let driver = Driver::new(threads, checking);
-        let tables = vec![left.table(&driver)?, right.table(&driver)?];
-        let shared: Vec<_> = pairs.iter().map(|(left, right)| vec![&**left, &**right]).collect();
-        tidegate::with_room(tables, &shared)
-    };
-    let rows = if query.calls_python() { usize::MAX } else { rows };
-    interrupt::run_on_tables(py, &stop, threads, rows, check, move |tables| {
-        work(&query, &tables[0], &tables[1], running)
-    })
-}
-
-impl BatchStream for Batches {
-    fn next_within(&self, patience: Duration) -> tidegate::Result<Next> {
-        Batches::next_within(self, patience)
-    }
-
-    fn stats(&self) -> Numbers {
-        let stats = Batches::stats(self);
-        Box::new(move |py| {
-            let dict = PyDict::new(py);
-            dict.set_item("left_rows", stats.left_rows)?;
-            dict.set_item("right_rows", stats.right_rows)?;
-            dict.set_item("rows", stats.rows)?;
-            dict.set_item("left_rows_done", stats.left_rows_done)?;
-            dict.set_item("threads", stats.threads)?;
-            dict.set_item("keys", stats.key_method)?;
-            dict.set_item("where", stats.condition_method)?;
-            Ok(dict)
-        })
-    }
-
-    fn close(&self) {
-        Batches::close(self);
-    }
-
-    fn held(&self) -> Held {
-        Batches::held(self)
     }
 }

@@ -8,11 +8,11 @@ use tidegate::{
     Sliding, TaskIndex, TaskOptions, Within, stream,
 };
 
-use crate::error::raise;
-use crate::input::{bound, count, name_pair, name_pairs, word};
-use crate::interrupt::detached;
-use crate::join::{Asked, Given, Options, Sides, join_class, join_functions};
-use crate::window_join::windows;
+use crate::inputs::arguments::{Given, bound, count, name_pair, name_pairs, word};
+use crate::interpreter::error::raise;
+use crate::interpreter::interrupt::detached;
+use crate::queries::join::{Asked, Options, Sides, join_class, join_functions};
+use crate::queries::window_join::windows;
 
 join_functions! {
     tidegate::BandJoin = ask; band_join, band_join_batches, plan_band_join;

@@ -11,9 +11,9 @@ use tidegate::{
     with_threads,
 };
 
-use crate::callbacks::waits_for;
-use crate::error::raise;
-use crate::interpreter::{callers_for, released, this_thread, within_itself};
+use crate::interpreter::callbacks::waits_for;
+use crate::interpreter::error::raise;
+use crate::interpreter::threads::{callers_for, released, this_thread, within_itself};
 
 /// How long a signal may go unnoticed: well under the 0.2 s that a person takes for an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);

@@ -15,8 +15,8 @@ use pyo3::types::{IntoPyDict, PyCapsule};
 use tidegate::{Error, shown};
 use tidegate_import::{Unopened, UnreadBatch};
 
-use crate::error::{error, raise};
-use crate::interpreter::calling;
+use crate::interpreter::error::{error, raise};
+use crate::interpreter::threads::calling;
 
 /// The stream of an object with `__arrow_c_stream__`, called `name` in messages.
 pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {

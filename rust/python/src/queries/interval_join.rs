@@ -5,10 +5,10 @@ use pyo3::prelude::*;
 use tidegate::stream::{self, Parallelism};
 use tidegate::{Closed, Error, IntervalJoin as Query, PartnerJoin};
 
-use crate::error::raise;
-use crate::input::{bound, end, name_pair, word};
-use crate::interrupt::detached;
-use crate::join::{Asked, Given, Options, Sides, join_class, join_functions};
+use crate::inputs::arguments::{Given, bound, end, name_pair, word};
+use crate::interpreter::error::raise;
+use crate::interpreter::interrupt::detached;
+use crate::queries::join::{Asked, Options, Sides, join_class, join_functions};
 
 join_functions! {
     Query = ask; interval_join, interval_join_batches, plan_interval_join;

@@ -16,9 +16,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use tidegate::Error;
 
-use crate::capsule;
-use crate::error::raise;
-use crate::interpreter::calling;
+use crate::arrow::capsule;
+use crate::interpreter::error::raise;
+use crate::interpreter::threads::calling;
 
 /// A `pyarrow.Field`.
 pub(crate) fn field<'py>(py: Python<'py>, field: &Field) -> PyResult<Bound<'py, PyAny>> {

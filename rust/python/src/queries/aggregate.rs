@@ -8,20 +8,20 @@ use tidegate::query::aggregate::{Aggregation, Design, Windows, stream_names};
 use tidegate::stream::{self, AggregateOptions};
 use tidegate::{Bound as Duration, Driver, Error, MAX_THREADS, Stop, with_threads};
 
-use crate::bounded::{self, Call, Limits};
-use crate::error::raise;
-use crate::export;
-use crate::expression::extract_row;
-use crate::functions::aggregates;
-use crate::import::Unchecked;
-use crate::input::{self, bound, bytes, count, names, word};
-use crate::interrupt;
-use crate::merge::check_distinct;
-use crate::operator::Operator;
-use crate::plan::AggregationPlan;
-use crate::reader::BatchReader;
-use crate::source::{self, listed, schema};
-use crate::untyped;
+use crate::arrow::export;
+use crate::arrow::import::Unchecked;
+use crate::arrow::reader::BatchReader;
+use crate::inputs::arguments::{self, bound, bytes, count, names, word};
+use crate::inputs::expression::extract_row;
+use crate::inputs::functions::aggregates;
+use crate::inputs::opened::{self, listed, schema};
+use crate::inputs::untyped;
+use crate::interpreter::error::raise;
+use crate::interpreter::interrupt;
+use crate::operators::operator::Operator;
+use crate::queries::bounded::{self, Call, Limits};
+use crate::queries::merge::check_distinct;
+use crate::queries::plan::AggregationPlan;
 
 /// A function of an aggregation; `$run` makes its result of the streams and the query.
 macro_rules! aggregate_function {
@@ -115,7 +115,7 @@ impl Aggregate {
         .read()?;
         let options = AggregateOptions {
             sources: count("sources", sources, 1, 1 << 16)?.unwrap_or(1) as usize,
-            lateness: input::lateness(lateness)?,
+            lateness: arguments::lateness(lateness)?,
             memory_limit: bytes("memory_limit", memory_limit)?,
         };
         let py = schema.py();
@@ -139,7 +139,7 @@ fn to_table<'py>(
     let names = stream_names(streams.len());
     let stop = Stop::default();
     let inputs: Vec<_> = names.iter().map(String::as_str).zip(&streams).collect();
-    let read = source::read(&inputs, &stop, |schemas| {
+    let read = opened::read(&inputs, &stop, |schemas| {
         // Whether a stream has rows is not known before it is read, so assume here that all are
         // empty.
         Ok(query.query_plan(&untyped::of_aggregation(&query, schemas, |_| true))?.reads)

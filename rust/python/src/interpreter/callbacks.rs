@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{IntoPyDict, PyList};
 
-use crate::interpreter::calling;
+use crate::interpreter::threads::calling;
 
 /// The functions, described in `tidegate.runtime.methods`.
 struct Callbacks {

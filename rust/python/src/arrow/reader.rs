@@ -13,11 +13,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyType};
 use tidegate::{Error, Next, WorkOf};
 
-use crate::callbacks::waits_for;
-use crate::error::{of_python, raise};
-use crate::export;
-use crate::interpreter::{self, attached, check_call_to, released, this_thread};
-use crate::interrupt::{PATIENCE, check_wait_for, detached, end_calls};
+use crate::arrow::export;
+use crate::interpreter::callbacks::waits_for;
+use crate::interpreter::error::{of_python, raise};
+use crate::interpreter::interrupt::{PATIENCE, check_wait_for, detached, end_calls};
+use crate::interpreter::threads::{self, attached, check_call_to, released, this_thread};
 
 /// Numbers that describe the work so far, which become a dict once the GIL is held again.
 pub(crate) type Numbers = Box<dyn FnOnce(Python<'_>) -> PyResult<Bound<'_, PyDict>> + Send>;
@@ -148,7 +148,7 @@ pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
         py.check_signals()?;
     }
     let mut patience = Patience::new(py)?;
-    interpreter::end(py, || patience.is_out().map(|is_out| !is_out))
+    threads::end(py, || patience.is_out().map(|is_out| !is_out))
 }
 
 /// How long the end of the interpreter waits for other threads.

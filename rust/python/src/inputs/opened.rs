@@ -6,10 +6,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use tidegate::{Error, Stop};
 
-use crate::error::raise;
-use crate::import::{self, Unchecked, is_arrow};
-use crate::interpreter::attached;
-use crate::interrupt;
+use crate::arrow::import::{self, Unchecked, is_arrow};
+use crate::interpreter::error::raise;
+use crate::interpreter::interrupt;
+use crate::interpreter::threads::attached;
 
 /// An input whose schema is known.
 enum Known<'py> {

@@ -10,10 +10,10 @@ use pyo3::types::{PyMapping, PyType};
 use tidegate::query::aggregate::{Aggregate, Function, Interpolation, Quantile, Udf};
 use tidegate::{Error, check_call};
 
-use crate::expression::extract_row;
-use crate::input::word;
-use crate::interpreter::{attached, called};
-use crate::{capsule, export, import};
+use crate::arrow::{capsule, export, import};
+use crate::inputs::arguments::word;
+use crate::inputs::expression::extract_row;
+use crate::interpreter::threads::{attached, called};
 
 /// The columns of the result, from names to `tidegate.agg` functions.
 pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {

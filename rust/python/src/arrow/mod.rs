@@ -1,0 +1,16 @@
+//! Arrow data between Python and the crate `tidegate`, in both directions.
+//!
+//! The way in comes last: a reader of one call may be an input of the next, and is then read as it
+//! is, without Arrow's interfaces between.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `capsule.rs` | pointers out of Arrow capsules, to `tidegate-import` |
+//! | `export.rs` | objects of pyarrow; streams for any consumer |
+//! | `reader.rs` | a result as record batches |
+//! | `import.rs` | imports Arrow data: reads it without the GIL, and checks it |
+
+pub(crate) mod capsule;
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod reader;

@@ -1,0 +1,17 @@
+//! The arguments of a call: from Python's objects to the values that `tidegate` takes.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `arguments.rs` | columns, durations, counts and words |
+//! | `time.rs` | a time, in the unit of a column |
+//! | `expression.rs` | expressions: the `where`, and ends of intervals |
+//! | `functions.rs` | the functions of `aggs` |
+//! | `opened.rs` | the rows of inputs: Arrow data, and what `tidegate.io.given` opens |
+//! | `untyped.rs` | types for the columns of an empty input that have none |
+
+pub(crate) mod arguments;
+pub(crate) mod expression;
+pub(crate) mod functions;
+pub(crate) mod opened;
+pub(crate) mod time;
+pub(crate) mod untyped;

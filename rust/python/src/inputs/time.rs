@@ -1,0 +1,95 @@
+//! A time that an argument says, in the unit of a column.
+
+use arrow_schema::{DataType, Field};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDate, PyDateTime};
+use tidegate::{Error, TypeName};
+
+use crate::arrow::export;
+use crate::interpreter::error::raise;
+use crate::interpreter::threads::calling;
+
+/// A time in steps of the unit of a column: an integer, or a date or time of the column's kind,
+/// without loss.
+pub(crate) fn time(argument: &str, ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
+    let wrong = |why: &str| {
+        let (name, data_type) = (field.name(), TypeName(field.data_type()));
+        Error::argument(format!(
+            "{argument}: expected a time of column `{name}`, which is {data_type}, or an integer in its \
+             unit, got {ob:?}{why}"
+        ))
+    };
+    if ob.hasattr("__index__")? && !ob.is_instance_of::<PyBool>() {
+        return ob.extract().map_err(|_| raise(wrong(", which does not fit 64 bits")));
+    }
+    let Some(kind) = Kind::of(ob)? else {
+        return Err(PyTypeError::new_err(wrong("").message().to_owned()));
+    };
+    if ob.ne(ob)? {
+        return Err(raise(wrong(", which is not a time")));
+    }
+    match (kind, field.data_type()) {
+        (Kind::Time { zoned: true }, DataType::Timestamp(_, None)) => {
+            Err(raise(wrong(", which has a zone")))
+        }
+        (Kind::Time { zoned: false }, DataType::Timestamp(_, Some(_))) => {
+            Err(raise(wrong(", which has no zone")))
+        }
+        (Kind::Time { .. }, DataType::Timestamp(..))
+        | (Kind::Date, DataType::Date32 | DataType::Date64) => {
+            steps(ob, field).map_err(|error| raise(wrong(&format!(": {}", error.value(ob.py())))))
+        }
+        _ => Err(raise(wrong(""))),
+    }
+}
+
+/// What an object says about time.
+enum Kind {
+    Date,
+    Time { zoned: bool },
+}
+
+impl Kind {
+    fn of(ob: &Bound<'_, PyAny>) -> PyResult<Option<Kind>> {
+        if ob.is_instance_of::<PyDateTime>() {
+            return Ok(Some(Kind::Time { zoned: !ob.getattr("tzinfo")?.is_none() }));
+        }
+        if ob.is_instance_of::<PyDate>() {
+            return Ok(Some(Kind::Date));
+        }
+        let numpy = ob.py().import("numpy")?;
+        if !ob.is_instance(&numpy.getattr("datetime64")?)? {
+            return Ok(None);
+        }
+        let (unit, _): (String, i64) =
+            numpy.call_method1("datetime_data", (ob.getattr("dtype")?,))?.extract()?;
+        Ok(Some(if unit == "D" { Kind::Date } else { Kind::Time { zoned: false } }))
+    }
+}
+
+/// A date or time in the unit of a column.
+fn steps(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
+    calling(ob.py(), || steps_of(ob, field))
+}
+
+fn steps_of(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
+    let pyarrow = ob.py().import("pyarrow")?;
+    let data_type = export::field(ob.py(), field)?.getattr("type")?;
+    // Only the NumPy form of a `pandas.Timestamp` represents every UTC instant exactly. Its C
+    // fields are limited to microseconds, and hold a different year beyond 9999.
+    let numpy = if ob.hasattr("to_datetime64")? {
+        Some(ob.call_method0("to_datetime64")?)
+    } else if ob.hasattr("dtype")? {
+        Some(ob.clone())
+    } else {
+        None
+    };
+    let scalar = match numpy {
+        Some(value) => {
+            pyarrow.call_method1("array", (value.call_method1("reshape", (1,))?,))?.get_item(0)?
+        }
+        None => pyarrow.call_method1("scalar", (ob,))?,
+    };
+    scalar.call_method1("cast", (data_type,))?.getattr("value")?.extract()
+}

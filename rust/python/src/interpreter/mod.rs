@@ -1,0 +1,13 @@
+//! What all calls need of the interpreter: threads, exceptions, signals, functions of the package.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `threads.rs` | how threads detach from the interpreter and reattach to it |
+//! | `error.rs` | errors as Python exceptions |
+//! | `callbacks.rs` | functions of the package that native code calls |
+//! | `interrupt.rs` | native work without the GIL, which Ctrl-C ends |
+
+pub(crate) mod callbacks;
+pub(crate) mod error;
+pub(crate) mod interrupt;
+pub(crate) mod threads;

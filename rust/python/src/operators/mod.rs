@@ -1,0 +1,19 @@
+//! What is given rows piece by piece: the parts that the classes of all operators share.
+//!
+//! The class of one kind of operator lies with the functions of its query, in `queries/`.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `handle.rs` | who may use an operator when, and how Ctrl-C ends a call to it |
+//! | `source.rs` | the class `Source`: rows in |
+//! | `operator.rs` | the class `Operator`: rows out, snapshots |
+//! | `stream_join.rs` | the class `StreamJoin`: an operator with two sides, and its options |
+//! | `stats.rs` | the numbers that describe an operator |
+//! | `digest.rs` | the class `Digest`, of rows or of an operator's results; the function `digest` |
+
+pub(crate) mod digest;
+pub(crate) mod handle;
+pub(crate) mod operator;
+pub(crate) mod source;
+pub(crate) mod stats;
+pub(crate) mod stream_join;

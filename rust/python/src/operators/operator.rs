@@ -1,0 +1,310 @@
+//! The class `Operator`, which has everything of an operator except its constructor.
+
+use std::ffi::CString;
+use std::time::Duration;
+
+use arrow_schema::SchemaRef;
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyResourceWarning, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyDict, PyType};
+use tidegate::stream::{self, Driven, Memory, Side};
+use tidegate::{Digest as Rows, Stop};
+
+use crate::arrow::{export, import};
+use crate::inputs::arguments::{bound, bytes, word};
+use crate::inputs::time::time;
+use crate::interpreter::threads::{attached, calling};
+use crate::operators::digest::Digest;
+use crate::operators::handle::Handle;
+use crate::operators::source::Source;
+use crate::operators::stats::stats;
+
+const SIDE: [(&str, Side); 2] = [("left", Side::Left), ("right", Side::Right)];
+
+#[doc = manual!(Operator)]
+#[pyclass(frozen, subclass, generic, module = "tidegate")]
+pub(crate) struct Operator {
+    pub(crate) handle: Handle,
+    pub(crate) schema: SchemaRef,
+    /// A copy, so that they are found while the operator works.
+    sources: Mutex<Vec<Source>>,
+    memory: Memory,
+}
+
+impl Operator {
+    /// An operator, which makes a digest of its results if that is asked for.
+    pub(crate) fn new(operator: stream::Operator, digest: bool) -> Self {
+        let operator = if digest { operator.with_digest() } else { operator };
+        Operator {
+            schema: operator.schema().clone(),
+            sources: Mutex::new(sources(&operator)),
+            memory: operator.memory(),
+            handle: Handle::new(operator),
+        }
+    }
+
+    /// The sources, by number; left ones first.
+    fn all_sources(&self) -> PyResult<Vec<Source>> {
+        self.handle.check()?;
+        Ok(self.sources.lock().clone())
+    }
+
+    /// Keeps the sources, unless another call has added more.
+    fn keep(&self, all: Vec<Source>) {
+        let mut sources = self.sources.lock();
+        if all.len() > sources.len() {
+            *sources = all;
+        }
+    }
+
+    /// The sources of a side, by number.
+    pub(crate) fn sources_of(&self, side: Side) -> PyResult<Vec<Source>> {
+        let mut sources = self.all_sources()?;
+        sources.retain(|source| source.side == Some(side));
+        Ok(sources)
+    }
+}
+
+/// The sources of an operator.
+fn sources(operator: &stream::Operator) -> Vec<Source> {
+    let with_sides = operator.sources().iter().zip(operator.sides());
+    with_sides.map(|(source, side)| Source::new(source, side)).collect()
+}
+
+/// Tells of rows that were pushed in vain. Python shows it in its development mode.
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let Some(lost) = self.handle.lost() else { return };
+        // Not where Python has ended.
+        attached(|py| {
+            let kind = py.get_type::<PyResourceWarning>();
+            if let Ok(text) = CString::new(lost)
+                && let Err(error) = PyErr::warn(py, &kind, &text, 1)
+            {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+}
+
+#[pymethods]
+impl Operator {
+    #[doc = manual!(Operator.schema)]
+    #[getter]
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        export::schema(py, &self.schema)
+    }
+
+    #[doc = manual!(Operator.sources)]
+    #[getter]
+    fn sources(&self) -> PyResult<Vec<Source>> {
+        self.all_sources()
+    }
+
+    #[doc = manual!(Operator.add_source)]
+    #[pyo3(signature = (*, side = None, since = None, lateness = None))]
+    fn add_source(
+        &self,
+        py: Python<'_>,
+        side: Option<&str>,
+        since: Option<&Bound<'_, PyAny>>,
+        lateness: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Source> {
+        let side = side.map(|side| word("side", side, &SIDE)).transpose()?;
+        let lateness = lateness.map(|one| bound("lateness", one)).transpose()?.flatten();
+        let time_field = {
+            let sources = self.sources.lock();
+            let like = sources.iter().find(|source| source.side == side).or(sources.first());
+            like.map(|source| source.time_field.clone())
+        };
+        let since = since.zip(time_field).map(|(since, field)| time("since", since, &field));
+        let since = since.transpose()?;
+        let add = |operator: &mut stream::Operator| operator.add_source(side, since, lateness);
+        let added = Source::new(&self.handle.briefly(py, add)?, side);
+        let mut sources = self.sources.lock();
+        if usize::from(added.number) == sources.len() {
+            sources.push(added.clone());
+            return Ok(added);
+        }
+        // Concurrent calls may reach this point in a different order.
+        drop(sources);
+        self.keep(self.handle.briefly(py, |operator| Ok(self::sources(operator)))?);
+        Ok(added)
+    }
+
+    #[doc = manual!(Operator.skip)]
+    fn skip(&self, py: Python<'_>) -> PyResult<bool> {
+        self.handle.briefly(py, |operator| Ok(operator.skip()))
+    }
+
+    #[doc = manual!(Operator.memory_limit)]
+    #[getter]
+    fn memory_limit(&self) -> Option<usize> {
+        self.memory.limit()
+    }
+
+    #[setter]
+    fn set_memory_limit(&self, limit: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.handle.check()?;
+        let limit = if limit.is_none() { None } else { bytes("memory_limit", Some(limit))? };
+        self.memory.set_limit(limit);
+        Ok(())
+    }
+
+    #[doc = manual!(Operator.poll)]
+    fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.handle.poll(py)
+    }
+
+    #[doc = manual!(Operator.late)]
+    fn late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.handle.late(py, stream::Operator::forget_late)
+    }
+
+    /// Like `late`, but the operator keeps the rows until `_settle_late` reports that they were
+    /// taken.
+    fn _lend_late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.handle.late(py, stream::Operator::lend_late)
+    }
+
+    #[pyo3(signature = (*, were_taken))]
+    fn _settle_late(&self, py: Python<'_>, were_taken: bool) -> PyResult<()> {
+        self.handle.briefly(py, |operator| {
+            operator.settle_late(were_taken);
+            Ok(())
+        })
+    }
+
+    #[doc = manual!(Operator.stats)]
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        stats(py, &self.handle.briefly(py, |operator| Ok(operator.stats()))?)
+    }
+
+    #[doc = manual!(Operator.digest)]
+    fn digest(&self, py: Python<'_>) -> PyResult<Digest> {
+        let rows = self.handle.briefly(py, |operator| operator.digest().cloned())?;
+        Ok((rows, Rows::new(&self.schema)).into())
+    }
+
+    #[doc = manual!(Operator.promised)]
+    #[getter]
+    fn promised(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        self.handle.briefly(py, |operator| Ok(operator.promised()))
+    }
+
+    #[doc = manual!(Operator.explain)]
+    fn explain(&self, py: Python<'_>) -> PyResult<String> {
+        self.handle.briefly(py, |operator| Ok(operator.explain()))
+    }
+
+    #[doc = manual!(Operator.snapshot)]
+    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let snapshot = self.handle.at_length(py, &Stop::default(), stream::Operator::snapshot)?;
+        // Python's error where it has no memory for them.
+        PyBytes::new_with(py, snapshot.len(), |bytes| {
+            bytes.copy_from_slice(&snapshot);
+            Ok(())
+        })
+    }
+
+    #[doc = manual!(Operator.restore)]
+    fn restore(&self, py: Python<'_>, snapshot: PyBackedBytes) -> PyResult<()> {
+        let restore =
+            move |operator: &mut stream::Operator, stop: &Stop| operator.restore(&snapshot, stop);
+        self.handle.at_length(py, &Stop::default(), restore)?;
+        self.keep(self.handle.briefly(py, |operator| Ok(self::sources(operator)))?);
+        self.handle.tell_restored(py)
+    }
+
+    /// Processes the rows that are ready now without emitting their results, which the operator
+    /// that this one continues has already emitted.
+    fn _recall(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.at_length(py, &Stop::default(), stream::Operator::recall)
+    }
+
+    #[doc = manual!(Operator.close)]
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.close(py)
+    }
+
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let kind = slf.get_type();
+        Err(PyTypeError::new_err(format!(
+            "cannot pickle a {}, which has threads and open sources; write snapshot(), and restore() \
+             its bytes into an operator of the same arguments",
+            kind.name()?
+        )))
+    }
+
+    /// Takes a batch back that was polled last, for a sink that has not taken it.
+    fn _take_back(&self, py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<()> {
+        import::batch("batch", batch)?.map_or(Ok(()), |batch| self.handle.take_back(py, batch))
+    }
+
+    /// From now on a thread drives the operator, or none does any more; whether one did before. One
+    /// that has failed makes no more room for pushes that wait.
+    #[pyo3(signature = (*, is_driven, fetches_late = false, has_failed = false))]
+    fn _set_driven(&self, is_driven: bool, fetches_late: bool, has_failed: bool) -> PyResult<bool> {
+        self.handle.check()?;
+        if has_failed {
+            self.handle.leave();
+        }
+        Ok(self.handle.set_driven(is_driven.then_some(Driven { fetches_late })))
+    }
+
+    /// Somebody is about to poll, as a chain does that hands rows on before.
+    fn _go_on(&self) {
+        self.handle.go_on();
+    }
+
+    /// Makes one memory request fail after this many others have succeeded. `None` cancels the
+    /// refusal. Returns whether an earlier refusal was still pending.
+    #[cfg(debug_assertions)]
+    #[staticmethod]
+    fn _refuse_memory(after: Option<usize>) -> bool {
+        tidegate::refusal::after(after)
+    }
+
+    /// Does what is to be done before the next batch: true once it is there, `None` if it is not
+    /// within these seconds, or false at the end.
+    fn _is_ready_within(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<bool>> {
+        self.handle.is_ready_within(py, Duration::from_secs_f64(seconds.clamp(0.0, 60.0)))
+    }
+
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        slf: &Bound<'py, Self>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let schema = export::schema(slf.py(), &slf.get().schema)?;
+        calling(slf.py(), || {
+            let readers = slf.py().import("pyarrow")?.getattr("RecordBatchReader")?;
+            let reader = readers.call_method1("from_batches", (schema, slf))?;
+            reader.call_method1("__arrow_c_stream__", (requested_schema,))
+        })
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.handle.next(py)
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _type: Option<&Bound<'_, PyType>>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.close(py)
+    }
+}

@@ -1,0 +1,251 @@
+//! The class `Source`: what a thread pushes rows into.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_schema::Field;
+use parking_lot::Mutex;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use tidegate::stream::{self, ResultTime, Side, SourceStats, lock};
+use tidegate::{Extra, Stop, WorkOf};
+
+use crate::arrow::{export, import};
+use crate::inputs::arguments::word;
+use crate::inputs::time::time;
+use crate::interpreter::threads::released;
+use crate::interpreter::{callbacks, interrupt};
+use crate::operators::handle::{briefly, check_process, in_turn, number_of};
+use crate::operators::operator::Operator;
+
+/// The time between two looks for room within the memory limit.
+const ROOM: Duration = Duration::from_millis(1);
+
+/// Rows that a source puts in order within a moment.
+const FEW_ROWS: usize = 1 << 17;
+
+#[doc = manual!(Source)]
+#[pyclass(frozen, module = "tidegate")]
+#[derive(Clone)]
+pub(crate) struct Source {
+    source: Arc<Mutex<stream::Source>>,
+    pub(super) side: Option<Side>,
+    pub(super) number: u16,
+    pub(super) time_field: Field,
+    process: u32,
+}
+
+impl Source {
+    pub(crate) fn new(source: &Arc<Mutex<stream::Source>>, side: Option<Side>) -> Self {
+        let (number, time_field) = {
+            let source = lock(source);
+            (source.number(), source.time_field().clone())
+        };
+        Source { source: source.clone(), side, number, time_field, process: std::process::id() }
+    }
+
+    /// Rows that are dicts or tuples, as a table.
+    fn table<'py>(&self, rows: &Bound<'py, PyList>, extra: Extra) -> PyResult<Bound<'py, PyAny>> {
+        let py = rows.py();
+        let (name, schema) =
+            self.briefly(py, |source| Ok((source.stats().name, source.schema().clone())))?;
+        let schema = export::schema(py, &schema)?;
+        callbacks::table_of_rows(rows, schema, &name, extra == Extra::Ignore)
+    }
+
+    /// Calls `work` with the source, once it is its turn: in the background if it puts many rows in
+    /// order, those that the source holds back and so many more.
+    fn feed<R: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        rows: usize,
+        work: impl FnOnce(&mut stream::Source, &Stop) -> tidegate::Result<R> + Send + 'static,
+    ) -> PyResult<R> {
+        let (stop, mut work) = (Stop::default(), Some(work));
+        let mut take = || work.take().expect("it is taken once");
+        let at_once = |source: &mut stream::Source| {
+            let is_short = source.rows_held() + rows < FEW_ROWS;
+            is_short.then(|| take()(source, &stop)).transpose()
+        };
+        if let Some(done) = self.briefly(py, at_once)? {
+            return Ok(done);
+        }
+        let (source, asked, work) = (self.source.clone(), stop.clone(), take());
+        // This may run code that calls the source, such as the release of a producer's batch.
+        let object = number_of(&self.source);
+        interrupt::run(py, &stop, move || {
+            in_turn(&source, &asked, |source| WorkOf::one(object, || work(source, &asked)))
+        })
+    }
+
+    fn briefly<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut stream::Source) -> tidegate::Result<R> + Send,
+    ) -> PyResult<R> {
+        briefly(py, &self.source, "source", work)
+    }
+}
+
+#[pymethods]
+impl Source {
+    #[doc = manual!(Source.number)]
+    #[getter]
+    fn number(&self) -> u16 {
+        self.number
+    }
+
+    #[doc = manual!(Source.push)]
+    #[pyo3(signature = (data, *, extra = "error", block = None))]
+    fn push(
+        &self,
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        extra: &str,
+        block: Option<bool>,
+    ) -> PyResult<()> {
+        check_process(self.process, "source")?;
+        let extra = word("extra", extra, &EXTRA)?;
+        // All is read before the source is touched, so that a stream may use the source itself.
+        if data.is_instance_of::<PyDict>() || data.is_instance_of::<PyTuple>() {
+            let kind = data.get_type().name()?;
+            return Err(PyTypeError::new_err(format!(
+                "data: expected Arrow data, or rows as a list of dicts or tuples, got {kind}; write \
+                 push([row]) for one row"
+            )));
+        }
+        let given = match data.cast::<PyList>() {
+            Err(_) => import::read("data", data, &Stop::default())?,
+            Ok(rows) => import::read("data", &self.table(rows, extra)?, &Stop::default())?,
+        };
+        let count = given.rows();
+        let mut waits = false;
+        loop {
+            let given = given.clone();
+            let push = move |source: &mut stream::Source, stop: &Stop| {
+                let before = source.rows_late();
+                given.push(source, extra, stop)?;
+                let late = source.rows_late() - before;
+                Ok((late > 0).then(|| (late, source.stats())))
+            };
+            let error = match self.feed(py, count, push) {
+                Ok(None) => return Ok(()),
+                Ok(Some((late, SourceStats { name, rows_late, rows_in, .. }))) => {
+                    let text = format!(
+                        "{name}: {late} of {count} rows are set aside, as late or too wide; so far \
+                         {rows_late} of {rows_in}; late() returns them"
+                    );
+                    callbacks::tell(py, &self.source, "late", &text);
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            let (is_full, news) =
+                self.briefly(py, |source| Ok((source.is_full(), source.news())))?;
+            if is_full && !std::mem::replace(&mut waits, true) {
+                callbacks::tell(py, &self.source, "full", &error.value(py).to_string());
+            }
+            // A thread that drives the operator would wait for itself.
+            let waits_for_polls =
+                block.unwrap_or(news.driven().is_some()) && !news.is_driven_here();
+            if !is_full || !waits_for_polls {
+                return Err(error);
+            }
+            // Nothing tells of room: it comes with the next results, a millisecond's work.
+            released(py, || std::thread::sleep(ROOM));
+            py.check_signals()?;
+        }
+    }
+
+    /// From now on the rows are the results of an operator. Returns the name of the time column, and
+    /// the columns of which it is to be made, if the results do not have it.
+    #[pyo3(signature = (operator, of))]
+    fn _follow(
+        &self,
+        py: Python<'_>,
+        operator: &Operator,
+        of: Option<&str>,
+    ) -> PyResult<(String, Vec<String>)> {
+        let of = of.map(|of| word("feeds", of, &RESULT_TIME)).transpose()?;
+        let times = operator.handle.briefly(py, |operator| Ok(operator.times()))?;
+        let schema = operator.schema.clone();
+        let follow = move |source: &mut stream::Source| source.follow(&times, &schema, of);
+        Ok((self.time_field.name().clone(), self.briefly(py, follow)?))
+    }
+
+    /// Promises what the operator before does, unless results of it wait.
+    fn _promise(&self, py: Python<'_>, operator: &Operator) -> PyResult<()> {
+        match operator.handle.briefly(py, |operator| Ok(operator.promised()))? {
+            None => Ok(()),
+            Some(place) => self.feed(py, 0, move |source, _| source.promise_of_results(place)),
+        }
+    }
+
+    /// Whether the last push was refused by the memory limit, and would fit if less were held.
+    fn _is_full(&self, py: Python<'_>) -> PyResult<bool> {
+        self.briefly(py, |source| Ok(source.is_full()))
+    }
+
+    #[doc = manual!(Source.advance)]
+    fn advance(&self, py: Python<'_>, ts: &Bound<'_, PyAny>) -> PyResult<()> {
+        check_process(self.process, "source")?;
+        let ts = time("ts", ts, &self.time_field)?;
+        self.feed(py, 0, move |source, _| source.advance(ts))
+    }
+
+    #[doc = manual!(Source.idle)]
+    fn idle(&self, py: Python<'_>) -> PyResult<()> {
+        check_process(self.process, "source")?;
+        self.feed(py, 0, |source, _| source.idle())
+    }
+
+    #[doc = manual!(Source.close)]
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        check_process(self.process, "source")?;
+        self.feed(py, 0, |source, _| {
+            source.close();
+            Ok(())
+        })
+    }
+
+    #[doc = manual!(Source.abandon)]
+    fn abandon(&self, py: Python<'_>, reason: String) -> PyResult<()> {
+        check_process(self.process, "source")?;
+        self.feed(py, 0, move |source, _| {
+            source.abandon(&reason);
+            Ok(())
+        })
+    }
+
+    /// Views of one source are equal.
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Source>().is_ok_and(|other| Arc::ptr_eq(&self.source, &other.get().source))
+    }
+
+    fn __hash__(&self) -> u64 {
+        Arc::as_ptr(&self.source).addr() as u64
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<&Bound<'_, PyType>>,
+        value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        match kind {
+            None => self.close(py),
+            Some(kind) => self.abandon(py, format!("{}: {value}", kind.name()?)),
+        }
+    }
+}
+
+const RESULT_TIME: [(&str, ResultTime); 2] =
+    [("later", ResultTime::Later), ("earlier", ResultTime::Earlier)];
+
+const EXTRA: [(&str, Extra); 2] = [("error", Extra::Refuse), ("ignore", Extra::Ignore)];

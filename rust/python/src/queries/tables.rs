@@ -1,0 +1,149 @@
+//! Joins of two tables, once their arguments have been read: as a table, as a reader, or as a plan.
+
+use std::time::Duration;
+
+use arrow_schema::{Schema, SchemaRef};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tidegate::{Batches, Driver, Error, Join, Next, QueryPlan, Stop, Table};
+
+use crate::arrow::export;
+use crate::arrow::reader::{BatchReader, BatchStream, Held, Numbers};
+use crate::inputs::arguments::check_distinct;
+use crate::inputs::opened::{self, schema};
+use crate::inputs::untyped;
+use crate::interpreter::error::raise;
+use crate::interpreter::interrupt;
+use crate::queries::plan::JoinPlan;
+
+/// A join of two tables, whose arguments have been read.
+pub(crate) trait Query: Send + 'static {
+    /// The name of the function that returns batches.
+    const BATCHES: &'static str;
+
+    fn threads(&self) -> usize;
+    fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
+    fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
+    /// Returns the pairs of left and right columns that are compared.
+    fn pairs(&self) -> Vec<(String, String)>;
+
+    /// Whether rows are passed to a function that the caller supplied.
+    fn calls_python(&self) -> bool {
+        false
+    }
+}
+
+/// Joins two inputs and returns the result as a `pyarrow.Table`.
+pub(crate) fn to_table<'py>(
+    py: Python<'py>,
+    left: &Bound<'py, PyAny>,
+    right: &Bound<'py, PyAny>,
+    query: impl Query,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (batches, schema) = run(py, left, right, query, |query, left, right, stop| {
+        let join = query.start(left, right, stop)?;
+        let schema = join.schema().clone();
+        Ok((join.read_all()?, schema))
+    })?;
+    export::table(py, batches, schema)
+}
+
+/// Joins two inputs and returns a reader of the result's batches.
+pub(crate) fn to_reader<'py, Q: Query>(
+    py: Python<'py>,
+    left: &Bound<'py, PyAny>,
+    right: &Bound<'py, PyAny>,
+    query: Q,
+) -> PyResult<BatchReader> {
+    let join =
+        run(py, left, right, query, |query, left, right, stop| query.start(left, right, stop))?;
+    let schema = join.schema().clone();
+    Ok(BatchReader::new(join.into_batches(), schema, Q::BATCHES))
+}
+
+/// The plan of the join of two inputs. Only their schemas are read.
+pub(crate) fn to_plan(
+    _py: Python<'_>,
+    left: &Bound<'_, PyAny>,
+    right: &Bound<'_, PyAny>,
+    query: impl Query,
+) -> PyResult<JoinPlan> {
+    let (left, right) = (schema("left", left)?, schema("right", right)?);
+    let [left, right] = typed(&query, [&left, &right], [true; 2]);
+    let plan = query.plan(&left, &right).map_err(raise)?;
+    Ok(JoinPlan::new(plan, left, right))
+}
+
+/// Returns the schemas of both sides, with types for the untyped columns of empty sides.
+fn typed(query: &impl Query, schemas: [&SchemaRef; 2], are_empty: [bool; 2]) -> [SchemaRef; 2] {
+    let fits = |left: &Schema, right: &Schema| query.plan(left, right).is_ok();
+    untyped::of_join(&query.pairs(), fits, schemas, are_empty)
+}
+
+/// Reads and checks two inputs and calls `work` with them, such that Ctrl-C stops it.
+fn run<'py, Q: Query, T: Send + 'static>(
+    py: Python<'py>,
+    left: &Bound<'py, PyAny>,
+    right: &Bound<'py, PyAny>,
+    query: Q,
+    work: impl FnOnce(&Q, &Table, &Table, Stop) -> tidegate::Result<T> + Send + 'static,
+) -> PyResult<T> {
+    check_distinct(left, right)?;
+    let stop = Stop::default();
+    let inputs = [("left", left), ("right", right)];
+    let read = opened::read(&inputs, &stop, |schemas| {
+        // Whether a side has rows is not known before it is read, so assume here that both are
+        // empty.
+        let [left, right] = typed(&query, [&schemas[0], &schemas[1]], [true; 2]);
+        Ok(query.plan(&left, &right)?.needed(&left, &right).into())
+    })?;
+    let mut read = read.into_iter();
+    let mut next = || read.next().ok_or_else(|| raise(Error::bug("an input was not read")));
+    let (left, right) = (next()?, next()?);
+    let threads = query.threads();
+    let running = stop.clone();
+    let rows = left.rows() + right.rows();
+    let are_empty = [left.rows() == 0, right.rows() == 0];
+    let [of_left, of_right] = typed(&query, [left.schema(), right.schema()], are_empty);
+    let (left, right) = (left.of_schema(of_left), right.of_schema(of_right));
+    let (pairs, checking) = (query.pairs(), stop.clone());
+    let check = move || {
+        let driver = Driver::new(threads, checking);
+        let tables = vec![left.table(&driver)?, right.table(&driver)?];
+        let shared: Vec<_> = pairs.iter().map(|(left, right)| vec![&**left, &**right]).collect();
+        tidegate::with_room(tables, &shared)
+    };
+    let rows = if query.calls_python() { usize::MAX } else { rows };
+    interrupt::run_on_tables(py, &stop, threads, rows, check, move |tables| {
+        work(&query, &tables[0], &tables[1], running)
+    })
+}
+
+impl BatchStream for Batches {
+    fn next_within(&self, patience: Duration) -> tidegate::Result<Next> {
+        Batches::next_within(self, patience)
+    }
+
+    fn stats(&self) -> Numbers {
+        let stats = Batches::stats(self);
+        Box::new(move |py| {
+            let dict = PyDict::new(py);
+            dict.set_item("left_rows", stats.left_rows)?;
+            dict.set_item("right_rows", stats.right_rows)?;
+            dict.set_item("rows", stats.rows)?;
+            dict.set_item("left_rows_done", stats.left_rows_done)?;
+            dict.set_item("threads", stats.threads)?;
+            dict.set_item("keys", stats.key_method)?;
+            dict.set_item("where", stats.condition_method)?;
+            Ok(dict)
+        })
+    }
+
+    fn close(&self) {
+        Batches::close(self);
+    }
+
+    fn held(&self) -> Held {
+        Batches::held(self)
+    }
+}
