@@ -41,7 +41,7 @@ TESTS_WITHIN = re.compile(
 ENTRANCES = re.compile(r"\w*join|aggregate\w*|merge|\w*Join|Streaming\w+|Aggregation|MergeStreams")
 # Files of Python that read a duration or a condition. This list only gets shorter. The command
 # reads `--checkpoint`, which no native call knows.
-READERS_OF_TEXTS = {"cli/app.py"}
+READERS_OF_TEXTS = {"cli/commands/parsing.py"}
 # Folders with a circle of more than three files. Both are published algorithms, each of one piece,
 # whose parts share the state of one join.
 KNOWN_CIRCLES = {"handshake", "index_tasks"}
@@ -51,7 +51,7 @@ SOURCES = "rust/tidegate/src/stream/intake/source.rs"
 INTERRUPT = "rust/python/src/interpreter/interrupt.rs"
 ROW_GATE = "rust/structures/src/papers/row_gate"
 SENT_WHOLE = "python/tidegate/spark/driver/whole.py"
-COMMAND = "python/tidegate/cli/app.py"
+OPTIONS = "python/tidegate/cli/commands"
 # Numbers in prose: the document, its words, the file and the name of the constant that they quote,
 # and the unit.
 QUOTED = [
@@ -76,7 +76,7 @@ QUOTED = [
     ("python/tidegate/_tidegate.pyi", "Each row takes {} bytes more", SOURCES, "ROW_BYTES", 1),
     ("docs/spark.md", "One side is small ({} MB)", SENT_WHOLE, "LIMIT", 1 << 20),
     ("python/tidegate/spark/__init__.py", "has at most {} MB", SENT_WHOLE, "LIMIT", 1 << 20),
-    ("python/tidegate/cli/options.py", 'show_default="{}s"', COMMAND, "CHECKPOINT_S", 1),
+    (f"{OPTIONS}/options.py", 'show_default="{}s"', f"{OPTIONS}/parsing.py", "CHECKPOINT_S", 1),
 ]
 
 

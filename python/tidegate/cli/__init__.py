@@ -1,7 +1,6 @@
 """The command `tidegate`. The extra `tidegate[cli]` installs its libraries.
 
-- `app.py`: the subcommands and their options; `options.py`: options of several subcommands;
-  `texts.py`: the help.
+- `app.py`: the subcommands by name; `commands/`: their options, and their help.
 - `joining.py`, `aggregating.py`, `merging.py`, `digesting.py`: the work of the subcommands;
   `tables.py`: the files that they read and write; `doctor.py`: the report.
 - `following.py`: joins and aggregates files as they grow; `feeding.py`: the threads that push their

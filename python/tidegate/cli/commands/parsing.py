@@ -1,0 +1,254 @@
+"""Reads the texts of options, and refuses what has no meaning."""
+
+import os
+import re
+import sys
+from decimal import Decimal
+from typing import NoReturn
+
+import typer
+
+from tidegate.agg import Aggregate
+from tidegate.cli import aggregating
+from tidegate.cli.checkpoints import Keeping
+from tidegate.cli.tables import Input, Output
+from tidegate.io.addresses import names_one_file
+from tidegate.io.csv_rows import type_named
+from tidegate.io.files import STANDARD_STREAM, Format, format_of
+from tidegate.types import IntervalNames, Within
+
+# How often a state is written by default.
+CHECKPOINT_S = 10.0
+
+NEEDS_FOLLOW = "needs --follow; add it, or leave this option out"
+FOLDER = (
+    "a folder is written as parquet, with --follow and --state only; give a file name, or "
+    "--partition-by for a folder of files"
+)
+
+# The type may contain an `=` in brackets, as in `timestamp[ns, tz=UTC]`.
+NAME_AND_TYPE = re.compile(r"(.+)=([^=\[\]]*(?:\[.*\])?)", re.DOTALL)
+BINARY = {Format.PARQUET, Format.ARROW}
+
+
+def inputs(  # noqa: PLR0913, PLR0917 - a parameter for each option
+    left: str,
+    right: str,
+    left_format: Format | None,
+    right_format: Format | None,
+    csv_null: list[str] | None,
+    types: list[str] | None,
+) -> tuple[Input, Input]:
+    """Read LEFT and RIGHT with the options of input files."""
+    if left == right == STANDARD_STREAM:
+        misused("RIGHT", "only one of LEFT and RIGHT can be -; give a file name for the other")
+    nulls = tuple(csv_null) if csv_null else ("",)
+    given = _types(types or [])
+    return (
+        Input(left, _in_format(left, left_format, "--left-format"), nulls, given),
+        Input(right, _in_format(right, right_format, "--right-format"), nulls, given),
+    )
+
+
+def _types(given: list[str]) -> tuple[tuple[str, str], ...]:
+    """Parse `user=string,ts=timestamp[us]`; commas inside brackets belong to the type."""
+    found: dict[str, str] = {}
+    for text in (one for texts in given for one in re.split(r",(?![^\[(]*[\])])", texts)):
+        parts = NAME_AND_TYPE.fullmatch(text)
+        if parts is None:
+            misused("--types", f"expected NAME=TYPE, found {text!r:.80}")
+        name, kind = parts.groups()
+        if name in found:
+            misused("--types", f"column {name!r} is specified twice; specify it only once")
+        try:
+            type_named(kind)
+        except ValueError as error:
+            misused("--types", str(error))
+        found[name] = kind
+    return tuple(found.items())
+
+
+def listed(
+    names: list[str],
+    in_format: Format | None,
+    csv_null: list[str] | None,
+    types: list[str] | None,
+) -> list[Input]:
+    """Read the names of any number of files with the options of input files."""
+    nulls = tuple(csv_null) if csv_null else ("",)
+    given = _types(types or [])
+    return [Input(name, _in_format(name, in_format, "--in-format"), nulls, given) for name in names]
+
+
+def _in_format(name: str, given: Format | None, option: str) -> Format | None:
+    """The format of an input; none where the endings of several files name it."""
+    is_one_file = name == STANDARD_STREAM or names_one_file(name)
+    return _format(name, given, option) if is_one_file else given
+
+
+def _format(name: str, given: Format | None, option: str) -> Format:
+    layout = given or format_of(name)
+    if layout is None:
+        misused(option, f"the ending of {name} names no format; give parquet, csv, arrow or jsonl")
+    return layout
+
+
+def output(
+    out: str, given: Format | None, partition_by: list[str] | None, *, force: bool
+) -> Output:
+    """The table that is written, whole, at the end of a command."""
+    if not partition_by:
+        return Output(out, out_layout(out, given), force=force)
+    if out == STANDARD_STREAM:
+        misused("--partition-by", "needs a folder; give its name, as in -o pairs/")
+    layout = given or Format.PARQUET
+    if layout is Format.JSON:
+        misused("--partition-by", "writes parquet, csv or arrow; give --format parquet")
+    return Output(out, layout, force=force, partition_by=tuple(partition_by))
+
+
+def out_layout(
+    out: str, given: Format | None, state: str | None = None, *, follow: bool = False
+) -> Format:
+    """Find out how OUT is written, and whether it can be."""
+    is_folder = out.endswith(("/", os.sep))
+    layout = Format.PARQUET if is_folder and given is None else _format(out, given, "--format")
+    if is_folder and (layout is not Format.PARQUET or state is None):
+        misused("OUT", FOLDER)
+    if follow and layout is Format.PARQUET and not is_folder:
+        misused(
+            "--format",
+            "--follow writes csv or arrow, because nobody can read a parquet file before its end; "
+            "with --state it also writes parquet files to a folder, as in -o DIR/",
+        )
+    if follow and layout is Format.JSON:
+        misused("--format", "--follow writes csv or arrow; give one of these")
+    if out == STANDARD_STREAM and layout in BINARY and sys.stdout.isatty():
+        misused("OUT", f"{layout} cannot be shown on a terminal; give a file, or --format csv")
+    return layout
+
+
+def lateness(
+    max_rows: int | None,
+    memory_limit: str | None,
+    lateness: str | None,
+    state: str | None,
+    *,
+    follow: bool,
+) -> str | int | None:
+    """Check the options that depend on --follow and --memory-limit, and read --lateness."""
+    if not follow and state is not None:
+        misused("--state", NEEDS_FOLLOW)
+    if not follow and memory_limit is None and lateness is not None:
+        message = "needs --follow, or --memory-limit; add one of them, or leave this option out"
+        misused("--lateness", message)
+    if follow and max_rows is not None:
+        misused("--max-rows", "cannot be combined with --follow, whose result has no end")
+    if follow and memory_limit is not None:
+        message = "cannot be combined with --follow, which holds the rows that may still match"
+        misused("--memory-limit", message)
+    return None if lateness is None else bound(lateness)
+
+
+def keeping(state: str | None, checkpoint: str | None) -> Keeping | None:
+    """Read --state and --checkpoint."""
+    if state is None:
+        if checkpoint is not None:
+            misused("--checkpoint", "needs --state; add --state FILE, or leave --checkpoint out")
+        return None
+    return Keeping(state, CHECKPOINT_S if checkpoint is None else _seconds(checkpoint))
+
+
+def _seconds(text: str) -> float:
+    """Read how often, such as 10s, 500ms or 1h30m."""
+    units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
+    seconds = sum(float(number) * units[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != text or seconds <= 0:
+        misused(
+            "--checkpoint", f"expected a duration above 0, such as 10s or 1m; found {text!r:.80}"
+        )
+    return seconds
+
+
+def intervals(text: str) -> IntervalNames:
+    """Read `start,end`, or such a pair of columns for each side: `start,end=from,to`."""
+    sides = [side.split(",") for side in text.split("=")]
+    if len(sides) > 2 or any(len(side) != 2 or not all(side) for side in sides):  # noqa: PLR2004
+        misused("--on", f"expected START,END or START,END=START,END, found {text!r:.80}")
+    (start, end), (right_start, right_end) = sides[0], sides[-1]
+    return (start, end), (right_start, right_end)
+
+
+def pair(text: str, option: str) -> tuple[str, str]:
+    """Read `column` or `left=right`."""
+    names = text.split("=")
+    if text.count("=") > 1 or not all(names):
+        misused(option, f"expected COLUMN or LEFT=RIGHT, found {text!r:.80}")
+    return names[0], names[-1]
+
+
+def keys(given: list[str]) -> dict[str, str]:
+    """Read the texts of --by: the right name of each left one."""
+    found: dict[str, str] = {}
+    for left, right in (pair(text, "--by") for text in given):
+        if left in found:
+            misused("--by", f"column {left!r} is specified twice; specify it only once")
+        found[left] = right
+    return found
+
+
+def aggregates(given: list[str]) -> dict[str, Aggregate]:
+    """Read the texts of --agg: the function of each column."""
+    found: dict[str, Aggregate] = {}
+    for text in given:
+        name, equals, function = text.partition("=")
+        if not (name and equals):
+            misused("--agg", f"expected NAME=FUNCTION, found {text!r:.80}")
+        if name in found:
+            misused("--agg", f"column {name!r} is specified twice; specify it only once")
+        try:
+            found[name] = aggregating.function(function)
+        except ValueError as error:
+            misused("--agg", str(error))
+    return found
+
+
+def bound(text: str) -> str | int | None:
+    """Read a duration, or none for no bound."""
+    return None if text.lower() in {"none", "unbounded"} else duration(text)
+
+
+def duration(text: str) -> str | int:
+    """Read a duration: a whole number is in the column's unit, other texts are tidegate's."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def within(text: str) -> Within:
+    """Read a distance, or one below and one above."""
+    below, comma, above = text.partition(",")
+    if comma:
+        return _distance(below), _distance(above)
+    distance = _distance(text)
+    if distance is None:
+        misused("--within", f"expected DISTANCE or BELOW,ABOVE, found {text!r:.80}")
+    return distance
+
+
+def _distance(text: str) -> int | Decimal | str | None:
+    """Read a number, a duration, or none for no bound."""
+    given = bound(text)
+    if isinstance(given, str) and given[-1:].isdigit():
+        try:
+            return Decimal(given)
+        except ArithmeticError:
+            return given
+    return given
+
+
+def misused(option: str, reason: str) -> NoReturn:
+    """Refuse the value of an option with a reason, as typer does it."""
+    raise typer.BadParameter(reason, param_hint=option)

@@ -1,0 +1,83 @@
+"""Runs what a subcommand was asked for. What ends it early becomes one line and an exit code."""
+
+import sys
+import traceback as tracebacks
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from tidegate.cli import INTERRUPTED, following, joining
+from tidegate.cli.checkpoints import Keeping
+from tidegate.cli.commands import parsing
+from tidegate.cli.tables import Output
+from tidegate.io.files import Format
+
+
+def join(  # noqa: PLR0913 - a parameter for each option
+    job: joining.AnyJob,
+    out: str,
+    out_format: Format | None,
+    *,
+    partition_by: list[str] | None,
+    force: bool,
+    explain: bool,
+    progress: bool | None,
+    quiet: bool,
+    traceback: bool,
+) -> None:
+    """Join two files into a third, or print the plan."""
+    if explain:
+        with failures_in_one_line(traceback=traceback):
+            plan = joining.plan(job)
+        typer.echo(plan)
+        return
+    output = parsing.output(out, out_format, partition_by, force=force)
+    shown = sys.stderr.isatty() if progress is None else progress
+    with failures_in_one_line(traceback=traceback):
+        counts = joining.run(job, output, show_progress=shown and not quiet)
+        if not quiet:
+            typer.echo(f"tidegate: {counts}", err=True)
+
+
+def follow(  # noqa: PLR0913 - a parameter for each option
+    work: following.Work,
+    out: str,
+    out_format: Format | None,
+    *,
+    keeping: Keeping | None,
+    force: bool,
+    explain: bool,
+    quiet: bool,
+    traceback: bool,
+) -> None:
+    """Work on files while they grow, or print the plan."""
+    if explain:
+        with failures_in_one_line(traceback=traceback):
+            plan = following.plan(work)
+        typer.echo(plan)
+        return
+    state = None if keeping is None else keeping.state
+    output = Output(out, parsing.out_layout(out, out_format, state, follow=True), force=force)
+    with failures_in_one_line(traceback=traceback):
+        counts = following.run(work, output, keeping=keeping)
+        if not quiet:
+            typer.echo(f"tidegate: {counts}", err=True)
+
+
+@contextmanager
+def failures_in_one_line(*, traceback: bool) -> Iterator[None]:
+    """Turn what ends a command early into a line on standard error and an exit code."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise typer.Exit(0) from error
+    except KeyboardInterrupt as error:
+        typer.echo("tidegate: stopped", err=True)
+        raise typer.Exit(INTERRUPTED) from error
+    except Exception as error:  # whatever it is, the shell gets a line and a code
+        if traceback:
+            tracebacks.print_exc()
+        message = " ".join(str(error).split()) or type(error).__name__
+        typer.echo(f"tidegate: error: {message}", err=True)
+        raise typer.Exit(1) from error
