@@ -399,9 +399,9 @@ class RunningChain:
 class _ChainFeed(Feed):
     """A source that takes the results of an operator, and its promises."""
 
-    def __init__(self, source: Source, operator: Operator[Any], of: str | None) -> None:
+    def __init__(self, source: Source, operator: Any, of: str | None) -> None:  # noqa: ANN401 - of Rust
         super().__init__(source)
-        self.name, self.columns = self.source._follow(operator, of)  # noqa: SLF001 - of Rust
+        self.name, self.columns = operator._feed(source, of)  # noqa: SLF001 - of Rust
         self.time = of or self.name
 
     def give(self, batch: pa.RecordBatch) -> bool:
@@ -422,7 +422,7 @@ class _ChainFeed(Feed):
         return batch.append_column(self.name, chosen)
 
     def promise(self, operator: Any) -> None:  # noqa: ANN401 - of Rust
-        self.source._promise(operator)  # noqa: SLF001 - of Rust
+        operator._promise(self.source)  # noqa: SLF001 - of Rust
 
 
 def _without_zone(times: Any) -> Any:  # noqa: ANN401 - an array

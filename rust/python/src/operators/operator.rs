@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyType};
-use tidegate::stream::{self, Driven, Memory, Side};
+use tidegate::stream::{self, Driven, Memory, ResultTime, Side};
 use tidegate::{Digest as Rows, Stop};
 
 use crate::arrow::{export, import};
@@ -22,6 +22,9 @@ use crate::operators::source::Source;
 use crate::operators::stats::stats;
 
 const SIDE: [(&str, Side); 2] = [("left", Side::Left), ("right", Side::Right)];
+
+const RESULT_TIME: [(&str, ResultTime); 2] =
+    [("later", ResultTime::Later), ("earlier", ResultTime::Earlier)];
 
 #[doc = manual!(Operator)]
 #[pyclass(frozen, subclass, generic, module = "tidegate")]
@@ -240,6 +243,30 @@ impl Operator {
              its bytes into an operator of the same arguments",
             kind.name()?
         )))
+    }
+
+    /// From now on the rows of a source are the results of this operator. Returns the name of the
+    /// source's time column, and the columns of which it is to be made, if the results do not have
+    /// it.
+    fn _feed(
+        &self,
+        py: Python<'_>,
+        source: &Source,
+        of: Option<&str>,
+    ) -> PyResult<(String, Vec<String>)> {
+        let of = of.map(|of| word("feeds", of, &RESULT_TIME)).transpose()?;
+        let times = self.handle.briefly(py, |operator| Ok(operator.times()))?;
+        let schema = self.schema.clone();
+        let follow = move |source: &mut stream::Source| source.follow(&times, &schema, of);
+        Ok((source.time_field.name().clone(), source.briefly(py, follow)?))
+    }
+
+    /// Promises a source what this operator does, unless results of it wait.
+    fn _promise(&self, py: Python<'_>, source: &Source) -> PyResult<()> {
+        match self.handle.briefly(py, |operator| Ok(operator.promised()))? {
+            None => Ok(()),
+            Some(place) => source.feed(py, 0, move |source, _| source.promise_of_results(place)),
+        }
     }
 
     /// Takes a batch back that was polled last, for a sink that has not taken it.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
-use tidegate::stream::{self, ResultTime, Side, SourceStats, lock};
+use tidegate::stream::{self, Side, SourceStats, lock};
 use tidegate::{Extra, Stop, WorkOf};
 
 use crate::arrow::{export, import};
@@ -17,7 +17,6 @@ use crate::inputs::time::time;
 use crate::interpreter::threads::released;
 use crate::interpreter::{callbacks, interrupt};
 use crate::operators::handle::{briefly, check_process, in_turn, number_of};
-use crate::operators::operator::Operator;
 
 /// The time between two looks for room within the memory limit.
 const ROOM: Duration = Duration::from_millis(1);
@@ -56,7 +55,7 @@ impl Source {
 
     /// Calls `work` with the source, once it is its turn: in the background if it puts many rows in
     /// order, those that the source holds back and so many more.
-    fn feed<R: Send + 'static>(
+    pub(super) fn feed<R: Send + 'static>(
         &self,
         py: Python<'_>,
         rows: usize,
@@ -79,7 +78,7 @@ impl Source {
         })
     }
 
-    fn briefly<R: Send>(
+    pub(super) fn briefly<R: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut stream::Source) -> tidegate::Result<R> + Send,
@@ -158,30 +157,6 @@ impl Source {
         }
     }
 
-    /// From now on the rows are the results of an operator. Returns the name of the time column, and
-    /// the columns of which it is to be made, if the results do not have it.
-    #[pyo3(signature = (operator, of))]
-    fn _follow(
-        &self,
-        py: Python<'_>,
-        operator: &Operator,
-        of: Option<&str>,
-    ) -> PyResult<(String, Vec<String>)> {
-        let of = of.map(|of| word("feeds", of, &RESULT_TIME)).transpose()?;
-        let times = operator.handle.briefly(py, |operator| Ok(operator.times()))?;
-        let schema = operator.schema.clone();
-        let follow = move |source: &mut stream::Source| source.follow(&times, &schema, of);
-        Ok((self.time_field.name().clone(), self.briefly(py, follow)?))
-    }
-
-    /// Promises what the operator before does, unless results of it wait.
-    fn _promise(&self, py: Python<'_>, operator: &Operator) -> PyResult<()> {
-        match operator.handle.briefly(py, |operator| Ok(operator.promised()))? {
-            None => Ok(()),
-            Some(place) => self.feed(py, 0, move |source, _| source.promise_of_results(place)),
-        }
-    }
-
     /// Whether the last push was refused by the memory limit, and would fit if less were held.
     fn _is_full(&self, py: Python<'_>) -> PyResult<bool> {
         self.briefly(py, |source| Ok(source.is_full()))
@@ -244,8 +219,5 @@ impl Source {
         }
     }
 }
-
-const RESULT_TIME: [(&str, ResultTime); 2] =
-    [("later", ResultTime::Later), ("earlier", ResultTime::Earlier)];
 
 const EXTRA: [(&str, Extra); 2] = [("error", Extra::Refuse), ("ignore", Extra::Ignore)];
