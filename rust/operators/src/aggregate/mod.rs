@@ -80,19 +80,19 @@ pub use all_values::{
 };
 use fold::PartStates;
 pub use functions::{OutputValue, RowOrder};
-pub(crate) use kinds::first_rows;
+pub use kinds::first_rows;
 use kinds::{Kind, kind};
 pub use partners::{PartnerAggregates, aggregate_matches};
 pub use sessions::aggregate_sessions;
 use slide::{Block, Folded, Scratch, Slices, Writer};
 pub use stored::STATE_WORDS;
-pub(crate) use stored::{MAX_WORDS, StateWords};
-pub(crate) use streaming::{AddEpoch, Epoch, OpenPartials};
+pub use stored::{MAX_WORDS, StateWords};
 pub use streaming::{
-    KeyOrder, Saved, StateBounds, StreamingAggregate, StreamingSessions, StreamingWindows,
+    AddEpoch, Adder, Epoch, KeyOrder, OpenPartials, Saved, SlicePartials, StateBounds,
+    StreamingAggregate, StreamingSessions, StreamingWindows,
 };
 pub use user::{UserAggregate, UserFunction};
-pub(crate) use windows::Slice;
+pub use windows::Slice;
 pub use windows::Windows;
 
 /// One sorted source of rows.

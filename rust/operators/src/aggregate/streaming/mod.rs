@@ -46,8 +46,7 @@ use super::{Aggregate, Page, Stream};
 use crate::driver::{Driver, Stopped};
 pub(super) use add::AddRows;
 use add::Task;
-use epoch::Adder;
-pub(crate) use epoch::{AddEpoch, Epoch, OpenPartials};
+pub use epoch::{AddEpoch, Adder, Epoch, OpenPartials, SlicePartials};
 use lane::Lane;
 use open::{Closing, Open, arrange, close};
 pub use open_sessions::StreamingSessions;
@@ -208,7 +207,8 @@ impl StreamingAggregate {
 
     /// The same windows, which add rows to partials in another way. Both ways have the same state:
     /// a snapshot of one can be restored into the other.
-    pub(crate) fn adding_by(self, way: Box<dyn AddEpoch>) -> Self {
+    #[must_use]
+    pub fn adding_by(self, way: Box<dyn AddEpoch>) -> Self {
         StreamingAggregate { way: Some(way), ..self }
     }
 

@@ -13,7 +13,7 @@
 //! row has, as the paper's parallel join records it, the numbers of the first and the last row of
 //! the other side that it may match; probes of many rows can wait for memory together, and threads
 //! take pieces of the rows without any lock. The join of the paper's section 4, in which threads
-//! take tasks from a queue and share PIM-Trees, is [`papers::index_tasks`](crate::papers::index_tasks).
+//! take tasks from a queue and share PIM-Trees, is another way to [`Find`] matches.
 //!
 //! Values are codes: 64-bit integers with the values' order. Each row brings its own code and the
 //! range of codes of the other side's rows that it matches, for every column with a band. The first
@@ -26,8 +26,8 @@
 //!
 //! # When to use something else
 //!
-//! Pairs with equal keys are found by [`interval::streaming`](crate::interval::streaming); conditions without
-//! a band on any column by [`handshake`](crate::papers::handshake), which compares with whole
+//! Pairs with equal keys are found by [`interval::streaming`](crate::interval::streaming); conditions
+//! without a band on any column by [`window::scale`](crate::window::scale), which compares with whole
 //! windows.
 //!
 //! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020),
@@ -37,14 +37,13 @@ mod ahead;
 mod codes;
 mod epoch;
 mod find;
-mod kind;
 mod results;
 mod window;
 
 use std::fmt;
 use std::ops::Range;
 
-use tidegate_structures::index::{Probe, WindowIndex};
+use tidegate_structures::index::{Entry, Probe, WindowIndex};
 
 use crate::driver::Driver;
 use crate::rows::{
@@ -54,9 +53,7 @@ use crate::selectivity;
 pub use ahead::Ahead;
 use codes::CodeColumns;
 use epoch::Epoch;
-pub use find::{Find, RowMatches};
-pub(crate) use find::{MOST_MATCHES, PIECE};
-pub use kind::IndexKind;
+pub use find::{Find, MOST_MATCHES, PIECE, RowMatches};
 use window::Edge;
 
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
@@ -102,25 +99,42 @@ pub struct Rows {
     /// Whether the matches of a row come in the order in which they came.
     ordered: bool,
     /// One a side, or a single one for a join of a stream with itself.
-    pub(crate) logs: Vec<RowLog<CodeColumns>>,
+    logs: Vec<RowLog<CodeColumns>>,
     epoch: Epoch,
 }
 
 impl Rows {
     /// How many rows the epoch has.
-    pub(crate) fn len(&self) -> usize {
+    #[inline]
+    pub fn len(&self) -> usize {
         self.epoch.len()
+    }
+
+    /// Whether the epoch has no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The numbers of the rows of a side that are kept.
+    pub fn numbers(&self, side: usize) -> Range<u64> {
+        self.logs[side].first()..self.logs[side].end()
+    }
+
+    /// The kept rows of a side with these numbers that can match anything, as an index has them.
+    pub fn entries(&self, side: usize, numbers: Range<u64>) -> Vec<Entry> {
+        self.logs[side].entries(numbers)
     }
 
     /// The number of the side that rows of a side look at.
     #[inline]
-    pub(crate) fn other(&self, side: Side) -> usize {
+    pub fn other(&self, side: Side) -> usize {
         if self.logs.len() == 1 { 0 } else { side.other() as usize }
     }
 
     /// The side of a row of the epoch, the low bits of its number, its code if it can match
     /// anything, and what it looks for.
-    pub(crate) fn row(&self, row: usize) -> (Side, u32, Option<i64>, Probe) {
+    #[inline]
+    pub fn row(&self, row: usize) -> (Side, u32, Option<i64>, Probe) {
         let (side, number) = (self.epoch.sides[row], self.epoch.number(row));
         let log = &self.logs[side as usize];
         let code = log.joins(number).then(|| log.code(0, number));
