@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Clippy and the unit tests of the structures, the operators and the published algorithms for 64-bit ARM: in an emulator, with NEON and with portable
-# instructions. So any Linux on x86-64 tries the loops, though it cannot say how fast they are.
+# Clippy and the unit tests of the structures, the operators and the published algorithms for 64-bit ARM: in an emulator,
+# with NEON and with portable instructions. So any Linux on x86-64 tries the loops, though it cannot say how fast they are.
 # Arguments choose some tests: aarch64.sh simd index.
 set -euo pipefail
 

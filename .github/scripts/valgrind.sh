@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tests of structures, published ones among them, and of imports under valgrind, which sees values that depend on memory nobody has written: the
-# sanitizers of the stable toolchain do not. It knows AVX2 and no AVX-512, so that the narrower loops run.
+# The tests of structures, published ones among them, and of imports under valgrind, which sees values that depend on
+# memory nobody has written: the sanitizers of the stable toolchain do not. It knows AVX2 and no AVX-512, so that the narrower loops run.
 # Needs valgrind; Linux only. Arguments choose some tests: valgrind.sh records.
 set -euo pipefail
 

@@ -335,11 +335,11 @@ impl Driver {
     ///
     /// Each number below `threads` is given to one thread, and most threads get one. The caller's
     /// thread gets 0, and the numbers of threads that the system refuses. A number goes to the same
-    /// thread in the next call if the threads [last](Self::lasting). A panic in `work` is resumed on
-    /// the caller's thread once the others have returned.
+    /// thread in the next call if the threads [last](Self::lasting). A panic in `work` is resumed
+    /// on the caller's thread once the others have returned.
     ///
-    /// Unlike [`map`](Self::map), it waits for helpers that are busy: the numbers may stand for work
-    /// that waits for each other.
+    /// Unlike [`map`](Self::map), it waits for helpers that are busy: the numbers may stand for
+    /// work that waits for each other.
     pub fn on_each_thread(&self, threads: usize, work: &(dyn Fn(&[usize]) + Sync)) {
         debug_assert!(threads <= self.threads, "as many threads as the driver has");
         if threads <= 1 {

@@ -17,22 +17,22 @@
 //! [`WindowIndex`](tidegate_structures::index::WindowIndex). So a caller has one join, whoever does
 //! the work.
 //!
-//! | module | what is in it | paper |
-//! | --- | --- | --- |
-//! | [`row_gate`] | the gate row by row, ScaleGate | ScaleJoin |
-//! | [`scale_gates`] | ScaleJoin between two such gates | ScaleJoin |
-//! | [`baselines`] | what ScaleJoin is compared with: the three-step procedure, CellJoin | ScaleJoin |
-//! | [`handshake`] | a chain of nodes through which windows flow | low-latency handshake join |
-//! | [`split_join`] | SplitJoin between two trees | SplitJoin |
-//! | [`trees`] | indexes of sliding windows, PIM-Tree among them | index-based stream join |
-//! | [`index_kind`] | these indexes by name | index-based stream join |
-//! | [`index_tasks`] | threads take tasks of a few rows, and share a tree a side | index-based stream join |
-//! | [`tree_partitions`] | threads have trees of their own | index-based stream join |
-//! | [`time_travel`] | lists that are read while they grow | PPOIJ |
-//! | [`scale_oij`] | the interval join of threads that read each other's lists | PPOIJ |
-//! | [`hive`] | windows that threads update together | multiway aggregation |
-//! | [`aggregate_designs`] | the designs: who merges the rows, who updates what | multiway aggregation |
-//! | [`threads`] | tasks that take turns; threads that go on between calls | |
+//! | module | what is in it |
+//! | --- | --- |
+//! | [`row_gate`] | the gate row by row: ScaleGate |
+//! | [`scale_gates`] | ScaleJoin between two such gates |
+//! | [`baselines`] | what ScaleJoin is compared with: three-step procedure, CellJoin |
+//! | [`handshake`] | a chain of nodes through which windows flow: handshake joins |
+//! | [`split_join`] | SplitJoin between two trees |
+//! | [`trees`] | indexes of sliding windows, PIM-Tree among them |
+//! | [`index_kind`] | these indexes by name |
+//! | [`index_tasks`] | threads take tasks of a few rows, and share a tree a side |
+//! | [`tree_partitions`] | threads have trees of their own |
+//! | [`time_travel`] | lists that are read while they grow |
+//! | [`scale_oij`] | Scale-OIJ: the interval join of threads that read each other's lists |
+//! | [`hive`] | windows that threads update together |
+//! | [`aggregate_designs`] | multiway aggregation: who merges the rows, who updates what |
+//! | [`threads`] | tasks that take turns; threads that go on between calls |
 //!
 //! ```
 //! use tidegate_papers::trees::PimTree;

@@ -34,8 +34,8 @@
 //!
 //! # When to use something else
 //!
-//! Pairs with equal keys and close times are found by [`interval::streaming`](tidegate_operators::interval::streaming)
-//! without comparing others.
+//! Pairs with equal keys and close times are found by
+//! [`interval::streaming`](tidegate_operators::interval::streaming) without comparing others.
 #![doc = include_str!("README.md")]
 
 mod bands;

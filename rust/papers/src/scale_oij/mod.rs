@@ -32,7 +32,8 @@
 //! 5. The authors' join makes an aggregate of the matches of each row of one side (the *base*), and
 //!    begins with the aggregate of a base row shortly before it, from which it takes what has left
 //!    the window. That is the aggregate of a left row's partners here
-//!    ([`aggregate::partners`](tidegate_operators::aggregate)), which has its own passes; this join gives pairs.
+//!    ([`aggregate::partners`](tidegate_operators::aggregate)), which has its own passes; this join
+//!    gives pairs.
 //!
 //! # Trade-offs
 //!

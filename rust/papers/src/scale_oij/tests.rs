@@ -1,6 +1,6 @@
-//! The rows of Scale-OIJ against a loop over all pairs, which the operators have for their own join;
-//! what it does beside its rows; and threads that look while others store. The races of joiners are
-//! modelled in `loom_scale_oij.rs`.
+//! The rows of Scale-OIJ against a loop over all pairs, which the operators have for their own
+//! join; what it does beside its rows; and threads that look while others store. The races of
+//! joiners are modelled in `loom_scale_oij.rs`.
 
 use proptest::prelude::*;
 use tidegate_sync::Stop;

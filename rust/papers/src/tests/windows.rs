@@ -1,5 +1,6 @@
-//! Joins of sliding windows against Kang's three-step procedure, row by row. All algorithms and threads
-//! give the same results; whether the work is shared well is measured elsewhere, but for its balance.
+//! Joins of sliding windows against Kang's three-step procedure, row by row. All algorithms and
+//! threads give the same results; whether the work is shared well is measured elsewhere, but for
+//! its balance.
 
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;
@@ -168,7 +169,8 @@ proptest! {
 
 #[test]
 fn rows_are_compared_while_nobody_takes_results() {
-    // Each row meets the last one of the other side. No two match, so that no thread waits for room.
+    // Each row meets the last one of the other side. No two match, so that no thread waits for
+    // room.
     let rows: Vec<Row> =
         (0..16).map(|n| (n, [Side::Left, Side::Right][n as usize % 2], n % 2 * 100)).collect();
     let windows = Retention::Rows { left: 1, right: 1 };

@@ -1,7 +1,8 @@
-//! The threads of published algorithms: tasks that take turns, and threads that go on between calls.
+//! The threads of published algorithms: tasks that take turns, and threads that go on between
+//! calls.
 //!
-//! The driver of the operators starts all of them. tidegate's own operators need none of this: their
-//! threads share independent parts of a call.
+//! The driver of the operators starts all of them. tidegate's own operators need none of this:
+//! their threads share independent parts of a call.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -1,7 +1,8 @@
 //! Indexes of the rows of a sliding window as trees. All are
 //! [`WindowIndex`](tidegate_structures::index::WindowIndex)es and answer alike:
 //!
-//! - [`RoundRobin`]: several [`BPlusTree`](tidegate_structures::index::BPlusTree)s, rows dealt out in turns.
+//! - [`RoundRobin`]: several [`BPlusTree`](tidegate_structures::index::BPlusTree)s, rows dealt out in
+//!   turns.
 //! - [`ChainedIndex`]: one index a stretch of time; the oldest is dropped as a whole.
 //! - [`ImTree`]: new rows in a B+-tree, all others in an immutable tree ([`CssTree`]) with which
 //!   they are merged at times.

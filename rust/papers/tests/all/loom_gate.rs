@@ -1,5 +1,5 @@
-//! Every interleaving that loom models of small cases of the row gate. `loom_gate.rs` of the structures
-//! says what the models catch, and what they cannot.
+//! Every interleaving that loom models of small cases of the row gate. `loom_gate.rs` of the
+//! structures says what the models catch, and what they cannot.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! All integration tests, in one executable: each more would be compiled and linked by itself.
 //!
-//! What the structures have for the tests of their gate and their indexes is for these, too: models,
-//! histories, payloads, and the oracle of indexes.
+//! What the structures have for the tests of their gate and their indexes is for these, too:
+//! models, histories, payloads, and the oracle of indexes.
 
 #[cfg(not(loom))]
 #[path = "../../../structures/tests/all/gate_model.rs"]

@@ -1,6 +1,6 @@
 //! The row gate under real threads, more of them than cores: what every reader got is compared with
-//! the sorted rows, and payloads are counted. `stress_gate.rs` of the structures says how to run it,
-//! and what it can catch.
+//! the sorted rows, and payloads are counted. `stress_gate.rs` of the structures says how to run
+//! it, and what it can catch.
 
 use std::sync::Arc;
 use std::thread;

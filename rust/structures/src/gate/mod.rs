@@ -11,8 +11,8 @@
 //! row cannot sort before it. Row 9 is not: source 1 may still bring another 8, or a 9 after this
 //! one.
 //!
-//! [`BlockGate`] is such a gate: sorted column runs in, blocks of rows out. Another gate may keep the
-//! same contract, row by row the same stream, with the keys of this module and the promises of
+//! [`BlockGate`] is such a gate: sorted column runs in, blocks of rows out. Another gate may keep
+//! the same contract, row by row the same stream, with the keys of this module and the promises of
 //! [`promise`].
 //!
 //! # Trade-offs

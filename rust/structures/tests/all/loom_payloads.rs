@@ -1,5 +1,5 @@
-//! Payloads that are counted, of the loom models of gates. The crate of the published algorithms uses
-//! this file, too.
+//! Payloads that are counted, of the loom models of gates. The crate of the published algorithms
+//! uses this file, too.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};

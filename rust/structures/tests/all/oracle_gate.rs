@@ -1,5 +1,5 @@
-//! The block gate against a model that is obviously right (`gate_model.rs`), on one thread, also with
-//! sources in two tiers. Races are not caught: see `loom_gate.rs` and `stress_gate.rs`.
+//! The block gate against a model that is obviously right (`gate_model.rs`), on one thread, also
+//! with sources in two tiers. Races are not caught: see `loom_gate.rs` and `stress_gate.rs`.
 
 use proptest::prelude::*;
 use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, Next, Rejected, Tier};

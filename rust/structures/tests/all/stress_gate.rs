@@ -1,9 +1,9 @@
-//! The block gate under real threads, more of them than cores: what every reader got is compared with
-//! the sorted rows, and payloads are counted.
+//! The block gate under real threads, more of them than cores: what every reader got is compared
+//! with the sorted rows, and payloads are counted.
 //!
 //! `.github/scripts/stress.sh` runs this, `linearizable_gate.rs`, and the same of the row gate
-//! (`rust/papers/tests`) as they are; with `--cfg tidegate_stress`, which makes segments of one node,
-//! blocks of two rows and a look for memory at every step; and under AddressSanitizer and
+//! (`rust/papers/tests`) as they are; with `--cfg tidegate_stress`, which makes segments of one
+//! node, blocks of two rows and a look for memory at every step; and under AddressSanitizer and
 //! ThreadSanitizer. Seeds are printed on failure.
 //!
 //! They catch what happens often enough in many rows, on this machine's memory model: x86-64

@@ -96,7 +96,8 @@ pub(crate) fn scale_oij(interval: &Interval, how: How, joiners: usize) -> Box<dy
     Box::new(ScaleOij::new(interval, how, joiners))
 }
 
-/// Finds the matches of the rows of this number of sides in an index a side, which rows enter ahead.
+/// Finds the matches of the rows of this number of sides in an index a side, which rows enter
+/// ahead.
 pub(crate) fn index(sides: usize, kind: IndexKind) -> Box<dyn Find> {
     Box::new(Ahead::new(sides, || kind.index()))
 }

@@ -26,9 +26,9 @@
 //!
 //! # When to use something else
 //!
-//! Pairs with equal keys are found by [`interval::streaming`](crate::interval::streaming); conditions
-//! without a band on any column by [`window::scale`](crate::window::scale), which compares with whole
-//! windows.
+//! Pairs with equal keys are found by [`interval::streaming`](crate::interval::streaming);
+//! conditions without a band on any column by [`window::scale`](crate::window::scale), which
+//! compares with whole windows.
 //!
 //! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020),
 //! sections 2 and 4.

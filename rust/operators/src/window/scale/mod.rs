@@ -59,7 +59,8 @@ use share::{Found, Share};
 /// How threads share the comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScaleAlgorithm {
-    /// Each thread has a share of the rows in its windows.
+    /// Each thread has a share of the rows in the windows. The default of joins without terms, where
+    /// there is nothing to look up.
     ScaleJoin,
     /// Each thread has a share of the new rows. They are looked up by value where that takes less
     /// time, by a sample.

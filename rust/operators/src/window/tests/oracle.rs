@@ -1,6 +1,6 @@
-//! Joins of sliding windows against Kang's three-step procedure, row by row. The tests of the published
-//! joins, which are in another crate, use this file, too: the module around it says where the names
-//! come from.
+//! Joins of sliding windows against Kang's three-step procedure, row by row. The tests of the
+//! published joins, which are in another crate, use this file, too: the module around it says where
+//! the names come from.
 
 use proptest::prelude::*;
 

@@ -357,8 +357,8 @@ pub(crate) fn within() -> impl Strategy<Value = Within> {
     (band(), band()).prop_map(|(one, other)| [one, other])
 }
 
-/// Asserts that a join of two streams gives the rows that the loop finds; in any order, unless it is
-/// ordered.
+/// Asserts that a join of two streams gives the rows that the loop finds; in any order, unless it
+/// is ordered.
 pub(crate) fn assert_right(
     rows: &[Row],
     window: Retention,
