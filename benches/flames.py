@@ -55,7 +55,7 @@ NEW_MEMORY = re.compile("page_fault|clear_page|madvise|munmap|mmap|brk")
 CALLERS = ("operators::driver", "structures::simd::wide", "sync::loan")
 """Rooms whose functions only call others, which the compiler often makes a part of them."""
 
-CRATES = ("structures", "operators", "tidegate", "import", "sync")
+CRATES = ("structures", "operators", "papers", "tidegate", "import", "sync")
 
 SHOWN = 0.03
 """The least share of a stage that is shown."""

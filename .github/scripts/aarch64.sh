@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Clippy and the unit tests of the structures and the operators for 64-bit ARM: in an emulator, with NEON and with portable
-# instructions. So any Linux on x86-64 tries the loops, though it cannot say how fast they are.
+# Clippy and the unit tests of the structures, the operators and the published algorithms for 64-bit ARM: in an emulator,
+# with NEON and with portable instructions. So any Linux on x86-64 tries the loops, though it cannot say how fast they are.
 # Arguments choose some tests: aarch64.sh simd index.
 set -euo pipefail
 
@@ -16,7 +16,7 @@ done
 
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
-cargo clippy --quiet --locked --target $target -p tidegate-structures -p tidegate-operators --all-targets -- -D warnings
+cargo clippy --quiet --locked --target $target -p tidegate-structures -p tidegate-operators -p tidegate-papers --all-targets -- -D warnings
 unit_tests() {
     cargo test --quiet --locked --target $target --lib "$@"
 }
@@ -25,5 +25,5 @@ for instructions in neon portable; do
     unit_tests -p tidegate-structures -- "$@"
     # Fewer random tries, since the emulator is slow, and not the two tests that take minutes there: the schedules of the
     # handshake join, and the indexed ScaleJoin, whose threads spin.
-    PROPTEST_CASES=32 unit_tests -p tidegate-operators -- --skip schedules --skip looking_rows_up "$@"
+    PROPTEST_CASES=32 unit_tests -p tidegate-operators -p tidegate-papers -- --skip schedules --skip looking_rows_up "$@"
 done

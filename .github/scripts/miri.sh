@@ -9,5 +9,6 @@ set -euo pipefail
 # Time and files are what a few tests ask for. A step takes a hundred times as long, so random tests get few cases.
 export MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4
 cargo +nightly miri test --quiet --locked -p tidegate-sync --lib
-cargo +nightly miri test --quiet --locked -p tidegate-structures --lib -- gate:: hive:: bits:: select:: bitmaps::
-cargo +nightly miri test --quiet --locked -p tidegate-structures --test all -- api_gate:: --skip ten_thousand_sources_are_merged
+cargo +nightly miri test --quiet --locked -p tidegate-structures --lib -- gate:: bits:: select:: bitmaps::
+cargo +nightly miri test --quiet --locked -p tidegate-papers --lib -- row_gate:: hive::
+cargo +nightly miri test --quiet --locked -p tidegate-structures -p tidegate-papers --test all -- api_gate:: --skip ten_thousand_sources_are_merged

@@ -11,7 +11,7 @@ target=${CARGO_TARGET_DIR:-target}
 stress() {
     RUSTFLAGS=$2 CARGO_TARGET_DIR=$target/$1 cargo test --quiet --locked -p tidegate-structures \
         --test all "${@:3}" -- --ignored --test-threads=1 "${tests[@]}"
-    RUSTFLAGS=$2 CARGO_TARGET_DIR=$target/$1 cargo test --quiet --locked -p tidegate-operators --lib --test all \
+    RUSTFLAGS=$2 CARGO_TARGET_DIR=$target/$1 cargo test --quiet --locked -p tidegate-papers --lib --test all \
         "${@:3}" -- --ignored --test-threads=1 "${tests[@]}"
 }
 tests=("$@")

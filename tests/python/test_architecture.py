@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 RUST = ROOT / "rust"
 
 # From the bottom up: a crate may use those before it.
-CRATES = ["sync", "structures", "operators", "tidegate", "import", "python"]
-UNSAFE = {"sync", "structures", "import"}
+CRATES = ["sync", "structures", "operators", "papers", "tidegate", "import", "python"]
+UNSAFE = {"sync", "structures", "papers", "import"}
 # These use no other crate of ours.
 LOWEST = {"sync", "import"}
 # The one file above them: it hands pointers from Python to `import`.
@@ -27,8 +27,11 @@ BENCHES = "benches"
 # The folders of the bindings, from the bottom up, and the one file beside them.
 FLOORS = ["interpreter", "arrow", "inputs", "operators", "queries"]
 BESIDE_THE_FLOORS = {"memory.rs"}
-# What knows the algorithms of papers by name.
-REGISTRIES = {"operators": "band/index/kind.rs", "tidegate": "query/published.rs"}
+# The crate of the published algorithms, and the one file above it, which knows them by name.
+PAPERS = "papers"
+REGISTRY = ("tidegate", "query/published.rs")
+# Its rooms that have unsafe code: structures that threads share without locks.
+UNSAFE_PAPERS = {"hive", "row_gate"}
 # A module of tests that is declared, and one that is written, at the end of its file.
 TESTS_BESIDE = re.compile(
     r"^ *#\[cfg\((?:all\()?test\b.*\)\]\n(?: *#\[.*\]\n)* *(?:pub(?:\(.*\))? )?mod \w+;",
@@ -49,7 +52,7 @@ JOINS = "rust/tidegate/src/stream/join/mod.rs"
 POOL = "rust/structures/src/memory/pool.rs"
 SOURCES = "rust/tidegate/src/stream/intake/source.rs"
 INTERRUPT = "rust/python/src/interpreter/interrupt.rs"
-ROW_GATE = "rust/structures/src/papers/row_gate"
+ROW_GATE = "rust/papers/src/row_gate"
 SENT_WHOLE = "python/tidegate/spark/driver/whole.py"
 OPTIONS = "python/tidegate/cli/commands"
 # Numbers in prose: the document, its words, the file and the name of the constant that they quote,
@@ -115,8 +118,8 @@ def rooms(crate: str) -> set[str]:
 
 
 def beside(crate: str) -> set[str]:
-    """The files beside a crate's `lib.rs`."""
-    return {path.name for path in (RUST / crate / "src").glob("*.rs")} - {"lib.rs"}
+    """The files beside a crate's `lib.rs`, but for that of tests."""
+    return {path.name for path in (RUST / crate / "src").glob("*.rs")} - {"lib.rs", "tests.rs"}
 
 
 def module(path: str) -> tuple[str, ...]:
@@ -180,7 +183,7 @@ def test_a_crate_uses_only_those_below_it(crate):
 
 
 @pytest.mark.parametrize("crate", CRATES)
-def test_unsafe_code_is_in_three_crates_and_a_file(crate):
+def test_unsafe_code_is_in_four_crates_and_a_file(crate):
     files = sources(crate)
     if crate in UNSAFE:
         return
@@ -193,6 +196,14 @@ def test_unsafe_code_is_in_three_crates_and_a_file(crate):
 @pytest.mark.parametrize("crate", sorted(UNSAFE - {"sync"}))
 def test_unsafe_code_exists_where_it_may(crate):
     assert any(re.search(r"\bunsafe\b", text) for text in sources(crate).values())
+
+
+def test_unsafe_code_of_papers_is_in_two_rooms():
+    unsafe = {
+        path for path, text in without_tests(PAPERS).items() if re.search(r"\bunsafe\b", text)
+    }
+    assert {path.partition("/")[0] for path in unsafe} == UNSAFE_PAPERS
+    assert rooms(PAPERS) > UNSAFE_PAPERS
 
 
 def test_only_sync_names_atomics():
@@ -229,7 +240,7 @@ def test_only_the_driver_starts_threads():
     for crate in CRATES[2:]:
         for path, text in sources(crate).items():
             # Tests may start threads of their own.
-            if path not in driver and "tests" not in path.parts:
+            if path not in driver and "tests" not in path.with_suffix("").parts:
                 product = re.split(r"#\[cfg\((?:all\()?test\b", text)[0]
                 assert not starting.search(product), path
 
@@ -307,21 +318,36 @@ def test_no_guard_of_an_operator_leaves_its_closure():
         assert not re.search(r"ArcMutexGuard|lock_arc", text), path
 
 
-@pytest.mark.parametrize("crate", ["sync", "structures", "operators"])
+@pytest.mark.parametrize("crate", ["sync", "structures", "operators", "papers"])
 def test_kernels_know_nothing_of_arrow(crate):
     assert not [name for name in dependencies(crate) if name.startswith("arrow")]
     assert not [path for path, text in sources(crate).items() if re.search(r"\barrow_\w+", text)]
     assert any(name.startswith("arrow") for name in dependencies("tidegate"))
 
 
-@pytest.mark.parametrize("crate", ["structures", "operators", "tidegate", "python"])
-def test_papers_are_named_in_one_file_a_crate(crate):
+def test_papers_are_named_in_one_file():
     """So that nothing that a default call enters depends on what is there to be compared with."""
-    naming = re.compile(r"(?<!mod )\bpapers\b")
-    found = {path for path, text in without_tests(crate).items() if naming.search(text)}
-    inside = {path for path in without_tests(crate) if path.startswith("papers/")}
-    assert bool(inside) == ("papers" in rooms(crate)) == (crate in {"structures", "operators"})
-    assert found - inside == ({REGISTRIES[crate]} if crate in REGISTRIES else set())
+    naming = re.compile(r"\btidegate_papers\b")
+    found = {
+        (crate, path)
+        for crate in CRATES
+        for path, text in without_tests(crate).items()
+        if naming.search(text)
+    }
+    assert found == {REGISTRY}
+    name = manifest(PAPERS)["package"]["name"]
+    assert {crate for crate in CRATES if name in dependencies(crate)} == {REGISTRY[0]}
+
+
+@pytest.mark.parametrize("crate", ["structures", "operators"])
+def test_what_papers_are_made_of_does_not_know_them(crate):
+    """Not in tests either: these would be compiled with other types than those of the papers."""
+    assert dependencies(PAPERS) >= {manifest(crate)["package"]["name"]}
+    found = manifest(crate)
+    assert "tidegate-papers" not in found["dependencies"].keys() | found["dev-dependencies"].keys()
+    texts = [path.read_text(encoding="utf-8") for path in (RUST / crate).rglob("*.rs")]
+    assert texts
+    assert not [text for text in texts if re.search(r"\btidegate_papers\b|::papers\b", text)]
 
 
 @pytest.mark.parametrize(
@@ -329,6 +355,7 @@ def test_papers_are_named_in_one_file_a_crate(crate):
     [
         ("structures", ("simd", "memory")),
         ("operators", ("band", "rows")),
+        ("papers", ("split_join", "stages")),
         ("tidegate", ("batch", "query")),
         ("import", ("array", "node")),
         ("sync", ("ring", "atomic")),
@@ -365,8 +392,9 @@ def test_a_signpost_ties_nothing_and_an_item_of_the_front_ties():
 # At least as many files and imports are there to be seen.
 SEEN = {
     "sync": (10, 10),
-    "structures": (50, 100),
-    "operators": (100, 500),
+    "structures": (40, 80),
+    "operators": (100, 400),
+    "papers": (40, 100),
     "tidegate": (100, 600),
     "import": (5, 10),
     "python": (20, 100),
@@ -437,9 +465,13 @@ def test_an_option_is_declared_in_one_file(option, file):
 def test_joins_of_rows_share_one_log():
     """So that a row's number, its offset and its first match are one thing in all of them."""
     files = without_tests("operators")
+    published = without_tests(PAPERS)
     joins = {path for path, text in files.items() if re.search(r"\bRowJoin<.*> for\b", text)}
     assert joins >= {"interval/streaming/mod.rs", "band/index/mod.rs", "window/scale/mod.rs"}
     assert not {path for path in joins if "RowLog::new" not in files[path]}
+    joins = {path for path, text in published.items() if re.search(r"\bRowJoin<.*> for\b", text)}
+    assert joins >= {"scale_oij/mod.rs", "scale_gates/mod.rs", "handshake/sliding.rs"}
+    assert not {path for path in joins if "RowLog::new" not in published[path]}
     assert {path for path, text in files.items() if "settled" in text} == {"rows/log.rs"}
 
 
@@ -461,7 +493,7 @@ def test_every_room_is_on_the_map():
     tables = dict(
         re.findall(r"^\| `rust/(\w+)/src/` \|.*\n\| --- .*\n((?:\| .*\n)+)", text, re.MULTILINE)
     )
-    assert {"structures", "operators", "tidegate", "python"} <= tables.keys()
+    assert {"structures", "operators", "papers", "tidegate", "python"} <= tables.keys()
     assert tables.keys() == {crate for crate in CRATES if rooms(crate)}
     for crate, table in tables.items():
         told = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
@@ -483,6 +515,7 @@ def types(crate: str) -> Counter[str]:
         ("sync", "Stop"),
         ("structures", "BlockGate"),
         ("operators", "Matches"),
+        ("papers", "PimTree"),
         ("tidegate", "Table"),
         ("import", "Unopened"),
         ("python", "JoinPlan"),
@@ -514,7 +547,7 @@ def test_a_number_in_prose_is_that_of_the_code(document, words, file, name, unit
     assert {*numbers} == {f"{constant(file, name) // unit:,}"}
 
 
-@pytest.mark.parametrize("crate", ["operators", "tidegate"])
+@pytest.mark.parametrize("crate", ["operators", "papers", "tidegate"])
 def test_an_entrance_to_a_crate_has_an_example(crate):
     declaring = re.compile(r"((?:^///.*\n)*)(?:^#\[.*\n)*^pub (?:fn|struct) (\w+)\b", re.MULTILINE)
     src = RUST / crate / "src"

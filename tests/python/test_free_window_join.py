@@ -210,7 +210,7 @@ def test_feeders_on_threads_fill_the_memory_limit_and_wait(threads, algorithm):
                 source.push(tables[at].slice(first, 200), block=True)
 
     # A row takes more in the chain.
-    limit = 800_000 if algorithm == "scalejoin-gates" else 1_200_000
+    limit = 800_000 if algorithm == "scalejoin-gates" else 2_000_000
     with new(algorithm, threads=threads, memory_limit=limit) as join:
         feeders = [threading.Thread(target=feed, args=(join, at)) for at in (0, 1)]
         for feeder in feeders:

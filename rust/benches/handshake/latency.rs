@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_operators::driver::{Driver, Turn};
-use tidegate_operators::papers::handshake::{Burst, Chain, Found, HandshakeAlgorithm};
+use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::Retention;
+use tidegate_papers::handshake::{Burst, Chain, Found, HandshakeAlgorithm};
+use tidegate_papers::threads::{Turn, take_turns};
 use tidegate_sync::Stop;
 
 use crate::option;
@@ -104,7 +105,7 @@ fn measure(
     let mut steps: Vec<_> = chain.nodes.iter_mut().map(|node| || node.step()).collect();
     let mut tasks: Vec<&mut (dyn FnMut() -> Turn + Send)> = vec![&mut ends];
     tasks.extend(steps.iter_mut().map(|step| step as &mut (dyn FnMut() -> Turn + Send)));
-    driver.take_turns(tasks).expect("nobody stops it");
+    take_turns(&driver, tasks).expect("nobody stops it");
     latencies.sort_unstable();
     (latencies, chain.collector.most_buffered())
 }

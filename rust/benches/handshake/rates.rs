@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::papers::handshake::{
+use tidegate_operators::rows::{Results, Retention};
+use tidegate_papers::handshake::{
     BandPredicate, Columns, HandshakeAlgorithm, HandshakeJoin, NumberRows,
 };
-use tidegate_operators::rows::{Results, Retention};
 use tidegate_sync::Stop;
 
 use crate::option;

@@ -1,8 +1,8 @@
 //! W3: `r.x BETWEEN s.a - 10 AND s.a + 10 AND r.y BETWEEN s.b - 10 AND s.b + 10`, values uniform in
 //! 1..10 000, the second ones floats.
 
-use tidegate_operators::papers::handshake::{BandPredicate, Kind, NumberColumn, NumberRows};
 use tidegate_operators::rows::Side;
+use tidegate_papers::handshake::{BandPredicate, Kind, NumberColumn, NumberRows};
 use tidegate_structures::simd::scan::Span;
 
 /// How far matching values are apart.

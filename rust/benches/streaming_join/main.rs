@@ -16,8 +16,8 @@ use std::time::Instant;
 use split_join::split_trees;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::streaming::{KeyedJoin, Parallelism, StreamingJoin};
-use tidegate_operators::papers::scale_oij::ScaleOij;
 use tidegate_operators::rows::{Closed, How, Interval, Progress, RowJoin};
+use tidegate_papers::scale_oij::ScaleOij;
 use tidegate_sync::Stop;
 use workload::{Epoch, Workload};
 

@@ -2,9 +2,9 @@
 //! join core compares a row with all rows of its window.
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::papers::split_join::split_join;
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use tidegate_operators::rows::{How, Retention, RowJoin};
+use tidegate_papers::split_join::split_join;
 
 use crate::{System, rest};
 

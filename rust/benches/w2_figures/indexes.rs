@@ -1,7 +1,7 @@
 //! Indexes by themselves, on one thread.
 
+use tidegate_papers::trees::{Archive, ChainedIndex, ImTree, PimTree, RoundRobin};
 use tidegate_structures::index::{BPlusTree, BucketIndex, WindowIndex};
-use tidegate_structures::papers::trees::{Archive, ChainedIndex, ImTree, PimTree, RoundRobin};
 
 use crate::Point;
 use crate::workload::{MATCHES, MERGE_RATIO, Values, Windows};

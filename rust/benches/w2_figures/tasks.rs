@@ -2,10 +2,12 @@
 
 use std::time::Instant;
 
-use tidegate_operators::band::index::{Ahead, Bands, Find, IndexJoin, IndexKind};
+use tidegate_operators::band::index::{Ahead, Bands, Find, IndexJoin};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::papers::index_tasks::{MergeOptions, TaskIndex, TaskJoin, TaskOptions};
 use tidegate_operators::rows::{How, Progress, Retention, RowJoin, Side};
+use tidegate_papers::index_kind::IndexKind;
+use tidegate_papers::index_tasks::{MergeOptions, TaskIndex, TaskJoin, TaskOptions};
+use tidegate_structures::index::{BucketIndex, WindowIndex};
 use tidegate_sync::Stop;
 
 use crate::Point;
@@ -100,8 +102,8 @@ fn join(finder: impl Find + 'static) -> Join {
     IndexJoin::of_two_streams(window, How::Inner, 1, true, Box::new(finder))
 }
 
-fn ahead(kind: IndexKind) -> Join {
-    join(Ahead::new(2, || kind.index()))
+fn ahead(index: impl Fn() -> Box<dyn WindowIndex>) -> Join {
+    join(Ahead::new(2, index))
 }
 
 /// Rates by rows of a task, with latencies of so many that each thread has one; and both merges by
@@ -127,8 +129,8 @@ pub(crate) fn tasks() {
             ("IBWJ", by_tasks(TaskOptions::default())),
             ("IBWJ, blocking merge", over(TaskIndex::PimTree(blocking))),
             ("IBWJ, OLC B+-tree", over(TaskIndex::BPlusTree)),
-            ("PIM-Tree ahead", ahead(IndexKind::PIM_TREE)),
-            ("buckets ahead", ahead(IndexKind::Buckets)),
+            ("PIM-Tree ahead", ahead(|| IndexKind::PIM_TREE.index())),
+            ("buckets ahead", ahead(|| Box::new(BucketIndex::new()))),
         ];
         for (series, join) in joins {
             let rate = ROWS as f64 / Load::new(join, threads).run(ROWS, MANY) / 1e6;

@@ -18,10 +18,8 @@ mod workload;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use tidegate_papers::trees::{Archive, ChainedIndex, ImTree, OlcTree, PimTree, RoundRobin};
 use tidegate_structures::index::{BPlusTree, BucketIndex, WindowIndex};
-use tidegate_structures::papers::trees::{
-    Archive, ChainedIndex, ImTree, OlcTree, PimTree, RoundRobin,
-};
 use workload::{Values, Windows};
 
 type Make = Box<dyn Fn() -> Box<dyn WindowIndex>>;

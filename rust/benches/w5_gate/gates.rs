@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate_papers::row_gate::{Row, ScaleGate};
 use tidegate_structures::gate::{BlockGate, BlockReader, Next, Rejected};
-use tidegate_structures::papers::row_gate::{Row, ScaleGate};
 
 use crate::workload::{Columns, RUN, Slice};
 

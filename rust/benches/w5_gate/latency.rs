@@ -8,8 +8,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate_papers::row_gate::{Reader, ScaleGate, Source};
 use tidegate_structures::gate::{Block, BlockGate, BlockReader, BlockSource, Next, Rejected, Run};
-use tidegate_structures::papers::row_gate::{Reader, ScaleGate, Source};
 
 use crate::workload::Columns;
 

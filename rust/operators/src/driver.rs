@@ -1,10 +1,9 @@
 //! Threads: tidegate starts them here only.
 
 mod awake;
-mod crew;
+mod own;
 mod start;
 mod work_of;
-mod workers;
 
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,14 +15,13 @@ use std::time::{Duration, Instant};
 use core_affinity::CoreId;
 use rayon_core::{ThreadBuilder, ThreadPool, ThreadPoolBuilder};
 use tidegate_structures::memory;
-use tidegate_sync::{Backoff, Counter, Stop, Tickets, lend};
+use tidegate_sync::{Counter, Stop, Tickets, lend};
 
 use awake::{AFTER_A_CALL, Awake};
-pub use crew::{Crew, Patience};
+pub use own::OwnThreads;
 pub use start::prepare_thread;
 use start::{Begun, begin};
 pub use work_of::WorkOf;
-pub(crate) use workers::Workers;
 
 /// The most threads a call may use.
 pub const MAX_THREADS: usize = 512;
@@ -104,22 +102,8 @@ impl Drop for Lasting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-/// The outcome of a task's turn, see [`Driver::take_turns`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// Something.
-    Worked,
-    /// Nothing, until another task has done something.
-    Waiting,
-    /// The last that all tasks together had to do.
-    Finished,
-}
-
 /// Gives the number of another item, while there is one.
 type NextNumber<'a> = dyn FnMut() -> Option<usize> + 'a;
-
-/// How long a thread sleeps whose tasks have been waiting for some time.
-const NAP: Duration = Duration::from_micros(50);
 
 impl Driver {
     /// A driver of `threads` threads, between 1 and [`MAX_THREADS`], that looks at `stop` before
@@ -346,89 +330,43 @@ impl Driver {
 }
 
 impl Driver {
-    /// Calls tasks that wait for each other, again and again, until one of them says that all is
-    /// done.
+    /// Calls `work` on this number of threads at the same time, with the numbers that each is to
+    /// work on. The caller's thread is one of them, and there may be as many as this driver has.
     ///
-    /// Neighbours in `tasks` share a thread, which gives each of them its turn; a task stays on its
-    /// thread, and on the same one in the next call with as many tasks if the threads
-    /// [last](Self::lasting). A panic in a task ends them all and is resumed on the caller's
-    /// thread.
-    pub fn take_turns<T: FnMut() -> Turn + Send>(&self, tasks: Vec<T>) -> Result<(), Stopped> {
-        let threads = self.threads.min(tasks.len());
-        // Set when a thread ends, whyever: there is nothing more to wait for then.
-        let over = Stop::default();
+    /// Each number below `threads` is given to one thread, and most threads get one. The caller's
+    /// thread gets 0, and the numbers of threads that the system refuses. A number goes to the same
+    /// thread in the next call if the threads [last](Self::lasting). A panic in `work` is resumed
+    /// on the caller's thread once the others have returned.
+    ///
+    /// Unlike [`map`](Self::map), it waits for helpers that are busy: the numbers may stand for
+    /// work that waits for each other.
+    pub fn on_each_thread(&self, threads: usize, work: &(dyn Fn(&[usize]) + Sync)) {
+        debug_assert!(threads <= self.threads, "as many threads as the driver has");
         if threads <= 1 {
-            return self.take_turns_here(tasks, &over);
+            return work(&[0]);
         }
-        let share = tasks.len().div_ceil(threads);
-        let mut tasks = tasks.into_iter();
-        let shares: Vec<Mutex<Vec<T>>> =
-            (0..threads).map(|_| Mutex::new(tasks.by_ref().take(share).collect())).collect();
-        let take = |share: &Mutex<Vec<T>>| {
-            std::mem::take(&mut *share.lock().expect("the lock is held only to take the tasks"))
-        };
         let of = WorkOf::here();
-        let run = |nth: usize| {
-            let tasks = shares.get(nth).map_or_else(Vec::new, take);
-            of.clone().during(|| self.take_turns_here(tasks, &over))
-        };
+        let run = |numbers: &[usize]| of.clone().during(|| work(numbers));
         if let Some(helpers) = &self.helpers {
-            let of_helpers = Mutex::new(Ok(()));
-            let mine = helpers.in_place_scope(|scope| {
+            helpers.in_place_scope(|scope| {
                 scope.spawn_broadcast(|_, context| {
                     if context.index() + 1 < threads {
-                        let ended = run(context.index() + 1);
-                        let mut all = lock(&of_helpers);
-                        *all = all.and(ended);
+                        run(&[context.index() + 1]);
                     }
                 });
-                run(0)
+                run(&[0]);
             });
-            return mine.and(of_helpers.into_inner().unwrap_or_else(PoisonError::into_inner));
+            return;
         }
         std::thread::scope(|scope| {
             let run = &run;
-            let others = spawn_some(scope, (1..threads).map(|nth| move || run(nth)));
-            // The shares of threads that there are not, too: tasks wait for each other.
-            let mine =
-                shares[..1].iter().chain(&shares[1 + others.len()..]).flat_map(take).collect();
-            let mine = self.take_turns_here(mine, &over);
-            others
-                .into_iter()
-                .map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)))
-                .fold(mine, Result::and)
-        })
-    }
-
-    /// Gives tasks their turns on this thread.
-    fn take_turns_here<T: FnMut() -> Turn>(
-        &self,
-        mut tasks: Vec<T>,
-        over: &Stop,
-    ) -> Result<(), Stopped> {
-        let _end = EndOfScope(over);
-        let backoff = Backoff::new();
-        loop {
-            let mut worked = false;
-            for task in &mut tasks {
-                match task() {
-                    Turn::Worked => worked = true,
-                    Turn::Waiting => {}
-                    Turn::Finished => return Ok(()),
-                }
+            let others = spawn_some(scope, (1..threads).map(|nth| move || run(&[nth])));
+            let mine: Vec<usize> = (0..1).chain(1 + others.len()..threads).collect();
+            run(&mine);
+            for other in others {
+                other.join().unwrap_or_else(|panic| resume_unwind(panic));
             }
-            if over.is_requested() {
-                return Ok(());
-            }
-            self.check()?;
-            if worked {
-                backoff.reset();
-            } else if backoff.is_completed() {
-                std::thread::sleep(NAP);
-            } else {
-                backoff.snooze();
-            }
-        }
+        });
     }
 }
 
@@ -560,15 +498,6 @@ fn spawn_some<'scope, R: Send + 'scope, W: FnOnce() -> R + Send + 'scope>(
         })
     };
     work.enumerate().map_while(|one| start(one).ok()).collect()
-}
-
-/// Says that something is over when it is left, however that is.
-struct EndOfScope<'a>(&'a Stop);
-
-impl Drop for EndOfScope<'_> {
-    fn drop(&mut self) {
-        self.0.request();
-    }
 }
 
 /// Runs `work` on a thread of its own and returns where its outcome arrives.
@@ -862,65 +791,31 @@ mod tests {
         }
     }
 
-    /// Tasks that pass a number on in a circle until it is `upto`.
-    fn circle(
-        driver: &Driver,
-        tasks: usize,
-        upto: usize,
-        at: usize,
-        act: impl Fn() + Sync,
-    ) -> Result<usize, Stopped> {
-        let number = Mutex::new(0);
-        let (number, act) = (&number, &act);
-        let task = |nth: usize| {
-            move || {
-                let mut number = lock(number);
-                if *number == upto {
-                    return Turn::Finished;
-                }
-                if *number % tasks != nth {
-                    return Turn::Waiting;
-                }
-                if *number == at {
-                    act();
-                }
-                *number += 1;
-                Turn::Worked
-            }
-        };
-        driver.take_turns((0..tasks).map(task).collect())?;
-        Ok(*number.lock().unwrap())
-    }
-
     #[test]
-    fn tasks_that_wait_for_each_other_take_turns() {
-        for threads in [1, 2, 3, 9] {
-            let lasting = Driver::lasting(threads, Stop::default(), false).unwrap();
-            for driver in [Driver::new(threads, Stop::default()), lasting] {
-                for tasks in [1, 3, 5] {
-                    assert_eq!(circle(&driver, tasks, 1000, 0, || ()), Ok(1000));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn turns_end_with_a_stop_and_with_a_panic() {
-        for threads in [1, 2] {
-            let stop = Stop::default();
-            let driver = Driver::new(threads, stop.clone());
-            assert_eq!(circle(&driver, 3, usize::MAX, 100, || stop.request()), Err(Stopped));
-            for driver in [
-                Driver::new(threads, Stop::default()),
-                Driver::lasting(threads, Stop::default(), false).unwrap(),
-            ] {
-                let work = AssertUnwindSafe(|| {
-                    circle(&driver, 3, usize::MAX, 100, || panic!("the task failed"))
+    fn each_number_has_a_thread_and_keeps_it_if_the_threads_last() {
+        let here = || std::thread::current().id();
+        let lasting = |threads| Driver::lasting(threads, Stop::default(), false).unwrap();
+        for (driver, lasts) in [(Driver::new(3, Stop::default()), false), (lasting(3), true)] {
+            let threads = || {
+                // No number is worked on before there is a thread for each.
+                let all = std::sync::Barrier::new(3);
+                let found = Mutex::new(Vec::<(usize, std::thread::ThreadId)>::new());
+                driver.on_each_thread(3, &|numbers| {
+                    all.wait();
+                    lock(&found).extend(numbers.iter().map(|&number| (number, here())));
                 });
-                assert!(catch_unwind(work).is_err());
-                assert_eq!(circle(&driver, 3, 10, 0, || ()), Ok(10), "the threads go on");
-            }
+                let mut found = found.into_inner().unwrap();
+                found.sort_unstable_by_key(|&(number, _)| number);
+                found
+            };
+            let (one, other) = (threads(), threads());
+            assert_eq!(one.iter().map(|&(number, _)| number).collect::<Vec<_>>(), [0, 1, 2]);
+            assert_eq!(one[0].1, here());
+            assert_eq!(one == other, lasts);
         }
+        let found = Mutex::new(Vec::<usize>::new());
+        Driver::new(1, Stop::default()).on_each_thread(1, &|numbers| lock(&found).extend(numbers));
+        assert_eq!(found.into_inner().unwrap(), [0]);
     }
 
     #[test]

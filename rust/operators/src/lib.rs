@@ -51,7 +51,6 @@ pub mod interval;
 pub mod matches;
 pub mod order;
 pub mod overlap;
-pub mod papers;
 pub mod predicate;
 pub mod rows;
 mod selectivity;

@@ -4,7 +4,6 @@
 //! ```text
 //!  memory ──▶ simd ──▶ gate    sources that threads push into ──▶ one stream in merged order
 //!                 └──▶ index   rows of a window ──▶ the rows with values in a range
-//!  papers: published structures that these are compared with
 //!  instructions: which instructions all of these use
 //! ```
 //!
@@ -27,5 +26,4 @@ pub mod gate;
 pub mod index;
 pub mod instructions;
 pub mod memory;
-pub mod papers;
 pub mod simd;

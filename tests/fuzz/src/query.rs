@@ -204,7 +204,7 @@ impl Query {
                 let blocking = MergeOptions { is_blocking: true, ..MergeOptions::default() };
                 let all = [
                     BandAlgorithm::Auto,
-                    BandAlgorithm::Index(IndexKind::Buckets),
+                    BandAlgorithm::Buckets,
                     BandAlgorithm::Index(IndexKind::PIM_TREE),
                     BandAlgorithm::Index(IndexKind::IM_TREE),
                     BandAlgorithm::Index(IndexKind::BPlusTree),

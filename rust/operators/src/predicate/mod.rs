@@ -56,7 +56,7 @@ use numbers::Number;
 
 /// The rank of a row's number, and the ranks of the other side's numbers that it matches; `None` if
 /// it matches nothing.
-pub(crate) type RankAndTakes = Option<(u64, Span<u64>)>;
+pub type RankAndTakes = Option<(u64, Span<u64>)>;
 
 /// A condition between a number of the left row and one of the right row.
 #[derive(Clone, Debug)]
@@ -94,19 +94,20 @@ impl Term {
     }
 
     /// The same condition, between other rows.
-    pub(crate) fn of_rows(&self, left: &Operand, right: &Operand) -> Term {
+    pub fn of_rows(&self, left: &Operand, right: &Operand) -> Term {
         Term { left: left.clone(), right: right.clone(), relation: self.relation.clone() }
     }
 
     /// As [`append`](Self::append), without keeping the numbers of the rows.
-    pub(crate) fn widen(&mut self, left: &Operand, right: &Operand) -> bool {
+    pub fn widen(&mut self, left: &Operand, right: &Operand) -> bool {
         self.left.widen(left);
         self.right.widen(right);
         self.fits()
     }
 
     /// Adds a row of another term of the same condition, which fits, behind the rows of a side.
-    pub(crate) fn push(&mut self, side: Side, from: &Term, row: usize) {
+    #[inline]
+    pub fn push(&mut self, side: Side, from: &Term, row: usize) {
         match side {
             Side::Left => self.left.push(&from.left, row),
             Side::Right => self.right.push(&from.right, row),
@@ -135,7 +136,8 @@ impl Term {
     }
 
     /// The rank and the range that a row of a side compares by.
-    pub(crate) fn rank_and_takes(&self, side: Side, row: usize) -> RankAndTakes {
+    #[inline]
+    pub fn rank_and_takes(&self, side: Side, row: usize) -> RankAndTakes {
         let (own, other) = (self.operand(side), self.operand(side.other()));
         if !own.compares(row) {
             return None;

@@ -139,7 +139,7 @@ impl Operand {
     }
 
     /// Bytes held.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         let missing = self.missing.as_ref().map_or(0, Vec::capacity);
         missing
             + with_values!(&self.numbers, values => values.capacity() * values.first().map_or(0, size_of_val))

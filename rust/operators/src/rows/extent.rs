@@ -4,7 +4,7 @@ use super::{Interval, Reach, Retention};
 
 /// For how long the rows of each side may be matched by later rows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Extent {
+pub enum Extent {
     /// As far as they reach in time.
     Time(Reach),
     /// Until this number of rows of their side have come after them.
@@ -12,7 +12,8 @@ pub(crate) enum Extent {
 }
 
 impl Extent {
-    pub(crate) fn new(retention: Retention) -> Self {
+    /// How long the rows that a join retains may be matched.
+    pub fn new(retention: Retention) -> Self {
         match retention {
             Retention::Time { left, right } => {
                 Extent::Time(Reach::new(&Interval::of_windows(left, right)))

@@ -4,7 +4,7 @@ use std::ops::{Index, IndexMut};
 
 /// A value of each kept row, by offset. Values come at the end and leave at the front.
 #[derive(Debug)]
-pub(crate) struct KeptColumn<T> {
+pub struct KeptColumn<T> {
     values: Vec<T>,
     /// How many of the values are of rows that have been let go of. They are moved out when they
     /// are many.
@@ -18,34 +18,42 @@ impl<T> Default for KeptColumn<T> {
 }
 
 impl<T> KeptColumn<T> {
+    /// How many rows have a value.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.values.len() - self.gone
+    }
+
+    /// Whether no row has a value.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The value at an offset, if the row is here.
     #[inline]
-    pub(crate) fn get(&self, offset: usize) -> Option<&T> {
+    pub fn get(&self, offset: usize) -> Option<&T> {
         self.values.get(self.gone.checked_add(offset)?)
     }
 
+    /// The values, by offset.
     #[inline]
-    pub(crate) fn as_slice(&self) -> &[T] {
+    pub fn as_slice(&self) -> &[T] {
         &self.values[self.gone..]
     }
 
+    /// The values, by offset, to change them.
     #[inline]
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
         &mut self.values[self.gone..]
     }
 
     /// Adds values of further rows.
-    pub(crate) fn extend(&mut self, values: impl IntoIterator<Item = T>) {
+    pub fn extend(&mut self, values: impl IntoIterator<Item = T>) {
         self.values.extend(values);
     }
 
     /// Drops the values of the oldest `rows` rows.
-    pub(crate) fn drop_front(&mut self, rows: usize) {
+    pub fn drop_front(&mut self, rows: usize) {
         self.gone += rows;
         // Each value is moved about twice.
         if self.gone > self.values.len() / 3 {
@@ -59,14 +67,14 @@ impl<T> KeptColumn<T> {
     }
 
     /// Bytes held.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         self.values.capacity() * size_of::<T>()
     }
 }
 
 impl<T: Clone> KeptColumn<T> {
     /// Adds copies of a value until there is one for each of `rows` rows.
-    pub(crate) fn fill_to(&mut self, rows: usize, value: T) {
+    pub fn fill_to(&mut self, rows: usize, value: T) {
         self.values.resize(self.gone + rows, value);
     }
 }

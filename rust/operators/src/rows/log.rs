@@ -7,9 +7,14 @@ use super::{Extent, How, Side};
 
 /// The columns that a join keeps of each row. A row is named by its *offset*, its distance from the
 /// oldest row still here.
-pub(crate) trait KeptColumns: Debug {
+pub trait KeptColumns: Debug {
     /// How many rows are here.
     fn len(&self) -> usize;
+
+    /// Whether no row is here.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 
     /// The time of the row at an offset, if it is here.
     fn ts(&self, offset: usize) -> Option<i64>;
@@ -59,7 +64,7 @@ pub struct Kept {
 /// A row is *settled* once no later row can match it, and it has been checked for a match. Where
 /// matches matter, a row stays until then.
 #[derive(Debug)]
-pub(crate) struct RowLog<C> {
+pub struct RowLog<C> {
     side: Side,
     first: u64,
     columns: C,
@@ -71,51 +76,60 @@ pub(crate) struct RowLog<C> {
 
 impl<C: KeptColumns> RowLog<C> {
     /// A log of a side in a join of this kind, with columns that have no rows.
-    pub(crate) fn new(side: Side, how: How, columns: C) -> Self {
+    pub fn new(side: Side, how: How, columns: C) -> Self {
         let matched = how.marks(side).then(KeptColumn::default);
         RowLog { side, first: 0, columns, matched, settled: 0 }
     }
 
+    /// The side of the rows.
     #[inline]
-    pub(crate) fn side(&self) -> Side {
+    pub fn side(&self) -> Side {
         self.side
     }
 
     /// The number of the oldest row.
     #[inline]
-    pub(crate) fn first(&self) -> u64 {
+    pub fn first(&self) -> u64 {
         self.first
     }
 
     /// One more than the number of the newest row.
     #[inline]
-    pub(crate) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.first + self.len() as u64
     }
 
+    /// How many rows are here.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.columns.len()
+    }
+
+    /// Whether no row is here.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The offset of a row that is here, given the low bits of its number.
     #[inline]
-    pub(crate) fn offset(&self, number: u32) -> usize {
+    pub fn offset(&self, number: u32) -> usize {
         number.wrapping_sub(self.first as u32) as usize
     }
 
+    /// The columns of the rows.
     #[inline]
-    pub(crate) fn columns(&self) -> &C {
+    pub fn columns(&self) -> &C {
         &self.columns
     }
 
+    /// The columns of the rows, to change them. As many rows stay.
     #[inline]
-    pub(crate) fn columns_mut(&mut self) -> &mut C {
+    pub fn columns_mut(&mut self) -> &mut C {
         &mut self.columns
     }
 
     /// Takes in the rows that `add` puts behind the others.
-    pub(crate) fn extend(&mut self, add: impl FnOnce(&mut C)) {
+    pub fn extend(&mut self, add: impl FnOnce(&mut C)) {
         add(&mut self.columns);
         if let Some(matched) = &mut self.matched {
             matched.fill_to(self.columns.len(), false);
@@ -123,7 +137,7 @@ impl<C: KeptColumns> RowLog<C> {
     }
 
     /// Takes in the rows that another log has kept, which `add` puts into the columns.
-    pub(crate) fn restore(&mut self, kept: &Kept, add: impl FnOnce(&mut C)) {
+    pub fn restore(&mut self, kept: &Kept, add: impl FnOnce(&mut C)) {
         assert!(self.end() == 0, "a log that had no rows takes in rows");
         self.extend(add);
         if let Some(matched) = &mut self.matched {
@@ -134,20 +148,20 @@ impl<C: KeptColumns> RowLog<C> {
     }
 
     /// Which rows have had a match, where that matters; and how many have been settled.
-    pub(crate) fn matched(&self) -> (Vec<bool>, usize) {
+    pub fn matched(&self) -> (Vec<bool>, usize) {
         let matched = self.matched.as_ref().map(|matched| matched.as_slice().to_vec());
         (matched.unwrap_or_default(), self.settled)
     }
 
     /// Whether it matters which rows have had a match.
     #[inline]
-    pub(crate) fn is_outer(&self) -> bool {
+    pub fn is_outer(&self) -> bool {
         self.matched.is_some()
     }
 
     /// Notes that the row at an offset has a match; whether that is its first.
     #[inline]
-    pub(crate) fn set_matched(&mut self, offset: u32) -> bool {
+    pub fn set_matched(&mut self, offset: u32) -> bool {
         let matched = self.matched.as_mut().expect("rows that may come out once are told apart");
         !std::mem::replace(&mut matched[offset as usize], true)
     }
@@ -156,11 +170,7 @@ impl<C: KeptColumns> RowLog<C> {
     /// match it: the time after which it comes out, its own time, and its offset. `None` for `now`
     /// stands for the end of time.
     #[inline]
-    pub(crate) fn unmatched(
-        &mut self,
-        extent: &Extent,
-        now: Option<i64>,
-    ) -> Option<(i64, i64, u32)> {
+    pub fn unmatched(&mut self, extent: &Extent, now: Option<i64>) -> Option<(i64, i64, u32)> {
         if !self.is_outer() {
             return None;
         }
@@ -178,7 +188,7 @@ impl<C: KeptColumns> RowLog<C> {
     }
 
     /// Goes past the row that [`unmatched`](Self::unmatched) gave.
-    pub(crate) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         self.settled += 1;
     }
 
@@ -198,7 +208,7 @@ impl<C: KeptColumns> RowLog<C> {
 
     /// How many rows from the oldest on no row at `now` or later can match; `None` stands for the
     /// end of time.
-    pub(crate) fn over(&self, extent: &Extent, now: Option<i64>) -> usize {
+    pub fn over(&self, extent: &Extent, now: Option<i64>) -> usize {
         let Some(now) = now else { return self.len() };
         let reach = match extent {
             Extent::Time(reach) => reach,
@@ -226,12 +236,12 @@ impl<C: KeptColumns> RowLog<C> {
     }
 
     /// How many of the oldest `rows` rows may be let go of.
-    pub(crate) fn droppable(&self, rows: usize) -> usize {
+    pub fn droppable(&self, rows: usize) -> usize {
         if self.is_outer() { rows.min(self.settled) } else { rows }
     }
 
     /// Drops the oldest `rows` rows, as far as they may be let go of.
-    pub(crate) fn drop_first(&mut self, rows: usize) {
+    pub fn drop_first(&mut self, rows: usize) {
         let rows = self.droppable(rows);
         self.first += rows as u64;
         self.settled = self.settled.saturating_sub(rows);
@@ -242,13 +252,13 @@ impl<C: KeptColumns> RowLog<C> {
     }
 
     /// Drops rows with smaller numbers, as far as they may be let go of.
-    pub(crate) fn drop_before(&mut self, number: u64) {
+    pub fn drop_before(&mut self, number: u64) {
         let rows = number.saturating_sub(self.first).min(self.len() as u64);
         self.drop_first(rows as usize);
     }
 
     /// Bytes held.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         self.columns.memory() + self.matched.as_ref().map_or(0, KeptColumn::memory)
     }
 }

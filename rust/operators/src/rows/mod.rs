@@ -23,14 +23,13 @@ mod retention;
 mod side;
 mod step;
 
-pub(crate) use extent::Extent;
+pub use extent::Extent;
 pub use how::How;
 pub use interval::{Closed, Interval, RowEnds};
 pub use join::RowJoin;
-pub(crate) use kept_column::KeptColumn;
-pub use log::Kept;
-pub(crate) use log::{KeptColumns, RowLog};
-pub(crate) use reach::Reach;
+pub use kept_column::KeptColumn;
+pub use log::{Kept, KeptColumns, RowLog};
+pub use reach::Reach;
 pub use reorder::{Draft, LateRow, Released, Reorder, Timed};
 pub use results::{NO_ROW, Results};
 pub use retention::Retention;

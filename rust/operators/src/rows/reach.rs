@@ -4,7 +4,7 @@ use super::{Closed, Interval, Side};
 
 /// The times that match, relative to a row of each side. In 128 bits, where no sum wraps.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reach {
+pub struct Reach {
     /// For a row of each side, the least and the greatest `ts` of the other side less its own.
     offsets: [(i128, i128); 2],
     /// The least ones again, where they fit 64 bits: saturating addition is then exact where it
@@ -16,7 +16,8 @@ pub(crate) struct Reach {
 const FAR: i128 = 1 << 65;
 
 impl Reach {
-    pub(crate) fn new(interval: &Interval) -> Self {
+    /// What an interval matches.
+    pub fn new(interval: &Interval) -> Self {
         let opened = |end: i64, open: bool, by: i128| i128::from(end) + if open { by } else { 0 };
         let closed = interval.closed;
         let open_below = matches!(closed, Closed::Right | Closed::Neither);
@@ -30,7 +31,7 @@ impl Reach {
     /// The first time of the other side that matches a row of `side` at `ts`, or the last time
     /// there is.
     #[inline]
-    pub(crate) fn first(&self, side: Side, ts: i64) -> i64 {
+    pub fn first(&self, side: Side, ts: i64) -> i64 {
         if let Some(low) = self.short[side as usize] {
             return ts.saturating_add(low);
         }
@@ -41,7 +42,7 @@ impl Reach {
     /// The last time of the other side that matches a row of `side` at `ts`; `None` if no time
     /// matches.
     #[inline]
-    pub(crate) fn last(&self, side: Side, ts: i64) -> Option<i64> {
+    pub fn last(&self, side: Side, ts: i64) -> Option<i64> {
         let (low, high) = self.offsets[side as usize];
         let (low, high) = (i128::from(ts) + low, i128::from(ts) + high);
         let none = high < low || low > i64::MAX.into() || high < i64::MIN.into();
@@ -51,27 +52,27 @@ impl Reach {
     /// The first time of the other side that is behind what matches a row of `side` at `ts`, where
     /// that is not after `ts`; the first time there is if no time matches.
     #[inline]
-    pub(crate) fn end(&self, side: Side, ts: i64) -> i64 {
+    pub fn end(&self, side: Side, ts: i64) -> i64 {
         self.last(side, ts).map_or(i64::MIN, |last| last.saturating_add(1))
     }
 
     /// Whether later rows may match a row of `side` at all; they are not before it.
     #[inline]
-    pub(crate) fn is_stored(&self, side: Side) -> bool {
+    pub fn is_stored(&self, side: Side) -> bool {
         let (low, high) = self.offsets[side as usize];
         high >= 0 && low <= high
     }
 
     /// Whether a row of `side` matches all earlier rows of the other side that are not too old.
     #[inline]
-    pub(crate) fn takes_all(&self, side: Side) -> bool {
+    pub fn takes_all(&self, side: Side) -> bool {
         self.offsets[side as usize].1 >= 0
     }
 
     /// The time after which no row can match a row of `side` at `ts` that came before; `None` for
     /// never.
     #[inline]
-    pub(crate) fn last_matchable(&self, side: Side, ts: i64) -> Option<i64> {
+    pub fn last_matchable(&self, side: Side, ts: i64) -> Option<i64> {
         let (low, high) = self.offsets[side as usize];
         let last = if low <= high { (i128::from(ts) + high).max(ts.into()) } else { ts.into() };
         i64::try_from(last).ok()

@@ -19,12 +19,7 @@ pub struct Results {
 impl Results {
     /// Adds the pairs of a row with others of the other side.
     #[inline]
-    pub(crate) fn pair(
-        &mut self,
-        side: Side,
-        offset: u32,
-        others: impl ExactSizeIterator<Item = u32>,
-    ) {
+    pub fn pair(&mut self, side: Side, offset: u32, others: impl ExactSizeIterator<Item = u32>) {
         let (own, other) = match side {
             Side::Left => (&mut self.left, &mut self.right),
             Side::Right => (&mut self.right, &mut self.left),
@@ -36,7 +31,7 @@ impl Results {
     }
 
     /// Adds a row that has had no match.
-    pub(crate) fn alone(&mut self, how: How, side: Side, offset: u32) {
+    pub fn alone(&mut self, how: How, side: Side, offset: u32) {
         match side {
             // A semi join has no use for it.
             Side::Left if how == How::Semi => {}
@@ -52,7 +47,7 @@ impl Results {
     }
 
     /// Adds what becomes of the matches of a row, and marks them.
-    pub(crate) fn add(
+    pub fn add(
         &mut self,
         logs: &mut [RowLog<impl KeptColumns>; 2],
         how: How,
@@ -89,7 +84,7 @@ impl Results {
 
     /// Adds the rows that have had no match and can have none from `now` on, by the time after
     /// which they come out, then in merged order; `None` stands for the end of time.
-    pub(crate) fn add_unmatched(
+    pub fn add_unmatched(
         &mut self,
         logs: &mut [RowLog<impl KeptColumns>; 2],
         extent: &Extent,

@@ -28,17 +28,17 @@ pub type Operands<'a> = Option<&'a [(Operand, Operand)]>;
 pub type SlidingJoin = dyn for<'a> RowJoin<Operands<'a>>;
 
 /// The rows of a side that such a join keeps, with their times.
-pub(crate) type TimeLog = RowLog<KeptColumn<i64>>;
+pub type TimeLog = RowLog<KeptColumn<i64>>;
 
 impl TimeLog {
     /// The times of the rows, by offset.
     #[inline]
-    pub(crate) fn ts(&self) -> &[i64] {
+    pub fn ts(&self) -> &[i64] {
         self.columns().as_slice()
     }
 
     /// Adds the rows of this side behind the others, given all rows' times and sides.
-    pub(crate) fn push(&mut self, ts: &[i64], sides: &[Side]) {
+    pub fn push(&mut self, ts: &[i64], sides: &[Side]) {
         let side = self.side();
         let own = ts.iter().zip(sides).filter(|(_, other)| **other == side);
         self.extend(|columns| columns.extend(own.map(|(ts, _)| *ts)));

@@ -2,240 +2,24 @@
 //!
 //! `oracle_*` compares small random data with code that visits every row for every window;
 //! `differential_*` compares thread counts on data of many parts, which small data never reaches;
-//! `streaming_*` compares rows that come epoch by epoch with rows that are there, `designs` the same
-//! by the designs of a paper.
+//! `streaming_*` compares rows that come epoch by epoch with rows that are there.
 
-mod designs;
+mod cases;
 mod user;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cases::{
+    Between, Found, KEYS, Place, Row, Shape, ends_and_rows, epochs, float, go_streaming, many, run,
+    run_streaming, shapes, sources, with_input,
+};
 use proptest::prelude::*;
 use tidegate_operators::aggregate::{
-    Aggregate, Column, KeyOrder, NumberColumns, OutputValues, Page, StateBounds, Stream,
-    StreamingAggregate, StreamingSessions, StreamingWindows, Window, Windows, aggregate,
-    aggregate_sessions,
+    Aggregate, Page, StateBounds, Stream, StreamingAggregate, StreamingSessions, StreamingWindows,
+    Window, Windows, aggregate, aggregate_sessions,
 };
 use tidegate_operators::driver::{Driver, Stopped};
-use tidegate_structures::memory::bits::BitSet;
 use tidegate_sync::{Counter, Stop};
-use user::{Rises, Spread};
-
-/// A row: time, key, value, whether it counts for the masked functions.
-type Row = (i64, u32, i64, bool);
-
-/// A row by its time, source and position.
-type Place = (i64, usize, usize);
-
-const KEYS: usize = 5;
-
-#[derive(Clone, Copy, Debug)]
-struct Shape {
-    size: i64,
-    advance: i64,
-    offset: i64,
-}
-
-/// A result row: window, key, and the values as text, floats by their bits.
-type Found = ((i64, u32), Vec<String>);
-
-/// Hands what the test asks for, of the columns of each source, to `use_it`.
-fn with_input<R>(sources: &[Vec<Row>], use_it: impl FnOnce(&[Stream], &[Aggregate]) -> R) -> R {
-    let ts: Vec<Vec<i64>> =
-        sources.iter().map(|rows| rows.iter().map(|row| row.0).collect()).collect();
-    let keys: Vec<Vec<u32>> =
-        sources.iter().map(|rows| rows.iter().map(|row| row.1).collect()).collect();
-    let whole: Vec<Vec<i64>> =
-        sources.iter().map(|rows| rows.iter().map(|row| row.2).collect()).collect();
-    let wide: Vec<Vec<i128>> =
-        whole.iter().map(|values| values.iter().map(|v| i128::from(*v) << 70).collect()).collect();
-    let floats: Vec<Vec<f64>> =
-        whole.iter().map(|values| values.iter().copied().map(float).collect()).collect();
-    let masks: Vec<BitSet> = sources
-        .iter()
-        .map(|rows| {
-            let mut mask = BitSet::new(rows.len());
-            rows.iter().enumerate().filter(|(_, row)| row.3).for_each(|(at, _)| mask.insert(at));
-            mask
-        })
-        .collect();
-    let streams: Vec<Stream> =
-        ts.iter().zip(&keys).map(|(ts, keys)| Stream { ts, keys: Some(keys) }).collect();
-    let some_masks: Vec<_> = masks.iter().map(Some).collect();
-    let integers: Vec<_> =
-        whole.iter().map(|values| Column { values: &values[..], mask: None }).collect();
-    let masked: Vec<_> = floats
-        .iter()
-        .zip(&masks)
-        .map(|(values, mask)| Column { values: &values[..], mask: Some(mask) })
-        .collect();
-    let unmasked: Vec<_> =
-        floats.iter().map(|values| Column { values: &values[..], mask: None }).collect();
-    let wide: Vec<_> =
-        wide.iter().map(|values| Column { values: &values[..], mask: None }).collect();
-    let some: Vec<_> = whole
-        .iter()
-        .zip(&masks)
-        .map(|(values, mask)| Column { values: &values[..], mask: Some(mask) })
-        .collect();
-    let aggregates = [
-        Aggregate::Count(vec![None; sources.len()]),
-        Aggregate::Count(some_masks.clone()),
-        Aggregate::Sum(NumberColumns::Integers(integers.clone())),
-        Aggregate::Sum(NumberColumns::Wide(wide)),
-        Aggregate::Sum(NumberColumns::Floats(unmasked.clone())),
-        Aggregate::Mean(NumberColumns::Floats(masked.clone())),
-        Aggregate::Min(integers.clone()),
-        Aggregate::Max(integers.clone()),
-        Aggregate::Variance(unmasked),
-        Aggregate::Deviation(masked),
-        Aggregate::user::<Rises>(integers),
-        Aggregate::user::<Rises>(some.clone()),
-        Aggregate::user::<Spread>(some),
-        Aggregate::First(vec![None; sources.len()]),
-        Aggregate::Last(some_masks),
-    ];
-    use_it(&streams, &aggregates)
-}
-
-fn run(sources: &[Vec<Row>], shape: Shape, threads: usize) -> Vec<Found> {
-    let windows = Windows::new(shape.size, shape.advance, shape.offset);
-    let driver = Driver::new(threads, Stop::default());
-    let take = |page: Page| Ok::<_, Stopped>(rows_of(page));
-    with_input(sources, |streams, aggregates| {
-        aggregate(streams, KEYS, &windows, aggregates, &driver, |_| Ok(()), take).unwrap().concat()
-    })
-}
-
-/// What happens between two epochs.
-#[derive(Clone, Copy, Debug)]
-enum Between {
-    Nothing,
-    /// The windows that are complete are made.
-    Pages,
-    /// All sources promise that they have come to the next row.
-    Promise,
-    /// The state goes to another operator.
-    Restore,
-}
-
-/// As [`run`], in epochs of so many rows in merged order.
-fn run_streaming(
-    sources: &[Vec<Row>],
-    shape: Shape,
-    threads: usize,
-    epochs: &[(usize, Between)],
-) -> Vec<Found> {
-    let windows = Windows::new(shape.size, shape.advance, shape.offset);
-    let new =
-        |aggregates: &[Aggregate]| StreamingAggregate::new(windows, sources.len(), aggregates);
-    go_streaming(sources, new, threads, epochs).into_iter().map(|(_, found)| found).collect()
-}
-
-/// The ends of windows of an operator that `new` makes, and their rows.
-fn go_streaming<O: StreamingWindows>(
-    sources: &[Vec<Row>],
-    mut new: impl FnMut(&[Aggregate]) -> O,
-    threads: usize,
-    epochs: &[(usize, Between)],
-) -> Vec<(i64, Found)> {
-    let driver = Driver::new(threads, Stop::default());
-    let none = vec![Vec::new(); sources.len()];
-    let mut new = || with_input(&none, |_, aggregates| new(aggregates));
-    // NumberColumns of keys are not their order.
-    let (order, ranks): (Vec<u32>, Vec<u32>) =
-        (0..KEYS as u32).map(|at| (KEYS as u32 - 1 - at, KEYS as u32 - 1 - at)).unzip();
-    let order = KeyOrder { keys: &order, ranks: &ranks };
-    let starts: Vec<usize> =
-        sources.iter().scan(0, |sum, of| Some(std::mem::replace(sum, *sum + of.len()))).collect();
-    let mut places: Vec<Place> = Vec::new();
-    for (source, rows) in sources.iter().enumerate() {
-        places.extend(rows.iter().enumerate().map(|(at, row)| (row.0, source, at)));
-    }
-    places.sort_unstable();
-    let (mut streaming, mut found, mut taken) = (new(), Vec::new(), vec![0; sources.len()]);
-    let pages = |streaming: &mut O, found: &mut Vec<(i64, Found)>| loop {
-        let made = streaming.pages(2, order, &driver).unwrap();
-        if made.is_empty() {
-            break;
-        }
-        found.extend(made.into_iter().flat_map(ends_and_rows));
-    };
-    let mut rest = &places[..];
-    for &(rows, between) in
-        epochs.iter().cycle().take(if epochs.is_empty() { 0 } else { usize::MAX })
-    {
-        let (epoch, others) = rest.split_at(rows.min(rest.len()));
-        rest = others;
-        let first_rows: Vec<u32> =
-            starts.iter().zip(&taken).map(|(start, taken)| (start + taken) as u32).collect();
-        let mut of_sources = none.clone();
-        for &(_, source, at) in epoch {
-            let (ts, key, value, counts) = sources[source][at];
-            of_sources[source].push((ts, KEYS as u32 - 1 - key, value, counts));
-            taken[source] += 1;
-        }
-        with_input(&of_sources, |streams, aggregates| {
-            streaming.add(streams, KEYS, &first_rows, aggregates, &driver).unwrap();
-        });
-        match (between, rest.first()) {
-            (_, None) => break,
-            (Between::Nothing, _) => {}
-            (Between::Pages, _) => pages(&mut streaming, &mut found),
-            (Between::Promise, Some(next)) => streaming.advance(next.0, &driver).unwrap(),
-            (Between::Restore, _) => {
-                pages(&mut streaming, &mut found);
-                let saved = streaming.save();
-                streaming = new();
-                let bounds = StateBounds {
-                    rows: places.len() as u64,
-                    chosen: places.len() as u32,
-                    next: rest.first().map(|next| next.0),
-                };
-                assert!(streaming.restore(saved.clone(), &bounds));
-                assert_eq!(streaming.save(), saved);
-            }
-        }
-    }
-    streaming.finish(&driver).unwrap();
-    pages(&mut streaming, &mut found);
-    assert!(!streaming.is_used().contains(&true), "nothing is kept once all windows are made");
-    found
-}
-
-fn ends_and_rows(page: Page) -> Vec<(i64, Found)> {
-    let ends: Vec<i64> = page
-        .windows
-        .iter()
-        .flat_map(|window| std::iter::repeat_n(window.end, window.rows))
-        .collect();
-    ends.into_iter().zip(rows_of(page)).collect()
-}
-
-/// OutputValues whose sums depend on the order in which they are added.
-fn float(value: i64) -> f64 {
-    if value == 0 { -0.0 } else { 1.0 / value as f64 * 10_f64.powi((value % 17) as i32) }
-}
-
-fn rows_of(page: Page) -> Vec<Found> {
-    let windows =
-        page.windows.iter().flat_map(|window| std::iter::repeat_n(window.start, window.rows));
-    let text = |at: usize| {
-        let column = |column: &tidegate_operators::aggregate::OutputColumn| match &column.values {
-            _ if column.missing.contains(&at) => "none".to_owned(),
-            OutputValues::Integers(values) => values[at].to_string(),
-            OutputValues::Wide(values) => values[at].to_string(),
-            OutputValues::Floats(values) => format!("{:?} {:x}", values[at], values[at].to_bits()),
-            OutputValues::Rows(values) => values[at].to_string(),
-            OutputValues::Lists { .. } => unreachable!("no aggregate of states makes lists"),
-        };
-        page.columns.iter().map(column).collect()
-    };
-    let rows: Vec<Found> =
-        windows.enumerate().map(|(at, start)| ((start, page.keys[at]), text(at))).collect();
-    assert_eq!(rows.len(), page.rows);
-    rows
-}
 
 /// The same, window by window and row by row.
 fn oracle(sources: &[Vec<Row>], shape: Shape) -> Vec<Found> {
@@ -300,12 +84,25 @@ fn values(sources: &[Vec<Row>], rows: &[Place], shape: Shape, k: i64) -> Vec<Str
         rows.iter().map(value).max().unwrap().to_string(),
         optional(variance(sources, rows, shape, k).map(show)),
         optional(variance(sources, &counted, shape, k).map(|variance| show(variance.sqrt()))),
-        optional(user::rises(rows.iter().map(value)).map(|rises| rises.to_string())),
-        optional(user::rises(counted.iter().map(value)).map(|rises| rises.to_string())),
-        optional(user::spread(counted.iter().map(value)).map(|spread| spread.to_string())),
+        optional(rises(rows.iter().map(value)).map(|rises| rises.to_string())),
+        optional(rises(counted.iter().map(value)).map(|rises| rises.to_string())),
+        optional(spread(counted.iter().map(value)).map(|spread| spread.to_string())),
         number(rows.first().unwrap()).to_string(),
         optional(counted.last().map(|found| number(found).to_string())),
     ]
+}
+
+/// What [`Rises`](user::Rises) should find.
+fn rises(values: impl Iterator<Item = i64>) -> Option<i64> {
+    let values: Vec<i64> = values.collect();
+    let rises = values.windows(2).filter(|pair| pair[1] > pair[0]).count() as i64;
+    (!values.is_empty()).then_some(rises)
+}
+
+/// What [`Spread`](user::Spread) should find.
+fn spread(values: impl Iterator<Item = i64>) -> Option<i64> {
+    let values: Vec<i64> = values.collect();
+    Some(values.iter().max()? - values.iter().min()?)
 }
 
 /// A function of rows in the order that is promised: a source's rows of a slice are one state,
@@ -372,24 +169,6 @@ fn variance(sources: &[Vec<Row>], rows: &[Place], shape: Shape, k: i64) -> Optio
     };
     let (count, _, squares) = fold(rows, shape, k, state, combine)?;
     (count > 1.0).then(|| squares / (count - 1.0))
-}
-
-fn sources(most: usize, span: i64) -> impl Strategy<Value = Vec<Vec<Row>>> {
-    let row = (0..span, 0..KEYS as u32, -20_i64..20, any::<bool>());
-    let source = prop::collection::vec(row, 0..most).prop_map(move |mut rows| {
-        rows.iter_mut().for_each(|row| row.0 -= span / 2);
-        rows.sort_by_key(|row| row.0);
-        rows
-    });
-    prop::collection::vec(source, 1..4)
-}
-
-fn shapes() -> impl Strategy<Value = Shape> {
-    (1_i64..40, 1_i64..25, -30_i64..30).prop_map(|(size, advance, offset)| Shape {
-        size,
-        advance,
-        offset,
-    })
 }
 
 proptest! {
@@ -467,16 +246,6 @@ proptest! {
     }
 }
 
-fn epochs() -> impl Strategy<Value = Vec<(usize, Between)>> {
-    let between = prop_oneof![
-        Just(Between::Nothing),
-        Just(Between::Pages),
-        Just(Between::Promise),
-        Just(Between::Restore)
-    ];
-    prop::collection::vec((1_usize..20, between), 1..6)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -518,24 +287,6 @@ fn streaming_many_rows() {
         let whole = run(&sources, shape, 1);
         assert_eq!(run_streaming(&sources, shape, 3, &epochs), whole, "{shape:?}");
     }
-}
-
-/// Enough rows for many parts and tasks.
-fn many(rows: i64, sources: u64) -> Vec<Vec<Row>> {
-    (0..sources)
-        .map(|source| {
-            let mut state = source + 1;
-            let mut random = move || {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
-                (state >> 33) as i64
-            };
-            (0..rows)
-                .map(|ts| (ts, (random() % KEYS as i64) as u32, random() % 1000, random() % 3 > 0))
-                .collect()
-        })
-        .collect()
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn algorithm(name: &str, settings: Option<Given>, threads: usize) -> PyResult<Ba
     let algorithm = match name {
         "auto" => BandAlgorithm::Auto,
         "sort" => BandAlgorithm::Sort,
-        "buckets" => index(IndexKind::Buckets),
+        "buckets" => BandAlgorithm::Buckets,
         "bplus-tree" => index(IndexKind::BPlusTree),
         "round-robin" => BandAlgorithm::Partitions(threads),
         "pim-tree" => {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// Says that a handle may move to another thread and not be used by two at once.
-pub(crate) type NotSync = PhantomData<Cell<()>>;
+pub type NotSync = PhantomData<Cell<()>>;
 
 /// Sources a gate may have had in its life.
 pub const MAX_SOURCES: usize = 1 << 16;
@@ -88,7 +88,7 @@ impl RowId {
 
     /// Returns the rank of the source.
     #[inline]
-    pub(crate) fn rank(self) -> Rank {
+    pub fn rank(self) -> Rank {
         Rank((self.0 >> POSITION_BITS) as u32)
     }
 
@@ -157,17 +157,19 @@ impl Ord for Key {
 
 impl Key {
     /// Before every row.
-    pub(crate) const FIRST: Key = Key { ts: i64::MIN, id: RowId(0) };
+    pub const FIRST: Key = Key { ts: i64::MIN, id: RowId(0) };
     /// After every row.
-    pub(crate) const LAST: Key = Key { ts: i64::MAX, id: RowId(u64::MAX) };
+    pub const LAST: Key = Key { ts: i64::MAX, id: RowId(u64::MAX) };
 
     /// Returns the first possible key of a row at `ts` from the source with this rank.
-    pub(crate) fn first_of(ts: i64, rank: Rank) -> Self {
+    #[inline]
+    pub fn first_of(ts: i64, rank: Rank) -> Self {
         Key { ts, id: RowId::ranked(rank, 0) }
     }
 
     /// Returns the last possible key of a row at `ts` from the source with this rank.
-    pub(crate) fn last_of(ts: i64, rank: Rank) -> Self {
+    #[inline]
+    pub fn last_of(ts: i64, rank: Rank) -> Self {
         Key { ts, id: RowId::ranked(rank, POSITION_MASK) }
     }
 }

@@ -11,11 +11,9 @@
 //! row cannot sort before it. Row 9 is not: source 1 may still bring another 8, or a 9 after this
 //! one.
 //!
-//! Two gates keep the same contract, row by row the same stream:
-//!
-//! - [`BlockGate`]: sorted column runs in, blocks of rows out. Operators on batches use it.
-//! - [`ScaleGate`](crate::papers::row_gate::ScaleGate): rows one at a time, as published; lowest
-//!   latency.
+//! [`BlockGate`] is such a gate: sorted column runs in, blocks of rows out. Another gate may keep
+//! the same contract, row by row the same stream, with the keys of this module and the promises of
+//! [`promise`].
 //!
 //! # Trade-offs
 //!
@@ -32,13 +30,13 @@
 #![doc = include_str!("README.md")]
 
 mod block;
-pub(crate) mod key;
-pub(crate) mod promise;
+mod key;
+pub mod promise;
 
 use std::fmt;
 
 pub use block::{Block, BlockGate, BlockReader, BlockSource, Filler, Planned, Pushed, Run, Slabs};
-pub use key::{Key, MAX_SOURCES, Rank, RowId, Tier};
+pub use key::{Key, MAX_SOURCES, NotSync, Rank, RowId, Tier};
 use tidegate_sync::Exceeded;
 
 /// A new gate: its sources and its readers.

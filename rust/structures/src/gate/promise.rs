@@ -12,7 +12,7 @@ use super::key::{Key, Rank};
 
 /// The promise of a source about its future rows. It only ever rises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Promise {
+pub enum Promise {
     /// None has a smaller `ts` than this.
     From(i64),
     /// There are none.
@@ -21,28 +21,31 @@ pub(crate) enum Promise {
 
 /// A source's promise where readers can see it: the paper's `written` array, one element.
 #[derive(Debug)]
-pub(crate) struct PromiseCell {
+pub struct PromiseCell {
     /// No later row has a smaller `ts`. Written by the source, only upward.
     ts: CachePadded<AtomicI64>,
     /// Whether there are no later rows; looked at only when `ts` stands at its maximum.
     closed: AtomicBool,
     /// The first source that began beside this one. Written by the source.
-    pub(crate) first_fork: OnceLink<Fork>,
+    pub first_fork: OnceLink<Fork>,
 }
 
 /// A source that began beside another one while the gate was running.
 #[derive(Debug)]
-pub(crate) struct Fork {
-    pub(crate) rank: Rank,
+pub struct Fork {
+    /// The rank of the source.
+    pub rank: Rank,
     /// The fork's initial promise.
-    pub(crate) from: i64,
-    pub(crate) cell: Arc<PromiseCell>,
+    pub from: i64,
+    /// The fork's current promise.
+    pub cell: Arc<PromiseCell>,
     /// The next one beside the same source. Written by that source.
-    pub(crate) next: OnceLink<Fork>,
+    pub next: OnceLink<Fork>,
 }
 
 impl PromiseCell {
-    pub(crate) fn new(from: i64) -> Self {
+    /// The promise of a source whose first row is not below `from`.
+    pub fn new(from: i64) -> Self {
         PromiseCell {
             ts: CachePadded::new(AtomicI64::new(from)),
             closed: AtomicBool::new(false),
@@ -52,14 +55,14 @@ impl PromiseCell {
 
     /// Promises that no later row is below `ts`.
     #[inline]
-    pub(crate) fn raise(&self, ts: i64) {
+    pub fn raise(&self, ts: i64) {
         // Release: a thread that sees the promise with `get` sees every row that was linked under
         // an earlier one, and every fork (P2).
         self.ts.store(ts, Ordering::Release);
     }
 
     /// Promises that there are no later rows.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         // Relaxed: published by the Release of `raise`.
         self.closed.store(true, Ordering::Relaxed);
         self.raise(i64::MAX);
@@ -67,7 +70,7 @@ impl PromiseCell {
 
     /// The promise at some moment during the call.
     #[inline]
-    pub(crate) fn get(&self) -> Promise {
+    pub fn get(&self) -> Promise {
         // Acquire: pairs with the Release of `raise`.
         let ts = self.ts.load(Ordering::Acquire);
         // Relaxed: written before the Release store of the maximum that `close` makes. A source
@@ -87,7 +90,7 @@ impl Drop for PromiseCell {
 }
 
 /// A reader's view of the sources, from which the frontier asks what it needs.
-pub(crate) trait Sources {
+pub trait Sources {
     /// Rereads the promise of the source with this rank. Calls `joined` for each fork of that
     /// source that has not been seen before, with the fork's initial promise and its rank.
     fn look(&mut self, source: Rank, joined: impl FnMut(i64, Rank)) -> Promise;
@@ -101,7 +104,7 @@ pub(crate) trait Sources {
 /// frontier. Promises only rise, so a stale one gives a frontier that is too low, never too high:
 /// the heap keeps what was last seen of each source and looks again at its top only.
 #[derive(Clone, Debug)]
-pub(crate) struct Frontier {
+pub struct Frontier {
     /// Open sources by the promise last seen, smallest first.
     heap: BinaryHeap<Reverse<(i64, Rank)>>,
     /// Rows that sort no later are ready.
@@ -110,7 +113,7 @@ pub(crate) struct Frontier {
 
 impl Frontier {
     /// Creates the initial state, in which these sources have not been read yet.
-    pub(crate) fn new(sources: impl Iterator<Item = Rank>) -> Self {
+    pub fn new(sources: impl Iterator<Item = Rank>) -> Self {
         let heap: BinaryHeap<_> = sources.map(|source| Reverse((i64::MIN, source))).collect();
         let mut frontier = Frontier { heap, bound: Key::FIRST };
         frontier.bound = frontier.top();
@@ -122,17 +125,19 @@ impl Frontier {
     }
 
     /// Rows that sort no later are ready.
-    pub(crate) fn bound(&self) -> Key {
+    #[inline]
+    pub fn bound(&self) -> Key {
         self.bound
     }
 
     /// Whether every source is known to have closed.
-    pub(crate) fn is_end(&self) -> bool {
+    #[inline]
+    pub fn is_end(&self) -> bool {
         self.heap.is_empty()
     }
 
     /// Looks at every source.
-    pub(crate) fn look_at_all(&mut self, sources: &mut impl Sources) {
+    pub fn look_at_all(&mut self, sources: &mut impl Sources) {
         let mut open = std::mem::take(&mut self.heap).into_vec();
         let mut at = 0;
         // Sources that join are put at the end, and looked at in their turn.
@@ -154,7 +159,7 @@ impl Frontier {
     /// Raises the bound until it covers `key` or is exact: `false` means that at some moment during
     /// the call the row at `key` was not ready.
     #[cold]
-    pub(crate) fn raise(&mut self, key: Key, sources: &mut impl Sources) -> bool {
+    pub fn raise(&mut self, key: Key, sources: &mut impl Sources) -> bool {
         while self.bound < key {
             let Some(mut top) = self.heap.peek_mut() else { break };
             let Reverse((seen, source)) = *top;

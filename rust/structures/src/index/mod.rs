@@ -17,7 +17,6 @@
 //!   the same time. The fastest.
 //! - [`BPlusTree`]: rows are inserted and removed one by one. Values that the blocks do not have
 //!   are in one.
-//! - [`trees`](crate::papers::trees): the indexes of a paper, to compare with.
 //!
 //! ```
 //! use tidegate_structures::index::{BucketIndex, Probe, WindowIndex};
@@ -40,7 +39,7 @@
 
 mod bplus;
 mod bucket;
-pub(crate) mod search;
+pub mod search;
 
 pub use bplus::BPlusTree;
 pub use bucket::BucketIndex;
@@ -171,14 +170,14 @@ impl<I: WindowIndex + ?Sized> WindowIndex for Box<I> {
 
 /// Whether a row is not before the row `first` of the same window.
 #[inline]
-pub(crate) fn is_live(row: u32, first: u32) -> bool {
+pub fn is_live(row: u32, first: u32) -> bool {
     row.wrapping_sub(first).cast_signed() >= 0
 }
 
 /// Adds those rows that the probe takes of rows in key order that begin at its low end, and says
 /// whether a key above its high end came.
 #[inline]
-pub(crate) fn take_run(keys: &[i64], rows: &[u32], probe: &Probe, found: &mut Vec<u32>) -> bool {
+pub fn take_run(keys: &[i64], rows: &[u32], probe: &Probe, found: &mut Vec<u32>) -> bool {
     let end = keys.iter().position(|&key| key > probe.high);
     let rows = &rows[..end.unwrap_or(keys.len())];
     found.extend(rows.iter().copied().filter(|&row| probe.takes(row)));

@@ -10,7 +10,7 @@ use crate::instructions::Instructions;
 
 /// The number of keys below `key` among `N` sorted ones; `N` is a multiple of 8.
 #[inline]
-pub(crate) fn count_below<const N: usize>(keys: &[i64; N], key: i64) -> usize {
+pub fn count_below<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     #[cfg(target_arch = "x86_64")]
     {
         if Instructions::Avx512.are_used() {

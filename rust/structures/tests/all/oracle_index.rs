@@ -3,46 +3,17 @@
 //!
 //! Keys are uniform, Gaussian, skewed, drifting, few, or at the ends of 64 bits; windows grow,
 //! slide, shrink and empty; numbers wrap around; and merges come at every row, seldom or never.
-//! What this cannot catch: races, for which see `loom_index_join.rs` of the operators.
+//! What this cannot catch: races, for which see the loom models of indexes that threads share.
+//!
+//! `indexes.rs` names the indexes of this crate. The crate of the published algorithms runs this
+//! file over its own.
 
 use std::collections::{BTreeSet, VecDeque};
 
+use crate::indexes::indexes;
 use crate::random::Random;
 use proptest::prelude::*;
-use tidegate_structures::index::{BPlusTree, BucketIndex, Entry, Probe, WindowIndex};
-use tidegate_structures::papers::trees::{
-    Archive, ChainedIndex, ImTree, OlcTree, PimTree, RoundRobin,
-};
-
-/// Every index, with parameters that make it do its rare work often, seldom or never.
-fn indexes() -> Vec<(String, Box<dyn WindowIndex>)> {
-    let mut indexes: Vec<(String, Box<dyn WindowIndex>)> = vec![
-        ("B+-tree".into(), Box::new(BPlusTree::new())),
-        ("OLC tree".into(), Box::new(OlcTree::new())),
-        ("buckets".into(), Box::new(BucketIndex::new())),
-    ];
-    for length in [2, 3, 9] {
-        for archive in [Archive::BPlus, Archive::Immutable] {
-            indexes.push((
-                format!("{archive:?} chain of {length}"),
-                Box::new(ChainedIndex::new(archive, length)),
-            ));
-        }
-    }
-    for trees in [1, 2, 7] {
-        indexes.push((format!("{trees} in turns"), Box::new(RoundRobin::new(trees))));
-    }
-    for ratio in [1e-9, 0.1, 0.5, 1.0] {
-        indexes.push((format!("IM-Tree at {ratio}"), Box::new(ImTree::new(ratio))));
-        for depth in [None, Some(0), Some(1), Some(2), Some(9)] {
-            indexes.push((
-                format!("PIM-Tree at {ratio} and {depth:?}"),
-                Box::new(PimTree::new(ratio, depth)),
-            ));
-        }
-    }
-    indexes
-}
+use tidegate_structures::index::{Entry, Probe};
 
 #[derive(Clone, Copy, Debug)]
 enum Keys {

@@ -1,24 +1,24 @@
 //! The joins and aggregations that papers have published, which are asked for by name: no other
 //! file of this crate names them.
 
-use tidegate_operators::band::index::Find;
+use tidegate_operators::band::index::{Ahead, Find};
 use tidegate_operators::interval::streaming::KeyedJoin;
-use tidegate_operators::papers::aggregate_designs::MultiwayDesign;
-pub(crate) use tidegate_operators::papers::aggregate_designs::{
-    aggregate_by, streaming_aggregate_by,
-};
-pub(crate) use tidegate_operators::papers::handshake::HandshakeAlgorithm;
-use tidegate_operators::papers::handshake::{Rank, SlidingHandshake};
-use tidegate_operators::papers::index_tasks::TaskJoin;
-pub use tidegate_operators::papers::index_tasks::{MergeOptions, TaskIndex, TaskOptions};
-use tidegate_operators::papers::scale_gates::GatedScaleJoin;
-pub(crate) use tidegate_operators::papers::scale_oij::NODE_BYTES;
-use tidegate_operators::papers::scale_oij::ScaleOij;
-use tidegate_operators::papers::split_join::split_join;
-use tidegate_operators::papers::tree_partitions::TreePartitions;
 use tidegate_operators::predicate::Term;
 use tidegate_operators::rows::{How, Interval, Retention};
 use tidegate_operators::window::SlidingJoin;
+use tidegate_papers::aggregate_designs::MultiwayDesign;
+pub(crate) use tidegate_papers::aggregate_designs::{aggregate_by, streaming_aggregate_by};
+use tidegate_papers::baselines;
+pub(crate) use tidegate_papers::handshake::HandshakeAlgorithm;
+use tidegate_papers::handshake::{Rank, SlidingHandshake};
+pub use tidegate_papers::index_kind::IndexKind;
+use tidegate_papers::index_tasks::TaskJoin;
+pub use tidegate_papers::index_tasks::{MergeOptions, TaskIndex, TaskOptions};
+use tidegate_papers::scale_gates::GatedScaleJoin;
+pub(crate) use tidegate_papers::scale_oij::NODE_BYTES;
+use tidegate_papers::scale_oij::ScaleOij;
+use tidegate_papers::split_join;
+use tidegate_papers::tree_partitions::TreePartitions;
 
 use super::aggregate::Design;
 use crate::Result;
@@ -59,20 +59,47 @@ pub(crate) fn scale_gates(
     Ok(Box::new(join))
 }
 
-/// SplitJoin, with this number of join cores.
-pub(crate) fn split_trees(
+/// The three-step procedure, which compares on one thread.
+pub(crate) fn three_step_join(
+    retention: Retention,
+    how: How,
+    ordered: bool,
+    terms: Vec<Term>,
+) -> Box<SlidingJoin> {
+    Box::new(baselines::three_step_join(retention, how, ordered, terms))
+}
+
+/// CellJoin, with this number of threads.
+pub(crate) fn cell_join(
     retention: Retention,
     how: How,
     threads: usize,
     ordered: bool,
     terms: Vec<Term>,
 ) -> Box<SlidingJoin> {
-    Box::new(split_join(retention, how, threads, ordered, terms))
+    Box::new(baselines::cell_join(retention, how, threads, ordered, terms))
+}
+
+/// SplitJoin, with this number of join cores.
+pub(crate) fn split_join(
+    retention: Retention,
+    how: How,
+    threads: usize,
+    ordered: bool,
+    terms: Vec<Term>,
+) -> Box<SlidingJoin> {
+    Box::new(split_join::split_join(retention, how, threads, ordered, terms))
 }
 
 /// Scale-OIJ, with this number of joiners.
 pub(crate) fn scale_oij(interval: &Interval, how: How, joiners: usize) -> Box<dyn KeyedJoin> {
     Box::new(ScaleOij::new(interval, how, joiners))
+}
+
+/// Finds the matches of the rows of this number of sides in an index a side, which rows enter
+/// ahead.
+pub(crate) fn index(sides: usize, kind: IndexKind) -> Box<dyn Find> {
+    Box::new(Ahead::new(sides, || kind.index()))
 }
 
 /// Finds the matches of the rows of this number of sides by tasks that threads take from a queue.

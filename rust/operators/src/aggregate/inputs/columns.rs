@@ -44,7 +44,7 @@ pub struct ColumnPairs<'a> {
 }
 
 /// The number of each source's first row, where all rows are counted, source after source.
-pub(crate) fn first_rows(streams: &[Stream<'_>]) -> Vec<u32> {
+pub fn first_rows(streams: &[Stream<'_>]) -> Vec<u32> {
     let next = |first: &mut u32, stream: &Stream<'_>| {
         Some(std::mem::replace(first, *first + stream.ts.len() as u32))
     };

@@ -31,7 +31,7 @@ pub struct Windows {
 }
 
 /// The number of a slice; slices are numbered in time order.
-pub(crate) type Slice = i64;
+pub type Slice = i64;
 
 impl Windows {
     /// # Panics

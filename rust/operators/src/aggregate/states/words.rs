@@ -10,10 +10,10 @@ use super::functions::{
 pub const STATE_WORDS: usize = 3;
 
 /// The most words that a state has.
-pub(crate) const MAX_WORDS: usize = 6;
+pub const MAX_WORDS: usize = 6;
 
 /// A state as words; those that a function has no use for are 0.
-pub(crate) type StateWords = [u64; MAX_WORDS];
+pub type StateWords = [u64; MAX_WORDS];
 
 /// The words of a state that has three.
 pub(in crate::aggregate) fn three([a, b, c]: [u64; 3]) -> StateWords {

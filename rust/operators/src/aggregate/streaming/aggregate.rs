@@ -90,7 +90,7 @@ impl StreamingAggregate {
 
     /// The same windows, which add rows to partials in another way. Both ways have the same state:
     /// a snapshot of one can be restored into the other.
-    pub(crate) fn adding_by(self, way: Box<dyn AddEpoch>) -> Self {
+    pub fn adding_by(self, way: Box<dyn AddEpoch>) -> Self {
         StreamingAggregate { way: Some(way), ..self }
     }
 

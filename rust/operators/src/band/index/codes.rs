@@ -93,7 +93,7 @@ impl RowLog<CodeColumns> {
     }
 
     /// The rows of these numbers that can match anything, as an index has them.
-    pub(crate) fn entries(&self, numbers: Range<u64>) -> Vec<Entry> {
+    pub(super) fn entries(&self, numbers: Range<u64>) -> Vec<Entry> {
         let offset = |number: u64| (number - self.first()) as usize;
         let offsets = offset(numbers.start)..offset(numbers.end);
         let CodeColumns { joins, codes, .. } = self.columns();

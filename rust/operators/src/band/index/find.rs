@@ -20,10 +20,10 @@ const MOST_ROWS: usize = if cfg!(test) { 8 } else { 2048 };
 const MATCHES: usize = 1 << 14;
 
 /// Matches after which a piece is given up for the rest of its rows to come later.
-pub(crate) const MOST_MATCHES: usize = if cfg!(test) { 20 } else { 1 << 18 };
+pub const MOST_MATCHES: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
 /// Rows that a thread looks for by itself: fewer are not worth waking it.
-pub(crate) const PIECE: usize = if cfg!(test) { 7 } else { 1 << 11 };
+pub const PIECE: usize = if cfg!(test) { 7 } else { 1 << 11 };
 
 /// Finds the matches of an epoch's rows by the column that is indexed.
 pub trait Find: Send + Sync {
@@ -90,19 +90,20 @@ impl<F: Find + ?Sized> Find for Box<F> {
 #[derive(Debug, Default)]
 pub struct RowMatches {
     /// The rows that were looked at.
-    pub(crate) rows: Range<usize>,
+    pub rows: Range<usize>,
     /// The low bits of the numbers of their matches, row by row.
-    pub(crate) numbers: Vec<u32>,
+    pub numbers: Vec<u32>,
     /// For each row, where its matches end.
-    pub(crate) ends: Vec<u32>,
+    pub ends: Vec<u32>,
     /// The number of candidates returned by the index to each thread. Trailing threads that
     /// received no candidates are omitted.
-    pub(crate) comparisons: Vec<u64>,
+    pub comparisons: Vec<u64>,
 }
 
 impl RowMatches {
     /// Adds to the number of candidates returned to `thread`.
-    pub(crate) fn compare(&mut self, thread: usize, candidates: u64) {
+    #[inline]
+    pub fn compare(&mut self, thread: usize, candidates: u64) {
         if self.comparisons.len() <= thread {
             self.comparisons.resize(thread + 1, 0);
         }
@@ -110,7 +111,7 @@ impl RowMatches {
     }
 
     /// The matches of each of some rows.
-    pub(crate) fn matches(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, &[u32])> {
+    pub fn matches(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, &[u32])> {
         let skipped = rows.start - self.rows.start;
         let begin = skipped.checked_sub(1).map_or(0, |before| self.ends[before]);
         rows.zip(&self.ends[skipped..]).scan(begin as usize, |begin, (row, &end)| {
@@ -206,7 +207,7 @@ impl Rows {
 
     /// Brings the candidates of rows into order, and drops those that fail another band or the
     /// condition.
-    pub(crate) fn refine(
+    pub fn refine(
         &self,
         candidates: RowMatches,
         filter: Option<&Filter<'_>>,

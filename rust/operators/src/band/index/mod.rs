@@ -13,7 +13,7 @@
 //! row has, as the paper's parallel join records it, the numbers of the first and the last row of
 //! the other side that it may match; probes of many rows can wait for memory together, and threads
 //! take pieces of the rows without any lock. The join of the paper's section 4, in which threads
-//! take tasks from a queue and share PIM-Trees, is [`papers::index_tasks`](crate::papers::index_tasks).
+//! take tasks from a queue and share PIM-Trees, is another way to [`Find`] matches.
 //!
 //! Values are codes: 64-bit integers with the values' order. Each row brings its own code and the
 //! range of codes of the other side's rows that it matches, for every column with a band. The first
@@ -26,9 +26,9 @@
 //!
 //! # When to use something else
 //!
-//! Pairs with equal keys are found by [`interval::streaming`](crate::interval::streaming); conditions without
-//! a band on any column by [`handshake`](crate::papers::handshake), which compares with whole
-//! windows.
+//! Pairs with equal keys are found by [`interval::streaming`](crate::interval::streaming);
+//! conditions without a band on any column by [`window::scale`](crate::window::scale), which
+//! compares with whole windows.
 //!
 //! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020),
 //! sections 2 and 4.
@@ -38,7 +38,6 @@ mod bands;
 mod codes;
 mod epoch;
 mod find;
-mod kind;
 mod results;
 mod rows;
 mod window;
@@ -57,9 +56,7 @@ pub use ahead::Ahead;
 pub use bands::Bands;
 use codes::CodeColumns;
 use epoch::Epoch;
-pub use find::{Find, RowMatches};
-pub(crate) use find::{MOST_MATCHES, PIECE};
-pub use kind::IndexKind;
+pub use find::{Find, MOST_MATCHES, PIECE, RowMatches};
 pub use rows::Rows;
 use rows::SIDES;
 use window::Edge;

@@ -12,7 +12,7 @@ const LANES: usize = 4;
 
 /// The times and keys of rows, by offset.
 #[derive(Debug, Default)]
-pub(crate) struct Chunks {
+pub struct Chunks {
     len: usize,
     /// How many rows of the first chunk have been let go of.
     gone: usize,
@@ -93,13 +93,13 @@ impl Chunks {
     }
 
     /// The keys of all rows, by offset.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn keys(&self) -> impl Iterator<Item = u32> + '_ {
         let mut gone = self.gone;
         self.chunks.iter().flat_map(move |chunk| &chunk.keys[std::mem::take(&mut gone)..]).copied()
     }
 
     /// The keys of the first `rows` rows, in pieces.
-    pub(crate) fn first_keys(&self, rows: usize) -> impl Iterator<Item = &[u32]> {
+    pub fn first_keys(&self, rows: usize) -> impl Iterator<Item = &[u32]> {
         let (mut gone, mut left) = (self.gone, rows.min(self.len));
         let pieces = self.chunks.iter().map(move |chunk| {
             let keys = &chunk.keys[std::mem::take(&mut gone)..];
@@ -115,7 +115,7 @@ impl Chunks {
     }
 
     /// Adds rows behind the others: their times and keys.
-    pub(crate) fn extend(&mut self, mut ts: &[i64], mut keys: &[u32]) {
+    pub fn extend(&mut self, mut ts: &[i64], mut keys: &[u32]) {
         assert_eq!(ts.len(), keys.len(), "a key a row");
         self.len += ts.len();
         while !ts.is_empty() {

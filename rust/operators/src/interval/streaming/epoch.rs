@@ -4,26 +4,34 @@ use crate::rows::{NO_KEY, Side};
 
 /// Rows in merged order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct KeyedEpoch {
-    pub(crate) ts: Vec<i64>,
-    pub(crate) sides: Vec<Side>,
+pub struct KeyedEpoch {
+    /// Each row's time.
+    pub ts: Vec<i64>,
+    /// Each row's side.
+    pub sides: Vec<Side>,
     /// Each row's key, or [`NO_KEY`](crate::rows::NO_KEY).
-    pub(crate) keys: Vec<u32>,
+    pub keys: Vec<u32>,
     /// The low bits of each row's number among the rows of its side.
-    pub(crate) numbers: Vec<u32>,
+    pub numbers: Vec<u32>,
     /// The replica that looks at each row, as the assignment says.
-    pub(crate) routes: Vec<u16>,
+    pub routes: Vec<u16>,
 }
 
 impl KeyedEpoch {
+    /// How many rows there are.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.ts.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.ts.is_empty()
     }
 
     /// Takes in the keys of both sides' rows, of which the first have these numbers, and each key's
     /// route.
-    pub(crate) fn interleave(
+    pub fn interleave(
         &mut self,
         sides: &[Side],
         keys: [&[u32]; 2],

@@ -4,7 +4,7 @@ use crate::rows::NO_KEY;
 
 /// The rows of each key that are kept, and the keys that have none left.
 #[derive(Debug, Default)]
-pub(crate) struct KeyRows {
+pub struct KeyRows {
     /// By the key's number.
     rows: Vec<u32>,
     /// The keys that the last purge has left without rows.
@@ -13,7 +13,7 @@ pub(crate) struct KeyRows {
 
 impl KeyRows {
     /// Counts rows of these keys.
-    pub(crate) fn add(&mut self, keys: &[u32]) {
+    pub fn add(&mut self, keys: &[u32]) {
         for &key in keys.iter().filter(|&&key| key != NO_KEY) {
             let place = key as usize;
             if self.rows.len() <= place {
@@ -27,7 +27,7 @@ impl KeyRows {
     }
 
     /// Counts rows of these keys that are let go of.
-    pub(crate) fn remove(&mut self, keys: &[u32]) {
+    pub fn remove(&mut self, keys: &[u32]) {
         for &key in keys.iter().filter(|&&key| key != NO_KEY) {
             let rows = &mut self.rows[key as usize];
             *rows -= 1;
@@ -38,27 +38,27 @@ impl KeyRows {
     }
 
     /// The keys without rows, until they are taken.
-    pub(crate) fn silent(&self) -> &[u32] {
+    pub fn silent(&self) -> &[u32] {
         &self.silent
     }
 
     /// Takes the keys without rows: their numbers may be given to other keys.
-    pub(crate) fn take_silent(&mut self) -> Vec<u32> {
+    pub fn take_silent(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.silent)
     }
 
     /// Forgets which keys were left without rows before.
-    pub(crate) fn begin_purge(&mut self) {
+    pub fn begin_purge(&mut self) {
         self.silent.clear();
     }
 
     /// The keys that have rows.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn keys(&self) -> impl Iterator<Item = u32> + '_ {
         (0..).zip(&self.rows).filter(|&(_, &rows)| rows > 0).map(|(key, _)| key)
     }
 
     /// Bytes held.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         self.rows.capacity() * size_of::<u32>()
     }
 }

@@ -41,11 +41,11 @@ use assignment::{Assignment, Looks};
 pub use assignment::{LOAD_FACTOR, Parallelism};
 use buffer::LANES;
 pub use buffer::NUMBER_BYTES;
-pub(crate) use chunks::Chunks;
-pub(crate) use epoch::KeyedEpoch;
-pub(crate) use key_rows::KeyRows;
+pub use chunks::Chunks;
+pub use epoch::KeyedEpoch;
+pub use key_rows::KeyRows;
 use pairs::Pairs;
-pub(crate) use pairs::keep_filtered;
+pub use pairs::keep_filtered;
 use replica::{Cursor, Matches, Replica, Shared};
 
 use crate::driver::Driver;
@@ -371,7 +371,7 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
 
 /// Writes the times of each side, which has `rows` rows, to `times`. There is no branch on the
 /// side, since nothing could predict it: the other side's times are written over.
-pub(crate) fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [Vec<i64>; 2]) {
+pub fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [Vec<i64>; 2]) {
     times.iter_mut().zip(rows).for_each(|(times, rows)| times.resize(rows + 1, 0));
     let mut at = 0;
     for (nth, (&ts, &side)) in ts.iter().zip(sides).enumerate() {
@@ -383,7 +383,7 @@ pub(crate) fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [V
 }
 
 /// Lets go of the rows that no row at `now` or later can match, and of keys without rows.
-pub(crate) fn let_go(
+pub fn let_go(
     logs: &mut [RowLog<Chunks>; 2],
     key_rows: &mut KeyRows,
     reach: &Reach,
@@ -400,7 +400,7 @@ pub(crate) fn let_go(
 }
 
 /// Cuts rows of an epoch into pieces for threads, in a way that no number of threads shows in.
-pub(crate) fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
+pub fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
     let pieces = (rows.len() / PIECE).max((rows.len() / LEAST_PIECE).clamp(1, 2));
     let size = rows.len().div_ceil(pieces).max(1);
     rows.clone().step_by(size).map(|from| from..rows.end.min(from + size)).collect()

@@ -13,7 +13,7 @@ pub(crate) const FILTER_PAIRS: usize = 1 << 12;
 /// Drops the candidates that the filter does not keep. Each of `rows` has its place in the epoch,
 /// and where the numbers of its earlier rows end among all `numbers`; the first one's begin at
 /// `first`. Returns how many numbers are left.
-pub(crate) fn keep_filtered(
+pub fn keep_filtered(
     epoch: &KeyedEpoch,
     filter: &Filter<'_>,
     rows: &mut [(u32, u32)],

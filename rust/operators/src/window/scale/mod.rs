@@ -24,11 +24,11 @@
 //! 4. The caller, and not a second gate, puts together the pairs that the threads found. They are
 //!    in order, epoch by epoch.
 //!
-//! # Baselines
+//! # Other ways
 //!
-//! The other [`ScaleAlgorithm`]s find the same pairs. The three-step procedure of Kang, Naughton and
-//! Viglas is one share on one thread. CellJoin (Gedik, Bordawekar and Yu) is one share as well, and
-//! each row's window is cut anew into a piece for every thread.
+//! [`ScaleJoin::of_parts`] makes a join whose threads compare other parts of the windows, and
+//! [`ScaleJoin::comparing_by`] one whose shares compare row by row. Algorithms to compare with are
+//! made of these; all find the same pairs.
 //!
 //! # Beyond the paper
 //!
@@ -59,11 +59,8 @@ use share::{Found, Share};
 /// How threads share the comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScaleAlgorithm {
-    /// One thread compares.
-    ThreeStep,
-    /// Each row's window is cut into a piece a thread.
-    Cell,
-    /// Each thread has a share of the rows in its windows.
+    /// Each thread has a share of the rows in the windows. The default of joins without terms, where
+    /// there is nothing to look up.
     ScaleJoin,
     /// Each thread has a share of the new rows. They are looked up by value where that takes less
     /// time, by a sample.
@@ -94,17 +91,47 @@ const FILTER_PAIRS: usize = 1 << 12;
 /// Rows that are gone before they are moved out.
 const GONE: usize = 1 << 12;
 
-/// What a thread compares.
-struct Task {
+/// What a thread compares with all rows of a step: a share's part of each row's window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
     share: usize,
-    /// Rows of the epoch.
-    rows: Range<usize>,
-    /// The number of a piece of their windows, and of how many; the whole windows if there is none.
+    /// The number of a piece of that, and of how many; all of it if there is none.
     piece: Option<(usize, usize)>,
 }
 
+impl Part {
+    /// All that the share of this number has of a window.
+    pub fn of_share(share: usize) -> Self {
+        Part { share, piece: None }
+    }
+
+    /// The piece of this number, of so many pieces of equal length that a window is cut into. One
+    /// share keeps all rows.
+    pub fn of_window(nth: usize, pieces: usize) -> Self {
+        debug_assert!(nth < pieces, "piece {nth} of {pieces}");
+        Part { share: 0, piece: Some((nth, pieces)) }
+    }
+}
+
+/// Who compares what.
+enum Way {
+    /// Each thread compares a share of the new rows with the whole windows.
+    NewRows,
+    /// Each thread compares all new rows with a part of the windows.
+    Parts(Vec<Part>),
+    /// Each share compares all new rows with what it keeps, one row after the other.
+    RowByRow(Box<dyn CompareRows>),
+}
+
+/// What a thread compares in a step.
+struct Task {
+    part: Part,
+    /// Rows of the epoch.
+    rows: Range<usize>,
+}
+
 /// Another way in which shares compare the rows of an epoch than all at once.
-pub(crate) trait CompareRows: Send + Sync {
+pub trait CompareRows: Send + Sync {
     /// The matches of rows of the epoch, whose sides these are, by row. Each processor has been
     /// given every row, in order.
     fn compare(
@@ -117,14 +144,17 @@ pub(crate) trait CompareRows: Send + Sync {
 }
 
 /// Matches that a processor found of a row of the epoch.
-pub(crate) struct MatchedRow {
-    pub(crate) row: usize,
+#[derive(Debug)]
+pub struct MatchedRow {
+    /// The row's place in the epoch.
+    pub row: usize,
     /// The offsets of the other side's rows.
-    pub(crate) offsets: Vec<u32>,
+    pub offsets: Vec<u32>,
 }
 
 /// A share, and what it takes to compare rows with it one by one.
-pub(crate) struct Processor<'a> {
+#[derive(Debug)]
+pub struct Processor<'a> {
     share: &'a mut Share,
     number: u64,
     /// How many there are.
@@ -141,7 +171,7 @@ pub(crate) struct Processor<'a> {
 impl Processor<'_> {
     /// Compares the next row of the epoch with what came before it, and stores it if it is this
     /// share's turn. Returns the offsets of its matches.
-    pub(crate) fn process(&mut self, row: usize) -> Vec<u32> {
+    pub fn process(&mut self, row: usize) -> Vec<u32> {
         let (terms, gone, epoch) = (self.terms, self.gone, self.epoch);
         let firsts = self.firsts.map(|first| first as u32);
         // Algorithm 1, L16-18.
@@ -189,7 +219,6 @@ impl Processor<'_> {
 pub struct ScaleJoin {
     extent: Extent,
     how: How,
-    algorithm: ScaleAlgorithm,
     ordered: bool,
     logs: [TimeLog; 2],
     /// The conditions that are scanned for. They have the numbers of the rows in the logs, behind
@@ -202,8 +231,7 @@ pub struct ScaleJoin {
     /// Rows of each side ever stored, which says whose turn it is.
     counters: [u64; 2],
     comparisons: Vec<u64>,
-    /// How shares compare, if not all at once.
-    way: Option<Box<dyn CompareRows>>,
+    way: Way,
     epoch: Epoch,
     /// The next row of the epoch whose results are to be found.
     next: usize,
@@ -230,27 +258,56 @@ impl ScaleJoin {
         ordered: bool,
         terms: Vec<Term>,
     ) -> Self {
-        let (shares, comparers) = match algorithm {
-            ScaleAlgorithm::ThreeStep => (1, 1),
-            ScaleAlgorithm::Cell | ScaleAlgorithm::Indexed => (1, threads),
-            ScaleAlgorithm::ScaleJoin => (threads, threads),
-        };
+        match algorithm {
+            ScaleAlgorithm::ScaleJoin => {
+                let parts = (0..threads).map(Part::of_share).collect();
+                Self::of_parts(retention, how, ordered, terms, parts)
+            }
+            ScaleAlgorithm::Indexed => {
+                let share = vec![Share::new(&terms, true)];
+                Self::of_shares(retention, how, ordered, terms, share, threads, Way::NewRows)
+            }
+        }
+    }
+
+    /// As [`new`](Self::new), with a thread for each of these parts, which compares all new rows
+    /// with it. Together the parts are whole windows. Rows go to as many shares as the parts name,
+    /// round robin.
+    pub fn of_parts(
+        retention: Retention,
+        how: How,
+        ordered: bool,
+        terms: Vec<Term>,
+        parts: Vec<Part>,
+    ) -> Self {
+        let shares = parts.iter().map(|part| part.share + 1).max().expect("there is a part");
+        let (shares, comparers) =
+            ((0..shares).map(|_| Share::new(&terms, false)).collect(), parts.len());
+        Self::of_shares(retention, how, ordered, terms, shares, comparers, Way::Parts(parts))
+    }
+
+    fn of_shares(
+        retention: Retention,
+        how: How,
+        ordered: bool,
+        terms: Vec<Term>,
+        shares: Vec<Share>,
+        comparers: usize,
+        way: Way,
+    ) -> Self {
         let log = |side| RowLog::new(side, how, KeptColumn::default());
         ScaleJoin {
             extent: Extent::new(retention),
             how,
-            algorithm,
             ordered,
             logs: [log(Side::Left), log(Side::Right)],
-            shares: (0..shares)
-                .map(|_| Share::new(&terms, algorithm == ScaleAlgorithm::Indexed))
-                .collect(),
+            shares,
             terms,
             compares: true,
             gone: [0; 2],
             counters: [0; 2],
             comparisons: vec![0; comparers],
-            way: None,
+            way,
             epoch: Epoch::default(),
             next: 0,
             budget: FIRST_PAIRS,
@@ -258,9 +315,10 @@ impl ScaleJoin {
     }
 
     /// The same, whose shares compare in another way. They have been made for ScaleJoin.
-    pub(crate) fn comparing_by(self, way: Box<dyn CompareRows>) -> Self {
-        debug_assert_eq!(self.algorithm, ScaleAlgorithm::ScaleJoin, "a share for each comparer");
-        ScaleJoin { way: Some(way), ..self }
+    #[must_use]
+    pub fn comparing_by(self, way: Box<dyn CompareRows>) -> Self {
+        debug_assert_eq!(self.shares.len(), self.comparisons.len(), "a share for each comparer");
+        ScaleJoin { way: Way::RowByRow(way), ..self }
     }
 
     /// The matches of rows of the epoch, by another way, on the caller's thread if they are `few`.
@@ -270,7 +328,7 @@ impl ScaleJoin {
         few: bool,
         driver: &Driver,
     ) -> Result<Option<Found>, Failed> {
-        let Some(way) = &self.way else { return Ok(None) };
+        let Way::RowByRow(way) = &self.way else { return Ok(None) };
         let processors = self.shares.len() as u64;
         let (terms, gone, counters, epoch) =
             (&self.terms[..], self.gone, self.counters, &self.epoch);
@@ -438,7 +496,7 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         self.take_numbers(numbers);
         // 2. A share stores each row, and threads compare it with what comes before it of the other
         //    side.
-        if self.way.is_none() {
+        if !matches!(self.way, Way::RowByRow(_)) {
             self.store(&sides);
         }
         self.epoch.begin(ts, sides, &self.extent, &self.logs);
@@ -468,28 +526,23 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         let comparers = self.comparisons.len();
         let firsts = self.logs.each_ref().map(|log| log.first() as u32);
         let whole = rows.clone();
-        let tasks: Vec<Task> = match self.algorithm {
-            ScaleAlgorithm::ThreeStep => vec![Task { share: 0, rows: whole, piece: None }],
-            ScaleAlgorithm::Cell => (0..comparers)
-                .map(|nth| Task { share: 0, rows: whole.clone(), piece: Some((nth, comparers)) })
-                .collect(),
-            ScaleAlgorithm::ScaleJoin => (0..comparers)
-                .map(|share| Task { share, rows: whole.clone(), piece: None })
-                .collect(),
-            ScaleAlgorithm::Indexed => ranges(whole.len(), comparers)
+        let tasks: Vec<Task> = match &self.way {
+            Way::NewRows => ranges(whole.len(), comparers)
                 .into_iter()
                 .map(|own| whole.start + own.start..whole.start + own.end)
-                .map(|rows| Task { share: 0, rows, piece: None })
+                .map(|rows| Task { part: Part::of_share(0), rows })
                 .collect(),
+            Way::Parts(parts) => {
+                parts.iter().map(|&part| Task { part, rows: whole.clone() }).collect()
+            }
+            Way::RowByRow(_) => Vec::new(),
         };
         let small = pairs < SMALL_STEP;
         let by_way = self.compare_by(rows.clone(), small, driver)?;
-        let compare = |Task { share, rows, piece }: Task| {
+        let compare = |Task { part: Part { share, piece }, rows }: Task| {
             self.shares[share].compare(&self.terms, self.gone, firsts, &self.epoch, rows, piece)
         };
-        let found: Vec<Found> = if by_way.is_some() {
-            Vec::new()
-        } else if small {
+        let found: Vec<Found> = if small {
             tasks.into_iter().map(compare).collect()
         } else {
             driver.map(tasks, compare).map_err(Failed::Stopped)?
@@ -498,9 +551,9 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
             *comparisons += found.compared;
         }
         // 3. What they found is put together in order, and filtered.
-        let mut together = match (by_way, self.algorithm) {
+        let mut together = match (by_way, &self.way) {
             (Some(found), _) => found,
-            (None, ScaleAlgorithm::Indexed) => Found::concat(found),
+            (None, Way::NewRows) => Found::concat(found),
             (None, _) => Found::merge(found, rows.len()),
         };
         // If the next rows are like these, this budget leaves as many pairs as there is room for.

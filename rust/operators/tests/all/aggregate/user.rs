@@ -1,4 +1,4 @@
-//! Functions of one's own, and what they should find.
+//! Functions of one's own.
 
 use tidegate_operators::aggregate::{RowOrder, UserFunction};
 
@@ -57,12 +57,6 @@ impl UserFunction for Rises {
     }
 }
 
-pub(crate) fn rises(values: impl Iterator<Item = i64>) -> Option<i64> {
-    let values: Vec<i64> = values.collect();
-    let rises = values.windows(2).filter(|pair| pair[1] > pair[0]).count() as i64;
-    (!values.is_empty()).then_some(rises)
-}
-
 /// The largest value less the smallest.
 pub(crate) struct Spread;
 
@@ -99,9 +93,4 @@ impl UserFunction for Spread {
     fn of_words([low, high, is_some]: [u64; 3]) -> Option<(i64, i64)> {
         (is_some == 1).then_some((low.cast_signed(), high.cast_signed()))
     }
-}
-
-pub(crate) fn spread(values: impl Iterator<Item = i64>) -> Option<i64> {
-    let values: Vec<i64> = values.collect();
-    Some(values.iter().max()? - values.iter().min()?)
 }

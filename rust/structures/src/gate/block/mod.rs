@@ -188,8 +188,8 @@ impl<R: Run> BlockSource<R> {
     /// Promises that there are no more rows, as dropping the source does.
     pub fn close(self) {}
 
-    /// Adds a source to this source's tier. It starts with this source's promise and is numbered in
-    /// the same way as by [`Source::fork`](crate::papers::row_gate::Source::fork).
+    /// Adds a source to this source's tier. It starts with this source's promise, and gets the next
+    /// number of the gate.
     pub fn fork(&mut self) -> Result<BlockSource<R>, TooManySources> {
         self.fork_at(self.rank.tier(), self.promised)
     }

@@ -61,7 +61,7 @@ impl BPlusTree {
 
     /// Asks for the root to be in a cache soon.
     #[inline]
-    pub(crate) fn prefetch(&self) {
+    pub fn prefetch(&self) {
         if self.height == 0 {
             let leaf = self.leaves.get(self.root);
             (0..FANOUT).step_by(8).for_each(|at| prefetch(&leaf.keys, at));

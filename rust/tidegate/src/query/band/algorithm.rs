@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use tidegate_operators::band::index::{Ahead, Find, IndexJoin, IndexKind};
+use tidegate_operators::band::index::{Ahead, Find, IndexJoin};
 use tidegate_operators::rows::{How, Retention};
+use tidegate_structures::index::{BucketIndex, WindowIndex};
 
-use crate::query::published::{self, MergeOptions, TaskIndex, TaskOptions};
+use crate::query::published::{self, IndexKind, MergeOptions, TaskIndex, TaskOptions};
 
 /// How the pairs of a band join are found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,6 +15,8 @@ pub enum BandAlgorithm {
     Auto,
     /// Whole tables are sorted.
     Sort,
+    /// Rows enter blocks whose places are computed, as they come: the fastest index.
+    Buckets,
     /// Rows enter an index a side as they come.
     Index(IndexKind),
     /// Threads take tasks from a queue and share an index a side.
@@ -52,8 +55,8 @@ impl BandAlgorithm {
     /// The part that finds matches of rows of so many sides.
     fn finder(self, sides: usize) -> Box<dyn Find> {
         match self {
-            BandAlgorithm::Auto | BandAlgorithm::Sort => ahead(IndexKind::Buckets, sides),
-            BandAlgorithm::Index(kind) => ahead(kind, sides),
+            BandAlgorithm::Auto | BandAlgorithm::Sort | BandAlgorithm::Buckets => buckets(sides),
+            BandAlgorithm::Index(kind) => published::index(sides, kind),
             BandAlgorithm::Tasks(options) => published::index_tasks(sides, options),
             BandAlgorithm::Partitions(threads) => published::tree_partitions(sides, threads),
         }
@@ -62,9 +65,7 @@ impl BandAlgorithm {
     /// The index of rows that come, for people.
     pub(crate) fn index(self) -> &'static str {
         match self {
-            BandAlgorithm::Auto
-            | BandAlgorithm::Sort
-            | BandAlgorithm::Index(IndexKind::Buckets) => "buckets",
+            BandAlgorithm::Auto | BandAlgorithm::Sort | BandAlgorithm::Buckets => "buckets",
             BandAlgorithm::Index(IndexKind::PimTree { .. }) => "PIM-Tree",
             BandAlgorithm::Index(IndexKind::ImTree { .. }) => "IM-Tree",
             BandAlgorithm::Index(IndexKind::BPlusTree) => "B+-tree",
@@ -109,9 +110,10 @@ impl BandAlgorithm {
     }
 }
 
-/// Rows enter an index a side, and look for others in it.
-fn ahead(kind: IndexKind, sides: usize) -> Box<dyn Find> {
-    Box::new(Ahead::new(sides, || kind.index()))
+/// Rows enter an index a side, and look for others in it. The index is boxed, so that the code that
+/// looks is compiled once for all of them.
+fn buckets(sides: usize) -> Box<dyn Find> {
+    Box::new(Ahead::new(sides, || -> Box<dyn WindowIndex> { Box::new(BucketIndex::new()) }))
 }
 
 impl fmt::Display for BandAlgorithm {

@@ -3,7 +3,7 @@
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use tidegate_operators::rows::{How, NO_KEY, Retention};
 use tidegate_operators::window::SlidingJoin;
-use tidegate_operators::window::scale::{self, ScaleJoin};
+use tidegate_operators::window::scale::{ScaleAlgorithm, ScaleJoin};
 
 use crate::Result;
 use crate::query::published::{self, HandshakeAlgorithm};
@@ -124,24 +124,30 @@ impl Comparing {
     /// Makes a join without rows. An error where it has threads, and the system refuses one.
     pub(crate) fn join(self, algorithm: Algorithm) -> Result<Box<SlidingJoin>> {
         Ok(match algorithm {
-            Algorithm::ThreeStep => self.scale(scale::ScaleAlgorithm::ThreeStep),
-            Algorithm::Cell => self.scale(scale::ScaleAlgorithm::Cell),
-            Algorithm::ScaleJoin => self.scale(scale::ScaleAlgorithm::ScaleJoin),
+            Algorithm::ThreeStep => {
+                let Comparing { retention, how, ordered, terms, .. } = self;
+                published::three_step_join(retention, how, ordered, terms)
+            }
+            Algorithm::Cell => {
+                let Comparing { retention, how, threads, ordered, terms, .. } = self;
+                published::cell_join(retention, how, threads, ordered, terms)
+            }
+            Algorithm::ScaleJoin => self.scale(ScaleAlgorithm::ScaleJoin),
             Algorithm::ScaleGates => {
                 let Comparing { retention, how, threads, ordered, terms, pin } = self;
                 published::scale_gates(retention, how, threads, ordered, terms, pin)?
             }
             Algorithm::SplitJoin => {
                 let Comparing { retention, how, threads, ordered, terms, .. } = self;
-                published::split_trees(retention, how, threads, ordered, terms)
+                published::split_join(retention, how, threads, ordered, terms)
             }
-            Algorithm::Indexed => self.scale(scale::ScaleAlgorithm::Indexed),
+            Algorithm::Indexed => self.scale(ScaleAlgorithm::Indexed),
             Algorithm::Handshake => self.handshake(HandshakeAlgorithm::Original)?,
             Algorithm::LowLatencyHandshake => self.handshake(HandshakeAlgorithm::LowLatency)?,
         })
     }
 
-    fn scale(self, algorithm: scale::ScaleAlgorithm) -> Box<SlidingJoin> {
+    fn scale(self, algorithm: ScaleAlgorithm) -> Box<SlidingJoin> {
         let Comparing { retention, how, threads, ordered, terms, .. } = self;
         Box::new(ScaleJoin::new(retention, how, algorithm, threads, ordered, terms))
     }

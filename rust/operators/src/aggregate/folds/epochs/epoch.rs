@@ -5,6 +5,8 @@
 //! each row to its partial, in which order and by which thread it likes, and gives all partials
 //! back. The results are the same, if the rows of a source are added in their order.
 
+use std::fmt;
+
 use super::add::AddRows;
 use super::open::OpenPartials;
 use crate::aggregate::inputs::columns::Stream;
@@ -14,7 +16,7 @@ use crate::aggregate::states::words::StateWords;
 use crate::driver::{Driver, Stopped};
 
 /// A way to add the rows of an epoch to partials.
-pub(crate) trait AddEpoch: Send + Sync {
+pub trait AddEpoch: Send + Sync {
     /// The partials after the rows of an epoch; `open` are the partials before it.
     fn add(
         &self,
@@ -25,11 +27,17 @@ pub(crate) trait AddEpoch: Send + Sync {
 }
 
 /// The value that a function adds to a state for each row.
-pub(crate) struct Adder<'a> {
+pub struct Adder<'a> {
     function: &'a dyn AddRows,
     /// The source that has the rows of all others in merged order, and where they are; it alone
     /// counts for functions that need this order, and it does not for the others.
     merged: Option<(usize, &'a [Place])>,
+}
+
+impl fmt::Debug for Adder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Adder").field("merged", &self.merged.is_some()).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Adder<'a> {
@@ -43,7 +51,7 @@ impl<'a> Adder<'a> {
 
     /// The state after a row of a source.
     #[inline]
-    pub(crate) fn add(&self, source: usize, row: usize, state: StateWords) -> StateWords {
+    pub fn add(&self, source: usize, row: usize, state: StateWords) -> StateWords {
         match self.merged {
             None => self.function.added(Place { source, row }, state),
             Some((merged, places)) if (source == merged) == self.function.needs_order() => {
@@ -56,19 +64,21 @@ impl<'a> Adder<'a> {
 }
 
 /// The rows of an epoch, and what is made of them.
-pub(crate) struct Epoch<'a> {
-    pub(crate) rows: &'a [Stream<'a>],
+#[derive(Debug)]
+pub struct Epoch<'a> {
+    /// The rows of each source; if some functions need merged order, those of all follow.
+    pub rows: &'a [Stream<'a>],
     pub(in crate::aggregate) windows: &'a Windows,
     /// One for each function.
-    pub(crate) adders: Vec<Adder<'a>>,
+    pub adders: Vec<Adder<'a>>,
     /// The states of no rows.
-    pub(crate) empty: Vec<u64>,
+    pub empty: Vec<u64>,
 }
 
 impl Epoch<'_> {
     /// Where a row goes: its slice, unless that is a gap, and its key.
     #[inline]
-    pub(crate) fn place(&self, source: usize, row: usize) -> Option<(Slice, u32)> {
+    pub fn place(&self, source: usize, row: usize) -> Option<(Slice, u32)> {
         let Stream { ts, keys } = self.rows[source];
         let slice = self.windows.slice_of(ts[row]);
         (!self.windows.is_gap(slice)).then(|| (slice, keys.map_or(0, |keys| keys[row])))

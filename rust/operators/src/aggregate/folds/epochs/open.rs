@@ -6,10 +6,10 @@ use crate::aggregate::slices::windows::{Slice, Windows};
 
 /// The partials of one source in a slice: their keys, and the states of all functions, one after
 /// the other.
-pub(crate) type SlicePartials = (Slice, Vec<(u32, Vec<u64>)>);
+pub type SlicePartials = (Slice, Vec<(u32, Vec<u64>)>);
 
 /// The partials of each source, by slice.
-pub(crate) type OpenPartials = Vec<Vec<SlicePartials>>;
+pub type OpenPartials = Vec<Vec<SlicePartials>>;
 
 /// The partials of one source, without their states.
 #[derive(Debug)]

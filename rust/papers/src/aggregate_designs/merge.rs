@@ -1,0 +1,160 @@
+//! The rows of all sources in merged order, each source having put in its own.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::row_gate::{Reader, Row, ScaleGate};
+use tidegate_structures::gate::Next;
+use tidegate_sync::OnceLink;
+use tidegate_sync::atomic::Arc;
+
+use crate::stages::{Stage, feeding};
+use tidegate_operators::aggregate::Epoch;
+
+/// What goes through a queue: a row's time and number, or the end of its source.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Entry {
+    Row(i64, usize),
+    End,
+}
+
+/// One of the two ends of a queue. Each end has one thread.
+pub(super) trait Queue: Send + Sized {
+    fn ends() -> (Self, Self);
+    fn push(&mut self, entry: Entry);
+    fn first(&self) -> Option<Entry>;
+    fn pop(&mut self);
+}
+
+/// The end of a queue that a source has. Dropping it ends the source.
+struct Input<Q: Queue>(Q);
+
+impl<Q: Queue> Drop for Input<Q> {
+    fn drop(&mut self) {
+        self.0.push(Entry::End);
+    }
+}
+
+/// Stages in which each source puts its rows into a queue, and the rows of all in merged order: the
+/// first of all queues, once none of them is empty.
+pub(super) fn queued<'a, Q: Queue + 'a>(
+    epoch: &'a Epoch<'_>,
+) -> (Vec<Stage<'a>>, impl FnMut() -> Next<(usize, usize)> + Send + 'a) {
+    let (inputs, mut outputs): (Vec<Q>, Vec<Q>) = epoch.rows.iter().map(|_| Q::ends()).unzip();
+    let stages = inputs.into_iter().zip(epoch.rows).map(|(input, rows)| {
+        let mut input = Input(input);
+        feeding(rows.ts.iter().zip(0..), move |(&ts, row)| {
+            input.0.push(Entry::Row(ts, row));
+        })
+    });
+    let next = move || {
+        let mut least: Option<(i64, usize, usize)> = None;
+        for (source, queue) in outputs.iter().enumerate() {
+            match queue.first() {
+                None => return Next::NotYet,
+                Some(Entry::End) => {}
+                // Of equal times, the first source has the first one.
+                Some(Entry::Row(ts, row)) => {
+                    if least.is_none_or(|(earliest, ..)| ts < earliest) {
+                        least = Some((ts, source, row));
+                    }
+                }
+            }
+        }
+        let Some((_, source, row)) = least else { return Next::End };
+        outputs[source].pop();
+        Next::Ready((source, row))
+    };
+    (stages.collect(), next)
+}
+
+/// A queue with a lock.
+pub(super) struct Locked(Arc<Mutex<VecDeque<Entry>>>);
+
+impl Locked {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue for Locked {
+    fn ends() -> (Self, Self) {
+        let queue = Arc::default();
+        (Locked(Arc::clone(&queue)), Locked(queue))
+    }
+
+    fn push(&mut self, entry: Entry) {
+        self.lock().push_back(entry);
+    }
+
+    fn first(&self) -> Option<Entry> {
+        self.lock().front().copied()
+    }
+
+    fn pop(&mut self) {
+        self.lock().pop_front();
+    }
+}
+
+/// A list that one thread lengthens and one shortens, neither waiting for the other: the queue of
+/// Michael and Scott, "Simple, fast, and practical non-blocking and blocking concurrent queue
+/// algorithms" (1996), with one thread at each end. The end stands at the item that was put or taken last.
+pub(super) struct End(Arc<Link>);
+
+struct Link {
+    entry: Entry,
+    next: OnceLink<Link>,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.next.unchain(|link| &mut link.next);
+    }
+}
+
+impl Queue for End {
+    fn ends() -> (Self, Self) {
+        // Before the first entry.
+        let link = Arc::new(Link { entry: Entry::End, next: OnceLink::default() });
+        (End(Arc::clone(&link)), End(link))
+    }
+
+    fn push(&mut self, entry: Entry) {
+        let link = Arc::new(Link { entry, next: OnceLink::default() });
+        let put = self.0.next.set(link.clone());
+        debug_assert!(put.is_ok(), "one thread puts entries in");
+        self.0 = link;
+    }
+
+    fn first(&self) -> Option<Entry> {
+        self.0.next.peek().map(|link| link.entry)
+    }
+
+    fn pop(&mut self) {
+        if let Some(next) = self.0.next.get() {
+            self.0 = next;
+        }
+    }
+}
+
+/// Stages in which each source puts its rows into a gate, and a reader of all in merged order.
+pub(super) fn merged<'a>(epoch: &'a Epoch<'_>) -> (Vec<Stage<'a>>, Reader<u32>) {
+    let (sources, mut readers) =
+        ScaleGate::new(epoch.rows.len(), 1).expect("as many sources as an operator may have");
+    let stages = sources.into_iter().zip(epoch.rows).map(|(mut source, rows)| {
+        feeding(rows.ts.iter().zip(0..), move |(&ts, row)| {
+            source.push(ts, row).expect("rows are in order, and nothing limits the gate");
+        })
+    });
+    (stages.collect(), readers.pop().expect("there is one"))
+}
+
+/// A row of the gate as its source and its number there.
+#[inline]
+pub(super) fn numbered(next: Next<Row<'_, u32>>) -> Next<(usize, usize)> {
+    match next {
+        Next::Ready(row) => Next::Ready((usize::from(row.id.source()), *row.payload as usize)),
+        Next::NotYet => Next::NotYet,
+        Next::End => Next::End,
+    }
+}

@@ -1,0 +1,153 @@
+//! The designs of the multiway aggregation paper: who merges the rows, and who updates what they
+//! fall in.
+//!
+//! ```text
+//!           add            merge                    update                         output
+//! MQ        per source ──▶ queues, looked at one ─▶ by one thread ───────────────▶ ┐
+//! MQ-LF     the same with queues without locks                                     │
+//! TuMLSC    per source ──▶ T-Gate ────────────────▶ by one thread ───────────────▶ ├─▶ cells
+//! TuMLMC    per source ──▶ T-Gate ────────────────▶ by many, in the W-Hive ──────▶ │
+//! WiML      per source ───────────────────────────▶ by the sources, in the W-Hive ▶ ┘
+//! ```
+//!
+//! They are here to be compared: a row at a time goes through what threads share. All stages of a
+//! design work at the same time: sources add rows while others merge and update, and windows are
+//! taken out of the hive while it is written to. The aggregates of an epoch's rows go to where the
+//! default way keeps them. So windows, snapshots and results equal the ones of
+//! [`StreamingAggregate`].
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `merge.rs` | the rows of all sources in merged order: queues, and the gate |
+//! | `winsets.rs` | windows by slice and key; one thread updates them |
+//! | `hive.rs` | windows that many threads update |
+//!
+//! Departures from Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "Efficient data
+//! streaming multiway aggregation through concurrent algorithmic designs and new abstract data
+//! types", section 5:
+//!
+//! - A winset is that of a slice, not of a window: windows are made of slices, as in all of
+//!   tidegate.
+//! - A window has a part for each source, so that floats are added in an order that follows from
+//!   the data. Hence WiML is right for functions that depend on the order of rows, too.
+//! - The T-Gate is its successor, ScaleGate.
+//! - An epoch has a gate, queues and a hive of its own, whose sources end with its rows. So stages
+//!   wait for each other once an epoch, which is when an operator can be looked at from outside.
+//! - Stages take turns on as many threads as the operator has, which may be fewer than stages. The
+//!   one that updates windows for all has a thread to itself where there are two.
+
+mod hive;
+mod merge;
+mod winsets;
+
+use merge::{End, Locked, merged, numbered, queued};
+use tidegate_operators::aggregate::{
+    AddEpoch, Aggregate, Epoch, KeyOrder, OpenPartials, Page, Stream, StreamingAggregate,
+    StreamingWindows, Windows, first_rows,
+};
+use tidegate_operators::driver::{Driver, Stopped};
+use winsets::updated;
+
+/// How rows become the states of slices. All designs give the same results, the results of the
+/// way by slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MultiwayDesign {
+    /// A queue with a lock for each source; one thread merges and updates.
+    MultiQueue,
+    /// The same without locks.
+    LockFreeMultiQueue,
+    /// A gate merges; one thread updates.
+    MergedSingleConsumer,
+    /// A gate merges; many threads update, each some of the keys.
+    MergedMultipleConsumer,
+    /// Nobody merges; each source updates.
+    WindowMerged,
+}
+
+impl AddEpoch for MultiwayDesign {
+    fn add(
+        &self,
+        epoch: &Epoch<'_>,
+        open: &OpenPartials,
+        driver: &Driver,
+    ) -> Result<OpenPartials, Stopped> {
+        match self {
+            MultiwayDesign::MultiQueue => updated(epoch, open, queued::<Locked>(epoch), driver),
+            MultiwayDesign::LockFreeMultiQueue => {
+                updated(epoch, open, queued::<End>(epoch), driver)
+            }
+            MultiwayDesign::MergedSingleConsumer => {
+                let (stages, mut reader) = merged(epoch);
+                updated(epoch, open, (stages, move || numbered(reader.next_ready())), driver)
+            }
+            MultiwayDesign::MergedMultipleConsumer => {
+                hive::by_key(epoch, open, merged(epoch), driver)
+            }
+            MultiwayDesign::WindowMerged => hive::by_source(epoch, open, driver),
+        }
+    }
+}
+
+/// Windows of rows of so many sources, by a design: see [`StreamingAggregate::new`].
+pub fn streaming_aggregate_by(
+    design: MultiwayDesign,
+    windows: Windows,
+    sources: usize,
+    aggregates: &[Aggregate<'_>],
+) -> StreamingAggregate {
+    StreamingAggregate::new(windows, sources, aggregates).adding_by(Box::new(design))
+}
+
+/// As [`aggregate`](tidegate_operators::aggregate::aggregate), by a design of the paper.
+///
+/// ```
+/// use tidegate_operators::aggregate::{Aggregate, OutputValues, Page, Stream, Windows};
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_papers::aggregate_designs::{MultiwayDesign, aggregate_by};
+/// use tidegate_sync::Stop;
+///
+/// let streams = [Stream { ts: &[0, 12], keys: None }, Stream { ts: &[3, 7], keys: None }];
+/// let counts = aggregate_by(
+///     MultiwayDesign::WindowMerged,
+///     &streams,
+///     1,
+///     &Windows::new(10, 10, 0),
+///     &[Aggregate::Count(vec![None, None])],
+///     &Driver::new(2, Stop::default()),
+///     |_| Ok(()),
+///     |page: Page| match &page.columns[0].values {
+///         OutputValues::Integers(counts) => Ok::<_, Stopped>(counts[..page.rows].to_vec()),
+///         _ => unreachable!("counts are whole numbers"),
+///     },
+/// )?;
+/// assert_eq!(counts.concat(), [3, 1]);
+/// # Ok::<(), Stopped>(())
+/// ```
+#[expect(clippy::too_many_arguments, reason = "those of `aggregate`, and the design")]
+pub fn aggregate_by<R: Send, E: From<Stopped> + Send>(
+    design: MultiwayDesign,
+    streams: &[Stream<'_>],
+    key_count: usize,
+    windows: &Windows,
+    aggregates: &[Aggregate<'_>],
+    driver: &Driver,
+    announce: impl Fn(usize) -> Result<(), E> + Sync,
+    take: impl Fn(Page) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
+    let mut streaming = streaming_aggregate_by(design, *windows, streams.len(), aggregates);
+    streaming.add(streams, key_count, &first_rows(streams), aggregates, driver)?;
+    streaming.finish(driver)?;
+    let keys: Vec<u32> = (0..key_count as u32).collect();
+    let mut taken = Vec::new();
+    loop {
+        let pages =
+            streaming.pages(driver.threads(), KeyOrder { keys: &keys, ranks: &keys }, driver)?;
+        if pages.is_empty() {
+            return Ok(taken);
+        }
+        announce(pages.iter().map(|page| page.rows).sum())?;
+        for made in driver.map(pages, &take)? {
+            taken.push(made?);
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Where rows wait until the chain has room for them.
+//!
+//! The threads of the end nodes feed the chain when they have made room, and the caller feeds it when
+//! it puts rows. So rows enter the chain as long as there are some, also while nobody calls the join.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tidegate_sync::Counter;
+
+use super::Feed;
+use super::feed::Burst;
+use super::predicate::{Columns, Predicate};
+use tidegate_operators::rows::Side;
+
+/// Rows that are fed at once. A node's kernel then has several new rows for each piece of its
+/// window, as in the paper.
+const BURST: usize = if cfg!(any(test, loom)) { 3 } else { 64 };
+
+/// Pairs that the rows of a burst may find together, about. There is memory for the pairs of all
+/// bursts on their way.
+const BURST_PAIRS: u64 = 1 << 18;
+
+/// Comparisons after which it is known how many pairs come of them.
+const KNOWN: u64 = 1 << 20;
+
+/// Rows of an epoch, in merged order.
+#[derive(Debug)]
+pub(super) struct Epoch<P: Predicate> {
+    pub(super) ts: Vec<i64>,
+    pub(super) sides: Vec<Side>,
+    pub(super) left: P::Left,
+    pub(super) right: P::Right,
+    /// Rows that were fed, in all and of each side.
+    fed: (usize, [usize; 2]),
+}
+
+impl<P: Predicate> Epoch<P> {
+    /// Rows that were not fed yet: the time and the side of each, and the columns of each side.
+    ///
+    /// # Panics
+    ///
+    /// When there are not as many rows in the columns.
+    pub(super) fn new(ts: Vec<i64>, sides: Vec<Side>, left: P::Left, right: P::Right) -> Self {
+        let columns = left.len() + right.len();
+        assert_eq!((ts.len(), ts.len()), (sides.len(), columns), "a side and columns for each row");
+        Epoch { ts, sides, left, right, fed: (0, [0; 2]) }
+    }
+
+    fn is_fed(&self) -> bool {
+        self.fed.0 == self.ts.len()
+    }
+
+    fn memory(&self) -> usize {
+        let of_row = size_of::<i64>() + size_of::<Side>();
+        self.ts.len() * of_row
+            + self.left.len() * self.left.row_bytes()
+            + self.right.len() * self.right.row_bytes()
+    }
+}
+
+/// Figures of a node.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    pub(super) compared: Counter,
+    pub(super) found: Counter,
+    pub(super) memory: Counter,
+}
+
+/// How many pairs come of how many comparisons, about.
+#[derive(Debug)]
+struct Pace {
+    compared: u64,
+    /// Of all nodes.
+    figures: Arc<Vec<Figures>>,
+    /// Pairs that they had found in a former chain.
+    found_before: usize,
+}
+
+impl Pace {
+    fn found(&self) -> usize {
+        self.figures.iter().map(|figures| figures.found.get()).sum()
+    }
+
+    /// How many rows to feed at once, if each of them meets `window` rows.
+    fn burst(&self, window: u64) -> usize {
+        let pairs = match self.compared {
+            0..KNOWN => window as f64,
+            compared => {
+                let found = self.found().saturating_sub(self.found_before);
+                window as f64 * found as f64 / compared as f64
+            }
+        };
+        (BURST_PAIRS as f64 / pairs.max(1.0)).clamp(1.0, BURST as f64) as usize
+    }
+}
+
+/// How far a chain is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    /// Rows that all nodes have handled, with all before.
+    pub(super) handled: u64,
+    /// Nothing is on its way, and nothing waits.
+    pub(super) is_idle: bool,
+    /// All there will ever be was fed.
+    pub(super) has_ended: bool,
+}
+
+/// The feed, and the rows that wait for it.
+#[derive(Debug)]
+pub(super) struct Entry<P: Predicate> {
+    feed: Feed<P>,
+    epochs: VecDeque<Epoch<P>>,
+    /// Rows of these that were not fed.
+    waiting: usize,
+    pace: Pace,
+    /// Punctuations that are to follow the rows.
+    punctuations: usize,
+    has_ended: bool,
+    /// For places of the merged order, the first row of each side that results from there on may
+    /// have.
+    firsts: VecDeque<(u64, [u64; 2])>,
+    /// Who takes results waits for this number of rows to be handled; and the last number that was
+    /// told to be.
+    wanted: u64,
+    told: u64,
+}
+
+impl<P: Predicate> Entry<P> {
+    pub(super) fn new(feed: Feed<P>, figures: Arc<Vec<Figures>>) -> Self {
+        let mut pace = Pace { compared: 0, figures, found_before: 0 };
+        pace.found_before = pace.found();
+        Entry {
+            feed,
+            epochs: VecDeque::new(),
+            waiting: 0,
+            pace,
+            punctuations: 0,
+            has_ended: false,
+            firsts: VecDeque::from([(0, [0; 2])]),
+            wanted: 0,
+            told: 0,
+        }
+    }
+
+    /// Feeds what there is, as far as there is room. Says whether the thread that takes is to be
+    /// told: it waits for rows that all nodes have handled, or nothing is left to do.
+    pub(super) fn go_on(&mut self) -> bool {
+        while self.feed.has_room() && self.feed_next() {}
+        let Progress { handled, is_idle, .. } = self.progress();
+        let is_reached = self.told < self.wanted && self.wanted <= handled;
+        if is_reached {
+            self.told = self.wanted;
+        }
+        is_reached || is_idle
+    }
+
+    /// Feeds the next rows, or a punctuation; false if there is nothing to feed.
+    fn feed_next(&mut self) -> bool {
+        let spans = self.spans();
+        let Some(epoch) = self.epochs.front_mut() else {
+            if self.punctuations == 0 || (self.has_ended && !self.feed.is_through()) {
+                return false;
+            }
+            self.punctuations -= 1;
+            self.feed.punctuate();
+            return true;
+        };
+        let (fed, [left, right]) = epoch.fed;
+        let window = spans.iter().map(|span| span.next - span.first).max().unwrap_or(0);
+        let rows = fed..epoch.ts.len().min(fed + self.pace.burst(window));
+        self.pace.compared += rows.len() as u64 * window;
+        self.waiting -= rows.len();
+        let sides = &epoch.sides[rows.clone()];
+        let lefts = sides.iter().filter(|side| **side == Side::Left).count();
+        let (left_rows, right_rows) = (left..left + lefts, right..right + sides.len() - lefts);
+        epoch.fed = (rows.end, [left_rows.end, right_rows.end]);
+        self.feed.feed(&Burst {
+            ts: &epoch.ts[rows],
+            sides,
+            left: &epoch.left,
+            left_rows,
+            right: &epoch.right,
+            right_rows,
+        });
+        if epoch.is_fed() {
+            self.epochs.pop_front();
+        }
+        self.punctuations = 1;
+        self.note_firsts();
+        true
+    }
+
+    fn spans(&self) -> [super::window::Span; 2] {
+        [Side::Left, Side::Right].map(|side| self.feed.tracker.span(side))
+    }
+
+    /// Notes which rows results may have from here on. True if they are others than before.
+    fn note_firsts(&mut self) -> bool {
+        let firsts = self.spans().map(|span| span.first);
+        let is_new = self.firsts.back().is_none_or(|(_, last)| *last != firsts);
+        if is_new {
+            self.firsts.push_back((self.feed.rows(), firsts));
+        }
+        is_new
+    }
+
+    /// Takes rows that wait to be fed.
+    pub(super) fn put(&mut self, epoch: Epoch<P>) {
+        assert!(!self.has_ended, "no rows follow the end");
+        if !epoch.is_fed() {
+            self.waiting += epoch.ts.len();
+            self.epochs.push_back(epoch);
+        }
+    }
+
+    /// No rows follow. Once nothing is on its way, all rows expire.
+    pub(super) fn end(&mut self) {
+        assert!(self.epochs.is_empty(), "the chain ends when all rows are in it");
+        self.feed.end();
+        // Every node knows when the first one is through; the second takes rows along that rest.
+        self.punctuations = 2;
+        self.has_ended = true;
+    }
+
+    /// Rows expire that no row at `now` or later can match; `None` stands for the end of time. The
+    /// first row of each side that results from the place `given` on may have.
+    pub(super) fn expire(&mut self, now: Option<i64>, given: u64) -> [u64; 2] {
+        match now {
+            Some(now) => self.feed.tracker.expire(now),
+            None => self.feed.end(),
+        }
+        if self.note_firsts() && self.epochs.is_empty() && !self.has_ended {
+            // So that nodes hear of it, although no row follows.
+            self.punctuations = 1;
+        }
+        while self.firsts.get(1).is_some_and(|(from, _)| *from <= given) {
+            self.firsts.pop_front();
+        }
+        self.firsts[0].1
+    }
+
+    /// How far the chain is. The thread that takes is told once all nodes have handled this number
+    /// of rows.
+    pub(super) fn look(&mut self, wanted: u64) -> Progress {
+        self.wanted = self.wanted.max(wanted);
+        self.progress()
+    }
+
+    fn progress(&self) -> Progress {
+        let is_idle = self.epochs.is_empty() && self.punctuations == 0 && self.feed.is_through();
+        Progress { handled: self.feed.handled(), is_idle, has_ended: self.has_ended }
+    }
+
+    /// Rows that were not fed yet.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// The number after the last row of a side that was put.
+    pub(super) fn next(&self, side: Side) -> u64 {
+        let waiting = |epoch: &Epoch<P>| {
+            let rows = [epoch.left.len(), epoch.right.len()][side as usize];
+            (rows - epoch.fed.1[side as usize]) as u64
+        };
+        self.feed.tracker.span(side).next + self.epochs.iter().map(waiting).sum::<u64>()
+    }
+
+    /// Bytes held.
+    pub(super) fn memory(&self) -> usize {
+        self.feed.tracker.memory() + self.epochs.iter().map(Epoch::memory).sum::<usize>()
+    }
+}

@@ -1,0 +1,158 @@
+//! The driver of the papers: knows the windows, and feeds rows into the ends of the chain.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::local::Chunk;
+use super::message::{Arrived, IN_FLIGHT, Link, Message};
+use super::predicate::{Columns, Predicate};
+use super::window::{Place, Tracker};
+use tidegate_operators::rows::{Retention, Side};
+
+/// Rows in merged order, with the columns of each side's rows.
+#[derive(Clone, Debug)]
+pub struct Burst<'a, P: Predicate> {
+    /// The time of each row.
+    pub ts: &'a [i64],
+    /// The side of each row.
+    pub sides: &'a [Side],
+    /// Columns that the left rows are in.
+    pub left: &'a P::Left,
+    /// Where they are.
+    pub left_rows: Range<usize>,
+    /// Columns that the right rows are in.
+    pub right: &'a P::Right,
+    /// Where they are.
+    pub right_rows: Range<usize>,
+}
+
+/// Feeds a chain.
+#[derive(Debug)]
+pub struct Feed<P: Predicate> {
+    pub(super) tracker: Tracker,
+    to_right: Link<P::Left>,
+    to_left: Link<P::Right>,
+    arrived: [Arc<Arrived>; 2],
+    /// Messages sent in each direction.
+    sent: [u64; 2],
+    /// Rows of each side that each node was made the home of.
+    homes: [Vec<u64>; 2],
+    /// Rows fed.
+    pub(super) rows: u64,
+}
+
+impl<P: Predicate> Feed<P> {
+    pub(super) fn new(
+        window: Retention,
+        nodes: usize,
+        to_right: Link<P::Left>,
+        to_left: Link<P::Right>,
+        arrived: [Arc<Arrived>; 2],
+    ) -> Self {
+        let homes = [vec![0; nodes], vec![0; nodes]];
+        Feed {
+            tracker: Tracker::new(window),
+            to_right,
+            to_left,
+            arrived,
+            sent: [0; 2],
+            homes,
+            rows: 0,
+        }
+    }
+
+    /// Rows fed so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Whether a burst may be fed: so few messages are on their way that there is room in all
+    /// queues.
+    pub fn has_room(&self) -> bool {
+        self.on_their_way().iter().all(|&messages| messages < IN_FLIGHT as u64)
+    }
+
+    /// Whether all messages have passed the chain.
+    pub fn is_through(&self) -> bool {
+        self.on_their_way() == [0, 0]
+    }
+
+    /// How many rows all nodes have handled, of both sides together.
+    pub fn handled(&self) -> u64 {
+        self.arrived.each_ref().map(|arrived| arrived.seq.get()).into_iter().min().unwrap_or(0)
+    }
+
+    fn on_their_way(&self) -> [u64; 2] {
+        [0, 1].map(|side: usize| self.sent[side] - self.arrived[side].messages.get())
+    }
+
+    /// Feeds rows, none before a row of a former burst. A message goes each way, so that each end's
+    /// high-water mark rises as the other's does; without rows it is but a punctuation.
+    ///
+    /// # Panics
+    ///
+    /// When there is no room.
+    pub fn feed(&mut self, burst: &Burst<'_, P>) {
+        assert!(self.has_room(), "a burst is fed when there is room for it");
+        let mut places =
+            [Vec::with_capacity(burst.left_rows.len()), Vec::with_capacity(burst.right_rows.len())];
+        for (&ts, &side) in burst.ts.iter().zip(burst.sides) {
+            places[side as usize].push(self.tracker.place(side, ts));
+        }
+        self.rows += burst.ts.len() as u64;
+        let [left, right] = places;
+        let left = chunk(&mut self.homes[0], left, burst.left, burst.left_rows.clone());
+        let right = chunk(&mut self.homes[1], right, burst.right, burst.right_rows.clone());
+        self.send_right(left);
+        self.send_left(right);
+    }
+
+    /// Feeds no rows, so that what was fed before is known to be through when this is.
+    ///
+    /// # Panics
+    ///
+    /// When there is no room.
+    pub fn punctuate(&mut self) {
+        assert!(self.has_room(), "a punctuation is fed when there is room for it");
+        self.send_right(None);
+        self.send_left(None);
+    }
+
+    /// All rows expire. Once the next message is through every node knows, and the one after it
+    /// takes along what rows still rest in a chain of the original algorithm.
+    pub fn end(&mut self) {
+        self.tracker.end();
+    }
+
+    pub(super) fn send_right(&mut self, rows: Option<Arc<Chunk<P::Left>>>) {
+        let seq = rows.as_ref().map_or(self.rows, |chunk| chunk.first().seq());
+        let message = Message { rows, seq, passed: 0, opposite: self.tracker.span(Side::Right) };
+        self.to_right.send(message);
+        self.sent[0] += 1;
+    }
+
+    pub(super) fn send_left(&mut self, rows: Option<Arc<Chunk<P::Right>>>) {
+        let seq = rows.as_ref().map_or(self.rows, |chunk| chunk.first().seq());
+        let message = Message { rows, seq, passed: 0, opposite: self.tracker.span(Side::Left) };
+        self.to_left.send(message);
+        self.sent[1] += 1;
+    }
+}
+
+/// Copies rows into a chunk, whose home is the node that was made the home of the fewest rows.
+fn chunk<C: Columns>(
+    homes: &mut [u64],
+    places: Vec<Place>,
+    from: &C,
+    rows: Range<usize>,
+) -> Option<Arc<Chunk<C>>> {
+    assert_eq!(places.len(), rows.len(), "a side for each row");
+    if rows.is_empty() {
+        return None;
+    }
+    let home = (0..homes.len()).min_by_key(|&node| homes[node]).expect("a chain has nodes");
+    homes[home] += rows.len() as u64;
+    let mut columns = C::default();
+    columns.push_rows(from, rows);
+    Some(Arc::new(Chunk { home, places, columns }))
+}

@@ -1,0 +1,252 @@
+//! A node of the chain, with the parts that both algorithms have in common.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tidegate_sync::{HighWater, Sender};
+
+use super::finder::{Finder, Found};
+use super::local::{Chunk, LocalWindow};
+use super::low_latency::LowLatency;
+use super::message::{Arrived, Message, Station};
+use super::original::Original;
+use super::predicate::{Columns, Predicate};
+use super::{HandshakeAlgorithm, MOST_WAITING};
+use crate::threads::Turn;
+
+/// A node, which one thread at a time steps.
+#[derive(Debug)]
+pub struct Node<P: Predicate> {
+    pub(super) core: Core<P>,
+    behaviour: Behaviour,
+}
+
+#[derive(Debug)]
+enum Behaviour {
+    LowLatency(LowLatency),
+    Original(Original),
+}
+
+/// A node's place, its rows and its results.
+#[derive(Debug)]
+pub(super) struct Core<P: Predicate> {
+    /// The number of the node, from the left.
+    pub(super) number: usize,
+    pub(super) nodes: usize,
+    rightward: Station<P::Left>,
+    leftward: Station<P::Right>,
+    /// Of left and of right messages. Raised by the last node and the first one.
+    arrived: [Arc<Arrived>; 2],
+    outlet: Outlet,
+    /// A message has ended here.
+    has_arrived: bool,
+    pub(super) finder: Finder<P>,
+    pub(super) left_window: LocalWindow<P::Left>,
+    pub(super) right_window: LocalWindow<P::Right>,
+    /// Right rows that were passed on, and are not known to have arrived at the left neighbour.
+    pub(super) forwarded: VecDeque<Arc<Chunk<P::Right>>>,
+    /// Right rows numbered below this have arrived here.
+    pub(super) right_arrived: u64,
+    /// The work that is done once the results so far are out.
+    pub(super) then: Then<P::Left, P::Right>,
+}
+
+/// The work that follows a message's results.
+#[derive(Debug)]
+pub(super) struct Then<L, R> {
+    pub(super) send_right: Option<Message<L>>,
+    pub(super) send_left: Option<Message<R>>,
+    /// For a message of each side that ends here: the place of its first row in merged order.
+    pub(super) arrive: [Option<u64>; 2],
+    /// Left rows before this place have left the chain, in the original algorithm.
+    pub(super) gone: u64,
+}
+
+/// The node's way to the collector.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    pub(super) to: Sender<Vec<Found>>,
+    /// Results that were sent.
+    pub(super) sent: u64,
+    /// Results that were taken. Raised by the collector.
+    pub(super) taken: Arc<HighWater>,
+}
+
+impl Outlet {
+    /// Sends results, or gives them back while too many wait.
+    fn send(&mut self, found: Vec<Found>) -> Result<(), Vec<Found>> {
+        let results = found.len() as u64;
+        if self.sent - self.taken.get() >= MOST_WAITING {
+            return Err(found);
+        }
+        self.to.send(found)?;
+        self.sent += results;
+        Ok(())
+    }
+}
+
+impl<P: Predicate> Node<P> {
+    pub(super) fn new(
+        algorithm: HandshakeAlgorithm,
+        (number, nodes): (usize, usize),
+        predicate: Arc<P>,
+        (rightward, leftward): (Station<P::Left>, Station<P::Right>),
+        arrived: [Arc<Arrived>; 2],
+        outlet: Outlet,
+    ) -> Self {
+        let kind = match algorithm {
+            HandshakeAlgorithm::LowLatency => predicate.lookup().map(|lookup| lookup.kind()),
+            // Rows that move on would leave an index as soon as they have come into it.
+            HandshakeAlgorithm::Original => None,
+        };
+        let core = Core {
+            number,
+            nodes,
+            rightward,
+            leftward,
+            arrived,
+            outlet,
+            has_arrived: false,
+            finder: Finder::new(predicate),
+            left_window: LocalWindow::new(kind),
+            right_window: LocalWindow::new(kind),
+            forwarded: VecDeque::new(),
+            right_arrived: 0,
+            then: Then { send_right: None, send_left: None, arrive: [None; 2], gone: 0 },
+        };
+        let behaviour = match algorithm {
+            HandshakeAlgorithm::LowLatency => Behaviour::LowLatency(LowLatency::default()),
+            HandshakeAlgorithm::Original => Behaviour::Original(Original::default()),
+        };
+        Node { core, behaviour }
+    }
+
+    /// Handles a message from either side, if one is there (Figure 12).
+    pub fn step(&mut self) -> Turn {
+        let left = self.step_left();
+        let right = self.step_right();
+        if left || right { Turn::Worked } else { Turn::Waiting }
+    }
+
+    /// Handles a message from the left, if one is there; says whether anything was done.
+    pub(super) fn step_left(&mut self) -> bool {
+        if !self.core.finish() {
+            return false;
+        }
+        let Some(message) = self.core.rightward.from.receive() else { return false };
+        match &mut self.behaviour {
+            Behaviour::LowLatency(low_latency) => low_latency.handle_left(&mut self.core, message),
+            Behaviour::Original(original) => original.handle_left(&mut self.core, message),
+        }
+        self.core.finish();
+        true
+    }
+
+    /// Handles a message from the right, if one is there; says whether anything was done.
+    pub(super) fn step_right(&mut self) -> bool {
+        if !self.core.finish() {
+            return false;
+        }
+        let Some(message) = self.core.leftward.from.receive() else { return false };
+        match &mut self.behaviour {
+            Behaviour::LowLatency(low_latency) => low_latency.handle_right(&mut self.core, message),
+            Behaviour::Original(original) => original.handle_right(&mut self.core, message),
+        }
+        self.core.finish();
+        true
+    }
+
+    /// Whether messages have ended here since this was asked last.
+    pub(super) fn take_arrived(&mut self) -> bool {
+        std::mem::take(&mut self.core.has_arrived)
+    }
+
+    /// Whether results wait for room.
+    pub(super) fn is_held_up(&self) -> bool {
+        !self.core.finder.found.is_empty()
+    }
+
+    /// Results that the node has sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.core.outlet.sent
+    }
+
+    /// Candidate pairs that the node has looked at.
+    pub fn comparisons(&self) -> u64 {
+        self.core.finder.comparisons
+    }
+
+    /// Rows of both sides that the node keeps.
+    pub fn rows(&self) -> usize {
+        self.core.left_window.len() + self.core.right_window.len()
+    }
+
+    /// Bytes that the node holds.
+    pub fn memory(&self) -> usize {
+        let forwarded =
+            |chunk: &Arc<Chunk<P::Right>>| chunk.places.len() * (24 + chunk.columns.row_bytes());
+        self.core.left_window.memory()
+            + self.core.right_window.memory()
+            + self.core.forwarded.iter().map(forwarded).sum::<usize>()
+            + self.core.finder.found.capacity() * size_of::<Found>()
+    }
+}
+
+impl<P: Predicate> Core<P> {
+    pub(super) fn is_first(&self) -> bool {
+        self.number == 0
+    }
+
+    pub(super) fn is_last(&self) -> bool {
+        self.number + 1 == self.nodes
+    }
+
+    /// Sends the results out, then does what is to follow them. False while nobody takes the
+    /// results: no further message is handled before somebody does.
+    fn finish(&mut self) -> bool {
+        let found = &mut self.finder.found;
+        if !found.is_empty()
+            && let Err(unsent) = self.outlet.send(std::mem::take(found))
+        {
+            *found = unsent;
+            return false;
+        }
+        if let Some(message) = self.then.send_right.take() {
+            self.send_right(message);
+        }
+        if let Some(message) = self.then.send_left.take() {
+            self.send_left(message);
+        }
+        for (arrived, seq) in self.arrived.iter().zip(&mut self.then.arrive) {
+            if let Some(seq) = seq.take() {
+                self.has_arrived = true;
+                arrived.gone.raise(self.then.gone);
+                arrived.seq.raise(seq);
+                arrived.messages.raise(arrived.messages.get() + 1);
+            }
+        }
+        true
+    }
+
+    pub(super) fn send_right(&mut self, message: Message<P::Left>) {
+        self.rightward.to.as_mut().expect("there is a node on the right").send(message);
+    }
+
+    pub(super) fn send_left(&mut self, message: Message<P::Right>) {
+        self.leftward.to.as_mut().expect("there is a node on the left").send(message);
+    }
+
+    /// New left rows meet the right rows that were passed on and have not arrived.
+    pub(super) fn meet_forwarded(&mut self, left: &Chunk<P::Left>) {
+        for right in &self.forwarded {
+            self.finder.chunks_meet(left, right);
+        }
+    }
+
+    /// Right rows numbered below `number` have arrived at the left neighbour.
+    pub(super) fn acknowledge(&mut self, number: u64) {
+        while self.forwarded.front().is_some_and(|chunk| chunk.end() <= number) {
+            self.forwarded.pop_front();
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A node's own thread.
+
+use std::sync::Arc;
+
+use tidegate_structures::memory;
+use tidegate_sync::{Lock, atomic};
+
+use super::entry::{Entry, Figures};
+use super::node::Node;
+use super::predicate::Predicate;
+use crate::threads::{Crew, Patience, Turn};
+
+/// Steps after which a thread tells its figures.
+const TURN: u64 = if cfg!(any(test, loom)) { 2 } else { 64 };
+
+/// A node that waits for its thread, and the entry of its chain.
+#[derive(Debug)]
+pub(super) struct Waiting<P: Predicate> {
+    pub(super) node: Node<P>,
+    pub(super) entry: atomic::Arc<Lock<Entry<P>>>,
+}
+
+/// Where the next node of a thread waits.
+pub(super) type Next<P> = atomic::Arc<Lock<Option<Waiting<P>>>>;
+
+/// A thread's seat in the chain. A thread has the node of a place in one chain after the other.
+#[derive(Debug)]
+pub struct Seat<P: Predicate> {
+    pub(super) number: usize,
+    pub(super) next: Next<P>,
+    pub(super) figures: Arc<Vec<Figures>>,
+    pub(super) crew: atomic::Arc<Crew>,
+}
+
+impl<P: Predicate> Seat<P> {
+    /// Steps the node until all is over.
+    pub fn run(self) {
+        self.crew.work(|| self.work());
+    }
+
+    fn work(&self) {
+        let bell = self.crew.call(self.number);
+        let mut patience = Patience::default();
+        let (mut steps, mut compared, mut found) = (0_u64, 0, 0);
+        let figures = &self.figures[self.number];
+        let tell = |node: &Node<P>, compared: &mut u64| {
+            figures.compared.add((node.comparisons() - *compared) as usize);
+            figures.memory.set(node.memory());
+            *compared = node.comparisons();
+        };
+        let Some(Waiting { mut node, mut entry }) = self.next.with(Option::take) else {
+            panic!("a thread begins with a node")
+        };
+        while !self.crew.is_over() {
+            let turn = node.step();
+            if node.sent() > found {
+                figures.found.add((node.sent() - found) as usize);
+                found = node.sent();
+            }
+            // Messages have left the chain, so there is room for others.
+            if node.take_arrived() && entry.with(Entry::go_on) {
+                self.crew.told().ring();
+            }
+            if turn == Turn::Worked {
+                patience.renew();
+                steps += 1;
+                if steps.is_multiple_of(TURN) {
+                    tell(&node, &mut compared);
+                    memory::check();
+                }
+                continue;
+            }
+            if !patience.wait(bell) {
+                continue;
+            }
+            tell(&node, &mut compared);
+            if node.is_held_up() {
+                // Somebody has to take its results.
+                self.crew.told().ring();
+            } else if let Some(next) = self.next.with(Option::take) {
+                // Nothing is on its way in a chain that another one follows.
+                Waiting { node, entry } = next;
+                (compared, found) = (0, 0);
+                patience.renew();
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Sliding windows: which earlier rows of the other side a row may match.
+
+use std::collections::VecDeque;
+
+use tidegate_operators::rows::{Retention, Side};
+
+/// A row's number within its side, and the numbers of the earlier rows of the other side that it
+/// may match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) number: u64,
+    /// The first row of the other side that is in its window.
+    pub(super) from: u64,
+    /// The first row of the other side that comes after it.
+    pub(super) upto: u64,
+}
+
+impl Place {
+    /// The row's place in the merged order of both sides.
+    pub(super) fn seq(&self) -> u64 {
+        self.number + self.upto
+    }
+
+    /// Whether the windows let two rows of different sides match.
+    pub(super) fn meets(&self, other: &Place) -> bool {
+        let reaches =
+            |later: &Place, earlier: &Place| (later.from..later.upto).contains(&earlier.number);
+        reaches(self, other) || reaches(other, self)
+    }
+}
+
+/// Numbers the rows as they come, and knows which are still in their window.
+#[derive(Debug)]
+pub(super) struct Tracker {
+    /// By side.
+    lengths: [u64; 2],
+    /// The times of the rows that are in their window, by side; unused where windows count rows.
+    times: Option<[VecDeque<i64>; 2]>,
+    /// The oldest row of each side that is in its window.
+    first: [u64; 2],
+    /// The next row of each side.
+    next: [u64; 2],
+}
+
+impl Tracker {
+    pub(super) fn new(window: Retention) -> Self {
+        let (left, right, times) = match window {
+            Retention::Time { left, right } => (left, right, Some(Default::default())),
+            Retention::Rows { left, right } => (left, right, None),
+        };
+        Tracker { lengths: [left, right], times, first: [0; 2], next: [0; 2] }
+    }
+
+    /// The place of the next row, which is not before the former ones.
+    pub(super) fn place(&mut self, side: Side, ts: i64) -> Place {
+        self.expire(ts);
+        let (own, other) = (side as usize, side.other() as usize);
+        let place =
+            Place { number: self.next[own], from: self.first[other], upto: self.next[other] };
+        self.next[own] += 1;
+        match &mut self.times {
+            Some(times) => times[own].push_back(ts),
+            None => self.first[own] = self.next[own].saturating_sub(self.lengths[own]),
+        }
+        place
+    }
+
+    /// Lets go of rows that no row at `now` or later can match.
+    pub(super) fn expire(&mut self, now: i64) {
+        let Some(times) = &mut self.times else { return };
+        for (side, times) in times.iter_mut().enumerate() {
+            while times.front().is_some_and(|&ts| ts < now && now.abs_diff(ts) > self.lengths[side])
+            {
+                times.pop_front();
+                self.first[side] += 1;
+            }
+            shrink(times);
+        }
+    }
+
+    /// Lets go of all rows.
+    pub(super) fn end(&mut self) {
+        self.first = self.next;
+        self.times.iter_mut().flatten().for_each(VecDeque::clear);
+    }
+
+    /// The first row of a side that is in its window, and the next row to come.
+    pub(super) fn span(&self, side: Side) -> Span {
+        Span { first: self.first[side as usize], next: self.next[side as usize] }
+    }
+
+    /// Bytes held.
+    pub(super) fn memory(&self) -> usize {
+        self.times.iter().flatten().map(|times| times.capacity() * size_of::<i64>()).sum()
+    }
+}
+
+/// Gives back the room of values that are gone, if it is large.
+pub(super) fn shrink<T>(values: &mut VecDeque<T>) {
+    if values.capacity() > 4 * values.len() + LITTLE {
+        values.shrink_to(2 * values.len());
+    }
+}
+
+/// Values that are not worth the time to give their room back.
+const LITTLE: usize = 1 << 10;
+
+/// The rows of a side that are in its window, by number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) first: u64,
+    pub(super) next: u64,
+}
+
+impl Span {
+    /// The number below which lie `share` of `shares` equal parts, the oldest ones.
+    pub(super) fn oldest(&self, share: usize, shares: usize) -> u64 {
+        self.first + (u128::from(self.next - self.first) * share as u128 / shares as u128) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_window_ends_with_its_last_time() {
+        let mut tracker = Tracker::new(Retention::Time { left: 10, right: 0 });
+        assert_eq!(tracker.place(Side::Left, 0), Place { number: 0, from: 0, upto: 0 });
+        assert_eq!(tracker.place(Side::Right, 10), Place { number: 0, from: 0, upto: 1 });
+        assert_eq!(tracker.place(Side::Left, 10), Place { number: 1, from: 0, upto: 1 });
+        assert_eq!(tracker.place(Side::Right, 11), Place { number: 1, from: 1, upto: 2 });
+        assert_eq!(tracker.span(Side::Right), Span { first: 1, next: 2 });
+    }
+
+    #[test]
+    fn the_longest_window_never_ends() {
+        let mut tracker = Tracker::new(Retention::Time { left: u64::MAX, right: u64::MAX - 1 });
+        tracker.place(Side::Left, i64::MIN);
+        tracker.place(Side::Right, i64::MIN);
+        let last = tracker.place(Side::Left, i64::MAX);
+        assert_eq!(tracker.span(Side::Left).first, 0);
+        assert_eq!((last.from, last.upto), (1, 1), "the right row's window is one step too short");
+    }
+
+    #[test]
+    fn a_count_window_counts_the_rows_of_its_side() {
+        let mut tracker = Tracker::new(Retention::Rows { left: 2, right: 1 });
+        let places: Vec<_> =
+            [Side::Left, Side::Left, Side::Left, Side::Right, Side::Right, Side::Left]
+                .map(|side| tracker.place(side, 0))
+                .into_iter()
+                .map(|place| (place.from, place.upto, place.seq()))
+                .collect();
+        assert_eq!(places, [(0, 0, 0), (0, 0, 1), (0, 0, 2), (1, 3, 3), (1, 3, 4), (1, 2, 5)]);
+    }
+}

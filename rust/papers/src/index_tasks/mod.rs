@@ -1,0 +1,594 @@
+//! The parallel index-based window join as published: threads take tasks of a few rows from a
+//! shared queue.
+//!
+//! ```text
+//!            completed           active      available
+//! queue   │ 1 2 │ 3 4 │ 5 6 │ 7 8 │ 9 10 │ 11 12 │ 13 14 │
+//!           └──▶ results, in order          └──▶ the next thread that has time
+//!
+//! window  │ indexed: found by the index │ edge: searched one by one │ rows that came later
+//!         from                         edge                        upto
+//! ```
+//!
+//! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020),
+//! section 4. A task's steps:
+//!
+//! 1. *Acquire*: some rows become active, and the thread gets the current indexes. The edge cannot
+//!    move past the oldest active task, and rows at or after the edge are compared one by one. The
+//!    thread therefore waits while the oldest active task is many tasks behind. Otherwise, an
+//!    interrupted thread would make the others compare every row after its task.
+//! 2. *Find*: for each row the edge of the other side is read, then the index is asked for rows
+//!    before it, and the rows from it on are compared one by one.
+//! 3. *Index*: the rows enter their indexes and are marked; any thread that can moves the edge on.
+//! 4. *Propagate*: any thread that can takes the results of completed tasks, in order.
+//!
+//! When an index has taken many rows, a thread merges it. It lets the active tasks end and no new
+//! ones begin; makes the new tree while others go on without indexing (first phase); lets the tasks
+//! end again, exchanges the trees, and inserts the rows that were left out while others go on with
+//! indexing (second phase). Or it lets everybody wait: the blocking merge.
+//!
+//! The paper compares this with the same tasks over a concurrent tree for any use, a Bw-tree. Here
+//! it is a B+-tree with optimistic lock coupling, as [`TaskIndex`] says. Nothing is merged then, and
+//! rows that have left are removed one by one:
+//!
+//! 5. *Remove*: the thread removes some rows that no task looks for any more, of either side.
+//!
+//! *Departures*: a row's window boundaries are recorded when it enters the queue, from its place in
+//! the merged order, not when it is assigned; so they do not depend on threads. Results of a few
+//! tasks are put together, since they are handed on in pieces. The work of a thread between two
+//! points where it may have to wait is a step, so that any scheduler can run it.
+
+mod leaving;
+mod merge;
+mod queue;
+mod shared_index;
+
+use std::ops::Range;
+
+use crate::trees::PimPlace;
+use tidegate_structures::index::{Entry, Probe};
+use tidegate_structures::memory::select::select_within;
+use tidegate_sync::{Counter, Lock, Prefix, TryLock};
+
+use crate::threads::{Turn, take_turns};
+use leaving::Leaving;
+use merge::Merge;
+pub use merge::MergeOptions;
+use queue::{Acquired, Indexes, Queue};
+use shared_index::SharedIndex;
+use tidegate_operators::band::index::{self, Find, RowMatches, Rows as EpochRows};
+use tidegate_operators::driver::Driver;
+use tidegate_operators::rows::{Failed, Filter, FilterError};
+
+/// Rows of a task. The paper has eight. More of them wait for memory together, which gains more
+/// than it costs to compare each with the rows that are not indexed yet.
+const TASK_ROWS: usize = 64;
+
+/// The number of tasks per active thread that may be handed out beyond the oldest active task.
+const AHEAD: usize = 4;
+
+/// Rows and matches of a piece of the results, at most.
+const PIECE: usize = if cfg!(test) { 7 } else { index::PIECE };
+const MOST_MATCHES: usize = if cfg!(test) { 20 } else { index::MOST_MATCHES };
+
+/// Rows of a task whose places in the indexes are looked for together.
+const LOCATED: usize = if cfg!(any(test, loom)) { 3 } else { 64 };
+
+/// Rows that a thread without a task removes at a time.
+const REMOVED: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
+
+/// How the tasks of a join are done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TaskOptions {
+    /// Rows of a task.
+    pub rows: usize,
+    /// What finds rows by their keys.
+    pub index: TaskIndex,
+}
+
+/// An index that the threads of a join share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TaskIndex {
+    /// PIM-Tree.
+    PimTree(MergeOptions),
+    /// B+-tree with optimistic lock coupling.
+    BPlusTree,
+}
+
+impl Default for TaskOptions {
+    fn default() -> Self {
+        TaskOptions { rows: TASK_ROWS, index: TaskIndex::PimTree(MergeOptions::default()) }
+    }
+}
+
+/// A row that is looked for and indexed.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskRow {
+    /// Its side, and the side that it is looked for in.
+    pub side: usize,
+    /// The other side; the same one in a join of a stream with itself.
+    pub other: usize,
+    /// Its number within its side, modulo 2^32.
+    pub number: u32,
+    /// Its key; `None` if it can match nothing.
+    pub key: Option<i64>,
+    /// The rows that it looks for.
+    pub probe: Probe,
+}
+
+/// The rows of one side in the queue.
+#[derive(Debug)]
+struct Side {
+    /// The number of the first one.
+    first: u32,
+    /// Their keys. The key of a row that can match nothing has no meaning.
+    keys: Vec<i64>,
+    /// Which can match anything; none if all can.
+    joins: Vec<bool>,
+    /// Which are in the index; the edge is the first that may not be.
+    indexed: Prefix,
+}
+
+/// The state of a join whose rows are tasks of threads.
+///
+/// ```
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_papers::index_tasks::{TaskJoin, TaskOptions, TaskRow};
+/// use tidegate_papers::threads::take_turns;
+/// use tidegate_structures::index::Probe;
+/// use tidegate_sync::Stop;
+///
+/// // A row of side 0 has the key 7. Then a row of side 1 looks for keys from 6 to 10.
+/// let probe = Probe { low: 5, high: 9, from: 0, to: 0 };
+/// let first = TaskRow { side: 0, other: 1, number: 0, key: Some(7), probe };
+/// let probe = Probe { low: 6, high: 10, from: 0, to: 1 };
+/// let second = TaskRow { side: 1, other: 0, number: 0, key: Some(8), probe };
+///
+/// let mut join = TaskJoin::new(2, TaskOptions::default());
+/// join.queue_up(vec![first, second]);
+/// let workers = (0..2).map(|nth| join.worker(nth));
+/// let turns = workers.map(|mut worker| move || worker.step()).collect();
+/// take_turns(&Driver::new(2, Stop::default()), turns)?;
+/// // Nothing came before the first row; the second one finds it.
+/// assert_eq!(join.take_matches(), [vec![], vec![0]]);
+/// # Ok::<(), Stopped>(())
+/// ```
+#[derive(Debug)]
+pub struct TaskJoin {
+    options: TaskOptions,
+    queue: Lock<Queue>,
+    rows: Vec<TaskRow>,
+    sides: Vec<Side>,
+    /// The rows of each side's index, where it loses them one by one.
+    leaving: Vec<Leaving>,
+    /// The results of each task, once it is completed.
+    results: Vec<Lock<Option<Results>>>,
+    /// Matches in results, about, and how many are enough.
+    matches: Counter,
+    enough: usize,
+    output: TryLock<Output>,
+}
+
+/// The matches of the rows of a task.
+#[derive(Debug, Default)]
+struct Results {
+    numbers: Vec<u32>,
+    ends: Vec<u32>,
+    comparisons: u64,
+    /// The number of the worker that ran the task.
+    worker: usize,
+}
+
+/// Results in order.
+#[derive(Debug, Default)]
+struct Output {
+    /// The next task whose results are wanted, and the next row.
+    task: usize,
+    row: usize,
+    pieces: Vec<RowMatches>,
+}
+
+impl TaskJoin {
+    /// A join of `sides` sides, without rows.
+    pub fn new(sides: usize, options: TaskOptions) -> Self {
+        let leave_one_by_one = match options.index {
+            TaskIndex::PimTree(_) => 0,
+            TaskIndex::BPlusTree => sides,
+        };
+        TaskJoin {
+            options,
+            queue: Lock::new(Queue::new(sides, options.index)),
+            rows: Vec::new(),
+            sides: Vec::new(),
+            leaving: (0..leave_one_by_one).map(|_| Leaving::default()).collect(),
+            results: Vec::new(),
+            matches: Counter::new(0),
+            enough: usize::MAX,
+            output: TryLock::new(Output::default()),
+        }
+    }
+
+    /// Puts rows into the queue. Numbers rise within each side. All former rows are through.
+    pub fn queue_up(&mut self, rows: Vec<TaskRow>) {
+        let count = self.queue.with(|queue| queue.sides.len());
+        let mut sides: Vec<Side> = (0..count).map(|_| Side::new()).collect();
+        rows.iter().for_each(|row| sides[row.side].push(row));
+        for side in &mut sides {
+            side.indexed = Prefix::new(side.keys.len());
+        }
+        self.sides = sides;
+        self.results =
+            (0..rows.len().div_ceil(self.options.rows)).map(|_| Lock::new(None)).collect();
+        let firsts: Vec<u32> = self.queue.with(|queue| {
+            queue.begin(rows.len());
+            queue.sides.iter().map(|side| side.first).collect()
+        });
+        for (side, leaving) in self.leaving.iter_mut().enumerate() {
+            leaving.begin(entries(&rows, side));
+            leaving.let_go(firsts[side]);
+        }
+        *self.output.get_mut() = Output::default();
+        self.rows = rows;
+    }
+
+    /// Stops handing out tasks once some `most` matches were found, until it is called again.
+    pub fn limit(&mut self, most: usize) {
+        self.matches.set(0);
+        self.enough = most;
+    }
+
+    /// Returns a worker, which does the work of one thread. Any number of workers may take turns.
+    /// Comparisons are counted separately for each worker number.
+    pub fn worker(&self, nth: usize) -> Worker<'_> {
+        Worker { join: self, nth, merge: None, indexes: Indexes::default() }
+    }
+
+    /// The results so far that were not taken, in order, as pieces of neighbouring rows. No worker
+    /// is left.
+    fn take(&mut self) -> Vec<RowMatches> {
+        self.propagate();
+        std::mem::take(&mut self.output.get_mut().pieces)
+    }
+
+    /// The matches so far that were not taken, by row and in the order of their numbers.
+    pub fn take_matches(&mut self) -> Vec<Vec<u32>> {
+        let sorted = |numbers: &[u32], row: &TaskRow| {
+            let mut numbers = numbers.to_vec();
+            numbers.sort_unstable_by_key(|number| number.wrapping_sub(row.probe.from));
+            numbers
+        };
+        let pieces = self.take();
+        let matches = pieces.iter().flat_map(|found| found.matches(found.rows.clone()));
+        matches.map(|(row, numbers)| sorted(numbers, &self.rows[row])).collect()
+    }
+
+    /// Finds the matches for a task's rows and counts the comparisons for this worker.
+    fn find(&self, rows: Rows, indexes: &Indexes, worker: usize) -> Results {
+        // The edges are read once, and first: the rows that they speak for are then in the indexes.
+        let edge = |side: &Side| side.first.wrapping_add(side.indexed.edge() as u32);
+        let edges: Vec<u32> = self.sides.iter().map(edge).collect();
+        let mut results = Results {
+            numbers: Vec::with_capacity(2 * rows.len()),
+            ends: Vec::with_capacity(rows.len()),
+            comparisons: 0,
+            worker,
+        };
+        for rows in self.rows[rows].chunks(LOCATED) {
+            let places = locate(rows, indexes);
+            for (row, place) in rows.iter().zip(places) {
+                if row.key.is_some() {
+                    let found = |probe: &Probe, numbers: &mut Vec<u32>| {
+                        indexes.trees[row.other].find_at(place, probe, numbers);
+                    };
+                    self.find_row(row, edges[row.other], found, &mut results);
+                }
+                results.ends.push(results.numbers.len() as u32);
+            }
+        }
+        results
+    }
+
+    /// The matches of a row, given the other side's edge and the search in its index.
+    fn find_row(
+        &self,
+        row: &TaskRow,
+        edge: u32,
+        find: impl Fn(&Probe, &mut Vec<u32>),
+        results: &mut Results,
+    ) {
+        let (probe, other) = (&row.probe, &self.sides[row.other]);
+        let upto = other.first.wrapping_add(other.keys.len() as u32);
+        // Distances from the beginning of the row's window, in which numbers do not wrap.
+        let from_window = |number: u32| number.wrapping_sub(probe.from);
+        let window = from_window(probe.to);
+        let is_before = |number: u32| from_window(number).cast_signed() < 0;
+        let indexed = if other.keys.is_empty() {
+            window
+        } else if is_before(edge) {
+            0
+        } else {
+            from_window(edge).min(window)
+        };
+        // 1. Rows before the edge are in the index.
+        let before = results.numbers.len();
+        find(&Probe { to: probe.from.wrapping_add(indexed), ..*probe }, &mut results.numbers);
+        // 2. The others are looked at one by one.
+        results.comparisons +=
+            (results.numbers.len() - before) as u64 + u64::from(window - indexed);
+        debug_assert!(
+            indexed == window || from_window(upto) >= window,
+            "rows that are not indexed are in the queue"
+        );
+        if indexed < window {
+            let from = probe.from.wrapping_add(indexed).wrapping_sub(other.first);
+            other.scan(from..from + (window - indexed), probe, &mut results.numbers);
+        }
+    }
+
+    /// Of some rows of the queue, inserts the rows of a side into its index, and marks them.
+    fn index(&self, side: usize, rows: Rows, index: &SharedIndex) {
+        let rows = &self.rows[rows];
+        for rows in rows.chunks(LOCATED) {
+            let (mut own, mut count) = ([Entry::default(); LOCATED], 0);
+            for entry in entries(rows, side) {
+                own[count] = entry;
+                count += 1;
+            }
+            index.insert_all(&own[..count]);
+        }
+        let own = rows.iter().filter(|row| row.side == side);
+        let side = &self.sides[side];
+        side.indexed.mark_all(own.map(|row| row.number.wrapping_sub(side.first) as usize));
+    }
+
+    /// Removes rows that have left from the indexes that lose them one by one, `most` of each side
+    /// at most. Whether there were any.
+    fn remove(&self, indexes: &Indexes, most: usize) -> bool {
+        let mut removed = false;
+        for (leaving, index) in self.leaving.iter().zip(&indexes.trees) {
+            if let SharedIndex::BPlusTree(tree) = index
+                && let Some(places) = leaving.take(most)
+            {
+                removed = true;
+                for Entry { key, row } in places.map(|at| leaving.row(at)) {
+                    let was_there = tree.remove(key, row);
+                    debug_assert!(was_there, "row {row} of {key} was inserted by its task");
+                }
+            }
+        }
+        removed
+    }
+
+    /// Exchanges the index of a side for one of these rows.
+    fn set_index(&mut self, side: usize, index: SharedIndex, entries: Vec<Entry>) {
+        self.queue.with(|queue| {
+            queue.sides[side].index = index;
+            queue.changes += 1;
+        });
+        if let Some(leaving) = self.leaving.get_mut(side) {
+            *leaving = Leaving::of(entries);
+        }
+    }
+
+    /// Takes the results of completed tasks in order, unless another thread is at it.
+    fn propagate(&self) {
+        self.output.try_with(|output| {
+            let before = output.row;
+            while let Some(results) =
+                self.results.get(output.task).and_then(|slot| slot.with(Option::take))
+            {
+                output.push(results);
+            }
+            // Tasks are handed out in order, and so windows only move on: no other task looks for
+            // rows before the windows of tasks that are through.
+            for (side, leaving) in self.leaving.iter().enumerate() {
+                let through = &self.rows[before..output.row];
+                if let Some(last) = through.iter().rfind(|row| row.other == side) {
+                    leaving.let_go(last.probe.from);
+                }
+            }
+        });
+    }
+
+    /// Whether all tasks that were handed out are through, and the rows that have left are removed.
+    fn is_through(&self, rows: usize) -> bool {
+        self.output.try_with(|output| output.row == rows).unwrap_or(false)
+            && self.leaving.iter().all(Leaving::is_through)
+    }
+}
+
+impl Find for TaskJoin {
+    fn begin(&mut self, rows: &EpochRows) {
+        let task = |row: usize| {
+            let (side, number, key, probe) = rows.row(row);
+            TaskRow { side: side as usize, other: rows.other(side), number, key, probe }
+        };
+        self.queue_up((0..rows.len()).map(task).collect());
+    }
+
+    fn find(
+        &mut self,
+        rows: &EpochRows,
+        _next: usize,
+        driver: &Driver,
+        filter: Option<&Filter<'_>>,
+    ) -> Result<Vec<RowMatches>, Failed> {
+        self.limit(MOST_MATCHES);
+        let workers = (0..driver.threads()).map(|nth| self.worker(nth));
+        let turns = workers.map(|mut worker| move || worker.step()).collect();
+        take_turns(driver, turns).map_err(Failed::Stopped)?;
+        let found = self.take();
+        let refined =
+            driver.map(found, |found| rows.refine(found, filter)).map_err(Failed::Stopped)?;
+        refined.into_iter().collect::<Result<_, FilterError>>().map_err(Failed::Filter)
+    }
+
+    fn refill(&mut self, rows: &EpochRows, side: usize) {
+        let entries = rows.entries(side, rows.numbers(side));
+        let index = SharedIndex::new(self.options.index);
+        index.insert_all(&entries);
+        self.set_index(side, index, entries);
+    }
+
+    fn expire(&mut self, _: &EpochRows, side: usize, first: u64, is_all: bool) {
+        self.queue.with(|queue| {
+            queue.sides[side].first = first as u32;
+        });
+        if is_all {
+            self.set_index(side, SharedIndex::new(self.options.index), Vec::new());
+        }
+    }
+
+    fn merges(&self) -> u64 {
+        self.queue.with(|queue| queue.merges)
+    }
+
+    fn memory(&self) -> usize {
+        let indexes: Vec<SharedIndex> =
+            self.queue.with(|queue| queue.sides.iter().map(|side| side.index.clone()).collect());
+        indexes.iter().map(SharedIndex::memory).sum::<usize>()
+            + self.leaving.iter().map(Leaving::memory).sum::<usize>()
+    }
+}
+
+/// The places of some rows' probes in the indexes. At most [`LOCATED`] rows.
+fn locate(rows: &[TaskRow], indexes: &Indexes) -> [PimPlace; LOCATED] {
+    let mut places = [PimPlace::default(); LOCATED];
+    for (side, index) in indexes.trees.iter().enumerate() {
+        let (mut lows, mut whose, mut count) = ([0; LOCATED], [0; LOCATED], 0);
+        let own = rows.iter().enumerate().filter(|(_, row)| row.other == side);
+        for (at, row) in own.filter(|(_, row)| row.key.is_some()) {
+            (lows[count], whose[count]) = (row.probe.low, at);
+            count += 1;
+        }
+        let mut found = [PimPlace::default(); LOCATED];
+        index.locate(&lows[..count], &mut found[..count]);
+        whose[..count].iter().zip(found).for_each(|(&at, place)| places[at] = place);
+    }
+    places
+}
+
+/// The rows of a side that can match anything.
+fn entries(rows: &[TaskRow], side: usize) -> impl Iterator<Item = Entry> {
+    let own = rows.iter().filter(move |row| row.side == side);
+    own.filter_map(|row| Some(Entry { key: row.key?, row: row.number }))
+}
+
+impl Side {
+    fn new() -> Self {
+        Side { first: 0, keys: Vec::new(), joins: Vec::new(), indexed: Prefix::new(0) }
+    }
+
+    /// Adds its next row.
+    fn push(&mut self, row: &TaskRow) {
+        if self.keys.is_empty() {
+            self.first = row.number;
+        }
+        if row.key.is_none() && self.joins.is_empty() {
+            self.joins = vec![true; self.keys.len()];
+        }
+        if row.key.is_none() || !self.joins.is_empty() {
+            self.joins.push(row.key.is_some());
+        }
+        self.keys.push(row.key.unwrap_or_default());
+    }
+
+    /// Adds the numbers of the rows at these places whose keys the probe takes.
+    fn scan(&self, places: Range<u32>, probe: &Probe, found: &mut Vec<u32>) {
+        let (from, before) = (places.start, found.len());
+        let keys = &self.keys[from as usize..places.end as usize];
+        select_within(keys, probe.low, probe.high, from, found);
+        if !self.joins.is_empty() {
+            let mut kept = before;
+            for at in before..found.len() {
+                found[kept] = found[at];
+                kept += usize::from(self.joins[found[at] as usize]);
+            }
+            found.truncate(kept);
+        }
+        found[before..].iter_mut().for_each(|place| *place = self.first.wrapping_add(*place));
+    }
+}
+
+impl Output {
+    fn push(&mut self, results: Results) {
+        let is_full =
+            |piece: &RowMatches| piece.rows.len() >= PIECE || piece.numbers.len() >= MOST_MATCHES;
+        if self.pieces.last().is_none_or(is_full) {
+            self.pieces.push(RowMatches { rows: self.row..self.row, ..RowMatches::default() });
+        }
+        let piece = self.pieces.last_mut().expect("one was pushed");
+        let before = piece.numbers.len() as u32;
+        piece.numbers.extend_from_slice(&results.numbers);
+        piece.ends.extend(results.ends.iter().map(|end| before + end));
+        piece.compare(results.worker, results.comparisons);
+        piece.rows.end += results.ends.len();
+        self.row = piece.rows.end;
+        self.task += 1;
+    }
+}
+
+/// The work of one thread for a join, a step at a time: see [`step`](Self::step).
+#[derive(Debug)]
+pub struct Worker<'a> {
+    join: &'a TaskJoin,
+    nth: usize,
+    /// The merge that this thread is at.
+    merge: Option<Merge>,
+    /// The indexes as they are for its task.
+    indexes: Indexes,
+}
+
+impl Worker<'_> {
+    /// Does a task or a part of a merge, if there is one.
+    pub fn step(&mut self) -> Turn {
+        let join = self.join;
+        if let Some(merge) = self.merge.take() {
+            let (merge, turn) = merge.step(join);
+            self.merge = merge;
+            return turn;
+        }
+        match join.acquire(&mut self.indexes) {
+            Acquired::Task(rows) => {
+                self.work(rows);
+                Turn::Worked
+            }
+            Acquired::Merge(side, tree, options) => {
+                self.merge = Some(Merge::begin(side, tree, options));
+                Turn::Worked
+            }
+            Acquired::Wait => {
+                join.propagate();
+                Turn::Waiting
+            }
+            Acquired::Nothing(rows) => {
+                join.propagate();
+                if join.remove(&self.indexes, REMOVED) {
+                    return Turn::Worked;
+                }
+                if join.is_through(rows) { Turn::Finished } else { Turn::Waiting }
+            }
+        }
+    }
+
+    fn work(&self, rows: Rows) {
+        let (join, indexes) = (self.join, &self.indexes);
+        let results = join.find(rows.clone(), indexes, self.nth);
+        join.matches.add(results.numbers.len());
+        for side in (0..join.sides.len()).filter(|&side| indexes.is_indexing[side]) {
+            join.index(side, rows.clone(), &indexes.trees[side]);
+        }
+        // Not before: rows whose task is through may leave an index, so they have to be there.
+        join.results[rows.start / join.options.rows].with(|slot| *slot = Some(results));
+        join.queue.with(|queue| queue.active.retain(|&first| first != rows.start));
+        join.propagate();
+        // Twice as many as a task brings, so that what has left does not pile up.
+        join.remove(indexes, 2 * join.options.rows);
+    }
+}
+
+/// Rows of the queue.
+type Rows = Range<usize>;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

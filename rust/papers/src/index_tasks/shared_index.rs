@@ -1,0 +1,74 @@
+//! The index of a side, which all threads use at the same time.
+
+use std::sync::Arc;
+
+use crate::trees::{OlcTree, PimPlace, SharedPimTree};
+use tidegate_structures::index::{Entry, Probe};
+
+use super::TaskIndex;
+use super::merge::MergeOptions;
+
+/// Rows that were inserted into an index below which it is not merged.
+const LEAST_MERGED: usize = if cfg!(any(test, loom)) { 4 } else { 64 };
+
+/// An index that tasks search and insert into.
+#[derive(Clone, Debug)]
+pub(super) enum SharedIndex {
+    /// Rows that have left are passed over, and dropped when it is merged.
+    PimTree(Arc<SharedPimTree>, MergeOptions),
+    /// Rows that have left are removed one by one.
+    BPlusTree(Arc<OlcTree>),
+}
+
+impl SharedIndex {
+    /// An index without rows.
+    pub(super) fn new(kind: TaskIndex) -> Self {
+        match kind {
+            TaskIndex::PimTree(options) => SharedIndex::PimTree(Arc::default(), options),
+            TaskIndex::BPlusTree => SharedIndex::BPlusTree(Arc::default()),
+        }
+    }
+
+    pub(super) fn insert_all(&self, rows: &[Entry]) {
+        match self {
+            SharedIndex::PimTree(tree, _) => tree.insert_all(rows),
+            SharedIndex::BPlusTree(tree) => {
+                rows.iter().for_each(|row| tree.insert(row.key, row.row));
+            }
+        }
+    }
+
+    /// Looks for the places of the least keys of probes, where a tree has them: for all at once,
+    /// since each waits for memory.
+    pub(super) fn locate(&self, lows: &[i64], places: &mut [PimPlace]) {
+        if let SharedIndex::PimTree(tree, _) = self {
+            tree.locate(lows, places);
+        }
+    }
+
+    /// The rows of a probe whose place [`locate`](Self::locate) gave.
+    #[inline]
+    pub(super) fn find_at(&self, place: PimPlace, probe: &Probe, found: &mut Vec<u32>) {
+        match self {
+            SharedIndex::PimTree(tree, _) => tree.find_at(place, probe, found),
+            SharedIndex::BPlusTree(tree) => tree.find(probe, found),
+        }
+    }
+
+    /// The tree that is to be merged now, and how.
+    pub(super) fn full(&self) -> Option<(&Arc<SharedPimTree>, MergeOptions)> {
+        let SharedIndex::PimTree(tree, options) = self else { return None };
+        let (mutable, immutable) = (tree.mutable_rows(), tree.immutable_rows());
+        let is_full =
+            mutable >= LEAST_MERGED && mutable as f64 >= options.merge_ratio * immutable as f64;
+        is_full.then_some((tree, *options))
+    }
+
+    /// Bytes held.
+    pub(super) fn memory(&self) -> usize {
+        match self {
+            SharedIndex::PimTree(tree, _) => tree.memory(),
+            SharedIndex::BPlusTree(tree) => tree.memory(),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Values by number, to which memory is added while other threads look at them.
+
+use std::sync::OnceLock;
+
+use tidegate_structures::memory;
+
+/// Values of the first piece of memory; each further one has twice as many.
+const FIRST: usize = if cfg!(any(test, loom)) { 4 } else { 16 };
+
+/// Pieces of memory: values for all numbers below 2^31.
+const PIECES: usize = 27;
+
+/// Values by number. None moves once it is there.
+#[derive(Debug)]
+pub(super) struct Pieces<T>([OnceLock<Box<[T]>>; PIECES]);
+
+impl<T> Default for Pieces<T> {
+    fn default() -> Self {
+        Pieces([const { OnceLock::new() }; PIECES])
+    }
+}
+
+/// The piece in which a value is, and its place there.
+#[inline]
+fn place(number: u32) -> (usize, usize) {
+    let number = number as usize + FIRST;
+    let piece = (number / FIRST).ilog2();
+    (piece as usize, number - (FIRST << piece))
+}
+
+impl<T: Default> Pieces<T> {
+    /// The value of a number, if there is memory for it.
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> Option<&T> {
+        let (piece, at) = place(number);
+        self.0.get(piece)?.get()?.get(at)
+    }
+
+    /// The same, after memory was made for it and its neighbours where there was none.
+    pub(super) fn get_or_make(&self, number: u32) -> &T {
+        let (piece, at) = place(number);
+        assert!(piece < PIECES, "a window has less than 2^31 rows");
+        let make = || memory::collect((0..FIRST << piece).map(|_| T::default()));
+        &self.0[piece].get_or_init(|| make().into_boxed_slice())[at]
+    }
+
+    /// Bytes held.
+    pub(super) fn memory(&self) -> usize {
+        let made = self.0.iter().filter_map(OnceLock::get).map(|piece| piece.len());
+        made.sum::<usize>() * size_of::<T>()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_follow_each_other_from_piece_to_piece() {
+        let mut expected = (0, 0);
+        for number in 0..10_000 {
+            assert_eq!(place(number), expected, "{number}");
+            expected.1 += 1;
+            if expected.1 == FIRST << expected.0 {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_is_there_once_memory_was_made_for_it() {
+        let pieces = Pieces::<u64>::default();
+        assert!(pieces.get(0).is_none() && pieces.memory() == 0);
+        assert_eq!(pieces.get_or_make(7), &0);
+        assert!(pieces.get(7).is_some() && pieces.get(0).is_none());
+        assert!(pieces.get(1_000_000).is_none() && pieces.get(u32::MAX).is_none());
+        assert_eq!(pieces.memory(), 8 * 8);
+    }
+}

@@ -1,0 +1,82 @@
+//! The row gate: ScaleGate's list, made with its sources (`source.rs`) and readers (`reader.rs`).
+//!
+//! Line numbers in those are of Algorithm 2 of ScaleJoin; README.md has it beside the departures.
+
+use tidegate_sync::Budget;
+use tidegate_sync::atomic::Arc;
+
+use super::node::Node;
+use super::reader::Reader;
+use super::reclaim::Shared;
+use super::source::{Place, Source};
+use tidegate_structures::gate::promise::PromiseCell;
+use tidegate_structures::gate::{Handles, TooManySources};
+use tidegate_structures::gate::{Key, MAX_SOURCES, RowId};
+
+/// A row that is ready, borrowed from the reader that gave it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Row<'a, T> {
+    /// Event time.
+    pub ts: i64,
+    /// Source and position.
+    pub id: RowId,
+    /// The payload that was pushed.
+    pub payload: &'a T,
+}
+
+impl<T> Clone for Row<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Row<'_, T> {}
+
+impl<'a, T> Row<'a, T> {
+    /// The row of `node`.
+    ///
+    /// # Safety
+    ///
+    /// The node is not the head.
+    #[inline]
+    pub(super) unsafe fn of(node: &'a Node<T>) -> Self {
+        let Key { ts, id } = node.key();
+        // SAFETY: the caller's promise.
+        Row { ts, id, payload: unsafe { node.payload() } }
+    }
+}
+
+/// Makes a row gate; the module's documentation says what it does.
+#[derive(Debug)]
+pub struct ScaleGate;
+
+impl ScaleGate {
+    /// A gate with sources `0..sources` and `readers` readers that each get every row.
+    #[allow(clippy::new_ret_no_self, reason = "a gate is its handles")]
+    pub fn new<T: Send + Sync>(sources: usize, readers: usize) -> Handles<Source<T>, Reader<T>> {
+        Self::with_memory_limit(sources, readers, usize::MAX)
+    }
+
+    /// A gate that holds at most `limit` bytes of rows; what payloads point to is not counted.
+    pub fn with_memory_limit<T: Send + Sync>(
+        sources: usize,
+        readers: usize,
+        limit: usize,
+    ) -> Handles<Source<T>, Reader<T>> {
+        if sources > MAX_SOURCES {
+            return Err(TooManySources);
+        }
+        let shared = Arc::new(Shared::new(sources, Budget::new(limit)));
+        let cells: Vec<_> = (0..sources).map(|_| Arc::new(PromiseCell::new(i64::MIN))).collect();
+        // A reader first: it holds the head while the other handles are made.
+        let seed = Reader::seed(&shared, &cells);
+        let readers = (0..readers).map(|_| seed.fork()).collect();
+        let place = Place::at(shared.head());
+        let sources = cells
+            .into_iter()
+            .enumerate()
+            .map(|(number, cell)| Source::new(&shared, number as u16, cell, place))
+            .collect();
+        Ok((sources, readers))
+    }
+}

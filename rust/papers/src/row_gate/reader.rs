@@ -1,0 +1,198 @@
+//! The reading side of the row gate: `getNextReadyTuple`.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use tidegate_sync::atomic::Arc;
+
+use super::list::Row;
+use super::node::{Hold, Node, NodePtr, Passed};
+use super::reclaim::Shared;
+use tidegate_structures::gate::Next;
+use tidegate_structures::gate::promise::{Fork, Frontier, Promise, PromiseCell, Sources};
+use tidegate_structures::gate::{Key, NotSync, Rank};
+
+/// Rows that a reader takes between two looks for memory to free, so that it is freed even when
+/// all sources are silent.
+const ROWS_BETWEEN: u32 = if cfg!(any(loom, tidegate_stress)) { 1 } else { 4096 };
+
+/// A consumer of the gate that gets every row from where it began.
+pub struct Reader<T: Send + Sync> {
+    shared: Arc<Shared<T>>,
+    /// The row given last: the paper's `head`. The hold stands at it.
+    pub(super) at: NodePtr<T>,
+    hold: Arc<Hold<T>>,
+    pub(super) frontier: Frontier,
+    pub(super) lanes: Lanes,
+    /// Rows until the next look for memory to free.
+    until_reclaim: u32,
+    not_sync: NotSync,
+}
+
+// SAFETY: a reader is a place in a list of payloads that other threads read and drop.
+unsafe impl<T: Send + Sync> Send for Reader<T> {}
+
+impl<T: Send + Sync> Reader<T> {
+    pub(super) fn seed(shared: &Arc<Shared<T>>, cells: &[Arc<PromiseCell>]) -> Self {
+        let lanes =
+            cells.iter().map(|cell| Some(Lane { cell: cell.clone(), last_fork: None })).collect();
+        Reader {
+            shared: shared.clone(),
+            at: shared.head(),
+            hold: shared.hold(shared.head(), Passed::none()),
+            frontier: Frontier::new((0..=u16::MAX).take(cells.len()).map(Rank::from)),
+            lanes: Lanes(lanes),
+            until_reclaim: ROWS_BETWEEN,
+            not_sync: PhantomData,
+        }
+    }
+
+    /// The next row in merged order, if it is ready: `getNextReadyTuple`.
+    ///
+    /// The row is borrowed until the next call; memory is not given back past it.
+    #[inline]
+    pub fn next_ready(&mut self) -> Next<Row<'_, T>> {
+        match self.step() {
+            // SAFETY: a step was made.
+            Next::Ready(()) => Next::Ready(unsafe { self.row() }),
+            Next::NotYet => Next::NotYet,
+            Next::End => Next::End,
+        }
+    }
+
+    /// Moves to the next row, if it is ready.
+    #[inline]
+    pub(super) fn step(&mut self) -> Next<()> {
+        loop {
+            // The end is asked for before the list is looked at: rows are linked before a source
+            // closes.
+            let ended = self.frontier.is_end();
+            // SAFETY: the hold stands at `at`.
+            let Some(next) = unsafe { self.at.get() }.next(0) else {
+                if ended {
+                    return Next::End;
+                }
+                // When this shows the end, rows may have been linked since the list was looked at.
+                if self.frontier.raise(Key::LAST, &mut self.lanes) {
+                    continue;
+                }
+                return Next::NotYet;
+            }; // L39
+            if next.key() <= self.frontier.bound() {
+                self.won(next); // L42
+                return Next::Ready(()); // L43
+            }
+            if !self.frontier.raise(next.key(), &mut self.lanes) {
+                return Next::NotYet; // L44
+            }
+            // Ready, but rows that sort earlier may have been linked before the promises that made
+            // it so: the list is looked at again (R1).
+        }
+    }
+
+    /// Moves forward to `at`.
+    #[inline]
+    pub(super) fn stand(&mut self, at: NodePtr<T>) {
+        self.at = at;
+        self.hold.move_to(at);
+    }
+
+    /// Makes `next` the row that was given last.
+    #[inline]
+    pub(super) fn won(&mut self, next: &Node<T>) {
+        self.stand(NodePtr::of(next));
+        self.until_reclaim -= 1;
+        if self.until_reclaim == 0 {
+            self.until_reclaim = ROWS_BETWEEN;
+            self.shared.reclaim();
+        }
+    }
+
+    /// The row that the last step led to.
+    ///
+    /// # Safety
+    ///
+    /// A step was made.
+    #[inline]
+    pub(super) unsafe fn row(&self) -> Row<'_, T> {
+        // SAFETY: the hold stands at `at` while the reader is borrowed, and after a step `at` is a
+        // row and not the head.
+        unsafe { Row::of(self.at.get()) }
+    }
+
+    /// One more reader, which gets the rows after the one that this reader was given last.
+    pub fn fork(&self) -> Reader<T> {
+        Reader {
+            shared: self.shared.clone(),
+            at: self.at,
+            hold: self.shared.hold(self.at, Passed::none()),
+            frontier: self.frontier.clone(),
+            lanes: self.lanes.clone(),
+            until_reclaim: ROWS_BETWEEN,
+            not_sync: PhantomData,
+        }
+    }
+
+    /// Bytes that the gate holds for rows.
+    pub fn memory(&self) -> usize {
+        self.shared.budget.used()
+    }
+}
+
+impl<T: Send + Sync> Drop for Reader<T> {
+    fn drop(&mut self) {
+        self.hold.give_up();
+        self.shared.reclaim();
+    }
+}
+
+impl<T: Send + Sync> fmt::Debug for Reader<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("frontier", &self.frontier).finish_non_exhaustive()
+    }
+}
+
+/// The sources as a reader knows them, by number. `None` stands for one that has closed, or whose
+/// beginning the reader has not come to.
+#[derive(Clone, Debug)]
+pub(super) struct Lanes(Vec<Option<Lane>>);
+
+#[derive(Clone, Debug)]
+struct Lane {
+    cell: Arc<PromiseCell>,
+    last_fork: Option<Arc<Fork>>,
+}
+
+impl Lanes {
+    fn join(&mut self, fork: &Fork) {
+        let number = usize::from(fork.rank.number());
+        if self.0.len() <= number {
+            self.0.resize_with(number + 1, || None);
+        }
+        self.0[number] = Some(Lane { cell: fork.cell.clone(), last_fork: None });
+    }
+}
+
+impl Sources for Lanes {
+    fn look(&mut self, source: Rank, mut joined: impl FnMut(i64, Rank)) -> Promise {
+        let number = usize::from(source.number());
+        let lane = self.0[number].as_mut().expect("only open sources are looked at");
+        // The promise first, then the forks: see P2.
+        let promise = lane.cell.get();
+        let mut found = Vec::new();
+        loop {
+            let link = lane.last_fork.as_ref().map_or(&lane.cell.first_fork, |last| &last.next);
+            let Some(fork) = link.get() else { break };
+            found.push(fork.clone());
+            lane.last_fork = Some(fork);
+        }
+        if promise == Promise::Closed {
+            self.0[number] = None;
+        }
+        for fork in found {
+            joined(fork.from, fork.rank);
+            self.join(&fork);
+        }
+        promise
+    }
+}

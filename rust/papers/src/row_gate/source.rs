@@ -1,0 +1,348 @@
+//! The feeding side of the row gate: `addTuple`.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use tidegate_sync::OnceLink;
+use tidegate_sync::atomic::Arc;
+
+use super::node::{Arena, Hold, LEVELS, Node, NodePtr, Passed, Segment};
+use super::reclaim::Shared;
+use tidegate_structures::gate::promise::{Fork, PromiseCell};
+use tidegate_structures::gate::{Key, MAX_SOURCES, NotSync, Rank, RowId};
+use tidegate_structures::gate::{Rejected, TooManySources};
+
+/// What a source that goes counts for in the decision to look for memory to free: often enough that
+/// its rows are not forgotten, and not so often that 60 000 sources are each looked for 60 000
+/// times.
+const NODES_OF_A_SOURCE: usize = 16;
+
+/// Where a source stands in the list.
+pub(super) struct Place<T> {
+    /// The time that the source has promised.
+    promised: i64,
+    /// Levels on which the source has a finger.
+    levels: usize,
+    /// On each of them the last node found that sorts before the source's next row: the paper's
+    /// `update`. Later on lower levels.
+    fingers: [Finger<T>; LEVELS],
+}
+
+impl<T> Place<T> {
+    /// At the head of the list.
+    pub(super) fn at(head: NodePtr<T>) -> Self {
+        Place { promised: i64::MIN, levels: LEVELS, fingers: [Finger::at(head); LEVELS] }
+    }
+
+    fn top(&self) -> NodePtr<T> {
+        self.fingers[self.levels - 1].node
+    }
+}
+
+/// A place on one level, with what a search asks of it so often that it is kept at hand.
+struct Finger<T> {
+    node: NodePtr<T>,
+    key: Key,
+    /// The key of the node that followed when the finger was set, or `FIRST` if none did. Others
+    /// may have come in between since.
+    next: Key,
+}
+
+impl<T> Finger<T> {
+    /// At the head of the list, or another node that is followed by nothing known.
+    fn at(node: NodePtr<T>) -> Self {
+        Finger { node, key: Key::FIRST, next: Key::FIRST }
+    }
+}
+
+impl<T> Clone for Finger<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Finger<T> {}
+
+impl<T> Clone for Place<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Place<T> {}
+
+/// A feeder of the gate. Dropping it closes it.
+///
+/// It can be given to another thread, and cannot be used by two: its place in the list is its own.
+pub struct Source<T: Send + Sync> {
+    shared: Arc<Shared<T>>,
+    number: u16,
+    position: u64,
+    place: Place<T>,
+    /// Stands at `held`.
+    hold: Arc<Hold<T>>,
+    /// Where the topmost finger was at the end of the last `find`.
+    held: NodePtr<T>,
+    cell: Arc<PromiseCell>,
+    last_fork: Option<Arc<Fork>>,
+    /// Made with the first row.
+    arena: Option<Arena<T>>,
+    heights: Heights,
+    not_sync: NotSync,
+}
+
+// SAFETY: a source is a place in a list of payloads that other threads read and drop.
+unsafe impl<T: Send + Sync> Send for Source<T> {}
+
+impl<T: Send + Sync> Source<T> {
+    pub(super) fn new(
+        shared: &Arc<Shared<T>>,
+        number: u16,
+        cell: Arc<PromiseCell>,
+        place: Place<T>,
+    ) -> Self {
+        let hold = shared.hold(place.top(), Passed::none());
+        Source {
+            shared: shared.clone(),
+            number,
+            position: 0,
+            place,
+            hold,
+            held: place.top(),
+            cell,
+            last_fork: None,
+            arena: None,
+            heights: Heights::of(number),
+            not_sync: PhantomData,
+        }
+    }
+
+    /// Number of the source, which sorts rows of equal `ts`.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// The time that the source has promised: no later row may be below.
+    pub fn promised(&self) -> i64 {
+        self.place.promised
+    }
+
+    /// Adds a row: `addTuple`.
+    ///
+    /// A row below what the source has promised, and a row for which there is no memory, is given
+    /// back, and the gate is as it was.
+    #[inline]
+    pub fn push(&mut self, ts: i64, payload: T) -> Result<(), Rejected<T>> {
+        if ts < self.place.promised {
+            return Err(Rejected::Late { ts, promised: self.place.promised, row: payload });
+        }
+        if let Err(exceeded) = self.make_room() {
+            return Err(Rejected::Full { exceeded, row: payload });
+        }
+        let height = if self.place.levels < LEVELS { LEVELS } else { self.heights.next() }; // L47
+        let key = Key { ts, id: RowId::new(self.number, self.position) };
+        let arena = self.arena.as_mut().expect("room was made");
+        let node = arena.node(key, payload, height); // L49
+        self.find(key); // L50-56
+        for level in 0..node.height() {
+            self.insert(level, node); // L57-58
+        }
+        self.place.levels = self.place.levels.max(node.height());
+        self.position += 1;
+        self.promise(ts); // L59
+        Ok(())
+    }
+
+    /// Promises that no later row has a smaller `ts`; one that was promised already stays.
+    ///
+    /// A source without news holds back the rows of all others; this says how far they need not
+    /// wait for it.
+    pub fn advance(&mut self, ts: i64) {
+        if ts > self.place.promised {
+            // Rows up to `ts` may be passed from now on, so the fingers must not hold them back.
+            self.find(Key { ts, id: RowId::new(self.number, self.position) });
+            if self.shared.budget.is_short() {
+                self.let_go();
+            }
+            self.promise(ts);
+        }
+    }
+
+    /// Promises that there are no more rows, as dropping the source does.
+    pub fn close(self) {}
+
+    /// One more source, which begins with what this one has promised.
+    ///
+    /// Its number is the next one that no source of the gate has had. Sources that begin at the
+    /// same time from different threads get theirs in the order of the calls; fork from one thread
+    /// if rows of equal `ts` must sort the same way in every run.
+    pub fn fork(&mut self) -> Result<Source<T>, TooManySources> {
+        let number = self.shared.number();
+        if number >= MAX_SOURCES {
+            return Err(TooManySources);
+        }
+        let cell = Arc::new(PromiseCell::new(self.place.promised));
+        let source = Source::new(&self.shared, number as u16, cell.clone(), self.place);
+        let next = OnceLink::default();
+        let (rank, from) = (Rank::from(number as u16), self.place.promised);
+        let fork = Arc::new(Fork { rank, from, cell, next });
+        let link = self.last_fork.as_ref().map_or(&self.cell.first_fork, |last| &last.next);
+        link.set(fork.clone()).expect("a source's forks are linked by the source alone");
+        self.last_fork = Some(fork);
+        Ok(source)
+    }
+
+    /// Takes memory for the next node if there is none.
+    #[inline]
+    fn make_room(&mut self) -> Result<(), tidegate_sync::Exceeded> {
+        match &self.arena {
+            Some(arena) => match arena.wants() {
+                None => Ok(()),
+                Some(nodes) => self.grow(nodes),
+            },
+            None => self.grow(Segment::<T>::grown(0)),
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, nodes: usize) -> Result<(), tidegate_sync::Exceeded> {
+        self.shared.took(nodes);
+        let bytes = Segment::<T>::bytes(nodes);
+        let charge = self.shared.budget.charge(bytes).or_else(|_| {
+            self.let_go();
+            self.shared.reclaim();
+            self.shared.budget.charge(bytes)
+        })?;
+        if let Some(arena) = &mut self.arena {
+            arena.grow(nodes, charge);
+            return Ok(());
+        }
+        let (arena, passed) = Arena::new(nodes, charge);
+        self.arena = Some(arena);
+        // The reclaimer gets to know the segments with a new hold; the old one is given up after.
+        let hold = self.shared.hold(self.held, passed);
+        std::mem::replace(&mut self.hold, hold).give_up();
+        Ok(())
+    }
+
+    /// Gives up the fingers on the upper levels, for the memory that they hold back.
+    ///
+    /// The source's next row stands on all levels, and is where it begins again.
+    #[cold]
+    fn let_go(&mut self) {
+        self.place.levels = 1;
+        self.hold_top();
+    }
+
+    /// Moves the hold to the topmost finger.
+    #[inline]
+    fn hold_top(&mut self) {
+        let top = self.place.top();
+        if !self.held.is(top) {
+            self.held = top;
+            self.hold.move_to(top);
+        }
+    }
+
+    /// Moves the fingers up to the last nodes that sort before `key`.
+    #[inline]
+    fn find(&mut self, key: Key) {
+        // SAFETY: the source's hold stands where the topmost finger was at the end of the last
+        // `find`, and fingers only move forward, higher ones no later than lower ones (F1).
+        let mut from: Option<&Node<T>> = None;
+        for level in (0..self.place.levels).rev() {
+            let finger = &mut self.place.fingers[level];
+            // What was found above, if it is later than the finger.
+            let start = from.filter(|from| from.key() > finger.key);
+            if level > 0 && start.is_none() && finger.next >= key {
+                // Nearer nodes on this level would only make the search shorter.
+                continue;
+            }
+            // SAFETY: as above.
+            let mut at = start.unwrap_or_else(|| unsafe { finger.node.get() });
+            let next = loop {
+                match at.next(level) {
+                    Some(next) if next.key() < key => at = next,
+                    Some(next) => break next.key(),
+                    None => break Key::FIRST,
+                }
+            };
+            *finger = Finger { node: NodePtr::of(at), key: at.key(), next };
+            from = Some(at);
+        }
+        self.hold_top();
+    }
+
+    /// Links `node` on `level`, at the finger or, if others were faster, behind it: `levelinsert`.
+    #[inline]
+    fn insert(&mut self, level: usize, node: &Node<T>) {
+        let mut follows = Key::FIRST;
+        // On a level without a finger the node follows nothing and nothing follows it: levels above
+        // the lowest are short cuts, and need not lead to every node that is tall enough.
+        if level < self.place.levels {
+            // SAFETY: as in `find`.
+            let mut from = unsafe { self.place.fingers[level].node.get() };
+            loop {
+                match from.next(level) {
+                    Some(next) if next.key() < node.key() => from = next, // L67
+                    next => {
+                        node.prepare(level, next); // L65
+                        if from.insert_after(level, next, node) {
+                            follows = next.map_or(Key::FIRST, Node::key);
+                            break; // L66
+                        }
+                    }
+                }
+            }
+        }
+        self.place.fingers[level] =
+            Finger { node: NodePtr::of(node), key: node.key(), next: follows };
+    }
+
+    /// Lets readers see what the source has promised.
+    #[inline]
+    fn promise(&mut self, ts: i64) {
+        if ts > self.place.promised {
+            self.place.promised = ts;
+            self.cell.raise(ts);
+        }
+    }
+}
+
+impl<T: Send + Sync> Drop for Source<T> {
+    fn drop(&mut self) {
+        self.cell.close();
+        self.hold.give_up();
+        self.shared.took(NODES_OF_A_SOURCE);
+    }
+}
+
+impl<T: Send + Sync> fmt::Debug for Source<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source")
+            .field("number", &self.number)
+            .field("position", &self.position)
+            .field("promised", &self.place.promised)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Heights of a source's nodes: one more level with probability 1/4, the same in every run.
+struct Heights(u64);
+
+impl Heights {
+    /// Begins differently for every source: equal heights at equal positions would make the tall
+    /// nodes of sources with equal rates neighbours.
+    fn of(source: u16) -> Self {
+        Heights((u64::from(source) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// `getLevelHeight`, by Marsaglia's xorshift.
+    #[inline]
+    fn next(&mut self) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (1 + self.0.trailing_zeros() as usize / 2).min(LEVELS)
+    }
+}

@@ -1,0 +1,423 @@
+//! ScaleJoin over ScaleGates: threads that process rows run freely between two gates.
+//!
+//! ```text
+//! left rows  ─┐            ┌─ reader 0 ─▶ thread 0, its share of the windows ─▶ source 0 ─┐
+//!             ├─▶ SG_in ───┤                                                              ├─▶ SG_out ─▶ matches in order
+//! right rows ─┘            └─ reader 1 ─▶ thread 1, its share of the windows ─▶ source 1 ─┘
+//! ```
+//!
+//! Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "ScaleJoin: a Deterministic,
+//! Disjoint-Parallel and Skew-Resilient Stream Join", Figure 2 and Algorithm 1. Both gates are the
+//! [row gate](crate::row_gate). They, the threads and the shares last as long
+//! as the join. Each thread has a reader of its own, so that it sees all rows and waits for no
+//! other. It compares a row with its share of the other side's window (L16-18), stores it if it is
+//! its turn by its own counters (L19-20), lets go of rows that have left their window (L21-23), and
+//! adds what it found to SG_out, of which it is a source. SG_out gives matches once every thread is
+//! past their row.
+//!
+//! The caller of the join is the paper's injecting and collecting thread. Threads go on between
+//! calls, for as long as rows are on their way. They rest where there are none.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `pipes.rs` | the gates, and what threads tell each other |
+//! | `share.rs` | a thread's share of the windows |
+//!
+//! # Departures
+//!
+//! Beside the one numbered 3 of [`window::scale`](tidegate_operators::window::scale):
+//!
+//! 1. SG_in has two sources, one a side: the operator's own gate has put rows of several physical
+//!    streams in order before. Rows have their places in that order as times.
+//! 2. A row leaves the window before the next row is compared with it, and not after. In the paper's
+//!    order of steps a row may also meet some that are just out of its window (section III).
+//! 3. A thread that finds nothing for some rows promises SG_out to be past them. In the paper,
+//!    matches of others wait until it finds some.
+//! 4. A thread whose matches nobody takes waits once it has found many. A thread without a row
+//!    sleeps after a while (the paper's keeps trying, L10).
+//! 5. A thread compares numbers. Conditions that are not comparisons of numbers are evaluated by the
+//!    thread that takes the matches, before it gives them on.
+//!
+//! # Trade-offs
+//!
+//! Rows are compared one by one, and each costs every thread a step in a gate. The default way has
+//! neither: see BENCHMARKS.md.
+
+mod pipes;
+mod share;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
+
+use parking_lot::Mutex;
+use tidegate_structures::memory;
+use tidegate_sync::atomic::Arc;
+
+use crate::threads::Workers;
+pub use pipes::{Entry, Exit, Passage, Process, Taken, pipes};
+use share::{Figures, Item, Piece, Processor};
+use tidegate_operators::driver::Driver;
+use tidegate_operators::predicate::{Operand, Term};
+use tidegate_operators::rows::{
+    Extent, Failed, Filter, FilterError, How, Kept, KeptColumn, Progress, Results, Retention,
+    RowJoin, RowLog, Side,
+};
+use tidegate_operators::window::{Operands, TimeLog};
+
+/// Rows on their way from which on no more are taken.
+const MOST_ROWS: u64 = if cfg!(test) { 16 } else { 1 << 16 };
+
+/// Rows that a call waits for, if this number is on its way.
+const STRIDE: u64 = if cfg!(test) { 4 } else { 1 << 10 };
+
+/// Pairs that are taken at a time, about.
+const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
+
+/// Pairs that a filter is given at a time.
+const FILTER_PAIRS: usize = 1 << 12;
+
+/// A window join whose threads go on between calls.
+///
+/// ```
+/// use tidegate_operators::driver::Driver;
+/// use tidegate_papers::scale_gates::GatedScaleJoin;
+/// use tidegate_operators::rows::{How, Retention, RowJoin, Side};
+/// use tidegate_sync::Stop;
+///
+/// let window = Retention::Time { left: 10, right: 10 };
+/// let mut join = GatedScaleJoin::new(window, How::Inner, 2, true, Vec::new(), false)?;
+/// let driver = Driver::new(1, Stop::default());
+/// // Two epochs are on their way.
+/// join.begin(&driver, vec![1, 2], vec![Side::Left, Side::Right], Some(&[]));
+/// join.begin(&driver, vec![30, 31], vec![Side::Left, Side::Right], Some(&[]));
+/// let mut pairs = (Vec::new(), Vec::new());
+/// while !join.is_done() {
+///     let found = join.advance(&driver, None).expect("nobody asks it to stop").into_results();
+///     pairs.0.extend(found.left);
+///     pairs.1.extend(found.right);
+/// }
+/// assert_eq!(pairs, (vec![0, 1], vec![0, 1]));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct GatedScaleJoin {
+    extent: Extent,
+    how: How,
+    ordered: bool,
+    logs: [TimeLog; 2],
+    /// The conditions that are scanned for. They know the least and the greatest number of all rows.
+    terms: Vec<Term>,
+    /// Whether they are scanned for. Not any more once a number does not fit.
+    compares: bool,
+    entry: Mutex<Entry<Item>>,
+    exit: Mutex<Exit>,
+    /// Rows that were put.
+    rows: u64,
+    /// Rows whose results were given, of both sides together and of each, and the last one's time.
+    given: u64,
+    given_of: [u64; 2],
+    last: Option<i64>,
+    /// The rows on their way, after some whose results were given.
+    pieces: VecDeque<Arc<Piece>>,
+    figures: Arc<Vec<Figures>>,
+    workers: Workers,
+}
+
+impl fmt::Debug for GatedScaleJoin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GatedScaleJoin")
+            .field("how", &self.how)
+            .field("rows", &self.rows)
+            .field("given", &self.given)
+            .finish_non_exhaustive()
+    }
+}
+
+impl GatedScaleJoin {
+    /// Creates a join that scans for `terms`. Neither the join nor the terms contain any rows yet.
+    /// Starts `threads` threads and pins each of them to one processor if `pin` is set.
+    pub fn new(
+        retention: Retention,
+        how: How,
+        threads: usize,
+        ordered: bool,
+        terms: Vec<Term>,
+        pin: bool,
+    ) -> std::io::Result<Self> {
+        let extent = Extent::new(retention);
+        let figures: Arc<Vec<Figures>> =
+            Arc::new((0..threads).map(|_| Figures::default()).collect());
+        let (entry, parts, exit, crew) = pipes(threads);
+        let work = parts.into_iter().enumerate().map(|(id, part)| {
+            let processor = Processor::new(extent, id, threads, &terms, figures.clone());
+            move || part.run(processor)
+        });
+        let workers = Workers::start(work, pin, move || crew.end())?;
+        let log = |side| RowLog::new(side, how, KeptColumn::default());
+        Ok(GatedScaleJoin {
+            extent,
+            how,
+            ordered,
+            logs: [log(Side::Left), log(Side::Right)],
+            terms,
+            compares: true,
+            entry: Mutex::new(entry),
+            exit: Mutex::new(exit),
+            rows: 0,
+            given: 0,
+            given_of: [0; 2],
+            last: None,
+            pieces: VecDeque::new(),
+            figures,
+            workers,
+        })
+    }
+
+    /// The conditions of more rows, or none from now on if some number does not fit.
+    fn terms_of(&mut self, numbers: Operands<'_>) -> Option<Vec<Term>> {
+        self.compares &= numbers.is_some_and(|numbers| {
+            assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
+            let terms = self.terms.iter_mut().zip(numbers);
+            terms.fold(true, |fit, (term, (left, right))| fit & term.widen(left, right))
+        });
+        if !self.compares {
+            self.terms.clear();
+            return None;
+        }
+        let of_rows =
+            |(term, (left, right)): (&Term, &(Operand, Operand))| term.of_rows(left, right);
+        Some(self.terms.iter().zip(numbers?).map(of_rows).collect())
+    }
+
+    /// Puts rows that are in the logs already.
+    fn put(&mut self, ts: Vec<i64>, sides: Vec<Side>, numbers: Operands<'_>, are_compared: bool) {
+        let terms = self.terms_of(numbers);
+        if ts.is_empty() {
+            return;
+        }
+        let firsts = [Side::Left, Side::Right].map(|side| {
+            let own = sides.iter().filter(|&&other| other == side).count();
+            self.logs[side as usize].end() - own as u64
+        });
+        let piece = Arc::new(Piece::new(self.rows, firsts, ts, sides, terms, are_compared));
+        let entry = self.entry.get_mut();
+        for (nth, &side) in piece.sides.iter().enumerate() {
+            entry.put(side, Item::Row { piece: piece.clone(), nth: nth as u32 });
+        }
+        entry.call();
+        self.rows = piece.end();
+        self.pieces.push_back(piece);
+    }
+
+    /// The piece of a row whose results were not given.
+    fn piece(&self, row: u64) -> &Piece {
+        let at = self.pieces.partition_point(|piece| piece.end() <= row);
+        &self.pieces[at]
+    }
+
+    /// Leaves the pairs alone that a filter keeps.
+    fn filter(&self, taken: Taken, driver: &Driver, filter: &Filter<'_>) -> Result<Taken, Failed> {
+        let mut pairs = [memory::vec(taken.numbers.len()), memory::vec(taken.numbers.len())];
+        let mut start = 0;
+        for &(row, end) in &taken.rows {
+            let piece = self.piece(row);
+            let nth = (row - piece.first) as usize;
+            let side = piece.sides[nth];
+            pairs[side as usize].resize(end, piece.number(nth) as u32);
+            pairs[side.other() as usize].extend_from_slice(&taken.numbers[start..end]);
+            start = end;
+        }
+        let [left, right] = &pairs;
+        let blocks: Vec<Range<usize>> = (0..left.len())
+            .step_by(FILTER_PAIRS)
+            .map(|start| start..left.len().min(start + FILTER_PAIRS))
+            .collect();
+        let keep = |block: Range<usize>| filter(&left[block.clone()], &right[block]);
+        let kept = driver.map(blocks, keep).map_err(Failed::Stopped)?;
+        let kept = kept.into_iter().collect::<Result<Vec<_>, FilterError>>();
+        let kept = memory::concat(&kept.map_err(Failed::Filter)?);
+        let mut left = Taken::default();
+        let mut start = 0;
+        for (row, end) in taken.rows {
+            let before = left.numbers.len();
+            let of_row = taken.numbers[start..end].iter().zip(&kept[start..end]);
+            left.numbers.extend(of_row.filter(|(_, kept)| **kept).map(|(number, _)| *number));
+            if left.numbers.len() > before {
+                left.rows.push((row, left.numbers.len()));
+            }
+            start = end;
+        }
+        Ok(left)
+    }
+
+    /// The results of rows whose matches are all here.
+    fn collect(&mut self, taken: Taken) -> Results {
+        let mut results = Results::default();
+        let Taken { rows, mut numbers } = taken;
+        let mut start = 0;
+        for (row, end) in rows {
+            let piece = self.piece(row);
+            let nth = (row - piece.first) as usize;
+            let (ts, side, number) = (piece.ts[nth], piece.sides[nth], piece.number(nth));
+            let offset = (number - self.logs[side as usize].first()) as u32;
+            let first = self.logs[side.other() as usize].first() as u32;
+            let matches = &mut numbers[start..end];
+            start = end;
+            // Several threads found them.
+            matches.iter_mut().for_each(|number| *number = number.wrapping_sub(first));
+            matches.sort_unstable();
+            // Rows leave at their last matchable time: it is enough to look when a row has matches.
+            if self.ordered {
+                results.add_unmatched(&mut self.logs, &self.extent, self.how, Some(ts));
+            }
+            results.add(&mut self.logs, self.how, side, offset, matches);
+        }
+        results
+    }
+
+    /// Notes that the results of all rows before `upto` were given.
+    fn give(&mut self, upto: u64) {
+        while let Some(piece) = self.pieces.front() {
+            let rows =
+                (self.given - piece.first) as usize..(upto.min(piece.end()) - piece.first) as usize;
+            if let Some(&last) = piece.ts[rows.clone()].last() {
+                self.last = Some(last);
+            }
+            for &side in &piece.sides[rows] {
+                self.given_of[side as usize] += 1;
+            }
+            self.given = upto.min(piece.end());
+            if self.given < piece.end() {
+                return;
+            }
+            self.pieces.pop_front();
+        }
+    }
+
+    /// How many of a side's kept rows no row at `now` or later can match.
+    fn over(&self, side: Side, now: Option<i64>) -> usize {
+        let log = &self.logs[side as usize];
+        match (now, self.extent) {
+            // Rows on their way count for the rows that come after them.
+            (Some(_), Extent::Rows(counts)) => {
+                let first = self.given_of[side as usize].saturating_sub(counts[side as usize]);
+                first.saturating_sub(log.first()) as usize
+            }
+            _ => log.over(&self.extent, now),
+        }
+    }
+}
+
+impl RowJoin<Operands<'_>> for GatedScaleJoin {
+    fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, numbers: Operands<'_>) {
+        assert!(self.takes_rows(), "no more rows are on their way than may be");
+        assert_eq!(ts.len(), sides.len(), "a side a row");
+        self.logs.iter_mut().for_each(|log| log.push(&ts, &sides));
+        self.put(ts, sides, numbers, true);
+    }
+
+    fn compares(&self) -> bool {
+        self.compares
+    }
+
+    fn epoch_rows(&self) -> usize {
+        (self.rows - self.given) as usize
+    }
+
+    fn is_done(&self) -> bool {
+        self.given == self.rows
+    }
+
+    fn has_threads(&self) -> bool {
+        true
+    }
+
+    fn takes_rows(&self) -> bool {
+        self.rows - self.given < MOST_ROWS
+    }
+
+    fn given(&self) -> Option<i64> {
+        self.last
+    }
+
+    fn advance(
+        &mut self,
+        driver: &Driver,
+        filter: Option<&Filter<'_>>,
+    ) -> Result<Progress, Failed> {
+        if self.is_done() {
+            return Ok(Progress::Results(Results::default()));
+        }
+        let wanted = self.rows.min(self.given + STRIDE);
+        let exit = self.exit.get_mut();
+        let passed = exit.wait(self.given, wanted, || driver.is_paused());
+        let (mut taken, upto) = exit.take(passed, MOST_PAIRS);
+        if let Some(filter) = filter {
+            taken = self.filter(taken, driver, filter)?;
+        }
+        let results = self.collect(taken);
+        self.give(upto);
+        Ok(Progress::Results(results))
+    }
+
+    fn unmatched(&mut self, now: Option<i64>) -> Results {
+        debug_assert!(now.is_none_or(|now| self.is_done() || Some(now) <= self.last));
+        let mut results = Results::default();
+        results.add_unmatched(&mut self.logs, &self.extent, self.how, now);
+        results
+    }
+
+    fn purge(&mut self, now: Option<i64>) {
+        debug_assert!(now.is_none_or(|now| self.is_done() || Some(now) <= self.last));
+        for side in [Side::Left, Side::Right] {
+            let over = self.over(side, now);
+            self.logs[side as usize].drop_first(over);
+        }
+        // Threads let go of rows by the times of others. Of a promise they have to be told.
+        if now.is_none_or(|now| self.last.is_none_or(|last| last < now)) {
+            let entry = self.entry.get_mut();
+            entry.note(Item::Gone(self.logs.each_ref().map(RowLog::first)));
+            entry.call();
+        }
+    }
+
+    fn first(&self, side: Side) -> u64 {
+        self.logs[side as usize].first()
+    }
+
+    fn rows(&self, side: Side) -> usize {
+        self.logs[side as usize].len()
+    }
+
+    fn matched(&self, side: Side) -> (Vec<bool>, usize) {
+        self.logs[side as usize].matched()
+    }
+
+    fn comparisons(&self) -> Vec<u64> {
+        self.figures.iter().map(|figures| figures.compared.get() as u64).collect()
+    }
+
+    fn memory(&self) -> usize {
+        self.figures.iter().map(|figures| figures.memory.get()).sum::<usize>()
+            + self.pieces.iter().map(|piece| piece.memory()).sum::<usize>()
+            + self.logs.iter().map(RowLog::memory).sum::<usize>()
+    }
+
+    fn restore(&mut self, kept: &[Kept; 2], numbers: Operands<'_>) {
+        for (log, kept) in self.logs.iter_mut().zip(kept) {
+            log.restore(kept, |columns| columns.extend(kept.ts.iter().copied()));
+        }
+        let [left, right] = kept;
+        let ts = [&left.ts[..], &right.ts[..]].concat();
+        let mut sides = vec![Side::Left; left.ts.len()];
+        sides.resize(ts.len(), Side::Right);
+        self.put(ts, sides, numbers, false);
+        // They have no results.
+        self.give(self.rows);
+        self.last = None;
+    }
+
+    fn close(&mut self) {
+        self.workers.end();
+    }
+}

@@ -1,0 +1,391 @@
+//! A joiner: its lists, and its work on the rows of an epoch.
+
+use std::fmt;
+
+use crate::time_travel::{ListReader, ListWriter, TimeTravel};
+use tidegate_sync::atomic::Arc;
+use tidegate_sync::{Counter, Prefix};
+
+use super::schedule::Schedule;
+use crate::threads::Turn;
+use tidegate_operators::driver::Driver;
+use tidegate_operators::interval::streaming::{KeyedEpoch, keep_filtered};
+use tidegate_operators::rows::{Filter, FilterError, NO_KEY, Reach, Side};
+
+/// Rows that a joiner stores in a turn, and looks for: enough that turns cost little, few enough
+/// that others soon find them.
+const BATCH: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
+
+/// Pairs that a joiner finds before it waits until they are taken.
+const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
+
+/// The rows that were given to one joiner, and its work.
+///
+/// Each row changes some of the fields, so that no two joiners share a line of a cache, nor a pair
+/// of lines, which processors fetch together.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Joiner {
+    /// Of each side.
+    lists: [TimeTravel; 2],
+    keys: [Keys; 2],
+    work: Work,
+}
+
+/// The keys that have rows in the lists of a side.
+#[derive(Debug, Default)]
+struct Keys {
+    all: Vec<u32>,
+    /// Whether a key is among them.
+    is_there: Vec<bool>,
+    /// Rows from this time on may have come since old rows were last cut off.
+    since: Option<i64>,
+}
+
+/// The rows of the epoch that a joiner was given, and what it found.
+#[derive(Debug, Default)]
+struct Work {
+    /// Whether the rows were picked.
+    has_begun: bool,
+    mine: Vec<u32>,
+    /// How many of them are stored, and looked for.
+    stored: usize,
+    looked: usize,
+    /// Numbers of matching earlier rows, one row's after the other's.
+    numbers: Vec<u32>,
+    /// For each row looked for that has a key, its place in the epoch and where its matches end.
+    rows: Vec<(u32, u32)>,
+    comparisons: u64,
+    failed: Option<FilterError>,
+}
+
+/// What all joiners read of an epoch.
+#[derive(Debug)]
+struct Shared<'a> {
+    epoch: &'a KeyedEpoch,
+    reach: &'a Reach,
+    schedule: &'a Schedule,
+    /// Of each joiner, the lists of both sides.
+    readers: Vec<[ListReader<'a>; 2]>,
+    /// The rows of the epoch that are stored.
+    stored: &'a Prefix,
+    /// The low bits of the number of each side's first row: of those kept, and of the epoch.
+    kept: [u32; 2],
+    first: [u32; 2],
+    /// Joiners that have more to do.
+    running: Counter,
+    driver: Driver,
+}
+
+/// What an epoch needs, from the operator.
+pub(super) struct Given<'a> {
+    pub(super) epoch: &'a KeyedEpoch,
+    pub(super) reach: &'a Reach,
+    pub(super) schedule: &'a Schedule,
+    pub(super) stored: &'a Prefix,
+    pub(super) kept: [u32; 2],
+    pub(super) first: [u32; 2],
+}
+
+/// The work of one joiner on an epoch, a turn at a time: see [`step`](Self::step).
+pub struct JoinerWork<'a> {
+    me: u16,
+    writers: [ListWriter<'a>; 2],
+    keys: &'a mut [Keys; 2],
+    work: &'a mut Work,
+    shared: Arc<Shared<'a>>,
+    filter: Option<&'a Filter<'a>>,
+    /// Whether it has no more to do until its pairs are taken.
+    is_at_rest: bool,
+}
+
+/// The work of all joiners, which wait for each other.
+pub(super) fn works<'a>(
+    joiners: &'a mut [Joiner],
+    given: Given<'a>,
+    driver: &Driver,
+    filter: Option<&'a Filter<'a>>,
+) -> Vec<JoinerWork<'a>> {
+    let mut readers = Vec::with_capacity(joiners.len());
+    let mut parts = Vec::with_capacity(joiners.len());
+    for Joiner { lists, keys, work } in joiners {
+        let [(left, of_left), (right, of_right)] = lists.each_mut().map(TimeTravel::split);
+        readers.push([of_left, of_right]);
+        parts.push(([left, right], keys, work));
+    }
+    let Given { epoch, reach, schedule, stored, kept, first } = given;
+    let running = Counter::new(parts.len());
+    let driver = driver.clone();
+    let shared = Shared { epoch, reach, schedule, readers, stored, kept, first, running, driver };
+    let shared = Arc::new(shared);
+    let part = |(me, (writers, keys, work))| {
+        let shared = shared.clone();
+        JoinerWork { me, writers, keys, work, shared, filter, is_at_rest: false }
+    };
+    (0..).zip(parts).map(part).collect()
+}
+
+impl fmt::Debug for JoinerWork<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Work { mine, stored, looked, .. } = &*self.work;
+        f.debug_struct("JoinerWork")
+            .field("rows", &mine.len())
+            .field("stored", stored)
+            .field("looked", looked)
+            .finish_non_exhaustive()
+    }
+}
+
+impl JoinerWork<'_> {
+    /// Stores some rows, and looks for matches of some that have been stored, as all before them
+    /// have.
+    pub fn step(&mut self) -> Turn {
+        if self.is_at_rest {
+            return if self.shared.running.get() == 0 { Turn::Finished } else { Turn::Waiting };
+        }
+        let has_worked = self.store() | self.look();
+        let Work { mine, stored, looked, .. } = &*self.work;
+        // It rests only when all of its rows are stored: others wait for these.
+        if *stored == mine.len() && (*looked == mine.len() || self.is_enough()) {
+            self.is_at_rest = true;
+            self.shared.running.subtract(1);
+            return Turn::Worked;
+        }
+        if has_worked { Turn::Worked } else { Turn::Waiting }
+    }
+
+    /// The rows of the epoch that have matches, by their places, and the low bits of the numbers of
+    /// their matches.
+    pub fn matches(&self) -> Vec<(usize, Vec<u32>)> {
+        let matches = self.work.matches(0).filter(|(_, numbers)| !numbers.is_empty());
+        matches.map(|(row, numbers)| (row, numbers.to_vec())).collect()
+    }
+
+    /// Whether its pairs should be taken first.
+    fn is_enough(&self) -> bool {
+        self.work.numbers.len() >= MOST_PAIRS
+            || self.work.failed.is_some()
+            || self.shared.driver.is_paused()
+    }
+
+    /// Stores some rows; whether there were any.
+    fn store(&mut self) -> bool {
+        if !self.work.has_begun {
+            self.begin();
+        }
+        let Shared { epoch, reach, stored, .. } = &*self.shared;
+        let from = self.work.stored;
+        let rows = &self.work.mine[from..self.work.mine.len().min(from + BATCH)];
+        for &row in rows {
+            let row = row as usize;
+            let (ts, side, key) = (epoch.ts[row], epoch.sides[row], epoch.keys[row]);
+            if key != NO_KEY && reach.is_stored(side) {
+                self.writers[side as usize].insert(key, ts, epoch.numbers[row]);
+                self.keys[side as usize].add(key);
+            }
+        }
+        // Not before: who sees the edge behind a row finds it in its list.
+        stored.mark_all(rows.iter().map(|&row| row as usize));
+        self.work.stored += rows.len();
+        self.work.stored > from
+    }
+
+    /// Picks the rows of the epoch that are this joiner's, and cuts rows off its lists that are too
+    /// old for all rows of the epoch.
+    fn begin(&mut self) {
+        let Shared { epoch, reach, .. } = &*self.shared;
+        let of_all = epoch.routes.iter().enumerate().filter(|&(_, &route)| route == self.me);
+        self.work.mine.extend(of_all.map(|(row, _)| row as u32));
+        self.work.has_begun = true;
+        let Some(&now) = epoch.ts.first() else { return };
+        for side in [Side::Left, Side::Right] {
+            let oldest = reach.first(side.other(), now);
+            let keys = &mut self.keys[side as usize];
+            // Once for as long as rows stay: all that were there the last time go.
+            if keys.since.is_none_or(|since| oldest > since) {
+                let writer = &mut self.writers[side as usize];
+                keys.retain(|key| writer.cut(key, oldest));
+                keys.since = Some(now);
+            }
+        }
+    }
+
+    /// Looks for matches of some rows; whether there were any.
+    fn look(&mut self) -> bool {
+        let before = self.work.looked;
+        let mine = self.work.mine.len();
+        if before == mine || self.is_enough() {
+            return false;
+        }
+        if self.work.stored == mine {
+            // Threads that mark at the same time may leave the edge behind.
+            self.shared.stored.mark_all([]);
+        }
+        let edge = self.shared.stored.edge();
+        let (rows, numbers) = (self.work.rows.len(), self.work.numbers.len());
+        let end = mine.min(before + BATCH);
+        while self.work.looked < end && self.work.numbers.len() < MOST_PAIRS {
+            let row = self.work.mine[self.work.looked] as usize;
+            if row > edge {
+                break;
+            }
+            self.look_for(row);
+            self.work.looked += 1;
+        }
+        if let Some(filter) = self.filter {
+            self.work.filter(self.shared.epoch, filter, rows, numbers);
+        }
+        self.work.looked > before
+    }
+
+    /// Looks for the matches of a row among the rows that came before it.
+    fn look_for(&mut self, row: usize) {
+        let Shared { epoch, reach, schedule, readers, kept, first, .. } = &*self.shared;
+        let (ts, side, key) = (epoch.ts[row], epoch.sides[row], epoch.keys[row]);
+        if key == NO_KEY {
+            return;
+        }
+        let other = side.other() as usize;
+        let Work { numbers, rows, comparisons, .. } = &mut *self.work;
+        if let Some(last) = reach.last(side, ts) {
+            let (newest, oldest) = (last.min(ts), reach.first(side, ts));
+            // Rows of the other side that come before it in the epoch. Others are there, too, of
+            // the same time: they find this row.
+            let own = epoch.numbers[row].wrapping_sub(first[side as usize]);
+            let upto = first[other].wrapping_add(row as u32 - own).wrapping_sub(kept[other]);
+            let begin = numbers.len();
+            let team = schedule.team(key);
+            for &joiner in team {
+                let from = numbers.len();
+                readers[usize::from(joiner)][other].look_back(key, newest, oldest, |_, number| {
+                    if number.wrapping_sub(kept[other]) < upto {
+                        numbers.push(number);
+                    }
+                });
+                numbers[from..].reverse();
+            }
+            *comparisons += (numbers.len() - begin) as u64;
+            if team.len() > 1 {
+                // Stable, which makes use of the order that each joiner's rows have.
+                numbers[begin..].sort_by_key(|number| number.wrapping_sub(kept[other]));
+            }
+        }
+        rows.push((row as u32, numbers.len() as u32));
+    }
+}
+
+impl Joiner {
+    /// Begins an epoch.
+    pub(super) fn begin(&mut self) {
+        let Work { has_begun, mine, stored, looked, numbers, rows, .. } = &mut self.work;
+        mine.clear();
+        numbers.clear();
+        rows.clear();
+        (*has_begun, *stored, *looked) = (false, 0, 0);
+    }
+
+    /// Stores a row between two epochs.
+    pub(super) fn enter(&mut self, side: Side, key: u32, ts: i64, number: u32) {
+        self.lists[side as usize].split().0.insert(key, ts, number);
+        self.keys[side as usize].add(key);
+    }
+
+    /// The first row of an epoch of `rows` rows that is to be looked for here.
+    pub(super) fn next(&self, rows: usize) -> usize {
+        self.work.mine.get(self.work.looked).map_or(rows, |&row| row as usize)
+    }
+
+    /// Matches of the epoch's rows from one on, by row: its place, and the numbers of its matches.
+    pub(super) fn matches(&self, from: usize) -> impl Iterator<Item = (usize, &[u32])> {
+        self.work.matches(from)
+    }
+
+    /// How many matches were found of the epoch's rows before one.
+    pub(super) fn matches_before(&self, row: usize) -> usize {
+        self.work.begin(row).1
+    }
+
+    /// Forgets the matches of rows before this one.
+    pub(super) fn drop_before(&mut self, row: usize) {
+        let (rows, numbers) = self.work.begin(row);
+        self.work.rows.drain(..rows);
+        self.work.numbers.drain(..numbers);
+        self.work.rows.iter_mut().for_each(|(_, end)| *end -= numbers as u32);
+    }
+
+    pub(super) fn take_failure(&mut self) -> Option<FilterError> {
+        self.work.failed.take()
+    }
+
+    pub(super) fn comparisons(&self) -> u64 {
+        self.work.comparisons
+    }
+
+    /// Gives the memory of rows that were cut off to later rows.
+    pub(super) fn recycle(&mut self) {
+        self.lists.iter_mut().for_each(TimeTravel::recycle);
+    }
+
+    /// Forgets all rows.
+    pub(super) fn clear(&mut self) {
+        self.lists = Default::default();
+        self.keys = Default::default();
+    }
+
+    /// Bytes of the lists.
+    pub(super) fn memory(&self) -> usize {
+        let of_keys =
+            |keys: &Keys| keys.all.capacity() * size_of::<u32>() + keys.is_there.capacity();
+        self.lists.iter().map(TimeTravel::memory).sum::<usize>()
+            + self.keys.iter().map(of_keys).sum::<usize>()
+    }
+}
+
+impl Keys {
+    #[inline]
+    fn add(&mut self, key: u32) {
+        let place = key as usize;
+        if self.is_there.len() <= place {
+            self.is_there.resize(place + 1, false);
+        }
+        if !std::mem::replace(&mut self.is_there[place], true) {
+            self.all.push(key);
+        }
+    }
+
+    /// Forgets the keys for which `has_rows` does not hold.
+    fn retain(&mut self, mut has_rows: impl FnMut(u32) -> bool) {
+        let is_there = &mut self.is_there;
+        self.all.retain(|&key| {
+            let stays = has_rows(key);
+            is_there[key as usize] = stays;
+            stays
+        });
+    }
+}
+
+impl Work {
+    /// Where the rows from one on begin among those looked for, and their matches.
+    fn begin(&self, row: usize) -> (usize, usize) {
+        let at = self.rows.partition_point(|&(other, _)| (other as usize) < row);
+        (at, at.checked_sub(1).map_or(0, |before| self.rows[before].1 as usize))
+    }
+
+    fn matches(&self, from: usize) -> impl Iterator<Item = (usize, &[u32])> {
+        let (at, mut begin) = self.begin(from);
+        self.rows[at..].iter().map(move |&(row, end)| {
+            let matches = &self.numbers[begin..end as usize];
+            begin = end as usize;
+            (row as usize, matches)
+        })
+    }
+
+    /// Drops what the filter does not keep, of the rows from `row` on.
+    fn filter(&mut self, epoch: &KeyedEpoch, filter: &Filter<'_>, row: usize, first: usize) {
+        let rows = &mut self.rows[row..];
+        match keep_filtered(epoch, filter, rows, &mut self.numbers, first) {
+            Ok(kept) => self.numbers.truncate(kept),
+            Err(error) => self.failed = Some(error),
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Scale-OIJ: a row goes to one joiner of its key's team, which stores it in a list by time and
+//! looks into the lists of the whole team.
+//!
+//! ```text
+//!                 ┌─▶ joiner 0: lists of rows 0, 3 ─┐  each looks into all lists
+//!  row of key 7 ──┤                                 ├─ of the team, as they were ─▶ in order
+//!                 └─▶ joiner 1: lists of rows 1, 2 ─┘  when its row came
+//! ```
+//!
+//! Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern Multicore
+//! Processors in OpenMLDB" (ICDE 2023), and the code that its authors have published in OpenMLDB.
+//!
+//! 1. *Partition*: a row goes to a random joiner of its key's team, and to no other.
+//! 2. *Store*: the joiner puts it into its own list of the key, in which no other thread writes
+//!    ([`TimeTravel`](crate::time_travel::TimeTravel)).
+//! 3. *Look*: it goes back through the lists that all joiners of the team have of the other side,
+//!    while they add rows. It sees the rows that came before its own.
+//! 4. *Cut*: once for as long as rows stay, a joiner cuts old rows off its lists.
+//! 5. *Schedule*: a key that makes its joiners work more than others gets a further joiner.
+//!
+//! # Departures
+//!
+//! 1. Rows come in merged order from the operator's gate, an epoch at a time, and not one by one
+//!    from a partitioner's queues. The joiners pick their rows out of the epoch, and rest at its
+//!    end.
+//! 2. A row sees the rows that come before it in merged order, whichever rows other threads happen
+//!    to have stored. So it waits until all earlier rows are stored: a joiner stores further rows
+//!    meanwhile, and passes over rows that come later. Comments in the published code name races in
+//!    which a pair is missed.
+//! 3. The matches of a row are put in order, and the rows of all joiners.
+//! 4. Teams change between two epochs, after about as much work as in the published code.
+//! 5. The authors' join makes an aggregate of the matches of each row of one side (the *base*), and
+//!    begins with the aggregate of a base row shortly before it, from which it takes what has left
+//!    the window. That is the aggregate of a left row's partners here
+//!    ([`aggregate::partners`](tidegate_operators::aggregate)), which has its own passes; this join
+//!    gives pairs.
+//!
+//! # Trade-offs
+//!
+//! A row is stored once and shown to one thread. But that thread reads the lists of the whole team,
+//! node by node, where other threads have just written. With a team of one it is key parallelism
+//! with a slower list.
+//!
+//! # Files
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `joiner.rs` | one joiner's lists, and its work on an epoch |
+//! | `schedule.rs` | which joiners share a key |
+
+mod joiner;
+mod schedule;
+
+use std::fmt;
+use std::ops::Range;
+
+use tidegate_structures::memory;
+use tidegate_sync::Prefix;
+
+use crate::threads::take_turns;
+pub use joiner::JoinerWork;
+use joiner::{Given, Joiner, works};
+use schedule::Schedule;
+use tidegate_operators::driver::Driver;
+use tidegate_operators::interval::streaming::{
+    Chunks, KeyRows, KeyedEpoch, KeyedJoin, let_go, pieces, split,
+};
+use tidegate_operators::rows::{
+    Extent, Failed, Filter, How, Interval, Kept, NO_KEY, Progress, Reach, Results, RowJoin, RowLog,
+    Side,
+};
+
+/// The bytes that a row takes in a list, about: a node, and those of the levels above it. Old rows
+/// are as many at most before they are cut off.
+pub const NODE_BYTES: usize = 2 * (16 + 16 / 3);
+
+/// The state of a join.
+///
+/// A left row that finds nothing comes out alone once no match can come:
+///
+/// ```
+/// use tidegate_operators::driver::Driver;
+/// use tidegate_papers::scale_oij::ScaleOij;
+/// use tidegate_operators::rows::{Closed, How, Interval, NO_ROW, RowJoin, Side};
+/// use tidegate_sync::Stop;
+///
+/// let driver = Driver::new(2, Stop::default());
+/// let near = Interval { lower: Some(-2), upper: Some(2), closed: Closed::Both };
+/// let mut join = ScaleOij::new(&near, How::Left, 2);
+/// // Two left rows at 10 have the keys 0 and 1.
+/// join.begin(&driver, vec![10, 10], vec![Side::Left; 2], [&[0, 1], &[]]);
+/// assert!(join.advance(&driver, None)?.into_results().left.is_empty());
+/// // A right row at 11 has the key 1.
+/// join.begin(&driver, vec![11], vec![Side::Right], [&[], &[1]]);
+/// let pairs = join.advance(&driver, None)?.into_results();
+/// assert_eq!((pairs.left, pairs.right), (vec![1], vec![0]));
+/// // Rows from 13 on are too late for the other left row.
+/// let alone = join.unmatched(Some(13));
+/// assert_eq!((alone.left, alone.right), (vec![0], vec![NO_ROW]));
+/// # Ok::<(), tidegate_operators::rows::Failed>(())
+/// ```
+pub struct ScaleOij {
+    reach: Reach,
+    how: How,
+    logs: [RowLog<Chunks>; 2],
+    joiners: Vec<Joiner>,
+    schedule: Schedule,
+    /// Rows that ever came, by which their joiners are drawn.
+    come: u64,
+    epoch: KeyedEpoch,
+    /// The low bits of the number of each side's first row of the epoch.
+    first: [u32; 2],
+    /// The rows of the epoch that are in a list.
+    stored: Prefix,
+    /// The next row of the epoch whose results are to be put together.
+    next: usize,
+    key_rows: KeyRows,
+}
+
+impl fmt::Debug for ScaleOij {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScaleOij")
+            .field("how", &self.how)
+            .field("epoch", &self.epoch.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ScaleOij {
+    /// A join without rows, of this number of joiners.
+    pub fn new(interval: &Interval, how: How, joiners: usize) -> Self {
+        let log = |side| RowLog::new(side, how, Chunks::default());
+        ScaleOij {
+            reach: Reach::new(interval),
+            how,
+            logs: [log(Side::Left), log(Side::Right)],
+            joiners: (0..joiners.max(1)).map(|_| Joiner::default()).collect(),
+            schedule: Schedule::new(joiners.max(1)),
+            come: 0,
+            epoch: KeyedEpoch::default(),
+            first: [0; 2],
+            stored: Prefix::new(0),
+            next: 0,
+            key_rows: KeyRows::default(),
+        }
+    }
+
+    /// The work of each joiner on the epoch, for a thread each, or for turns on fewer.
+    pub fn works<'a>(
+        &'a mut self,
+        driver: &Driver,
+        filter: Option<&'a Filter<'a>>,
+    ) -> Vec<JoinerWork<'a>> {
+        let kept = self.oldest();
+        let ScaleOij { joiners, epoch, reach, schedule, stored, first, .. } = self;
+        let given = Given { epoch, reach, schedule, stored, kept, first: *first };
+        works(joiners, given, driver, filter)
+    }
+
+    /// The low bits of the number of the oldest row of each side.
+    fn oldest(&self) -> [u32; 2] {
+        [self.logs[0].first() as u32, self.logs[1].first() as u32]
+    }
+
+    /// The results of rows of the epoch where it matters which rows have had a match.
+    fn collect(&mut self, rows: Range<usize>) -> Results {
+        let kept = self.oldest();
+        let (mut results, extent) = (Results::default(), Extent::Time(self.reach));
+        let ScaleOij { joiners, epoch, logs, how, .. } = self;
+        let mut offsets: Vec<u32> = Vec::new();
+        for_each_row(joiners, epoch, rows, |row, matches| {
+            let side = epoch.sides[row];
+            results.add_unmatched(logs, &extent, *how, Some(epoch.ts[row]));
+            let first = kept[side.other() as usize];
+            offsets.clear();
+            offsets.extend(matches.iter().map(|number| number.wrapping_sub(first)));
+            let offset = epoch.numbers[row].wrapping_sub(kept[side as usize]);
+            results.add(logs, *how, side, offset, &offsets);
+        });
+        results
+    }
+}
+
+impl KeyedJoin for ScaleOij {
+    fn take_silent(&mut self) -> Vec<u32> {
+        self.key_rows.take_silent()
+    }
+
+    fn split_keys(&self) -> usize {
+        self.key_rows.keys().filter(|&key| self.schedule.team(key).len() > 1).count()
+    }
+}
+
+impl RowJoin<[&[u32]; 2]> for ScaleOij {
+    fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
+        assert!(self.is_done(), "an epoch begins when the one before is done");
+        assert_eq!(
+            (ts.len(), ts.len()),
+            (sides.len(), keys[0].len() + keys[1].len()),
+            "a side and a key a row"
+        );
+        self.next = 0;
+        self.first = [self.logs[0].end() as u32, self.logs[1].end() as u32];
+        let ScaleOij { logs, key_rows, epoch, schedule, first, come, joiners, .. } = self;
+        // 1. They go into the logs of their sides.
+        let enter = || {
+            let mut times = [Vec::new(), Vec::new()];
+            split(&ts, &sides, keys.map(<[u32]>::len), &mut times);
+            for ((log, times), keys) in logs.iter_mut().zip(&times).zip(keys) {
+                log.extend(|columns| columns.extend(times, keys));
+                key_rows.add(keys);
+            }
+        };
+        // 2. Meanwhile, each gets its joiner; one without a key, which nobody looks for, any.
+        let route = |row: usize, key: u32| match key {
+            NO_KEY => (row % joiners.len()) as u16,
+            key => schedule.joiner(key, *come + row as u64),
+        };
+        driver.both(enter, || epoch.interleave(&sides, keys, *first, route));
+        self.come += ts.len() as u64;
+        self.stored = Prefix::new(ts.len());
+        self.joiners.iter_mut().for_each(Joiner::begin);
+        (self.epoch.ts, self.epoch.sides) = (ts, sides);
+    }
+
+    fn epoch_rows(&self) -> usize {
+        self.epoch.len()
+    }
+
+    fn is_done(&self) -> bool {
+        self.next == self.epoch.len()
+    }
+
+    fn advance(
+        &mut self,
+        driver: &Driver,
+        filter: Option<&Filter<'_>>,
+    ) -> Result<Progress, Failed> {
+        let (rows, from) = (self.epoch.len(), self.next);
+        self.joiners.iter_mut().for_each(|joiner| joiner.drop_before(from));
+        // 1. The joiners store and look.
+        let fitting = if filter.is_some() { driver.clone() } else { driver.fit(rows - from) };
+        let works = self.works(&fitting, filter);
+        let turns = works.into_iter().map(|mut work| move || work.step()).collect();
+        take_turns(&fitting, turns).map_err(Failed::Stopped)?;
+        if let Some(error) = self.joiners.iter_mut().find_map(Joiner::take_failure) {
+            return Err(Failed::Filter(error));
+        }
+        // 2. Results of rows that have all been looked for are put together.
+        let upto = self.joiners.iter().map(|joiner| joiner.next(rows)).min().unwrap_or(rows);
+        self.next = upto;
+        let is_outer = self.logs.iter().any(RowLog::is_outer);
+        let progress = if is_outer {
+            Progress::Results(self.collect(from..upto))
+        } else {
+            Progress::Pieces(pieces(from..upto))
+        };
+        if self.is_done() {
+            let keys = self.epoch.keys.iter().copied();
+            self.schedule.observe(keys.filter(|&key| key != NO_KEY));
+        }
+        Ok(progress)
+    }
+
+    fn assemble(&self, rows: Range<usize>) -> Results {
+        let before =
+            |row| self.joiners.iter().map(|joiner| joiner.matches_before(row)).sum::<usize>();
+        let pairs = before(rows.end) - before(rows.start);
+        let mut results = Results { left: memory::vec(pairs), right: memory::vec(pairs) };
+        let kept = self.oldest();
+        for_each_row(&self.joiners, &self.epoch, rows, |row, matches| {
+            let side = self.epoch.sides[row];
+            let offset = self.epoch.numbers[row].wrapping_sub(kept[side as usize]);
+            let first = kept[side.other() as usize];
+            results.pair(side, offset, matches.iter().map(|number| number.wrapping_sub(first)));
+        });
+        results
+    }
+
+    fn unmatched(&mut self, now: Option<i64>) -> Results {
+        debug_assert!(self.is_done(), "rows of the epoch may still match");
+        let mut results = Results::default();
+        results.add_unmatched(&mut self.logs, &Extent::Time(self.reach), self.how, now);
+        results
+    }
+
+    fn purge(&mut self, now: Option<i64>) {
+        debug_assert!(self.is_done(), "rows of the epoch may still match");
+        let_go(&mut self.logs, &mut self.key_rows, &self.reach, now);
+        for joiner in &mut self.joiners {
+            match now {
+                // Rows of silent keys are cut off with all others of their age.
+                Some(_) => joiner.recycle(),
+                None => joiner.clear(),
+            }
+        }
+    }
+
+    fn first(&self, side: Side) -> u64 {
+        self.logs[side as usize].first()
+    }
+
+    fn rows(&self, side: Side) -> usize {
+        self.logs[side as usize].len()
+    }
+
+    fn matched(&self, side: Side) -> (Vec<bool>, usize) {
+        self.logs[side as usize].matched()
+    }
+
+    fn comparisons(&self) -> Vec<u64> {
+        self.joiners.iter().map(Joiner::comparisons).collect()
+    }
+
+    fn memory(&self) -> usize {
+        self.joiners.iter().map(Joiner::memory).sum::<usize>()
+            + self.logs.iter().map(RowLog::memory).sum::<usize>()
+            + self.key_rows.memory()
+    }
+
+    fn restore(&mut self, kept: &[Kept; 2], keys: [&[u32]; 2]) {
+        for ((log, kept), keys) in self.logs.iter_mut().zip(kept).zip(keys) {
+            log.restore(kept, |columns| columns.extend(&kept.ts, keys));
+            self.key_rows.add(keys);
+            let side = log.side();
+            if !self.reach.is_stored(side) {
+                continue;
+            }
+            for (number, (&key, &ts)) in (log.first() as u32..).zip(keys.iter().zip(&kept.ts)) {
+                if key != NO_KEY {
+                    let joiner = self.schedule.joiner(key, number.into());
+                    self.joiners[usize::from(joiner)].enter(side, key, ts, number);
+                }
+            }
+        }
+    }
+}
+
+/// Gives rows of the epoch that have matches, each with their numbers.
+fn for_each_row(
+    joiners: &[Joiner],
+    epoch: &KeyedEpoch,
+    rows: Range<usize>,
+    mut each: impl FnMut(usize, &[u32]),
+) {
+    let found = joiners.iter().map(|joiner| joiner.matches(rows.start).peekable());
+    let mut found: Vec<_> = found.collect();
+    for row in rows {
+        let of_joiner = &mut found[usize::from(epoch.routes[row])];
+        if let Some((_, matches)) = of_joiner.next_if(|&(next, _)| next == row)
+            && !matches.is_empty()
+        {
+            each(row, matches);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,407 @@
+//! SplitJoin: every thread stores rows and compares rows, each by itself; a tree takes rows to the
+//! threads, and another one takes what they found back.
+//!
+//! ```text
+//!               distribution tree                                  storage tree
+//!                    ┌─▶ join core 0: its share of the windows ─┐
+//!             ┌─ o ──┤                                          ├── o ─┐
+//!             │      └─▶ join core 1                           ─┘      │
+//! rows, marks ┤                                                        ├─▶ sorted from mark to mark
+//!             │      ┌─▶ join core 2                           ─┐      │
+//!             └─ o ──┤                                          ├── o ─┘
+//!                    └─▶ join core 3                           ─┘
+//! ```
+//!
+//! Najafi, Sadoghi and Jacobsen, "SplitJoin: A Scalable, Low-latency Stream Join Architecture with
+//! Adjustable Ordering Precision" (USENIX ATC 2016). Storing is split from comparing: each join core
+//! gets every row, compares it with its share of the other side's window, and stores it if it is its
+//! turn by its own counters. No core waits for another one. Each node of a tree has a queue to each
+//! of its neighbours and knows nothing of the others.
+//!
+//! The order of what is found has a *precision*. The distribution tree sends a *punctuation* through
+//! all join cores after every [`PRECISION`] rows. A node of the storage tree passes on what its
+//! children found as it comes. When a child has sent a punctuation, the node waits for the other
+//! child's, and passes one on. So what is found between two punctuations comes in any order, and
+//! nothing crosses a punctuation.
+//!
+//! # Departures
+//!
+//! 1. All rows come through one queue, in merged order, as SplitJoin's strict order asks for. The
+//!    operator's own gate has merged several physical streams before.
+//! 2. Results have to be in the order of the rows. What came between two punctuations is sorted by
+//!    row at the end of the storage tree: precision says how much is sorted together.
+//! 3. Rows of an epoch go through both trees, and all threads rest when the last one is through.
+//! 4. Nodes of trees share threads with join cores where there are more of all of these than threads.
+//! 5. A pair is compared if its rows are within the window, as in
+//!    [`window::scale`](tidegate_operators::window::scale).
+//!
+//! # Trade-offs
+//!
+//! Each row is handed on as often as there are nodes in the distribution tree, and each punctuation
+//! goes through both. In return, no queue has more than one thread at each end.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use tidegate_structures::gate::Next;
+use tidegate_sync::{Receiver, Sender, ring};
+
+use super::stages::{Did, Stage, run, taking};
+use tidegate_operators::driver::{Driver, Stopped};
+use tidegate_operators::predicate::Term;
+use tidegate_operators::rows::{How, Retention, Side};
+use tidegate_operators::window::scale::{
+    CompareRows, MatchedRow, Processor, ScaleAlgorithm, ScaleJoin,
+};
+
+/// Rows from one punctuation to the next.
+const PRECISION: usize = if cfg!(test) { 3 } else { 64 };
+
+/// Things that a queue between two nodes holds.
+const QUEUE: usize = if cfg!(test) { 2 } else { 256 };
+
+/// Things that a node of a tree hands on in a turn, at most.
+const BATCH: usize = if cfg!(test) { 2 } else { 64 };
+
+/// What goes through a tree.
+#[derive(Debug)]
+enum Sent<T> {
+    Item(T),
+    /// All items before it are through.
+    Punctuation,
+    /// Nothing follows.
+    End,
+}
+
+type In<T> = Receiver<Sent<T>>;
+type Out<T> = Sender<Sent<T>>;
+
+/// A window join without rows by SplitJoin with this number of join cores: see [`ScaleJoin::new`].
+///
+/// ```
+/// use tidegate_operators::driver::Driver;
+/// use tidegate_papers::split_join::split_join;
+/// use tidegate_operators::rows::{How, Retention, RowJoin, Side};
+/// use tidegate_sync::Stop;
+///
+/// let window = Retention::Time { left: 10, right: 10 };
+/// let mut join = split_join(window, How::Inner, 3, true, Vec::new());
+/// let driver = Driver::new(2, Stop::default());
+/// join.begin(&driver, vec![1, 2, 30], vec![Side::Left, Side::Right, Side::Left], Some(&[]));
+/// let pairs = join.advance(&driver, None)?.into_results();
+/// assert_eq!((pairs.left, pairs.right), (vec![0], vec![0]));
+/// # Ok::<(), tidegate_operators::rows::Failed>(())
+/// ```
+pub fn split_join(
+    retention: Retention,
+    how: How,
+    threads: usize,
+    ordered: bool,
+    terms: Vec<Term>,
+) -> ScaleJoin {
+    ScaleJoin::new(retention, how, ScaleAlgorithm::ScaleJoin, threads, ordered, terms)
+        .comparing_by(Box::new(SplitTrees))
+}
+
+struct SplitTrees;
+
+impl CompareRows for SplitTrees {
+    fn compare(
+        &self,
+        rows: Range<usize>,
+        _: &[Side],
+        processors: Vec<Processor<'_>>,
+        driver: &Driver,
+    ) -> Result<Vec<MatchedRow>, Stopped> {
+        let (mut matches, mut sorted) = (Vec::new(), 0);
+        let mut nodes: Vec<Stage<'_>> = Vec::new();
+        let (to_cores, from_root) = distribution(processors.len(), &mut nodes);
+        let (from_cores, results) = storage(processors.len(), &mut nodes);
+        // 1. A join core stays on its thread: they are the first stages.
+        let cores = processors.into_iter().zip(to_cores).zip(from_cores);
+        let mut stages: Vec<Stage<'_>> = cores
+            .map(|((mut processor, rows), out)| {
+                core(rows, out, move |row| {
+                    let offsets = processor.process(row as usize);
+                    (!offsets.is_empty()).then_some(MatchedRow { row: row as usize, offsets })
+                })
+            })
+            .collect();
+        stages.extend(nodes);
+        // 2. The rows, with their punctuations.
+        stages.push(feed(rows, from_root));
+        // 3. The results, from punctuation to punctuation.
+        stages.push(taking(outcome(results), |found| match found {
+            Some(found) => matches.push(found),
+            None => {
+                matches[sorted..].sort_by_key(|found: &MatchedRow| found.row);
+                sorted = matches.len();
+            }
+        }));
+        run(driver, Vec::new(), stages)?;
+        Ok(matches)
+    }
+}
+
+/// A tree that takes everything to this number of leaves: their queues, and that into the root.
+fn distribution<'a, T: Copy + Send + 'a>(
+    leaves: usize,
+    nodes: &mut Vec<Stage<'a>>,
+) -> (Vec<In<T>>, Out<T>) {
+    let (root, mut level) = ring(QUEUE);
+    let mut queues = VecDeque::from([level]);
+    while queues.len() < leaves {
+        // The node of the leaf nearest to the root gets two children.
+        level = queues.pop_front().expect("there is a root");
+        let (left, right) = (ring(QUEUE), ring(QUEUE));
+        nodes.push(split(level, [left.0, right.0]));
+        queues.extend([left.1, right.1]);
+    }
+    (queues.into(), root)
+}
+
+/// A tree that takes everything from this number of leaves: their queues, and that out of the root.
+fn storage<'a, T: Send + 'a>(leaves: usize, nodes: &mut Vec<Stage<'a>>) -> (Vec<Out<T>>, In<T>) {
+    let (mut level, root) = ring(QUEUE);
+    let mut queues = VecDeque::from([level]);
+    while queues.len() < leaves {
+        level = queues.pop_front().expect("there is a root");
+        let (left, right) = (ring(QUEUE), ring(QUEUE));
+        nodes.push(gather([left.1, right.1], level));
+        queues.extend([left.0, right.0]);
+    }
+    (queues.into(), root)
+}
+
+/// Sends the rows, a punctuation after every few of them, and the end.
+fn feed<'a>(rows: Range<usize>, out: Out<u32>) -> Stage<'a> {
+    let last = rows.end;
+    let sent = rows.clone().flat_map(move |row| {
+        let is_due = (row + 1 - rows.start).is_multiple_of(PRECISION) || row + 1 == last;
+        [Some(Sent::Item(row as u32)), is_due.then_some(Sent::Punctuation)]
+    });
+    let mut sent = sent.flatten().chain([Sent::End]);
+    let mut out = Outlet::new(out);
+    Box::new(move || out.turn(|| sent.next()))
+}
+
+/// A node of the distribution tree: everything goes to both children.
+fn split<'a, T: Copy + Send + 'a>(mut from: In<T>, to: [Out<T>; 2]) -> Stage<'a> {
+    let [left, right] = to;
+    let (mut left, mut right) = (Outlet::new(left), Outlet::new(right));
+    Box::new(move || {
+        let mut did = Did::Nothing;
+        for _ in 0..BATCH {
+            // What one child has no room for waits, and so does the node.
+            if !(left.is_free() & right.is_free()) {
+                return did;
+            }
+            if left.has_ended {
+                return Did::Last;
+            }
+            let Some(sent) = from.receive() else { return did };
+            left.put(match sent {
+                Sent::Item(item) => Sent::Item(item),
+                Sent::Punctuation => Sent::Punctuation,
+                Sent::End => Sent::End,
+            });
+            right.put(sent);
+            did = Did::Some;
+        }
+        did
+    })
+}
+
+/// A join core: sends what it finds of each row, and its punctuations after it.
+fn core<'a, T: Copy + Send + 'a, F: Send + 'a>(
+    mut rows: In<T>,
+    out: Out<F>,
+    mut compare: impl FnMut(T) -> Option<F> + Send + 'a,
+) -> Stage<'a> {
+    let mut out = Outlet::new(out);
+    Box::new(move || {
+        let mut did = Did::Nothing;
+        for _ in 0..BATCH {
+            if !out.is_free() {
+                return did;
+            }
+            if out.has_ended {
+                return Did::Last;
+            }
+            let Some(sent) = rows.receive() else { return did };
+            did = Did::Some;
+            match sent {
+                Sent::Item(row) => compare(row).into_iter().for_each(|it| out.put(Sent::Item(it))),
+                Sent::Punctuation => out.put(Sent::Punctuation),
+                Sent::End => out.put(Sent::End),
+            }
+        }
+        did
+    })
+}
+
+/// A node of the storage tree: passes on what comes from either child, but nothing from a child
+/// that is a punctuation ahead of the other one.
+fn gather<'a, T: Send + 'a>(from: [In<T>; 2], to: Out<T>) -> Stage<'a> {
+    let mut children = from.map(|from| (from, Lead::No));
+    let mut out = Outlet::new(to);
+    Box::new(move || {
+        let mut did = Did::Nothing;
+        for nth in 0..2 * BATCH {
+            if !out.is_free() {
+                return did;
+            }
+            if out.has_ended {
+                return Did::Last;
+            }
+            let (from, ahead) = &mut children[nth % 2];
+            if *ahead == Lead::No
+                && let Some(sent) = from.receive()
+            {
+                did = Did::Some;
+                match sent {
+                    Sent::Item(item) => out.put(Sent::Item(item)),
+                    Sent::Punctuation => *ahead = Lead::Punctuation,
+                    Sent::End => *ahead = Lead::End,
+                }
+            }
+            let is_ahead = |by: Lead| children.iter().all(|child| child.1 == by);
+            if is_ahead(Lead::Punctuation) {
+                children.iter_mut().for_each(|child| child.1 = Lead::No);
+                out.put(Sent::Punctuation);
+            } else if is_ahead(Lead::End) {
+                out.put(Sent::End);
+            }
+        }
+        did
+    })
+}
+
+/// What comes out of the storage tree; none for a punctuation.
+fn outcome<T>(mut root: In<T>) -> impl FnMut() -> Next<Option<T>> {
+    move || match root.receive() {
+        Some(Sent::Item(item)) => Next::Ready(Some(item)),
+        Some(Sent::Punctuation) => Next::Ready(None),
+        Some(Sent::End) => Next::End,
+        None => Next::NotYet,
+    }
+}
+
+/// What a child has sent that the other one has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lead {
+    No,
+    Punctuation,
+    End,
+}
+
+/// A queue to a neighbour, and a thing for which it has no room yet.
+#[derive(Debug)]
+struct Outlet<T> {
+    queue: Out<T>,
+    waiting: Option<Sent<T>>,
+    /// Whether the end was put.
+    has_ended: bool,
+}
+
+impl<T> Outlet<T> {
+    fn new(queue: Out<T>) -> Self {
+        Outlet { queue, waiting: None, has_ended: false }
+    }
+
+    /// Whether a thing may be put: nothing waits for room.
+    fn is_free(&mut self) -> bool {
+        if let Some(waiting) = self.waiting.take() {
+            self.waiting = self.queue.send(waiting).err();
+        }
+        self.waiting.is_none()
+    }
+
+    fn put(&mut self, sent: Sent<T>) {
+        debug_assert!(self.waiting.is_none(), "a thing waits for room");
+        self.has_ended |= matches!(sent, Sent::End);
+        self.waiting = self.queue.send(sent).err();
+    }
+
+    /// Puts what comes next, as far as there is room.
+    fn turn(&mut self, mut next: impl FnMut() -> Option<Sent<T>>) -> Did {
+        let mut did = Did::Nothing;
+        for _ in 0..BATCH {
+            if !self.is_free() {
+                return did;
+            }
+            let Some(sent) = next() else { return Did::Last };
+            self.put(sent);
+            did = Did::Some;
+        }
+        did
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tidegate_sync::Stop;
+
+    use super::*;
+
+    /// Lets all rows go through both trees, each core answering with what `answer` says; what comes
+    /// out, cut at punctuations.
+    fn through(
+        rows: usize,
+        cores: usize,
+        threads: usize,
+        answer: impl Fn(usize, u32) -> Option<(usize, u32)> + Sync,
+    ) -> Vec<Vec<(usize, u32)>> {
+        let groups = Mutex::new(vec![Vec::new()]);
+        let mut stages: Vec<Stage<'_>> = Vec::new();
+        let (to_cores, root) = distribution(cores, &mut stages);
+        let (from_cores, results) = storage(cores, &mut stages);
+        assert_eq!(stages.len(), 2 * (cores - 1), "binary trees");
+        let answer = &answer;
+        for (nth, (rows, out)) in to_cores.into_iter().zip(from_cores).enumerate() {
+            stages.push(core(rows, out, move |row| answer(nth, row)));
+        }
+        stages.push(feed(0..rows, root));
+        stages.push(taking(outcome(results), |found| {
+            let mut groups = groups.lock().unwrap();
+            match found {
+                Some(found) => groups.last_mut().unwrap().push(found),
+                None => groups.push(Vec::new()),
+            }
+        }));
+        run(&Driver::new(threads, Stop::default()), Vec::new(), stages).unwrap();
+        groups.into_inner().unwrap()
+    }
+
+    #[test]
+    fn every_core_gets_every_row_in_order_and_nothing_crosses_a_punctuation() {
+        for (cores, threads) in [(1, 1), (2, 1), (3, 2), (5, 3), (8, 4)] {
+            for rows in [0, 1, PRECISION, 5 * PRECISION + 1] {
+                let groups = through(rows, cores, threads, |core, row| Some((core, row)));
+                // The last group is behind the last punctuation.
+                assert_eq!(groups.len(), rows.div_ceil(PRECISION) + 1, "{cores} cores");
+                for (nth, group) in groups.iter().enumerate() {
+                    for core in 0..cores {
+                        let own = group.iter().filter(|found| found.0 == core);
+                        let own: Vec<u32> = own.map(|found| found.1).collect();
+                        let from = (nth * PRECISION).min(rows);
+                        let upto = ((nth + 1) * PRECISION).min(rows);
+                        let expected: Vec<u32> = (from as u32..upto as u32).collect();
+                        assert_eq!(own, expected, "core {core} of {cores}, group {nth}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cores_that_find_nothing_hold_nobody_up() {
+        for cores in [2, 7] {
+            let found = through(100, cores, 3, |core, row| (core == 1).then_some((core, row)));
+            let rows: Vec<u32> = found.concat().into_iter().map(|found| found.1).collect();
+            assert_eq!(rows, (0..100).collect::<Vec<u32>>());
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Tasks that wait for each other, on the threads of a driver.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tidegate_operators::driver::{Driver, Stopped};
+use tidegate_sync::{Backoff, Stop};
+
+/// The outcome of a task's turn, see [`take_turns`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Something.
+    Worked,
+    /// Nothing, until another task has done something.
+    Waiting,
+    /// The last that all tasks together had to do.
+    Finished,
+}
+
+/// How long a thread sleeps whose tasks have been waiting for some time.
+const NAP: Duration = Duration::from_micros(50);
+
+/// Calls tasks that wait for each other, again and again, until one of them says that all is done.
+///
+/// Neighbours in `tasks` share a thread, which gives each of them its turn; a task stays on its
+/// thread, and on the same one in the next call with as many tasks if the driver's threads
+/// [last](Driver::lasting). A panic in a task ends them all and is resumed on the caller's thread.
+pub fn take_turns<T: FnMut() -> Turn + Send>(
+    driver: &Driver,
+    tasks: Vec<T>,
+) -> Result<(), Stopped> {
+    let threads = driver.threads().min(tasks.len());
+    // Set when a thread ends, whyever: there is nothing more to wait for then.
+    let over = Stop::default();
+    if threads <= 1 {
+        return take_turns_here(driver, tasks, &over);
+    }
+    let share = tasks.len().div_ceil(threads);
+    let mut tasks = tasks.into_iter();
+    let shares: Vec<Mutex<Vec<T>>> =
+        (0..threads).map(|_| Mutex::new(tasks.by_ref().take(share).collect())).collect();
+    let take = |&nth: &usize| {
+        std::mem::take(&mut *shares[nth].lock().expect("the lock is held only to take the tasks"))
+    };
+    let outcome = Mutex::new(Ok(()));
+    driver.on_each_thread(threads, &|numbers| {
+        // Those of threads that there are not, too: tasks wait for each other.
+        let tasks = numbers.iter().flat_map(take).collect();
+        let ended = take_turns_here(driver, tasks, &over);
+        let mut all = lock(&outcome);
+        *all = all.and(ended);
+    });
+    outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives tasks their turns on this thread.
+fn take_turns_here<T: FnMut() -> Turn>(
+    driver: &Driver,
+    mut tasks: Vec<T>,
+    over: &Stop,
+) -> Result<(), Stopped> {
+    let _end = EndOfScope(over);
+    let backoff = Backoff::new();
+    loop {
+        let mut worked = false;
+        for task in &mut tasks {
+            match task() {
+                Turn::Worked => worked = true,
+                Turn::Waiting => {}
+                Turn::Finished => return Ok(()),
+            }
+        }
+        if over.is_requested() {
+            return Ok(());
+        }
+        driver.check()?;
+        if worked {
+            backoff.reset();
+        } else if backoff.is_completed() {
+            std::thread::sleep(NAP);
+        } else {
+            backoff.snooze();
+        }
+    }
+}
+
+/// Locks what no thread holds while it may panic.
+fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says that something is over when it is left, however that is.
+struct EndOfScope<'a>(&'a Stop);
+
+impl Drop for EndOfScope<'_> {
+    fn drop(&mut self) {
+        self.0.request();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    /// Tasks that pass a number on in a circle until it is `upto`.
+    fn circle(
+        driver: &Driver,
+        tasks: usize,
+        upto: usize,
+        at: usize,
+        act: impl Fn() + Sync,
+    ) -> Result<usize, Stopped> {
+        let number = Mutex::new(0);
+        let (number, act) = (&number, &act);
+        let task = |nth: usize| {
+            move || {
+                let mut number = lock(number);
+                if *number == upto {
+                    return Turn::Finished;
+                }
+                if *number % tasks != nth {
+                    return Turn::Waiting;
+                }
+                if *number == at {
+                    act();
+                }
+                *number += 1;
+                Turn::Worked
+            }
+        };
+        take_turns(driver, (0..tasks).map(task).collect())?;
+        Ok(*number.lock().unwrap())
+    }
+
+    #[test]
+    fn tasks_that_wait_for_each_other_take_turns() {
+        for threads in [1, 2, 3, 9] {
+            let lasting = Driver::lasting(threads, Stop::default(), false).unwrap();
+            for driver in [Driver::new(threads, Stop::default()), lasting] {
+                for tasks in [1, 3, 5] {
+                    assert_eq!(circle(&driver, tasks, 1000, 0, || ()), Ok(1000));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn turns_end_with_a_stop_and_with_a_panic() {
+        for threads in [1, 2] {
+            let stop = Stop::default();
+            let driver = Driver::new(threads, stop.clone());
+            assert_eq!(circle(&driver, 3, usize::MAX, 100, || stop.request()), Err(Stopped));
+            for driver in [
+                Driver::new(threads, Stop::default()),
+                Driver::lasting(threads, Stop::default(), false).unwrap(),
+            ] {
+                let work = AssertUnwindSafe(|| {
+                    circle(&driver, 3, usize::MAX, 100, || panic!("the task failed"))
+                });
+                assert!(catch_unwind(work).is_err());
+                assert_eq!(circle(&driver, 3, 10, 0, || ()), Ok(10), "the threads go on");
+            }
+        }
+    }
+}

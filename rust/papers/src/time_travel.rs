@@ -1,0 +1,349 @@
+//! Lists of rows by time, one a key, to which one thread adds while any number of threads look.
+//!
+//! Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern Multicore
+//! Processors in OpenMLDB" (ICDE 2023): the time-travel data structure of Scale-OIJ, in which a key
+//! has a skip list of its rows, the newest first.
+//!
+//! ```text
+//!         level 1   head ───────────────▶ 19 ──────────────▶ ·
+//!  key 7             ▼                     ▼
+//!         level 0   head ──▶ 23 ──▶ 21 ──▶ 19 ──▶ 18 ──▶ 12 ──▶ ·
+//!
+//!  rows of key 7 from 20 back to 15:  19, 18
+//! ```
+//!
+//! # Protocol
+//!
+//! All that readers look at are atomics, and there is one writer: no step needs a lock or a
+//! compare-and-swap.
+//!
+//! - T1. A node is written whole before the store that links it, which releases it to the load that
+//!   finds it. So a reader sees no node without its time, its row and what is behind it.
+//! - T2. The writer links a row at level 0 first, then at the levels above; so a way down from any
+//!   level ends at a row that is there. Likewise, a new highest level is linked to the one below
+//!   before it becomes the first.
+//! - T3. Each level is in the order of time whenever one looks at it. A new row is in front of all
+//!   rows of the same time: a reader that has gone past its place does not see it, and others do.
+//! - T4. Rows that were cut off stay as they are, linked to each other, until
+//!   [`recycle`](TimeTravel::recycle), at which there is no reader. So a reader among them goes on
+//!   to the end.
+//!
+//! A row that is in its list when a reader starts, and that is not cut off meanwhile, is found
+//! once, in its place. A row that comes meanwhile is found once or not at all: who looks has to know
+//! which rows it wants, by their numbers.
+//!
+//! # Departures
+//!
+//! 1. Keys are dense numbers, so a table of heads takes the place of a skip list of keys.
+//! 2. In the published code a search may be led past the rows that it looks for if a row comes in
+//!    between (a comment beside it says so). Here a step decides by the link that it has read, and
+//!    follows no other.
+//!
+//! # Trade-offs
+//!
+//! A row takes 16 bytes, and a third of that for the levels above it. Rows of a key are where its
+//! writer had room: each step is likely to wait for memory.
+
+use tidegate_sync::atomic::{AtomicI64, AtomicU32, Ordering};
+
+use super::pieces::Pieces;
+
+/// In place of a node's number: there is none.
+const NONE: u32 = u32::MAX;
+
+/// One row in this number is in the level above, too: a power of two.
+const BRANCHING: u32 = if cfg!(any(test, loom)) { 2 } else { 4 };
+
+/// Levels of a list at most.
+const LEVELS: usize = if cfg!(loom) { 2 } else { 12 };
+
+/// The rows of one thread, by key and time: see [`split`](Self::split).
+///
+/// ```
+/// use tidegate_papers::time_travel::TimeTravel;
+///
+/// let mut rows = TimeTravel::default();
+/// let (mut writer, reader) = rows.split();
+/// for (row, ts) in [12, 18, 19, 21].into_iter().enumerate() {
+///     writer.insert(7, ts, row as u32);
+/// }
+/// let mut seen = Vec::new();
+/// reader.look_back(7, 20, 15, |ts, row| seen.push((ts, row)));
+/// assert_eq!(seen, [(19, 2), (18, 1)]);
+///
+/// assert!(writer.cut(7, 18)); // the row at 12 goes, and others are left
+/// rows.recycle(); // nobody looks any more
+/// ```
+#[derive(Debug, Default)]
+pub struct TimeTravel {
+    shared: Shared,
+    own: Own,
+}
+
+/// Adds rows, and cuts old ones off. There is one of a [`TimeTravel`] at a time.
+#[derive(Debug)]
+pub struct ListWriter<'a> {
+    shared: &'a Shared,
+    own: &'a mut Own,
+}
+
+/// Looks at rows, while the writer works.
+#[derive(Clone, Copy, Debug)]
+pub struct ListReader<'a>(&'a Shared);
+
+/// Written by the writer, and read by all.
+#[derive(Debug, Default)]
+struct Shared {
+    heads: Pieces<Head>,
+    nodes: Pieces<Node>,
+}
+
+/// What the writer alone needs to know.
+#[derive(Debug)]
+struct Own {
+    /// From which the heights of rows are drawn.
+    random: u64,
+    /// Nodes from this number on were never taken.
+    next: u32,
+    /// Nodes to which nothing leads.
+    spare: Vec<u32>,
+    /// Nodes that were cut off, at which readers may still be.
+    cut: Vec<u32>,
+}
+
+/// The node before the first row of a key, at its highest level; none if it never had a row.
+#[derive(Debug)]
+struct Head(AtomicU32);
+
+/// A row at one level of its list, or the node before the first row at this level.
+#[derive(Debug)]
+struct Node {
+    /// The time of the row; of a node before all rows, how many levels there are below.
+    ts: AtomicI64,
+    /// The node behind it: an older row, or one of the same time that came before.
+    older: AtomicU32,
+    /// The same row in the level below; at level 0, the number of the row.
+    below: AtomicU32,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Head(AtomicU32::new(NONE))
+    }
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        Node { ts: AtomicI64::new(0), older: AtomicU32::new(NONE), below: AtomicU32::new(NONE) }
+    }
+}
+
+impl Default for Own {
+    fn default() -> Self {
+        Own { random: 0x9e37_79b9_7f4a_7c15, next: 0, spare: Vec::new(), cut: Vec::new() }
+    }
+}
+
+impl Node {
+    // Relaxed, these two: the Acquire of the load that led here orders them (T1).
+    #[inline]
+    fn ts(&self) -> i64 {
+        self.ts.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn below(&self) -> u32 {
+        self.below.load(Ordering::Relaxed)
+    }
+
+    /// The node behind this one, which is whole.
+    #[inline]
+    fn older(&self) -> u32 {
+        // Acquire: pairs with the Release of the writer that linked the node.
+        self.older.load(Ordering::Acquire)
+    }
+
+    /// Links a node that is whole.
+    fn link(&self, older: u32) {
+        // Release: publishes what was written to the node.
+        self.older.store(older, Ordering::Release);
+    }
+
+    /// Writes a node to which nothing leads yet.
+    fn write(&self, ts: i64, older: u32, below: u32) {
+        // Relaxed: the store that links the node releases these.
+        self.ts.store(ts, Ordering::Relaxed);
+        self.older.store(older, Ordering::Relaxed);
+        self.below.store(below, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    /// The first node of a key at its highest level.
+    #[inline]
+    fn top(&self, key: u32) -> Option<u32> {
+        // Acquire: pairs with the Release of the writer that made the level.
+        let top = self.heads.get(key)?.0.load(Ordering::Acquire);
+        (top != NONE).then_some(top)
+    }
+
+    fn set_top(&self, key: u32, top: u32) {
+        // Release: publishes the node.
+        self.heads.get_or_make(key).0.store(top, Ordering::Release);
+    }
+
+    #[inline]
+    fn node(&self, number: u32) -> &Node {
+        self.nodes.get(number).expect("a node that is linked is there")
+    }
+
+    /// Goes down from a key's highest level past all rows for which `passes` holds, which are
+    /// newer than all others. Tells each level and the last node that it passed there, and what is
+    /// behind that.
+    #[inline]
+    fn go_down(
+        &self,
+        top: u32,
+        passes: impl Fn(i64) -> bool,
+        mut tell: impl FnMut(usize, u32, u32),
+    ) {
+        let mut at = top;
+        for level in (0..=self.node(top).ts() as usize).rev() {
+            let mut behind = self.node(at).older();
+            while behind != NONE && passes(self.node(behind).ts()) {
+                at = behind;
+                behind = self.node(at).older();
+            }
+            tell(level, at, behind);
+            at = self.node(at).below();
+        }
+    }
+}
+
+impl TimeTravel {
+    /// The one that writes, and those that look meanwhile.
+    pub fn split(&mut self) -> (ListWriter<'_>, ListReader<'_>) {
+        (ListWriter { shared: &self.shared, own: &mut self.own }, ListReader(&self.shared))
+    }
+
+    /// Gives the memory of rows that were cut off to later rows.
+    pub fn recycle(&mut self) {
+        self.own.spare.append(&mut self.own.cut);
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        let Own { spare, cut, .. } = &self.own;
+        self.shared.heads.memory()
+            + self.shared.nodes.memory()
+            + (spare.capacity() + cut.capacity()) * size_of::<u32>()
+    }
+}
+
+impl ListWriter<'_> {
+    /// Adds a row, in front of all rows of its time.
+    pub fn insert(&mut self, key: u32, ts: i64, row: u32) {
+        let height = self.own.height();
+        let (top, levels) = self.top_of(key, height);
+        // 1. What is before its place at each level.
+        let mut before = [(NONE, NONE); LEVELS];
+        self.shared.go_down(
+            top,
+            |other| other > ts,
+            |level, at, behind| {
+                before[level] = (at, behind);
+            },
+        );
+        debug_assert!(height <= levels, "a row is in levels that there are");
+        // 2. It is linked from the lowest level up (T2).
+        let mut below = row;
+        for &(at, behind) in &before[..height] {
+            let node = self.own.take(self.shared);
+            self.shared.node(node).write(ts, behind, below);
+            self.shared.node(at).link(node);
+            below = node;
+        }
+    }
+
+    /// The first node of a key at its highest level, and how many levels it has: `height` at least.
+    fn top_of(&mut self, key: u32, height: usize) -> (u32, usize) {
+        let mut top = self.shared.top(key);
+        let mut levels = top.map_or(0, |top| self.shared.node(top).ts() as usize + 1);
+        while levels < height {
+            let node = self.own.take(self.shared);
+            self.shared.node(node).write(levels as i64, NONE, top.unwrap_or(NONE));
+            self.shared.set_top(key, node);
+            (top, levels) = (Some(node), levels + 1);
+        }
+        (top.expect("a row has a level"), levels)
+    }
+
+    /// Cuts off the rows of a key before `ts`; whether it has others.
+    pub fn cut(&mut self, key: u32, ts: i64) -> bool {
+        let Some(top) = self.shared.top(key) else { return false };
+        let (shared, cut) = (self.shared, &mut self.own.cut);
+        let is_kept = |other| other >= ts;
+        shared.go_down(top, is_kept, |_, at, behind| {
+            let mut gone = behind;
+            if gone != NONE {
+                shared.node(at).link(NONE);
+            }
+            // Nothing of what was cut off is written to (T4).
+            while gone != NONE {
+                cut.push(gone);
+                gone = shared.node(gone).older();
+            }
+        });
+        self.has_rows(top)
+    }
+
+    /// Whether a list of this highest level has rows.
+    fn has_rows(&self, mut top: u32) -> bool {
+        while self.shared.node(top).ts() > 0 {
+            top = self.shared.node(top).below();
+        }
+        self.shared.node(top).older() != NONE
+    }
+}
+
+impl ListReader<'_> {
+    /// Calls `each` with the time and the number of the rows of a key from the time `newest` back
+    /// to the time `oldest`, both included.
+    #[inline]
+    pub fn look_back(self, key: u32, newest: i64, oldest: i64, mut each: impl FnMut(i64, u32)) {
+        let Some(top) = self.0.top(key) else { return };
+        let mut at = NONE;
+        self.0.go_down(top, |ts| ts > newest, |_, _, behind| at = behind);
+        while at != NONE {
+            let node = self.0.node(at);
+            let ts = node.ts();
+            if ts < oldest {
+                return;
+            }
+            each(ts, node.below());
+            at = node.older();
+        }
+    }
+}
+
+impl Own {
+    /// The levels that a row is in.
+    fn height(&mut self) -> usize {
+        // Marsaglia's xorshift.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let bits = (self.random >> 32) as u32 | 1 << 31;
+        (1 + (bits.trailing_zeros() / BRANCHING.ilog2()) as usize).min(LEVELS)
+    }
+
+    /// The number of a node to which nothing leads.
+    fn take(&mut self, shared: &Shared) -> u32 {
+        self.spare.pop().unwrap_or_else(|| {
+            let number = self.next;
+            shared.nodes.get_or_make(number);
+            self.next += 1;
+            number
+        })
+    }
+}

@@ -1,0 +1,210 @@
+//! The index-based join with round-robin partitions: a B+-tree a side and thread.
+//!
+//! ```text
+//!                ┌─▶ thread 0: trees of rows 0, 2, 4 .. ─▶ matches of every row ─┐
+//! rows of epoch ─┤                                                               ├─▶ in order
+//!                └─▶ thread 1: trees of rows 1, 3, 5 .. ─▶ matches of every row ─┘
+//! ```
+//!
+//! Low-latency handshake join, SplitJoin and BiStream deal rows out to cores in turns, and show
+//! every row to every core. Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
+//! Multicore CPU", section 2.2.3, give each core a tree of its rows, and compare their join with
+//! this one (Figure 8a). No tree is shared, so there are no locks; but a search is done as often as
+//! there are threads, in trees that are hardly less deep.
+//!
+//! # Departures
+//!
+//! 1. Rows are looked for some at a time, between which threads meet: a few at first, and more of
+//!    them while they have few matches.
+//! 2. The caller puts the matches of all threads in order.
+
+use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex};
+
+use super::stages::{Did, Stage, run};
+use tidegate_operators::band::index::{self, Find, RowMatches, Rows};
+use tidegate_operators::driver::{Driver, Stopped};
+use tidegate_operators::rows::{Failed, Filter, FilterError};
+
+/// Rows that are looked for together, at first and at most.
+const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 64 };
+const MOST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
+
+/// Matches after which the rest of the rows come later.
+const MOST_MATCHES: usize = if cfg!(test) { 20 } else { index::MOST_MATCHES };
+
+/// Matches of rows that are looked for together, about.
+const MATCHES: usize = if cfg!(test) { 20 } else { 1 << 16 };
+
+/// Trees of rows, each of one thread.
+#[derive(Debug)]
+pub struct TreePartitions {
+    partitions: Vec<Partition>,
+    /// The oldest row of each side that is in a tree.
+    indexed: Vec<u64>,
+    /// Rows that are looked for together next.
+    together: usize,
+}
+
+/// The trees of one thread, one a side, and what it found.
+#[derive(Debug)]
+struct Partition {
+    trees: Vec<BPlusTree>,
+    numbers: Vec<u32>,
+    ends: Vec<u32>,
+}
+
+/// A row that is looked for: its side, its entry if it has a value, the side that it looks at, and
+/// what it looks for.
+struct Sought {
+    side: usize,
+    entry: Option<Entry>,
+    other: usize,
+    probe: Probe,
+}
+
+impl TreePartitions {
+    /// A join of `sides` sides by this number of threads, without rows.
+    pub fn new(sides: usize, threads: usize) -> Self {
+        let partition = |_| Partition {
+            trees: vec![BPlusTree::new(); sides],
+            numbers: Vec::new(),
+            ends: Vec::new(),
+        };
+        TreePartitions {
+            partitions: (0..threads.max(1)).map(partition).collect(),
+            indexed: vec![0; sides],
+            together: FIRST_ROWS,
+        }
+    }
+
+    /// Has every partition enter its own of some rows, and look for all of them.
+    fn look(&mut self, sought: &[Sought], driver: &Driver) -> Result<(), Stopped> {
+        let count = self.partitions.len();
+        let mut stages: Vec<Stage<'_>> = Vec::with_capacity(count);
+        for (nth, partition) in self.partitions.iter_mut().enumerate() {
+            stages.push(Box::new(move || {
+                partition.look(sought, |entry| is_of(entry, nth, count));
+                Did::Last
+            }));
+        }
+        let driver = driver.fit(sought.len() * count);
+        run(&driver, Vec::new(), stages)
+    }
+
+    /// The matches of rows from `next` on that all partitions have looked for.
+    fn take(&mut self, next: usize, rows: usize) -> RowMatches {
+        let mut found = RowMatches { rows: next..next + rows, ..RowMatches::default() };
+        let mut begins = vec![0; self.partitions.len()];
+        for row in 0..rows {
+            for (nth, (partition, begin)) in self.partitions.iter().zip(&mut begins).enumerate() {
+                let end = partition.ends[row] as usize;
+                found.compare(nth, (end - *begin) as u64);
+                found.numbers.extend_from_slice(&partition.numbers[*begin..end]);
+                *begin = end;
+            }
+            found.ends.push(found.numbers.len() as u32);
+        }
+        found
+    }
+
+    /// Removes the rows of a side before the one of that number.
+    fn remove_before(&mut self, rows: &Rows, side: usize, number: u64) {
+        let from = self.indexed[side];
+        let entries = rows.entries(side, from..number.max(from));
+        let count = self.partitions.len();
+        for (nth, partition) in self.partitions.iter_mut().enumerate() {
+            let own = entries.iter().filter(|entry| is_of(entry, nth, count));
+            own.for_each(|entry| partition.trees[side].remove(entry.key, entry.row));
+        }
+        self.indexed[side] = number.max(from);
+    }
+}
+
+/// Whether a row is of a partition.
+fn is_of(entry: &Entry, partition: usize, partitions: usize) -> bool {
+    entry.row as usize % partitions == partition
+}
+
+impl Partition {
+    fn look(&mut self, sought: &[Sought], is_own: impl Fn(&Entry) -> bool) {
+        self.numbers.clear();
+        self.ends.clear();
+        for Sought { side, entry, other, probe } in sought {
+            self.trees[*other].find(probe, &mut self.numbers);
+            self.ends.push(self.numbers.len() as u32);
+            if let Some(entry) = entry.filter(|entry| is_own(entry)) {
+                self.trees[*side].insert(entry.key, entry.row);
+            }
+        }
+    }
+}
+
+impl Find for TreePartitions {
+    fn begin(&mut self, _: &Rows) {}
+
+    fn find(
+        &mut self,
+        rows: &Rows,
+        mut next: usize,
+        driver: &Driver,
+        filter: Option<&Filter<'_>>,
+    ) -> Result<Vec<RowMatches>, Failed> {
+        let (mut all, mut matches) = (Vec::new(), 0);
+        // A row may match a whole window.
+        self.together = FIRST_ROWS;
+        while matches < MOST_MATCHES && next < rows.len() && !driver.is_paused() {
+            let some = next..rows.len().min(next + self.together);
+            let sought = |row| {
+                let (side, number, key, probe) = rows.row(row);
+                let entry = key.map(|key| Entry { key, row: number });
+                Sought { side: side as usize, entry, other: rows.other(side), probe }
+            };
+            let sought: Vec<Sought> = some.clone().map(sought).collect();
+            self.look(&sought, driver).map_err(Failed::Stopped)?;
+            let found = self.take(next, sought.len());
+            matches += found.numbers.len();
+            let each = (found.numbers.len() / sought.len()).max(1);
+            self.together = (2 * self.together).min(MATCHES / each).clamp(1, MOST_ROWS);
+            all.push(found);
+            // No later row looks for what is before the windows of the last ones.
+            for other in 0..self.indexed.len() {
+                let last = sought.iter().rfind(|row| row.other == other);
+                let first = last.map(|row| row.probe.from);
+                let gone = first.map_or(0, |first| {
+                    first.wrapping_sub(self.indexed[other] as u32).cast_signed().max(0)
+                });
+                let first = self.indexed[other] + u64::from(gone.cast_unsigned());
+                self.remove_before(rows, other, first);
+            }
+            next = some.end;
+        }
+        driver.check().map_err(Failed::Stopped)?;
+        let refined =
+            driver.map(all, |found| rows.refine(found, filter)).map_err(Failed::Stopped)?;
+        refined.into_iter().collect::<Result<_, FilterError>>().map_err(Failed::Filter)
+    }
+
+    fn refill(&mut self, rows: &Rows, side: usize) {
+        let entries = rows.entries(side, self.indexed[side]..rows.numbers(side).end);
+        let count = self.partitions.len();
+        for (nth, partition) in self.partitions.iter_mut().enumerate() {
+            partition.trees[side].clear();
+            let own = entries.iter().filter(|entry| is_of(entry, nth, count));
+            own.for_each(|entry| partition.trees[side].insert(entry.key, entry.row));
+        }
+    }
+
+    fn expire(&mut self, rows: &Rows, side: usize, first: u64, _is_all: bool) {
+        self.remove_before(rows, side, first);
+    }
+
+    fn merges(&self) -> u64 {
+        0
+    }
+
+    fn memory(&self) -> usize {
+        let trees = self.partitions.iter().flat_map(|partition| &partition.trees);
+        let found = self.partitions.iter().map(|one| one.numbers.capacity() + one.ends.capacity());
+        trees.map(WindowIndex::memory).sum::<usize>() + found.sum::<usize>() * size_of::<u32>()
+    }
+}

@@ -1,0 +1,436 @@
+//! The B+-tree that threads use side by side, with optimistic lock coupling.
+//!
+//! Leis, Haubenschild and Neumann, "Optimistic Lock Coupling: A Scalable and Efficient
+//! General-Purpose Synchronization Method" (IEEE Data Engineering Bulletin 42.1, 2019); Leis,
+//! Scheibner, Kemper and Neumann, "The ART of Practical Synchronization" (DaMoN 2016).
+//!
+//! ```text
+//!  version of parent ──▶ child's number ──▶ version of child ──▶ is the parent's still the same?
+//!                                                                 yes: the child is the parent
+//!                                                                 no:  begin anew at the root
+//! ```
+//!
+//! A thread goes down without writing anything. Only the nodes that it changes are locked: the
+//! leaf, or a full or nearly empty node with its parent (and its neighbour).
+
+mod arena;
+mod node;
+
+use tidegate_sync::atomic::{AtomicU32, Ordering};
+use tidegate_sync::{CachePadded, Exclusive, Version};
+
+use arena::Arena;
+use node::{FEW, Inner, Leaf, NONE, Node, Rank, pause};
+use tidegate_structures::index::{Probe, WindowIndex};
+
+/// Set in the number of a leaf.
+const LEAF: u32 = 1 << 31;
+
+/// A B+-tree of rows by value, in which any number of threads insert, remove and search at the same
+/// time. None waits for another but for the moment in which that one writes to a node.
+///
+/// ```
+/// use tidegate_structures::index::Probe;
+/// use tidegate_papers::trees::OlcTree;
+///
+/// let tree = OlcTree::new();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| tree.insert(7, 0));
+///     scope.spawn(|| tree.insert(3, 1));
+/// });
+/// tree.remove(7, 0);
+///
+/// let mut found = Vec::new();
+/// tree.find(&Probe { low: 0, high: 9, from: 0, to: 2 }, &mut found);
+/// assert_eq!(found, [1]);
+/// ```
+#[derive(Debug)]
+pub struct OlcTree {
+    /// The number of the root. Who changes it holds the lock of the one that was it.
+    root: CachePadded<AtomicU32>,
+    leaves: Arena<Leaf>,
+    inners: Arena<Inner>,
+}
+
+/// A node as of a version at which it belonged to where the thread came from.
+#[derive(Debug)]
+struct Seen<'a, N> {
+    number: u32,
+    node: &'a N,
+    version: Version,
+}
+
+impl<N> Clone for Seen<'_, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<N> Copy for Seen<'_, N> {}
+
+/// An inner node, and which of its children the way goes on to.
+type Parent<'a> = (Seen<'a, Inner>, usize);
+
+#[derive(Clone, Copy)]
+enum Any<'a> {
+    Leaf(Seen<'a, Leaf>),
+    Inner(Seen<'a, Inner>),
+}
+
+/// Nodes of a kind: where they are, and how their numbers are told from others.
+trait Kind: Node + 'static {
+    const TAG: u32;
+
+    fn arena(tree: &OlcTree) -> &Arena<Self>;
+}
+
+impl Kind for Leaf {
+    const TAG: u32 = LEAF;
+
+    #[inline]
+    fn arena(tree: &OlcTree) -> &Arena<Self> {
+        &tree.leaves
+    }
+}
+
+impl Kind for Inner {
+    const TAG: u32 = 0;
+
+    #[inline]
+    fn arena(tree: &OlcTree) -> &Arena<Self> {
+        &tree.inners
+    }
+}
+
+/// A thread has to begin anew at the root, since another one has changed a node.
+#[derive(Debug)]
+struct Restart;
+
+type Attempt<T> = Result<T, Restart>;
+
+/// Tries until no other thread comes between.
+#[inline]
+fn until_done<T>(mut attempt: impl FnMut() -> Attempt<T>) -> T {
+    loop {
+        if let Ok(done) = attempt() {
+            return done;
+        }
+    }
+}
+
+impl Default for OlcTree {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl OlcTree {
+    /// A tree without rows.
+    pub fn new() -> Self {
+        let leaves = Arena::<Leaf>::default();
+        let root = leaves.take() | LEAF;
+        OlcTree { root: CachePadded::new(AtomicU32::new(root)), leaves, inners: Arena::default() }
+    }
+
+    /// Adds a row, which is not there.
+    pub fn insert(&self, key: i64, row: u32) {
+        until_done(|| self.try_insert((key, row)));
+    }
+
+    /// Removes a row; whether it was there.
+    pub fn remove(&self, key: i64, row: u32) -> bool {
+        until_done(|| self.try_remove((key, row)))
+    }
+
+    /// Adds the numbers of the rows that the probe takes to `found`, by key and then by number: the
+    /// numbers of all rows that were there from the beginning of the search to its end, and of some
+    /// rows that came or went meanwhile.
+    pub fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
+        let mut from = (probe.low, 0);
+        if probe.low <= probe.high {
+            until_done(|| self.try_find(&mut from, probe, found));
+        }
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        self.leaves.memory() + self.inners.memory()
+    }
+
+    fn set_root(&self, number: u32) {
+        // Release: publishes the node.
+        self.root.store(number, Ordering::Release);
+    }
+
+    /// A node of a kind, as of now; it may be any (O1).
+    #[inline]
+    fn see<N: Kind>(&self, number: u32) -> Attempt<Seen<'_, N>> {
+        let node = N::arena(self).get(number & !LEAF).ok_or(Restart)?;
+        pause();
+        Ok(Seen { number, node, version: node.lock().read() })
+    }
+
+    /// A node, as of now; it may be any (O1).
+    #[inline]
+    fn look(&self, number: u32) -> Attempt<Any<'_>> {
+        Ok(match number & LEAF {
+            0 => Any::Inner(self.see(number)?),
+            _ => Any::Leaf(self.see(number)?),
+        })
+    }
+
+    #[inline]
+    fn root(&self) -> Attempt<Any<'_>> {
+        // Acquire: pairs with the Release of `set_root`.
+        let number = self.root.load(Ordering::Acquire);
+        let root = self.look(number)?;
+        if self.root.load(Ordering::Acquire) == number { Ok(root) } else { Err(Restart) }
+    }
+
+    /// The child of a node, and where it is, as of a moment at which it was (O2).
+    #[inline]
+    fn child<'a>(&'a self, parent: Seen<'a, Inner>, rank: Rank) -> Attempt<(Any<'a>, usize)> {
+        let at = parent.node.place(rank);
+        let child = self.look(parent.node.child(at))?;
+        parent.check()?;
+        Ok((child, at))
+    }
+
+    /// The leaf to which a rank belongs.
+    #[inline]
+    fn leaf(&self, rank: Rank) -> Attempt<Seen<'_, Leaf>> {
+        let mut any = self.root()?;
+        loop {
+            match any {
+                Any::Inner(inner) => any = self.child(inner, rank)?.0,
+                Any::Leaf(leaf) => return Ok(leaf),
+            }
+        }
+    }
+
+    fn try_insert(&self, rank: Rank) -> Attempt<()> {
+        let (mut parent, mut any) = (None, self.root()?);
+        loop {
+            match any {
+                // A full node is split on the way down, so that its parent has room for one more.
+                Any::Inner(inner) if inner.node.is_full() => {
+                    self.split(parent, inner)?;
+                    return Err(Restart);
+                }
+                Any::Leaf(leaf) if leaf.node.is_full() => {
+                    self.split(parent, leaf)?;
+                    return Err(Restart);
+                }
+                Any::Inner(inner) => {
+                    let (child, at) = self.child(inner, rank)?;
+                    (parent, any) = (Some((inner, at)), child);
+                }
+                Any::Leaf(leaf) => {
+                    let _held = leaf.lock()?;
+                    leaf.node.insert(rank);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Splits a full node, or the root if it has no parent.
+    #[cold]
+    fn split<N: Kind>(&self, parent: Option<Parent<'_>>, full: Seen<'_, N>) -> Attempt<()> {
+        full.check()?;
+        // Before anything is locked: there may be no memory.
+        let number = N::arena(self).take();
+        let above = parent.is_none().then(|| self.inners.take());
+        let done = self.split_into(parent, full, number | N::TAG, above);
+        if done.is_err() {
+            N::arena(self).give_back(number);
+            above.inspect(|&above| self.inners.give_back(above));
+        }
+        done
+    }
+
+    fn split_into<N: Kind>(
+        &self,
+        parent: Option<Parent<'_>>,
+        full: Seen<'_, N>,
+        number: u32,
+        above: Option<u32>,
+    ) -> Attempt<()> {
+        let right: Seen<'_, N> = self.see(number)?;
+        let root = above.map(|above| self.see::<Inner>(above)).transpose()?;
+        let _parent = parent.map(|(parent, _)| parent.lock()).transpose()?;
+        let _full = full.lock()?;
+        let separator = full.node.split(right.node, number);
+        if let Some((parent, at)) = parent {
+            parent.node.insert(at, separator, number);
+        }
+        // The node without a parent was the root at its version, and so it is until it is unlocked.
+        if let Some(root) = root {
+            root.node.fill(&[separator], &[full.number, number]);
+            self.set_root(root.number);
+        }
+        Ok(())
+    }
+
+    fn try_remove(&self, rank: Rank) -> Attempt<bool> {
+        let (mut parent, mut any) = (None::<Parent<'_>>, self.root()?);
+        loop {
+            match any {
+                Any::Inner(root) if parent.is_none() && root.node.len() == 1 => {
+                    self.lower_root(root)?;
+                    return Err(Restart);
+                }
+                Any::Inner(inner) => {
+                    if let Some(parent) = parent.filter(|_| inner.node.len() < FEW) {
+                        self.even_out(parent, inner)?;
+                        return Err(Restart);
+                    }
+                    let (child, at) = self.child(inner, rank)?;
+                    (parent, any) = (Some((inner, at)), child);
+                }
+                Any::Leaf(leaf) => {
+                    if let Some(parent) = parent.filter(|_| leaf.node.len() < FEW) {
+                        self.even_out(parent, leaf)?;
+                        return Err(Restart);
+                    }
+                    let _held = leaf.lock()?;
+                    return Ok(leaf.node.remove(rank));
+                }
+            }
+        }
+    }
+
+    /// Makes the root's only child the root.
+    #[cold]
+    fn lower_root(&self, root: Seen<'_, Inner>) -> Attempt<()> {
+        let held = root.lock()?;
+        pause();
+        self.set_root(root.node.child(0));
+        drop(held);
+        self.inners.give_back(root.number);
+        Ok(())
+    }
+
+    /// Evens out a node that has few entries or children and its neighbour, or merges the two.
+    #[cold]
+    fn even_out<N: Kind>(&self, (parent, at): Parent<'_>, few: Seen<'_, N>) -> Attempt<()> {
+        // 1. The neighbour to the right, or the one to the left of the last child. It is looked at
+        //    before anything is locked, as the thread may have to wait for it (O4).
+        //    Of a parent that was split meanwhile, the child may be behind the last one.
+        let is_last = at + 1 >= parent.node.len();
+        let other_at = if is_last { at.checked_sub(1) } else { Some(at + 1) };
+        let other_number = parent.node.child(other_at.ok_or(Restart)?);
+        parent.check()?;
+        let other: Seen<'_, N> = self.see(other_number)?;
+        // 2. All three as of the versions at which they belong together.
+        let held = (parent.lock()?, few.lock()?, other.lock()?);
+        let (at, left, right) = if is_last { (at - 1, other, few) } else { (at, few, other) };
+        let separator = left.node.even_out(right.node, parent.node.separator(at));
+        if let Some(separator) = separator {
+            parent.node.set_separator(at, separator);
+            return Ok(());
+        }
+        // 3. The right one was merged into the left one.
+        parent.node.remove_behind(at);
+        drop(held);
+        N::arena(self).give_back(right.number & !LEAF);
+        Ok(())
+    }
+
+    /// Goes on with a search from the rank `from`, which rises as rows are found.
+    fn try_find(&self, from: &mut Rank, probe: &Probe, found: &mut Vec<u32>) -> Attempt<()> {
+        let mut leaf = self.leaf(*from)?;
+        loop {
+            // 1. The rows of a leaf, which count if it did not change meanwhile.
+            let (before, len) = (found.len(), leaf.node.len());
+            let (mut last, mut is_end) = (None, false);
+            for at in leaf.node.lower(*from)..len {
+                let rank = leaf.node.get(at);
+                if rank.0 > probe.high {
+                    is_end = true;
+                    break;
+                }
+                last = Some(rank);
+                if probe.takes(rank.1) {
+                    found.push(rank.1);
+                }
+            }
+            // 2. The leaf to the right, as of a moment at which it was there (O2).
+            let next = match leaf.node.next() {
+                next if is_end || next == NONE => None,
+                next => Some(self.see(next)),
+            };
+            if leaf.check().is_err() {
+                found.truncate(before);
+                return Err(Restart);
+            }
+            // 3. The search goes on behind these rows, even if another thread comes between now.
+            match last.map(|(key, row)| (key, row.checked_add(1))) {
+                Some((key, Some(row))) => *from = (key, row),
+                Some((key, None)) => match key.checked_add(1) {
+                    Some(key) => *from = (key, 0),
+                    None => return Ok(()),
+                },
+                None => {}
+            }
+            match next {
+                Some(next) => leaf = next?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Rows, of which none may come or go meanwhile.
+    fn count(&self) -> Attempt<usize> {
+        let (mut leaf, mut rows) = (self.leaf((i64::MIN, 0))?, 0);
+        loop {
+            rows += leaf.node.len();
+            match leaf.node.next() {
+                NONE => return Ok(rows),
+                next => leaf = self.see(next)?,
+            }
+        }
+    }
+}
+
+impl WindowIndex for OlcTree {
+    fn insert(&mut self, key: i64, row: u32) {
+        OlcTree::insert(self, key, row);
+    }
+
+    fn remove(&mut self, key: i64, row: u32) {
+        assert!(OlcTree::remove(self, key, row), "a row leaves that has come");
+    }
+
+    fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
+        OlcTree::find(self, probe, found);
+    }
+
+    fn len(&self) -> usize {
+        until_done(|| self.count())
+    }
+
+    fn memory(&self) -> usize {
+        OlcTree::memory(self)
+    }
+
+    fn clear(&mut self) {
+        *self = Self::new();
+    }
+}
+
+impl<'a, N: Node> Seen<'a, N> {
+    /// Whether what was read of the node since it was seen belongs together.
+    #[inline]
+    fn check(&self) -> Attempt<()> {
+        if self.node.lock().is_valid(self.version) { Ok(()) } else { Err(Restart) }
+    }
+
+    /// Takes the node's lock, if the node is as it was seen.
+    fn lock(&self) -> Attempt<Exclusive<'a>> {
+        self.node.lock().try_lock(self.version).ok_or(Restart)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,171 @@
+//! The PIM-Tree that threads share.
+
+use tidegate_sync::{CachePadded, Counter, Lock};
+
+use super::CssTree;
+use super::css::GROUP;
+use super::pim_tree::insertion_depth;
+use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex, is_live};
+use tidegate_structures::memory;
+use tidegate_structures::memory::gather::prefetch;
+
+/// A PIM-Tree from one merge to the next, section 3.3.3 of the paper: threads insert and search at
+/// the same time. Each subindex has a lock; the immutable tree has none, since nothing in it
+/// changes.
+///
+/// A merge makes another tree and leaves this one as it is, so that threads may go on searching it.
+#[derive(Debug)]
+pub struct SharedPimTree {
+    immutable: CssTree,
+    /// One a node of the immutable tree at `depth`.
+    subindexes: Vec<CachePadded<Lock<BPlusTree>>>,
+    depth: usize,
+    /// Rows in subindexes.
+    mutable: Counter,
+}
+
+/// Where the least key of a probe belongs in a tree.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PimPlace {
+    subindex: usize,
+    /// The leaf of the immutable tree.
+    leaf: usize,
+}
+
+impl Default for SharedPimTree {
+    fn default() -> Self {
+        Self::over(CssTree::default(), 0)
+    }
+}
+
+impl SharedPimTree {
+    fn over(immutable: CssTree, depth: usize) -> Self {
+        let nodes = 0..immutable.nodes(depth);
+        let subindexes =
+            memory::collect(nodes.map(|_| CachePadded::new(Lock::new(BPlusTree::new()))));
+        SharedPimTree { immutable, subindexes, depth, mutable: Counter::new(0) }
+    }
+
+    /// The rows of this tree that are not before `first`, all of them in the immutable part of a
+    /// new tree, which is to get `merge_ratio` times as many rows before it is merged. Nobody may
+    /// insert meanwhile: their rows could be missing.
+    pub fn merged(&self, first: u32, merge_ratio: f64, depth: Option<usize>) -> SharedPimTree {
+        let mut delta = memory::vec(self.mutable_rows());
+        for subindex in &self.subindexes {
+            subindex.with(|tree| {
+                tree.for_each(|key, row| {
+                    if is_live(row, first) {
+                        delta.push(Entry { key, row });
+                    }
+                });
+            });
+        }
+        let immutable =
+            self.immutable.merge(&delta, first, self.immutable.live(first) + delta.len());
+        let depth = insertion_depth(&immutable, depth, merge_ratio);
+        Self::over(immutable, depth)
+    }
+
+    /// Adds a row. Rows with one key come in the order of their numbers only as far as threads
+    /// insert them so.
+    pub fn insert(&self, key: i64, row: u32) {
+        self.insert_all(&[Entry { key, row }]);
+    }
+
+    /// Adds rows, as [`insert`](Self::insert) does one after the other.
+    pub fn insert_all(&self, rows: &[Entry]) {
+        for rows in rows.chunks(GROUP) {
+            let (mut keys, mut nodes) = ([0; GROUP], [0; GROUP]);
+            let (keys, nodes) = (&mut keys[..rows.len()], &mut nodes[..rows.len()]);
+            keys.iter_mut().zip(rows).for_each(|(key, row)| *key = row.key);
+            self.immutable.descend_all(keys, 0, nodes, self.depth);
+            self.prefetch(nodes);
+            for (row, &node) in rows.iter().zip(&*nodes) {
+                self.subindexes[node].with(|tree| tree.insert(row.key, row.row));
+            }
+            // Threads wait for each other here, so not a row at a time.
+            self.mutable.add(rows.len());
+        }
+    }
+
+    /// Adds the numbers of the rows that the probe takes to `found`, in any order: the numbers of
+    /// all rows whose insertion was over before, and of others that came in time.
+    pub fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
+        let mut place = [PimPlace::default()];
+        self.locate(&[probe.low], &mut place);
+        self.find_at(place[0], probe, found);
+    }
+
+    /// The places of the least keys of probes, which wait for memory together.
+    ///
+    /// # Panics
+    ///
+    /// When there are not as many places as keys.
+    pub fn locate(&self, lows: &[i64], places: &mut [PimPlace]) {
+        assert_eq!(lows.len(), places.len(), "each key gets a place");
+        for (lows, places) in lows.chunks(GROUP).zip(places.chunks_mut(GROUP)) {
+            let mut nodes = [0; GROUP];
+            let nodes = &mut nodes[..lows.len()];
+            self.immutable.descend_all(lows, 0, nodes, self.depth);
+            let mut leaves = [0; GROUP];
+            let leaves = &mut leaves[..lows.len()];
+            leaves.copy_from_slice(nodes);
+            nodes.iter().for_each(|&node| prefetch(&self.subindexes, node));
+            self.immutable.descend_all(lows, self.depth, leaves, self.immutable.height());
+            self.prefetch(nodes);
+            for ((place, &subindex), &leaf) in places.iter_mut().zip(&*nodes).zip(&*leaves) {
+                *place = PimPlace { subindex, leaf };
+            }
+        }
+    }
+
+    /// Asks for subindexes to be in a cache soon. Their locks are taken for that, except in a model,
+    /// which has no caches.
+    fn prefetch(&self, subindexes: &[usize]) {
+        if cfg!(loom) {
+            return;
+        }
+        subindexes.iter().for_each(|&subindex| prefetch(&self.subindexes, subindex));
+        for &subindex in subindexes {
+            self.subindexes[subindex].with(|tree| tree.prefetch());
+        }
+    }
+
+    /// As [`find`](Self::find), given the place of the probe's least key in this tree.
+    pub fn find_at(&self, place: PimPlace, probe: &Probe, found: &mut Vec<u32>) {
+        self.immutable.find_from(place.leaf, probe, found);
+        let mut node = place.subindex;
+        // A row is in the subindex of its key only, so none is missed or seen twice between two
+        // locks.
+        loop {
+            self.subindexes[node].with(|tree| tree.find(probe, found));
+            if probe.high <= self.immutable.limit(self.depth, node) {
+                return;
+            }
+            node += 1;
+        }
+    }
+
+    /// Rows in the immutable part.
+    pub fn immutable_rows(&self) -> usize {
+        self.immutable.len()
+    }
+
+    /// Rows that were inserted since the merge, about.
+    pub fn mutable_rows(&self) -> usize {
+        self.mutable.get()
+    }
+
+    /// The number of subindexes.
+    pub fn subindexes(&self) -> usize {
+        self.subindexes.len()
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        let of_subindex =
+            |subindex: &CachePadded<Lock<BPlusTree>>| subindex.with(|tree| tree.memory());
+        let own = self.subindexes.len() * size_of::<CachePadded<Lock<BPlusTree>>>();
+        self.immutable.memory() + own + self.subindexes.iter().map(of_subindex).sum::<usize>()
+    }
+}

@@ -1,0 +1,142 @@
+//! Every interleaving that loom models of small cases of the B+-tree with optimistic locks.
+//!
+//! `make loom` runs these, too. Under loom a node has four entries, and is merged with its
+//! neighbour when both have three, so that a tree of a few rows is split and merged. What the
+//! models catch: a row that is lost, doubled or found at another's place while a node is split,
+//! evened out, merged, or used again; a root that is given up while others go down from it; threads
+//! that wait for each other for ever. Every load of an atomic may give any value that the memory
+//! model allows, so an order that is too weak shows.
+
+use loom::sync::Arc;
+use loom::thread;
+use tidegate_papers::trees::OlcTree;
+use tidegate_structures::index::Probe;
+use tidegate_sync::explore;
+
+/// A tree of these rows, whose keys are their numbers, after some of them have gone. The first leaf
+/// has two rows, and the last one all others, where there are more than four.
+fn tree(rows: &[u32], gone: &[u32]) -> Arc<OlcTree> {
+    let tree = OlcTree::new();
+    rows.iter().for_each(|&row| tree.insert(row.into(), row));
+    gone.iter().for_each(|&row| assert!(tree.remove(row.into(), row)));
+    Arc::new(tree)
+}
+
+fn find(tree: &OlcTree, low: u32, high: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    tree.find(&Probe { low: low.into(), high: high.into(), from: 0, to: 100 }, &mut found);
+    found
+}
+
+/// Lets a thread search for some keys while this one writes: rows that stay are found once and in
+/// order, the one that comes or goes once if at all. Loom looks for other orders from a write that
+/// is followed by a read, so this thread goes first. Every stale value that a load may give is
+/// tried, so models of more steps are allowed fewer preemptions and look for fewer keys.
+fn search_beside(
+    preemptions: usize,
+    (low, high): (u32, u32),
+    (rows, gone): (&'static [u32], &'static [u32]),
+    write: fn(&OlcTree),
+    after: &'static [u32],
+) {
+    explore(Some(preemptions), move || {
+        let tree = tree(rows, gone);
+        let searcher = thread::spawn({
+            let tree = tree.clone();
+            move || find(&tree, low, high)
+        });
+        write(&tree);
+        let found = searcher.join().unwrap();
+        assert!(found.windows(2).all(|two| two[0] < two[1]), "in order, each once: {found:?}");
+        let was = |row: &u32| rows.contains(row) && !gone.contains(row);
+        let is_wanted = |row: &u32| (low..=high).contains(row);
+        let stays = |row: &&u32| is_wanted(row) && was(row) && after.contains(row);
+        assert!(rows.iter().filter(stays).all(|row| found.contains(row)), "{found:?}");
+        let is_known = |row: &u32| is_wanted(row) && (was(row) || after.contains(row));
+        assert!(found.iter().all(is_known), "nothing else: {found:?}");
+        assert_eq!(find(&tree, 0, 100), after);
+    });
+}
+
+#[test]
+fn loom_a_search_while_a_leaf_takes_a_row() {
+    search_beside(2, (0, 9), (&[5], &[]), |tree| tree.insert(3, 3), &[3, 5]);
+}
+
+#[test]
+fn loom_a_search_while_a_leaf_loses_a_row() {
+    search_beside(2, (0, 9), (&[1, 5], &[]), |tree| assert!(tree.remove(1, 1)), &[5]);
+}
+
+#[test]
+fn loom_a_search_while_the_root_is_split() {
+    search_beside(1, (5, 9), (&[1, 3, 5, 7], &[]), |tree| tree.insert(4, 4), &[1, 3, 4, 5, 7]);
+}
+
+#[test]
+fn loom_a_search_while_a_leaf_is_split() {
+    let rows = &[1, 3, 5, 7, 8, 9];
+    search_beside(1, (0, 9), (rows, &[]), |tree| tree.insert(6, 6), &[1, 3, 5, 6, 7, 8, 9]);
+}
+
+/// Two leaves of a row each become one, and the root goes.
+#[test]
+fn loom_a_search_while_leaves_are_merged() {
+    let (rows, gone) = (&[1, 3, 5, 7, 9], &[9, 7, 3]);
+    search_beside(0, (5, 5), (rows, gone), |tree| assert!(tree.remove(1, 1)), &[5]);
+}
+
+#[test]
+fn loom_a_search_while_rows_move_to_a_neighbour() {
+    let (rows, gone) = (&[1, 3, 5, 7, 8, 9], &[1]);
+    search_beside(1, (7, 7), (rows, gone), |tree| assert!(tree.remove(3, 3)), &[5, 7, 8, 9]);
+}
+
+/// Two threads write at the same time; what each did is there in the end.
+fn write_both(
+    (rows, gone): (&'static [u32], &'static [u32]),
+    one: fn(&OlcTree),
+    other: fn(&OlcTree),
+    after: &'static [u32],
+) {
+    explore(Some(2), move || {
+        let tree = tree(rows, gone);
+        let writer = thread::spawn({
+            let tree = tree.clone();
+            move || other(&tree)
+        });
+        one(&tree);
+        writer.join().unwrap();
+        assert_eq!(find(&tree, 0, 100), after);
+    });
+}
+
+#[test]
+fn loom_two_threads_split_one_leaf() {
+    write_both(
+        (&[1, 3, 5, 7], &[]),
+        |tree| tree.insert(2, 2),
+        |tree| tree.insert(6, 6),
+        &[1, 2, 3, 5, 6, 7],
+    );
+}
+
+#[test]
+fn loom_a_leaf_is_split_while_its_neighbour_takes_rows_from_it() {
+    write_both(
+        (&[1, 3, 5, 7, 8, 9], &[1]),
+        |tree| assert!(tree.remove(3, 3)),
+        |tree| tree.insert(6, 6),
+        &[5, 6, 7, 8, 9],
+    );
+}
+
+#[test]
+fn loom_two_threads_remove_rows_and_the_root_goes() {
+    write_both(
+        (&[1, 3, 5, 7, 9], &[1, 9]),
+        |tree| assert!(tree.remove(3, 3)),
+        |tree| assert!(tree.remove(7, 7)),
+        &[5],
+    );
+}

@@ -1,0 +1,215 @@
+//! A model of a gate that is obviously right, on one thread, and random histories that are run on
+//! it and on a gate.
+//!
+//! Every answer must be the model's: the row, or that nothing is ready, or the end. So wrong order
+//! is caught, rows lost, doubled or given too early, and readiness that is not exact. Races are
+//! not. The crate of the published algorithms uses this file, too.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use proptest::prelude::*;
+use tidegate_structures::gate::{Next, Tier};
+
+/// `(ts, rank, position)`
+pub(crate) type Row = (i64, Rank, u64);
+
+/// A source's tier and number.
+pub(crate) type Rank = (Tier, u16);
+
+/// The contract, word for word, over sets.
+#[derive(Default)]
+pub(crate) struct Model {
+    pub(crate) rows: BTreeSet<Row>,
+    /// Promise of each source, `None` when closed, and how many rows it pushed.
+    pub(crate) sources: Vec<(Option<i64>, u64)>,
+    /// The sources in the last tier.
+    pub(crate) last: BTreeSet<usize>,
+}
+
+impl Model {
+    pub(crate) fn rank(&self, source: usize) -> Rank {
+        let tier = if self.last.contains(&source) { Tier::Last } else { Tier::First };
+        (tier, source as u16)
+    }
+
+    pub(crate) fn push(&mut self, source: usize, ts: i64) -> Row {
+        let rank = self.rank(source);
+        let (promise, pushed) = &mut self.sources[source];
+        let row = (ts, rank, *pushed);
+        *promise = Some(ts);
+        *pushed += 1;
+        self.rows.insert(row);
+        row
+    }
+
+    /// For every other source j: watermark(j) > ts, or watermark(j) == ts and j sorts after.
+    fn is_ready(&self, row: Row) -> bool {
+        self.sources.iter().enumerate().all(|(other, &(promise, _))| {
+            let rank = self.rank(other);
+            rank == row.1 || promise.is_none_or(|promise| (promise, rank) > (row.0, row.1))
+        })
+    }
+
+    pub(crate) fn next(&self, after: Option<Row>) -> Next<Row> {
+        let next = match after {
+            Some(after) => self.rows.range((Bound::Excluded(after), Bound::Unbounded)).next(),
+            None => self.rows.first(),
+        };
+        match next {
+            Some(&row) if self.is_ready(row) => Next::Ready(row),
+            None if self.sources.iter().all(|(promise, _)| promise.is_none()) => Next::End,
+            _ => Next::NotYet,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Push { source: usize, rises: Vec<u8> },
+    Advance { source: usize, rise: u8 },
+    Close { source: usize },
+    ForkSource { source: usize },
+    ForkReader { reader: usize },
+    DropReader { reader: usize },
+    Read { reader: usize, times: usize },
+}
+
+pub(crate) fn step() -> impl Strategy<Value = Step> {
+    let which = || 0..usize::MAX;
+    // Rises of 0 are ties; a large rise now and then makes sources overtake one another.
+    let rise = || prop_oneof![3 => Just(0u8), 4 => 1..4u8, 1 => 20..60u8];
+    let rises = prop::collection::vec(rise(), 1..12);
+    prop_oneof![
+        8 => (which(), rises).prop_map(|(source, rises)| Step::Push { source, rises }),
+        3 => (which(), rise()).prop_map(|(source, rise)| Step::Advance { source, rise }),
+        1 => which().prop_map(|source| Step::Close { source }),
+        1 => which().prop_map(|source| Step::ForkSource { source }),
+        1 => which().prop_map(|reader| Step::ForkReader { reader }),
+        1 => which().prop_map(|reader| Step::DropReader { reader }),
+        8 => (which(), 1..20usize).prop_map(|(reader, times)| Step::Read { reader, times }),
+    ]
+}
+
+/// A gate that histories are run on.
+pub(crate) trait Gate {
+    type Source;
+    type Reader;
+
+    /// How often a step reads, at most.
+    const READS: usize;
+
+    /// A gate with this number of sources, and one reader.
+    fn new(sources: usize) -> (Vec<Self::Source>, Self::Reader);
+
+    /// Pushes rows, which the gate has to take.
+    fn push(source: &mut Self::Source, rows: &[Row]) -> Result<(), TestCaseError>;
+
+    /// Pushes a row that is late, and has to come back.
+    fn push_late(source: &mut Self::Source, ts: i64) -> Result<(), TestCaseError>;
+
+    fn advance(source: &mut Self::Source, ts: i64);
+
+    fn close(source: Self::Source);
+
+    /// Another source, with its number and its promise.
+    fn fork(source: &mut Self::Source) -> (Self::Source, u16, i64);
+
+    fn fork_reader(reader: &Self::Reader) -> Self::Reader;
+
+    /// Reads once; whether there was anything. What comes has to be the model's next, from the row
+    /// `at` on, which moves on.
+    fn read(
+        reader: &mut Self::Reader,
+        at: &mut Option<Row>,
+        model: &Model,
+    ) -> Result<bool, TestCaseError>;
+}
+
+/// A source with its number, and the event time of its last row or promise.
+struct Feeder<S> {
+    number: usize,
+    ts: i64,
+    source: S,
+}
+
+/// A reader, and its place.
+struct Consumer<R> {
+    reader: R,
+    at: Option<Row>,
+}
+
+/// Runs a history on a gate and the model.
+pub(crate) fn run<G: Gate>(sources: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let mut model = Model { sources: vec![(Some(i64::MIN), 0); sources], ..Model::default() };
+    let (made, reader) = G::new(sources);
+    let feeder = |(number, source)| Feeder { number, ts: -100, source };
+    let mut feeders: Vec<Feeder<G::Source>> = made.into_iter().enumerate().map(feeder).collect();
+    let mut consumers = vec![Consumer { reader, at: None }];
+    for step in steps {
+        match step {
+            Step::Push { source, rises } if !feeders.is_empty() => {
+                let which = source % feeders.len();
+                let feeder = &mut feeders[which];
+                let mut rows = Vec::new();
+                for rise in rises {
+                    feeder.ts += i64::from(rise);
+                    rows.push(model.push(feeder.number, feeder.ts));
+                }
+                G::push(&mut feeder.source, &rows)?;
+            }
+            Step::Advance { source, rise } if !feeders.is_empty() => {
+                let which = source % feeders.len();
+                let feeder = &mut feeders[which];
+                feeder.ts += i64::from(rise);
+                model.sources[feeder.number].0 = Some(feeder.ts);
+                G::advance(&mut feeder.source, feeder.ts);
+                G::push_late(&mut feeder.source, feeder.ts - 1)?;
+            }
+            Step::Close { source } if !feeders.is_empty() => {
+                let feeder = feeders.swap_remove(source % feeders.len());
+                model.sources[feeder.number].0 = None;
+                G::close(feeder.source);
+            }
+            Step::ForkSource { source } if !feeders.is_empty() && model.sources.len() < 12 => {
+                let which = source % feeders.len();
+                let feeder = &mut feeders[which];
+                let (source, number, promised) = G::fork(&mut feeder.source);
+                let number = usize::from(number);
+                prop_assert_eq!(number, model.sources.len());
+                let (promise, _) = model.sources[feeder.number];
+                prop_assert_eq!(Some(promised), promise);
+                let ts = feeder.ts;
+                model.sources.push((promise, 0));
+                feeders.push(Feeder { number, ts, source });
+            }
+            Step::ForkReader { reader } if consumers.len() < 4 => {
+                let which = reader % consumers.len();
+                let Consumer { reader, at } = &consumers[which];
+                let fork = Consumer { reader: G::fork_reader(reader), at: *at };
+                consumers.push(fork);
+            }
+            Step::DropReader { reader } if consumers.len() > 1 => {
+                consumers.swap_remove(reader % consumers.len());
+            }
+            Step::Read { reader, times } => {
+                let which = reader % consumers.len();
+                let Consumer { reader, at } = &mut consumers[which];
+                for _ in 0..times.min(G::READS) {
+                    if !G::read(reader, at, &model)? {
+                        break;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    for feeder in feeders {
+        model.sources[feeder.number].0 = None;
+    }
+    for Consumer { mut reader, mut at } in consumers {
+        while G::read(&mut reader, &mut at, &model)? {}
+        prop_assert_eq!(at, model.rows.last().copied());
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! Short concurrent histories of a gate, each searched for an order that the contract allows.
+//!
+//! When each call began and ended is recorded; some order of the calls must agree with those times
+//! and with the sequential gate. So answers that are wrong for a moment only are caught, such as
+//! "nothing is ready" when something was. Histories are short, or the search would not end, and
+//! what the threads do in them is chance: rare interleavings are for the loom models. The crate of
+//! the published algorithms uses this file, too.
+
+use std::collections::{BTreeSet, HashSet};
+use std::ops::Bound;
+use std::thread;
+
+use tidegate_structures::gate::Next;
+use tidegate_sync::Counter;
+
+use crate::random::Random;
+
+/// `(ts, source, position)`
+pub(crate) type Row = (i64, u16, u64);
+
+/// What a call did.
+#[derive(Clone, Debug)]
+pub(crate) enum Did {
+    Push(i64),
+    Advance(i64),
+    Close,
+    /// Rows given, and what the call answered.
+    Read(Vec<Row>, Next<()>),
+}
+
+/// A call, and the ticks of one clock at its begin and end.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) begin: usize,
+    pub(crate) end: usize,
+    pub(crate) did: Did,
+}
+
+/// Records calls of one thread.
+struct Recorder<'a> {
+    clock: &'a Counter,
+    calls: Vec<Call>,
+}
+
+impl Recorder<'_> {
+    fn record(&mut self, call: impl FnOnce() -> Did) -> &Did {
+        let begin = self.clock.add(1);
+        let did = call();
+        self.calls.push(Call { begin, end: self.clock.add(1), did });
+        &self.calls.last().unwrap().did
+    }
+}
+
+/// Whether some order of the calls agrees with their times and with the sequential gate.
+///
+/// Threads below `sources` are sources. The state of the gate is a function of how many calls of
+/// each thread were ordered, so a state is visited once.
+pub(crate) fn is_linearizable(threads: &[Vec<Call>], sources: usize) -> bool {
+    let mut visited = HashSet::new();
+    let mut stack = vec![vec![0usize; threads.len()]];
+    while let Some(done) = stack.pop() {
+        if done.iter().zip(threads).all(|(done, calls)| *done == calls.len()) {
+            return true;
+        }
+        if !visited.insert(done.clone()) {
+            continue;
+        }
+        let left = || done.iter().zip(threads).filter_map(|(done, calls)| calls.get(*done));
+        let first_end = left().map(|call| call.end).min().unwrap();
+        for (thread, calls) in threads.iter().enumerate() {
+            let Some(call) = calls.get(done[thread]) else { continue };
+            if call.begin < first_end && allows(threads, sources, &done, thread, &call.did) {
+                let mut next = done.clone();
+                next[thread] += 1;
+                stack.push(next);
+            }
+        }
+    }
+    false
+}
+
+/// Whether the gate may answer so after `done` calls of each thread.
+fn allows(threads: &[Vec<Call>], sources: usize, done: &[usize], thread: usize, did: &Did) -> bool {
+    let Did::Read(given, answer) = did else { return true };
+    let mut rows = BTreeSet::new();
+    let mut promises = Vec::new();
+    for source in 0..sources {
+        let (mut promise, mut position) = (Some(i64::MIN), 0);
+        for call in &threads[source][..done[source]] {
+            match call.did {
+                Did::Push(ts) => {
+                    rows.insert((ts, source as u16, position));
+                    position += 1;
+                    promise = Some(ts);
+                }
+                Did::Advance(ts) => promise = promise.max(Some(ts)),
+                Did::Close => promise = None,
+                Did::Read(..) => unreachable!("sources do not read"),
+            }
+        }
+        promises.push(promise);
+    }
+    let is_ready = |row: &Row| {
+        promises.iter().enumerate().all(|(other, promise)| {
+            other == usize::from(row.1)
+                || promise.is_none_or(|promise| (promise, other as u16) > (row.0, row.1))
+        })
+    };
+    let before = threads[thread][..done[thread]].iter().rev();
+    let mut last = before.filter_map(|call| match &call.did {
+        Did::Read(rows, _) => rows.last().copied(),
+        _ => None,
+    });
+    let after = last.next().map_or(Bound::Unbounded, Bound::Excluded);
+    let mut next = rows.range((after, Bound::Unbounded));
+    match answer {
+        Next::Ready(()) => given.iter().all(|row| next.next() == Some(row) && is_ready(row)),
+        Next::NotYet => {
+            promises.iter().any(Option::is_some) && next.next().is_none_or(|row| !is_ready(row))
+        }
+        Next::End => promises.iter().all(Option::is_none) && next.next().is_none(),
+    }
+}
+
+/// Starts all threads of a history at about the same time.
+fn meet(met: &Counter, threads: usize) {
+    met.add(1);
+    while met.get() < threads {
+        std::hint::spin_loop();
+        thread::yield_now();
+    }
+}
+
+/// Calls of one source: rows that rise slowly, so that ties with other sources are frequent.
+fn source_calls(random: &mut Random) -> Vec<Did> {
+    let mut ts = 0;
+    let mut calls: Vec<Did> = (0..12)
+        .map(|_| {
+            ts += random.below(3) as i64;
+            if random.below(4) == 0 { Did::Advance(ts) } else { Did::Push(ts) }
+        })
+        .collect();
+    calls.push(Did::Close);
+    calls
+}
+
+pub(crate) const SOURCES: usize = 2;
+pub(crate) const READERS: usize = 2;
+
+/// Records a history: `source` makes one call of a source, `read` one of a reader.
+pub(crate) fn history<S: Send, R: Send>(
+    seed: u64,
+    sources: Vec<S>,
+    readers: Vec<R>,
+    call: impl Fn(&mut Option<S>, &Did) + Sync,
+    read: impl Fn(&mut R) -> Did + Sync,
+) -> Vec<Vec<Call>> {
+    let (clock, met) = (Counter::new(0), Counter::new(0));
+    let (clock, met, call, read) = (&clock, &met, &call, &read);
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (number, source) in sources.into_iter().enumerate() {
+            threads.push(scope.spawn(move || {
+                let mut recorder = Recorder { clock, calls: Vec::new() };
+                let mut source = Some(source);
+                let calls = source_calls(&mut Random::new(seed * 10 + number as u64));
+                meet(met, SOURCES + READERS);
+                for did in calls {
+                    recorder.record(|| {
+                        call(&mut source, &did);
+                        did
+                    });
+                }
+                recorder.calls
+            }));
+        }
+        for mut reader in readers {
+            threads.push(scope.spawn(move || {
+                let mut recorder = Recorder { clock, calls: Vec::new() };
+                meet(met, SOURCES + READERS);
+                while !matches!(recorder.record(|| read(&mut reader)), Did::Read(_, Next::End)) {
+                    // Many answers that nothing is ready would only make the search long.
+                    if recorder.calls.len() > 30 {
+                        thread::yield_now();
+                    }
+                }
+                recorder.calls
+            }));
+        }
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}

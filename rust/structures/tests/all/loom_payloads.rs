@@ -1,0 +1,31 @@
+//! Payloads that are counted, of the loom models of gates. The crate of the published algorithms
+//! uses this file, too.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use tidegate_sync::explore;
+
+/// A payload that counts those alive.
+pub(crate) struct Counted(pub(crate) Arc<AtomicUsize>);
+
+impl Counted {
+    pub(crate) fn new(alive: &Arc<AtomicUsize>) -> Self {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Counted(alive.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Explores `model`; every payload that it makes must be dropped at its end.
+pub(crate) fn check(preemptions: usize, model: impl Fn(&Arc<AtomicUsize>) + Send + Sync + 'static) {
+    explore(Some(preemptions), move || {
+        let alive = Arc::new(AtomicUsize::new(0));
+        model(&alive);
+        assert_eq!(alive.load(Ordering::Relaxed), 0, "payloads alive after the gate is gone");
+    });
+}

@@ -1,0 +1,41 @@
+//! Payloads that are counted, of the stress tests of gates. The crate of the published algorithms
+//! uses this file, too.
+
+use std::sync::Arc;
+
+use tidegate_sync::Counter;
+
+use crate::random::Random;
+
+/// `(ts, source, position)`
+pub(crate) type Row = (i64, u16, u64);
+
+/// How far a source's time rises: often not at all, seldom far.
+pub(crate) fn rise(random: &mut Random) -> i64 {
+    match random.below(10) {
+        0..4 => 0,
+        9 => random.below(500) as i64,
+        _ => random.below(5) as i64,
+    }
+}
+
+/// A payload that counts those alive and holds memory whose misuse a sanitizer sees.
+pub(crate) struct Counted {
+    pub(crate) row: Box<Row>,
+    alive: Arc<Counter>,
+}
+
+impl Counted {
+    pub(crate) fn new(row: Row, alive: &Arc<Counter>) -> Self {
+        alive.add(1);
+        Counted { row: Box::new(row), alive: alive.clone() }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        // A sanitizer sees if it is there no more.
+        std::hint::black_box(*self.row);
+        self.alive.subtract(1);
+    }
+}
