@@ -44,7 +44,7 @@ READERS_OF_TEXTS = {"cli/app.py"}
 KNOWN_CIRCLES = {"handshake", "index_tasks"}
 JOINS = "rust/tidegate/src/stream/join/mod.rs"
 POOL = "rust/structures/src/memory/pool.rs"
-SOURCES = "rust/tidegate/src/stream/intake/source.rs"
+GATE_ROWS = "rust/tidegate/src/stream/intake/rows.rs"
 ROW_GATE = "rust/structures/src/papers/row_gate"
 SENT_WHOLE = "python/tidegate/spark/driver/whole.py"
 COMMAND = "python/tidegate/cli/app.py"
@@ -65,11 +65,11 @@ QUOTED = [
     (
         "python/tidegate/_tidegate.pyi",
         "a row takes {} bytes beside itself.",
-        SOURCES,
+        GATE_ROWS,
         "ROW_BYTES",
         1,
     ),
-    ("python/tidegate/_tidegate.pyi", "Each row takes {} bytes more", SOURCES, "ROW_BYTES", 1),
+    ("python/tidegate/_tidegate.pyi", "Each row takes {} bytes more", GATE_ROWS, "ROW_BYTES", 1),
     ("docs/spark.md", "One side is small ({} MB)", SENT_WHOLE, "LIMIT", 1 << 20),
     ("python/tidegate/spark/__init__.py", "has at most {} MB", SENT_WHOLE, "LIMIT", 1 << 20),
     ("python/tidegate/cli/options.py", 'show_default="{}s"', COMMAND, "CHECKPOINT_S", 1),

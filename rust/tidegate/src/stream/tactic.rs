@@ -12,7 +12,7 @@ use tidegate_structures::gate::Planned;
 use super::explanation::Explanation;
 use super::intake::latency::Latency;
 use super::intake::ready::{Rest, plan};
-use super::intake::source::SourceRun;
+use super::intake::rows::SourceRun;
 use super::intake::{Intake, RestoredIntake};
 use super::memory::Charge;
 use super::operator::{Figure, Step};

@@ -41,7 +41,7 @@ use tidegate_operators::rows::Side;
 use super::explanation::Explanation;
 use super::intake::RestoredIntake;
 use super::intake::ready::{ReadyRun, ReadyRuns, Rest};
-use super::intake::source::ROW_BYTES;
+use super::intake::rows::ROW_BYTES;
 use super::join::{Asked, BATCH_ROWS, LateSides, Sides, left_first, side_rows};
 use super::operator::{Figure, Operator, Step};
 use super::options::StreamOptions;

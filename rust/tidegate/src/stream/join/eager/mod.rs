@@ -30,7 +30,7 @@ use super::{
 };
 use crate::columns::time::Unit;
 use crate::results::gather::concat_rows;
-use crate::stream::intake::source::SourceRun;
+use crate::stream::intake::rows::SourceRun;
 use crate::stream::intake::{Order, RestoredIntake};
 use crate::stream::memory::Charge;
 use crate::stream::operator::{Figure, Operator, Step};
