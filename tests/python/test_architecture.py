@@ -429,6 +429,24 @@ def test_tables_do_without_streams_and_few_streams_run_tables():
     assert {path for path in by_tables if path.startswith("stream/")} == of_streams
 
 
+NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven"]
+
+
+def test_the_tactics_are_those_that_the_page_lists():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    told = re.search(r"There are (\w+) tactics:\n\n((?:\| .*\n)+)", text)
+    assert told, "ARCHITECTURE.md does not list the tactics"
+    listed = re.findall(r"^\| `(\w+)` \| .* \| `([^`]+)` \|$", told[2], re.MULTILINE)
+    found = {
+        (name, path)
+        for path, code in without_tests("tidegate").items()
+        for name in re.findall(r"\bimpl(?:<[^>]*>)? Tactic for (\w+)", code)
+    }
+    assert ("MergeTactic", "stream/merge/mod.rs") in found
+    assert {*listed} == found
+    assert told[1] == NUMBERS[len(found)] == NUMBERS[len(listed)]
+
+
 def test_every_room_is_on_the_map():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     tables = dict(

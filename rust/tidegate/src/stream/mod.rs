@@ -14,6 +14,7 @@
 //! | --- | --- |
 //! | `operator.rs` | the operator: its loop of steps, polls, snapshots |
 //! | `tactic.rs`, `explanation.rs` | the step of one kind of operator; its explanation |
+//! | `recomputation.rs` | the tactic that keeps rows and lets the code for tables make results |
 //! | `options.rs` | the options of joins |
 //! | `memory.rs` | the limit, and whose memory it is |
 //! | `times.rs` | the times of results, by which another operator takes them |
@@ -34,6 +35,7 @@ mod operator;
 mod options;
 mod partners;
 mod readers;
+mod recomputation;
 mod sides;
 mod state;
 mod tactic;

@@ -7,7 +7,7 @@ use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{How, Interval};
 
-use super::kind::{Kind, Leaving, Settled};
+use super::kind::{Kind, Leaving};
 use super::standing::with_standing;
 use super::{Query, explain, operator};
 use crate::Result;
@@ -20,6 +20,7 @@ use crate::stream::intake::Order;
 use crate::stream::join::{Asked, Sides};
 use crate::stream::operator::{Operator, with_room};
 use crate::stream::options::StreamOptions;
+use crate::stream::recomputation::{Settled, Watermark};
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
 
@@ -152,9 +153,9 @@ impl Kind for OfPartners {
         left: &TimedRows,
         right: &TimedRows,
         gone: u64,
-        now: Option<i64>,
+        now: Watermark,
         driver: &Driver,
-    ) -> Result<Settled> {
+    ) -> Result<Settled<Leaving>> {
         let rows = left.while_ts(|ts| now.is_none_or(|now| self.last(ts) < now));
         if rows == 0 {
             return Ok(Settled::NONE);

@@ -21,7 +21,7 @@ use tidegate_operators::rows::{How, NO_ROW, Results};
 use tidegate_structures::memory;
 use tidegate_structures::memory::bits::BitSet;
 
-use super::kind::{Kind, Leaving, Settled};
+use super::kind::{Kind, Leaving};
 use super::standing::with_standing;
 use super::{Query, explain, operator};
 use crate::Result;
@@ -35,6 +35,7 @@ use crate::stream::intake::Order;
 use crate::stream::join::{Asked, Maker, Sides};
 use crate::stream::operator::{Operator, with_room};
 use crate::stream::options::StreamOptions;
+use crate::stream::recomputation::{Settled, Watermark};
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
 
@@ -154,9 +155,9 @@ impl Kind for AsOfTime {
         left: &TimedRows,
         right: &TimedRows,
         _: u64,
-        now: Option<i64>,
+        now: Watermark,
         driver: &Driver,
-    ) -> Result<Settled> {
+    ) -> Result<Settled<Leaving>> {
         // No left row is final before its own time is over.
         let seen = now.map_or(left.len(), |now| left.before(now));
         if seen == 0 {
