@@ -17,10 +17,10 @@ use crate::columns::time::Bound;
 use crate::query::aggregate::{Aggregate, Function};
 use crate::query::partners::PartnerAggregation;
 use crate::stream::intake::Order;
-use crate::stream::join::{Asked, Sides};
 use crate::stream::operator::{Operator, with_room};
 use crate::stream::options::StreamOptions;
 use crate::stream::recomputation::{Settled, Watermark};
+use crate::stream::sides::{JoinRequest, Sides};
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
 
@@ -121,7 +121,7 @@ fn join(
         keys: keys.clone(),
         faults: faults.clone(),
     };
-    let asked = Asked {
+    let request = JoinRequest {
         identity: plan.identity,
         schema: plan.schema,
         times,
@@ -132,7 +132,7 @@ fn join(
         faults,
     };
     let sides = Sides { left: &left, right: &right, times: plan.times, unit: plan.unit };
-    operator(Query { kind: Box::new(kind), asked, sides, keys }, options)
+    operator(Query { kind: Box::new(kind), request, sides, keys }, options)
 }
 
 /// Aggregates of partners.

@@ -12,7 +12,7 @@ use crate::stream::state::timed_rows::TimedRows;
 /// may need, and how its row is made.
 ///
 /// A time `now` is a [`Watermark`].
-pub(super) trait Kind: Debug + Send {
+pub(in crate::stream) trait Kind: Debug + Send {
     /// Makes the rows of the left rows that are final. `gone` left rows were final before. What
     /// comes out at a later time comes after what comes out now.
     fn settle(
@@ -47,7 +47,7 @@ pub(super) trait Kind: Debug + Send {
 
 /// The left rows that are final.
 #[derive(Debug)]
-pub(super) enum Leaving {
+pub(in crate::stream) enum Leaving {
     /// The first ones.
     First(usize),
     /// All but these, ascending.
@@ -56,5 +56,6 @@ pub(super) enum Leaving {
 
 impl Settled<Leaving> {
     /// No left row is final.
-    pub(super) const NONE: Self = Settled { batches: Vec::new(), leaving: Leaving::First(0) };
+    pub(in crate::stream) const NONE: Self =
+        Settled { batches: Vec::new(), leaving: Leaving::First(0) };
 }

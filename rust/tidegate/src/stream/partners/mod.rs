@@ -17,16 +17,14 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `kind.rs` | the part that aggregates and as-of joins have each to itself |
+//! | `kind.rs` | the part that aggregates and as-of joins (`stream/join/asof.rs`) have each to itself |
 //! | `aggregates.rs` | aggregates of partners |
-//! | `asof.rs` | the as-of join |
 //! | `standing.rs` | the last right row of each key |
 //! | `state.rs` | snapshots |
 
 mod aggregates;
-mod asof;
-mod kind;
-mod standing;
+pub(super) mod kind;
+pub(super) mod standing;
 mod state;
 
 use arrow_array::RecordBatch;
@@ -38,10 +36,13 @@ use super::explanation::Explanation;
 use super::intake::RestoredIntake;
 use super::intake::ready::{ReadyRun, ReadyRuns};
 use super::intake::rows::ROW_BYTES;
-use super::join::{Asked, BATCH_ROWS, LateSides, Sides, left_first, side_rows};
 use super::operator::Operator;
 use super::options::StreamOptions;
 use super::recomputation::{MANY_ROWS, Recomputation, Settled, TableJob, Watermark};
+use super::sides::late::LateSides;
+use super::sides::maker::BATCH_ROWS;
+use super::sides::rows::{left_first, side_rows};
+use super::sides::{JoinRequest, Sides};
 use super::state::snapshot::{Reader, Writer};
 use super::state::timed_rows::TimedRows;
 use super::tactic::{Admit, Common};
@@ -49,7 +50,6 @@ use crate::Result;
 use crate::columns::keys::KeyColumn;
 use crate::columns::time::Unit;
 pub use aggregates::partner_aggregates;
-pub use asof::asof_join;
 use kind::{Kind, Leaving};
 
 /// Pairs that may be looked at, of which the work is not done at once: it takes some milliseconds.
@@ -63,17 +63,17 @@ const SPARE_ROWS: usize = 1 << 10;
 const SPARE: usize = 8;
 
 /// The query of a join, as the operator needs it.
-struct Query<'a> {
-    kind: Box<dyn Kind>,
-    asked: Asked,
-    sides: Sides<'a>,
-    keys: Vec<KeyColumn>,
+pub(super) struct Query<'a> {
+    pub(super) kind: Box<dyn Kind>,
+    pub(super) request: JoinRequest,
+    pub(super) sides: Sides<'a>,
+    pub(super) keys: Vec<KeyColumn>,
 }
 
 /// The operator of a query.
-fn operator(query: Query<'_>, options: &StreamOptions) -> Result<Operator> {
-    let Query { kind, asked, sides, keys } = query;
-    let common = sides.common(asked, options, 0)?;
+pub(super) fn operator(query: Query<'_>, options: &StreamOptions) -> Result<Operator> {
+    let Query { kind, request, sides, keys } = query;
+    let common = sides.common(request, options, 0)?;
     let job = PartnerJob {
         kind,
         times: sides.times,
@@ -256,7 +256,7 @@ impl PartnerJob {
 
 /// The explanation of a join that gives each left row one row. The first lines say which rows there
 /// are; `keeping` says how long right rows are kept, `place` where a left row comes.
-fn explain(
+pub(super) fn explain(
     mut lines: Vec<String>,
     keeping: &str,
     place: &str,

@@ -24,16 +24,16 @@ use tidegate_operators::eager::{Log, Next};
 use tidegate_operators::rows::{How, Interval, Results, Side};
 
 pub(super) use self::find::{ByEngine, ByTime, Finder};
-use super::{
-    Asked, EPOCH_ROWS, Engine, JoinPlan, KeptRows, LITTLE, LateSides, Maker, Prepare, Query, Sides,
-    StreamOptions,
-};
+use super::{EPOCH_ROWS, Engine, JoinPlan, KeptRows, LITTLE, Prepare, Query, StreamOptions};
 use crate::columns::time::Unit;
 use crate::results::gather::concat_rows;
 use crate::stream::intake::rows::SourceRun;
 use crate::stream::intake::{Order, RestoredIntake};
 use crate::stream::memory::Charge;
 use crate::stream::operator::{Figure, Operator, Step};
+use crate::stream::sides::late::LateSides;
+use crate::stream::sides::maker::Maker;
+use crate::stream::sides::{JoinRequest, Sides};
 use crate::stream::state::snapshot::{Reader, Writer};
 use crate::stream::state::store::Store;
 use crate::stream::tactic::{Admit, Common, Tactic};
@@ -68,7 +68,7 @@ pub(super) fn operator<F: Finder>(
     let of_pairs = ResultTimes::of_pairs(Some(interval), &plan, times, unit, asked.how);
     let [left, right] = &sides;
     let common = Sides { left, right, times, unit }.common(
-        Asked {
+        JoinRequest {
             identity,
             schema: plan.schema.clone(),
             times: of_pairs,
