@@ -28,7 +28,7 @@ use super::intake::ready::{ReadyRuns, Rest};
 use super::operator::{Figure, Step};
 use super::readers::Made;
 use super::state::snapshot::{Reader, Writer};
-use super::tactic::{Admit, Common, Tactic};
+use super::tactic::{Admit, Common, Effort, Tactic};
 use crate::{Error, Result};
 
 /// Rows of which the work is not done at once: it takes some milliseconds.
@@ -170,7 +170,7 @@ impl<J: TableJob> Tactic for Recomputation<J> {
             return Ok(Step::Went);
         }
         // 2. The next epoch is what is ready now.
-        let rows = common.look_ahead(self.epoch_rows());
+        let rows = common.take_ready(self.epoch_rows());
         if rows > 0 {
             let driver = common.driver.fit(rows);
             let ready = driver.within(|| ReadyRuns::new(&common.pending, &driver))?;
@@ -204,11 +204,11 @@ impl<J: TableJob> Tactic for Recomputation<J> {
         Ok(if common.rest == Rest::End { Step::End } else { Step::NotYet })
     }
 
-    fn is_long(&self, common: &mut Common) -> bool {
-        let rows = common.look_ahead(self.epoch_rows());
+    fn prepare(&self, common: &mut Common) -> Effort {
+        let rows = common.take_ready(self.epoch_rows());
         let is_idle =
             rows == 0 && self.due.is_none() && self.settled == Some(common.intake.watermark());
-        !is_idle && self.job.is_long(rows)
+        Effort::long_if(!is_idle && self.job.is_long(rows))
     }
 
     /// Rows are kept until their results have been made, which can be tried again: a function of

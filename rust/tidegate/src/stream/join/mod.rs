@@ -39,7 +39,7 @@ use super::sides::rows::{left_first, side_rows};
 use super::sides::{JoinRequest, Sides};
 use super::state::snapshot::{Reader, Writer};
 use super::state::store::Store;
-use super::tactic::{Admit, Common, Tactic};
+use super::tactic::{Admit, Common, Effort, Tactic};
 use super::times::ResultTimes;
 use crate::columns::faults::Faults;
 use crate::columns::row_ends::Width;
@@ -179,7 +179,7 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
     fn step(&mut self, common: &mut Common) -> Result<Step> {
         self.is_half_done = true;
         // 1. An epoch is joined until all of its results are made, or further rows are taken.
-        if self.is_joining() && self.further_rows(common) == 0 {
+        if self.is_joining() && self.take_further(common) == 0 {
             let driver = common.driver.fit(self.engine.join.epoch_rows());
             driver.within(|| self.go_on(common))?;
             return Ok(Step::Went);
@@ -192,14 +192,14 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         }
         // 2. Rows whose pairs were already emitted are stored, but not joined again.
         if common.recalls && !self.has_rows() {
-            let rows = common.look_ahead(usize::MAX);
+            let rows = common.take_ready(usize::MAX);
             if rows > 0 {
                 common.driver.fit(rows).within(|| self.recall(common))?;
                 return Ok(Step::Went);
             }
         }
         // 3. The rows that are ready now form the next epoch.
-        let rows = common.look_ahead(EPOCH_ROWS);
+        let rows = common.take_ready(EPOCH_ROWS);
         if rows > 0 {
             self.settled = None;
             // On the caller's thread, or on one of those that last, near the others.
@@ -240,13 +240,13 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         Ok(if common.rest == Rest::End { Step::End } else { Step::NotYet })
     }
 
-    fn is_long(&self, common: &mut Common) -> bool {
+    fn prepare(&self, common: &mut Common) -> Effort {
         let kept = self.engine.rows() as u64;
         let is_flushing = self.epoch.is_none() && self.is_working();
         let rows = if self.is_working() {
-            self.engine.join.epoch_rows() + self.further_rows(common)
+            self.engine.join.epoch_rows() + self.take_further(common)
         } else {
-            common.look_ahead(EPOCH_ROWS)
+            common.take_ready(EPOCH_ROWS)
         };
         // All rows that are kept may come out without a match; those held back have not met all
         // others.
@@ -254,8 +254,10 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             self.how != How::Inner && (rows > 0 || self.settled != common.intake.watermark());
         let flushes = is_flushing || (self.engine.join.holds_back() && rows == 0);
         let rows = if flushes { kept as usize } else { rows };
-        (settles && kept > LITTLE)
-            || self.engine.comparisons_for(rows, self.plan.predicate.is_some()) > LITTLE
+        let has_condition = self.plan.predicate.is_some();
+        Effort::long_if(
+            (settles && kept > LITTLE) || self.engine.comparisons_for(rows, has_condition) > LITTLE,
+        )
     }
 
     /// A step can be repeated as long as its rows have not left the gate.
@@ -340,11 +342,12 @@ impl<P: Prepare> JoinTactic<P> {
         self.epoch.is_some() || !self.engine.join.is_done()
     }
 
-    /// How many rows are ready that the join takes while others are on their way.
-    fn further_rows(&self, common: &mut Common) -> usize {
+    /// Takes the ready rows that the join can take while others are on their way. Returns how many
+    /// there are.
+    fn take_further(&self, common: &mut Common) -> usize {
         let join = &self.engine.join;
         let takes_more = self.is_joining() && join.has_threads() && join.takes_rows();
-        if takes_more { common.look_ahead(EPOCH_ROWS) } else { 0 }
+        if takes_more { common.take_ready(EPOCH_ROWS) } else { 0 }
     }
 
     /// Takes ready rows into the stores and begins to join them.

@@ -24,7 +24,7 @@ use super::memory::Memory;
 use super::operator::{Figure, Operator, Step, with_room};
 use super::readers::Made;
 use super::state::snapshot::{Reader, Writer};
-use super::tactic::{Admit, Common, Tactic};
+use super::tactic::{Admit, Common, Effort, Tactic};
 use super::times::ResultTimes;
 use crate::background::lasting;
 use crate::columns::faults::Faults;
@@ -185,9 +185,9 @@ impl Tactic for MergeTactic {
         true
     }
 
-    fn is_long(&self, _: &mut Common) -> bool {
+    fn prepare(&self, _: &mut Common) -> Effort {
         // A step makes a few batches, for any number of rows.
-        false
+        Effort::Short
     }
 
     fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {

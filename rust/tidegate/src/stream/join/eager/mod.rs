@@ -36,7 +36,7 @@ use crate::stream::sides::maker::Maker;
 use crate::stream::sides::{JoinRequest, Sides};
 use crate::stream::state::snapshot::{Reader, Writer};
 use crate::stream::state::store::Store;
-use crate::stream::tactic::{Admit, Common, Tactic};
+use crate::stream::tactic::{Admit, Common, Effort, Tactic};
 use crate::stream::times::ResultTimes;
 use crate::{Error, Result};
 
@@ -189,7 +189,7 @@ impl<F: Finder> Tactic for EagerTactic<F> {
         Ok(if self.promised == [None; 2] { Step::End } else { Step::NotYet })
     }
 
-    fn is_long(&self, common: &mut Common) -> bool {
+    fn prepare(&self, common: &mut Common) -> Effort {
         let kept = (self.log.rows(Side::Left) + self.log.rows(Side::Right)) as u64;
         let waiting = self.pending.iter().map(|piece| piece.ts.len()).sum::<usize>()
             + common.intake.shared.arrivals.as_ref().map_or(0, |arrivals| arrivals.rows())
@@ -197,7 +197,7 @@ impl<F: Finder> Tactic for EagerTactic<F> {
         let rows = waiting as u64;
         let compares = self.plan.predicate.is_some() || !self.finder.finds_results();
         let compared = if compares { rows.saturating_mul(rows + kept) } else { rows };
-        (self.how != How::Inner && kept > LITTLE) || compared > LITTLE
+        Effort::long_if((self.how != How::Inner && kept > LITTLE) || compared > LITTLE)
     }
 
     fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {
