@@ -1,21 +1,21 @@
 //! The tactic of operators whose results the code for tables makes.
 //!
 //! ```text
-//! sources ─▶ gate ─▶ ready rows ─▶ kept rows ─▶ what is final of them ─▶ the code for tables ─▶ poll
-//!                                      ▲                                          │
-//!                                      └──── rows that later results need ◀───────┘
+//! sources ─▶ gate ─▶ ready rows ─▶ kept rows ─▶ the code for tables ─▶ final results ─▶ poll
+//!                                      ▲                  │
+//!                                      └─ rows that later results need
 //! ```
 //!
 //! Rows are kept until the results that need them are final. Then the code for tables makes these
-//! results of the kept rows, so they are equal to those of tables, bit for bit. A [`TableJob`] says
-//! which rows are kept, which results are final, and which rows are not needed any more.
+//! results from the kept rows, so they equal those of tables, bit for bit. A [`TableJob`] says
+//! which rows are kept, which results are final, and which rows are no longer needed.
 //!
 //! # Trade-offs
 //!
 //! No state is computed ahead: a step with final results costs as much as all rows that are kept.
-//! An epoch is at least as large as the rows that are kept, so that the cost of a row stays constant
-//! where rows come faster than they are polled. Many small polls over many kept rows cost more than
-//! states that are kept up to date would.
+//! An epoch is at least as large as the rows that are kept, so that the cost of a row stays
+//! constant where rows come faster than they are polled. Many small polls over many kept rows cost
+//! more than states that are kept up to date would.
 
 use std::fmt::Debug;
 
@@ -37,14 +37,14 @@ pub(super) const MANY_ROWS: usize = 1 << 15;
 /// How far all rows have come: no row is below this time, and none comes at all if there is none.
 pub(super) type Watermark = Option<i64>;
 
-/// The rows that an operator keeps, and the code for tables that makes its results of them.
+/// The rows that an operator keeps, and the code for tables that makes its results from them.
 ///
 /// A time `now` is a [`Watermark`]. The time `settled` is the one for which results were made last.
 pub(super) trait TableJob: Debug + Send {
     /// Rows of an epoch, at least, about, if there are as many.
     const EPOCH_ROWS: usize;
 
-    /// The rows that are not needed any more once results have been made.
+    /// Says which rows are no longer needed once results have been made.
     type Leaving;
 
     /// How many rows are kept.
@@ -53,13 +53,13 @@ pub(super) trait TableJob: Debug + Send {
     /// Bytes that are kept beside the rows.
     fn bytes(&self) -> usize;
 
-    /// Whether a step with so many new rows may take longer than some milliseconds.
+    /// Whether a step with this number of new rows may take longer than some milliseconds.
     fn is_long(&self, rows: usize) -> bool;
 
     /// Keeps ready rows.
     fn take_in(&mut self, common: &Common, ready: ReadyRuns) -> Result<()>;
 
-    /// Makes the results that are final. This keeps all rows, so it can be done again.
+    /// Makes the results that are final. All rows are still kept then, so this can be repeated.
     fn settle(
         &self,
         common: &Common,
@@ -71,7 +71,7 @@ pub(super) trait TableJob: Debug + Send {
     /// Lets go of the rows that no later result needs.
     fn let_go(&mut self, common: &Common, leaving: Self::Leaving, now: Watermark) -> Result<()>;
 
-    /// Lets go of what it can while memory is short and nothing is to be settled.
+    /// Frees what it can when memory is short and there is nothing to settle.
     fn spare(&mut self, common: &Common, now: Watermark) -> Result<()>;
 
     /// Whether sources can be added.
@@ -80,7 +80,7 @@ pub(super) trait TableJob: Debug + Send {
     /// The late rows that are kept; see [`Tactic::late`].
     fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)>;
 
-    /// Whether there is anything that a snapshot could not be restored over.
+    /// Whether rows are kept or were settled; see [`Tactic::has_rows`].
     fn has_rows(&self, settled: Option<Watermark>) -> bool;
 
     /// See [`Tactic::batch_rows`].
@@ -139,8 +139,8 @@ impl<J: TableJob> Recomputation<J> {
         J::EPOCH_ROWS.max(self.job.rows())
     }
 
-    /// Makes the results that are final where no row is below `now`, and lets go of all rows that no
-    /// other result needs. When a rest is asked for meanwhile, nothing is done.
+    /// Makes the results that are final where no row is below `now`, and lets go of all rows that
+    /// no other result needs. When a rest is asked for meanwhile, nothing is done.
     fn settle(&mut self, common: &mut Common, now: Watermark) -> Result<()> {
         match self.try_settle(common, now) {
             // The results are made again from the beginning.

@@ -17,7 +17,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `kind.rs` | the part that aggregates and as-of joins (`stream/join/asof.rs`) have each to itself |
+//! | `kind.rs` | what aggregates and as-of joins (`stream/join/asof.rs`) each do differently |
 //! | `aggregates.rs` | aggregates of partners |
 //! | `standing.rs` | the last right row of each key |
 //! | `state.rs` | snapshots |
