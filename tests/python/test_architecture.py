@@ -50,7 +50,7 @@ READERS_OF_TEXTS = {"cli/commands/parsing.py"}
 KNOWN_CIRCLES = {"handshake", "index_tasks"}
 JOINS = "rust/tidegate/src/stream/join/mod.rs"
 POOL = "rust/structures/src/memory/pool.rs"
-SOURCES = "rust/tidegate/src/stream/intake/source.rs"
+GATE_ROWS = "rust/tidegate/src/stream/intake/rows.rs"
 INTERRUPT = "rust/python/src/interpreter/interrupt.rs"
 ROW_GATE = "rust/papers/src/row_gate"
 SENT_WHOLE = "python/tidegate/spark/driver/whole.py"
@@ -72,11 +72,11 @@ QUOTED = [
     (
         "python/tidegate/_tidegate.pyi",
         "a row takes {} bytes beside itself.",
-        SOURCES,
+        GATE_ROWS,
         "ROW_BYTES",
         1,
     ),
-    ("python/tidegate/_tidegate.pyi", "Each row takes {} bytes more", SOURCES, "ROW_BYTES", 1),
+    ("python/tidegate/_tidegate.pyi", "Each row takes {} bytes more", GATE_ROWS, "ROW_BYTES", 1),
     ("docs/spark.md", "One side is small ({} MB)", SENT_WHOLE, "LIMIT", 1 << 20),
     ("python/tidegate/spark/__init__.py", "has at most {} MB", SENT_WHOLE, "LIMIT", 1 << 20),
     (f"{OPTIONS}/options.py", 'show_default="{}s"', f"{OPTIONS}/parsing.py", "CHECKPOINT_S", 1),
@@ -484,8 +484,26 @@ def test_tables_do_without_streams_and_few_streams_run_tables():
     assert ("batch", "stream") not in found
     files = without_tests("tidegate").items()
     by_tables = {path for path, text in files if re.search(r"\bcrate::batch\b", text)}
-    of_streams = {"stream/partners/asof.rs", "stream/aggregate/whole.rs"}
+    of_streams = {"stream/join/asof.rs", "stream/aggregate/whole.rs"}
     assert {path for path in by_tables if path.startswith("stream/")} == of_streams
+
+
+NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven"]
+
+
+def test_the_tactics_are_those_that_the_page_lists():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    told = re.search(r"There are (\w+) tactics:\n\n((?:\| .*\n)+)", text)
+    assert told, "ARCHITECTURE.md does not list the tactics"
+    listed = re.findall(r"^\| `(\w+)` \| .* \| `([^`]+)` \|$", told[2], re.MULTILINE)
+    found = {
+        (name, path)
+        for path, code in without_tests("tidegate").items()
+        for name in re.findall(r"\bimpl(?:<[^>]*>)? Tactic for (\w+)", code)
+    }
+    assert ("MergeTactic", "stream/merge/mod.rs") in found
+    assert {*listed} == found
+    assert told[1] == NUMBERS[len(found)] == NUMBERS[len(listed)]
 
 
 def test_every_room_is_on_the_map():

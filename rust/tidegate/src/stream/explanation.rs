@@ -1,6 +1,6 @@
 //! The text of `explain` for a streaming join.
 
-use super::intake::source::ROW_BYTES;
+use super::intake::rows::ROW_BYTES;
 use super::memory::Memory;
 use super::options::StreamOptions;
 

@@ -14,12 +14,14 @@
 //! | --- | --- |
 //! | `operator.rs` | the operator: its loop of steps, polls, snapshots |
 //! | `tactic.rs`, `explanation.rs` | the step of one kind of operator; its explanation |
+//! | `recomputation.rs` | the tactic that keeps rows and lets the code for tables make results |
 //! | `options.rs` | the options of joins |
 //! | `memory.rs` | the limit, and whose memory it is |
 //! | `times.rs` | the times of results, by which another operator takes them |
 //! | `readers.rs` | several readers of the results, each of which gets all |
-//! | `lateness.rs`, `sides.rs` | the lateness and the side of each source |
+//! | `lateness.rs` | the lateness of each source |
 //! | `intake/` | from a source's rows to the rows that the gate gives |
+//! | `sides/` | what operators with a left and a right side share |
 //! | `join/`, `partners/`, `aggregate/`, `merge/` | the operators |
 //! | `state/` | rows and keys that are kept, and all of an operator as bytes |
 
@@ -34,6 +36,7 @@ mod operator;
 mod options;
 mod partners;
 mod readers;
+mod recomputation;
 mod sides;
 mod state;
 mod tactic;
@@ -42,7 +45,7 @@ mod times;
 pub use aggregate::{AggregateOptions, aggregate};
 pub use intake::news::{Driven, News};
 pub use intake::source::{Source, SourceStats, lock};
-pub use join::{Parallelism, band_join, band_self_join, interval_join, window_join};
+pub use join::{Parallelism, asof_join, band_join, band_self_join, interval_join, window_join};
 pub use lateness::Lateness;
 pub use memory::Memory;
 pub use merge::streams::{MergeInput, MergeStreams};
@@ -50,7 +53,7 @@ pub use merge::tables::{merge_tables, merged_schema};
 pub use merge::{MergeOptions, merge};
 pub use operator::{Figure, Operator, Polled, Stats, Step, Waiting};
 pub use options::StreamOptions;
-pub use partners::{asof_join, partner_aggregates};
+pub use partners::partner_aggregates;
 pub use readers::ResultReader;
 pub use times::{ResultTime, ResultTimes};
 

@@ -20,7 +20,7 @@ use super::intake::source::{Source, SourceStats};
 use super::memory::Memory;
 use super::readers::{Made, Readers, ResultReader};
 use super::state::snapshot::{DIGESTED, Reader, TABLE_BYTES, Writer, damaged};
-use super::tactic::{Common, Tactic};
+use super::tactic::{Common, Effort, Tactic};
 use super::times::ResultTimes;
 use crate::columns::dictionary::concat_batches;
 use crate::columns::roomy::{roomy, with_indices};
@@ -431,8 +431,15 @@ impl Operator {
     fn step_shortly(&mut self) -> Result<Option<Step>> {
         self.pause_by(&Stop::default());
         self.common.intake.carry_idle()?;
-        let is_long = self.failed.is_none() && self.tactic.is_long(&mut self.common);
-        if is_long { Ok(None) } else { self.step().map(Some) }
+        let effort = match &self.failed {
+            None => self.tactic.prepare(&mut self.common),
+            // The step is refused at once.
+            Some(_) => Effort::Short,
+        };
+        match effort {
+            Effort::Short => self.step().map(Some),
+            Effort::Long => Ok(None),
+        }
     }
 
     /// Does what is to be done before the next batch, or rests when `pause` is requested. Returns

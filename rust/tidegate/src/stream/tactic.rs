@@ -12,7 +12,7 @@ use tidegate_structures::gate::Planned;
 use super::explanation::Explanation;
 use super::intake::latency::Latency;
 use super::intake::ready::{Rest, plan};
-use super::intake::source::SourceRun;
+use super::intake::rows::SourceRun;
 use super::intake::{Intake, RestoredIntake};
 use super::memory::Charge;
 use super::operator::{Figure, Step};
@@ -27,9 +27,8 @@ pub(super) trait Tactic: Debug + Send {
     /// Goes one step on, and keeps the results in `common`.
     fn step(&mut self, common: &mut Common) -> Result<Step>;
 
-    /// Whether the next step may take longer than a caller should wait who has other things to
-    /// notice.
-    fn is_long(&self, common: &mut Common) -> bool;
+    /// Takes the rows that the next step needs from the gate, and tells how long the step may take.
+    fn prepare(&self, common: &mut Common) -> Effort;
 
     /// Whether the operator can go on after a step has failed so.
     fn survives(&self, _: &Error) -> bool {
@@ -96,6 +95,21 @@ pub(super) trait Tactic: Debug + Send {
     fn close(&mut self);
 }
 
+/// How long a step may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// Some milliseconds.
+    Short,
+    /// Perhaps longer than a caller should wait who has other things to notice.
+    Long,
+}
+
+impl Effort {
+    pub(super) fn long_if(is_long: bool) -> Self {
+        if is_long { Effort::Long } else { Effort::Short }
+    }
+}
+
 /// Checks the rest of a snapshot and takes the bytes for the kept state.
 pub(super) type Admit<'a> = dyn FnMut(&mut Reader<'_>, usize) -> Result<Charge> + 'a;
 
@@ -130,7 +144,7 @@ pub(super) struct Common {
 impl Common {
     /// Takes some `rows` rows that are ready now from the gate, unless there are some already.
     /// Returns how many there are.
-    pub(super) fn look_ahead(&mut self, rows: usize) -> usize {
+    pub(super) fn take_ready(&mut self, rows: usize) -> usize {
         if self.pending.is_empty() {
             (self.pending, self.rest) = match self.intake.reader() {
                 Some(reader) => plan(reader, rows),

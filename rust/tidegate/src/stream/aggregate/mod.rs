@@ -32,13 +32,14 @@ use super::explanation::Explanation;
 use super::intake::late::late_schema;
 use super::intake::latency::Latency;
 use super::intake::ready::Rest;
-use super::intake::source::{Counted, ROW_BYTES, Stream};
+use super::intake::rows::ROW_BYTES;
+use super::intake::stream::{Counted, Stream};
 use super::intake::{Intake, Order, RestoredIntake};
 use super::lateness::Lateness;
 use super::memory::{Charge, Memory};
 use super::operator::{Figure, Operator, Step, with_room};
 use super::state::snapshot::{Reader, Writer};
-use super::tactic::{Admit, Common, Tactic};
+use super::tactic::{Admit, Common, Effort, Tactic};
 use super::times::ResultTimes;
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::output::Output;
@@ -257,7 +258,7 @@ impl Tactic for AggregateTactic {
         }
         common.latency.settle();
         // 2. The next epoch is what is ready now.
-        let rows = common.look_ahead(EPOCH_ROWS);
+        let rows = common.take_ready(EPOCH_ROWS);
         let rest = common.rest;
         if rows > 0 {
             let driver = common.driver.fit(rows);
@@ -288,8 +289,9 @@ impl Tactic for AggregateTactic {
         false
     }
 
-    fn is_long(&self, common: &mut Common) -> bool {
-        common.look_ahead(EPOCH_ROWS) > MANY_ROWS || self.state_bytes() > MUCH_STATE
+    fn prepare(&self, common: &mut Common) -> Effort {
+        let rows = common.take_ready(EPOCH_ROWS);
+        Effort::long_if(rows > MANY_ROWS || self.state_bytes() > MUCH_STATE)
     }
 
     /// A step can be repeated if the rows that have left the gate are already in the states, or if

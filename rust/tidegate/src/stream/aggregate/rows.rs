@@ -16,7 +16,7 @@ use crate::aggregate::streams::Streams;
 use crate::columns::dictionary::concat_batches;
 use crate::columns::table::Table;
 use crate::columns::time::Int64s;
-use crate::stream::intake::source::SourceRun;
+use crate::stream::intake::rows::SourceRun;
 
 /// Pieces of a source's rows with fewer, on average, are put together before anything is made of
 /// them.

@@ -24,15 +24,17 @@ use super::super::explanation::Explanation;
 use super::super::intake::late::late_schema;
 use super::super::intake::latency::Latency;
 use super::super::intake::ready::{ReadyRuns, Rest};
-use super::super::intake::source::{ROW_BYTES, Stream};
+use super::super::intake::rows::ROW_BYTES;
+use super::super::intake::stream::Stream;
 use super::super::intake::{Intake, Order, RestoredIntake};
 use super::super::memory::Memory;
-use super::super::operator::{Figure, Operator, Step};
+use super::super::operator::Operator;
+use super::super::recomputation::{MANY_ROWS, Recomputation, Settled, TableJob, Watermark};
 use super::super::state::snapshot::{Reader, Writer, damaged};
 use super::super::state::timed_rows::TimedRows;
-use super::super::tactic::{Admit, Common, Tactic};
+use super::super::tactic::{Admit, Common};
 use super::super::times::ResultTimes;
-use super::{AggregateOptions, EPOCH_ROWS, MANY_ROWS, streams};
+use super::{AggregateOptions, streams};
 use crate::aggregate::streams::mask;
 use crate::background::lasting;
 use crate::batch::aggregate::Ends;
@@ -77,7 +79,7 @@ pub(super) fn operator(
     let on = plan.tables[0].time;
     let schema: SchemaRef = Arc::new(stream.schema.project(&read)?);
     let predicate = plan.tables.into_iter().next().and_then(|table| table.rows);
-    let tactic = WholeTactic {
+    let job = WindowJob {
         // Rows are left out before they are kept.
         query: Aggregation { predicate: None, ..query.clone() },
         predicate,
@@ -87,11 +89,8 @@ pub(super) fn operator(
         sources: (0..options.sources).map(|_| TimedRows::new(schema.clone())).collect(),
         stream,
         read,
-        due: None,
-        settled: None,
-        is_taking: false,
     };
-    Ok(Operator::new(common, Box::new(tactic)))
+    Ok(Operator::new(common, Box::new(Recomputation::new(job))))
 }
 
 fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions) -> Explanation {
@@ -113,9 +112,9 @@ fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions
     Explanation { lines, output: format!("  output     {columns} columns, {order}") }
 }
 
-/// Keeps rows, and lets the aggregation of tables make the windows that are complete.
+/// Rows until their windows are complete, and the aggregation of tables.
 #[derive(Debug)]
-struct WholeTactic {
+struct WindowJob {
     /// Without its condition on rows.
     query: Aggregation,
     predicate: Option<Predicate>,
@@ -128,98 +127,108 @@ struct WholeTactic {
     stream: Stream,
     /// The columns of the stream that are kept.
     read: Vec<usize>,
-    /// Up to where all rows have come that an epoch brought, until windows are made of them: no row
-    /// is below it, and none comes at all if there is none.
-    due: Option<Option<i64>>,
-    /// The same, as of the last time that windows were made.
-    settled: Option<Option<i64>>,
-    /// Whether some rows have left the gate but have not been stored yet.
-    is_taking: bool,
 }
 
-impl Tactic for WholeTactic {
-    fn step(&mut self, common: &mut Common) -> Result<Step> {
-        // 1. An epoch whose windows have not been made, since a rest was asked for.
-        if let Some(now) = self.due {
-            self.settle(common, now)?;
-            return Ok(Step::Went);
-        }
-        // 2. The next epoch is what is ready now.
-        let rows = common.look_ahead(self.epoch_rows());
-        if rows > 0 {
-            let driver = common.driver.fit(rows);
-            let ready = driver.within(|| ReadyRuns::new(&common.pending, &driver))?;
-            common.pending.clear();
-            let last = ready.ts.last().copied();
-            self.is_taking = true;
-            self.take_in(common, ready)?;
-            self.is_taking = false;
-            let now = match common.rest {
-                // Rows that are ready may be below the watermark.
-                Rest::More => last,
-                Rest::NotYet => common.intake.watermark(),
-                Rest::End => None,
-            };
-            self.due = Some(now);
-            self.settle(common, now)?;
-            return Ok(Step::Went);
-        }
-        // 3. Promises alone may complete windows.
-        let now = if common.rest == Rest::End { None } else { common.intake.watermark() };
-        if self.settled != Some(now) {
-            self.due = Some(now);
-            self.settle(common, now)?;
-            if self.due.is_some() {
-                return Ok(Step::Went);
+impl TableJob for WindowJob {
+    const EPOCH_ROWS: usize = super::EPOCH_ROWS;
+
+    /// Of sessions, when the first of those begins that are not complete, if any was made.
+    type Leaving = Option<i64>;
+
+    fn rows(&self) -> usize {
+        self.sources.iter().map(TimedRows::len).sum()
+    }
+
+    fn bytes(&self) -> usize {
+        self.sources.iter().map(TimedRows::memory).sum()
+    }
+
+    fn is_long(&self, rows: usize) -> bool {
+        rows + self.rows() > MANY_ROWS
+    }
+
+    /// Keeps the rows that the condition lets through, after a look at their times.
+    fn take_in(&mut self, common: &Common, ready: ReadyRuns) -> Result<()> {
+        for runs in ready.runs.chunk_by(|a, b| a.source == b.source) {
+            let (mut batches, mut times, mut charges) = (Vec::new(), Vec::new(), Vec::new());
+            for run in runs {
+                let batch = self.counted(run.rows().project(&self.read)?, &common.driver)?;
+                if batch.num_rows() == 0 {
+                    continue;
+                }
+                times.extend(self.times_of(&batch)?);
+                let (bytes, charge) = run.charge();
+                charges.push((bytes / run.len().max(1) * batch.num_rows(), charge));
+                batches.push(batch);
             }
-        } else if common.intake.shared.memory.is_short() {
-            self.sources.iter_mut().try_for_each(TimedRows::shrink)?;
+            if let Some(ts) = times.iter().find(|ts| !self.span.fits(**ts)) {
+                return Err(Error::data(format!(
+                    "the time {ts} ({}) falls in a window that begins or ends beyond 64 bits; leave \
+                     out such rows or choose smaller windows",
+                    self.unit.name()
+                )));
+            }
+            let kept = &mut self.sources[usize::from(runs[0].source)];
+            let rows = concat_rows(kept.schema(), &batches)?;
+            kept.push(times, rows, charges)?;
         }
-        Ok(if common.rest == Rest::End { Step::End } else { Step::NotYet })
+        Ok(())
+    }
+
+    fn settle(
+        &self,
+        common: &Common,
+        settled: Option<Watermark>,
+        now: Watermark,
+        driver: &Driver,
+    ) -> Result<Settled<Option<i64>>> {
+        match self.completes(settled, now) {
+            false => Ok(Settled { batches: Vec::new(), leaving: None }),
+            true => self.make(common, settled, now, driver),
+        }
+    }
+
+    fn let_go(&mut self, _: &Common, open_from: Option<i64>, now: Watermark) -> Result<()> {
+        match (now, &self.span) {
+            (None, _) => self.clear(),
+            (Some(now), Span::Windows(windows)) => {
+                // A window that ends after now begins later than this.
+                let (size, ..) = windows.lengths();
+                let needed = now.checked_sub(size).map_or(i64::MIN, |start| start + 1);
+                self.drop_before(needed);
+            }
+            (Some(_), Span::Sessions(_)) => {
+                if let Some(first) = open_from {
+                    self.drop_before(first);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn spare(&mut self, _: &Common, _: Watermark) -> Result<()> {
+        self.sources.iter_mut().try_for_each(TimedRows::shrink)
     }
 
     fn takes_sources(&self) -> bool {
         false
     }
 
-    fn is_long(&self, common: &mut Common) -> bool {
-        let rows = common.look_ahead(self.epoch_rows());
-        let is_idle =
-            rows == 0 && self.due.is_none() && self.settled == Some(common.intake.watermark());
-        !is_idle && rows + self.rows() > MANY_ROWS
-    }
-
     fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {
         Ok((common.intake.shared.late.batches(&self.stream)?, late_schema(&self.stream)))
     }
 
-    /// `state_rows`: rows that are kept. `state_bytes`: bytes that are kept beside the rows.
-    fn figures(&self) -> Vec<(&'static str, Figure)> {
-        let bytes: usize = self.sources.iter().map(TimedRows::memory).sum();
-        vec![
-            ("state_rows", Figure::Number(self.rows() as u64)),
-            ("state_bytes", Figure::Number(bytes as u64)),
-        ]
+    fn has_rows(&self, settled: Option<Watermark>) -> bool {
+        self.rows() > 0 || settled.is_some_and(|now| now != Some(i64::MIN))
     }
 
-    fn is_working(&self) -> bool {
-        self.due.is_some()
+    fn batch_rows(&self) -> Option<usize> {
+        None
     }
 
-    /// Rows are kept until their windows have been made, which can be tried again: a function of
-    /// one's own may have failed.
-    fn survives(&self, _: &Error) -> bool {
-        !self.is_taking
-    }
-
-    fn has_rows(&self) -> bool {
-        self.rows() > 0 || self.settled.is_some_and(|now| now != Some(i64::MIN))
-    }
-
-    fn write(&mut self, _: &Common, writer: &mut Writer) -> Result<()> {
-        let settled = self.settled.flatten();
-        writer.flag(self.settled == Some(None));
-        writer.time(settled.unwrap_or(i64::MIN));
+    fn write(&mut self, _: &Common, settled: Option<Watermark>, writer: &mut Writer) -> Result<()> {
+        writer.flag(settled == Some(None));
+        writer.time(settled.flatten().unwrap_or(i64::MIN));
         self.sources.iter().try_for_each(|rows| writer.table(&rows.batch()?))
     }
 
@@ -229,7 +238,7 @@ impl Tactic for WholeTactic {
         reader: &mut Reader<'_>,
         row_bytes: usize,
         admit: &mut Admit<'_>,
-    ) -> Result<()> {
+    ) -> Result<Option<Watermark>> {
         // 1. All is read and checked before any of it is taken.
         let has_ended = reader.flag()?;
         let settled = reader.time()?;
@@ -260,25 +269,15 @@ impl Tactic for WholeTactic {
             let bytes = bytes(&batch);
             rows.push(ts, batch, vec![(bytes, Arc::new(charge.split(bytes)))])?;
         }
-        self.settled = Some(if has_ended { None } else { Some(settled) });
-        Ok(())
+        Ok(Some((!has_ended).then_some(settled)))
     }
 
-    fn close(&mut self) {
+    fn clear(&mut self) {
         self.sources.iter_mut().for_each(TimedRows::clear);
     }
 }
 
-impl WholeTactic {
-    fn rows(&self) -> usize {
-        self.sources.iter().map(TimedRows::len).sum()
-    }
-
-    /// The rows of the next epoch, about.
-    fn epoch_rows(&self) -> usize {
-        EPOCH_ROWS.max(self.rows())
-    }
-
+impl WindowJob {
     /// The times of rows from a snapshot.
     fn times(&self, batch: &RecordBatch) -> Result<Vec<i64>> {
         let ts = self.times_of(batch).map_err(|error| damaged(error.message()))?;
@@ -286,35 +285,6 @@ impl WholeTactic {
             true => Ok(ts),
             false => Err(damaged("rows that were taken in are out of order")),
         }
-    }
-
-    /// Keeps ready rows, after a look at their times.
-    fn take_in(&mut self, common: &mut Common, ready: ReadyRuns) -> Result<()> {
-        common.latency.begin(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
-        for runs in ready.runs.chunk_by(|a, b| a.source == b.source) {
-            let (mut batches, mut times, mut charges) = (Vec::new(), Vec::new(), Vec::new());
-            for run in runs {
-                let batch = self.counted(run.rows().project(&self.read)?, &common.driver)?;
-                if batch.num_rows() == 0 {
-                    continue;
-                }
-                times.extend(self.times_of(&batch)?);
-                let (bytes, charge) = run.charge();
-                charges.push((bytes / run.len().max(1) * batch.num_rows(), charge));
-                batches.push(batch);
-            }
-            if let Some(ts) = times.iter().find(|ts| !self.span.fits(**ts)) {
-                return Err(Error::data(format!(
-                    "the time {ts} ({}) falls in a window that begins or ends beyond 64 bits; leave \
-                     out such rows or choose smaller windows",
-                    self.unit.name()
-                )));
-            }
-            let kept = &mut self.sources[usize::from(runs[0].source)];
-            let rows = concat_rows(kept.schema(), &batches)?;
-            kept.push(times, rows, charges)?;
-        }
-        Ok(())
     }
 
     /// The rows that the query's condition lets through.
@@ -334,42 +304,8 @@ impl WholeTactic {
         Ok(time::times(&table, self.on, self.unit)?.to_vec())
     }
 
-    /// Makes the windows that are complete where no row is below `now`, and lets go of all rows
-    /// that no other window needs. When a rest is asked for meanwhile, nothing is done.
-    fn settle(&mut self, common: &mut Common, now: Option<i64>) -> Result<()> {
-        match self.try_settle(common, now) {
-            // The windows are made again from the beginning.
-            Err(error) if error.is_stopped() && common.driver.is_paused() => Ok(()),
-            settled => settled,
-        }
-    }
-
-    fn try_settle(&mut self, common: &mut Common, now: Option<i64>) -> Result<()> {
-        let open_from = match self.completes(now) {
-            false => None,
-            true => self.make(common, now)?,
-        };
-        match (now, &self.span) {
-            (None, _) => self.sources.iter_mut().for_each(TimedRows::clear),
-            (Some(now), Span::Windows(windows)) => {
-                // A window that ends after now begins later than this.
-                let (size, ..) = windows.lengths();
-                let needed = now.checked_sub(size).map_or(i64::MIN, |start| start + 1);
-                self.drop_before(needed);
-            }
-            (Some(_), Span::Sessions(_)) => {
-                if let Some(first) = open_from {
-                    self.drop_before(first);
-                }
-            }
-        }
-        (self.due, self.settled) = (None, Some(now));
-        common.latency.settle();
-        Ok(())
-    }
-
     /// Whether a window may have become complete.
-    fn completes(&self, now: Option<i64>) -> bool {
+    fn completes(&self, settled: Option<Watermark>, now: Watermark) -> bool {
         let first = self.sources.iter().filter_map(TimedRows::first_ts).min();
         match (first, now, &self.span) {
             (None, ..) => false,
@@ -378,7 +314,7 @@ impl WholeTactic {
             (Some(first), Some(now), Span::Windows(windows)) => {
                 // The next end of a window: those up to the last look have been made.
                 let (size, advance, offset) = windows.lengths();
-                let after = self.settled.flatten().map_or(first, |settled| settled.max(first));
+                let after = settled.flatten().map_or(first, |settled| settled.max(first));
                 let [size, advance, offset, after, now] =
                     [size, advance, offset, after, now].map(i128::from);
                 after + 1 + (offset + size - after - 1).rem_euclid(advance) <= now
@@ -386,34 +322,39 @@ impl WholeTactic {
         }
     }
 
-    /// Makes the windows that have become complete. Returns when the first of those begins that
-    /// are not, or the end of time if all are.
-    fn make(&mut self, common: &mut Common, now: Option<i64>) -> Result<Option<i64>> {
+    /// Makes the windows that have become complete. With them it returns when the first of those
+    /// begins that are not, or the end of time if all are.
+    fn make(
+        &self,
+        common: &Common,
+        settled: Option<Watermark>,
+        now: Watermark,
+        driver: &Driver,
+    ) -> Result<Settled<Option<i64>>> {
         let names = stream_names(self.sources.len());
         let tables =
             names.iter().zip(&self.sources).map(|(name, rows)| rows.table(name, rows.len()));
         let tables = tables.collect::<Result<Vec<_>>>()?;
-        let driver = common.driver.fit(self.rows()).resting();
-        let ends = Ends { after: self.settled.flatten(), upto: now };
+        let ends = Ends { after: settled.flatten(), upto: now };
         let is_session = matches!(self.span, Span::Sessions(_));
         let note = |page: &Page| if is_session { ends_and_keys(page) } else { Vec::new() };
-        let parts = self.query.run_on(&driver, tables, ends, Some(&common.faults), note)?;
+        let parts = self.query.run_on(driver, tables, ends, Some(&common.faults), note)?;
         let open_from = parts.iter().filter_map(|part| part.open_from).min();
         let batches = parts.iter().map(|part| &part.batch).filter(|batch| batch.num_rows() > 0);
         if !is_session {
-            common.keep(batches.cloned().map(Ok).collect::<Vec<_>>())?;
-            return Ok(open_from);
+            return Ok(Settled { batches: batches.cloned().collect(), leaving: open_from });
         }
         // Sessions come by their ends, then their keys.
         let all = concat_batches(&common.schema, batches)?;
+        let mut batches = Vec::new();
         if all.num_rows() > 0 {
             let mut order: Vec<(i64, u32)> = memory::vec(all.num_rows());
             order.extend(parts.iter().flat_map(|part| part.noted.iter().copied()));
             let mut rows: Vec<u32> = memory::collect(0..all.num_rows() as u32);
             rows.sort_unstable_by_key(|&row| (order[row as usize], row));
-            common.keep([Ok(take_record_batch(&all, &UInt32Array::from(rows))?)])?;
+            batches.push(take_record_batch(&all, &UInt32Array::from(rows))?);
         }
-        Ok(Some(open_from.unwrap_or(i64::MAX)))
+        Ok(Settled { batches, leaving: Some(open_from.unwrap_or(i64::MAX)) })
     }
 
     /// Drops rows below a time.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::source::SourceRun;
+use super::rows::SourceRun;
 
 /// Rows that were pushed, and the promises of all sources. Clones belong to one operator.
 #[derive(Clone, Debug)]

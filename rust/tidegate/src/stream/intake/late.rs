@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt16Array, UInt64Array};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
-use super::source::Stream;
+use super::stream::Stream;
 use crate::Result;
 use crate::columns::cast::cast;
 use crate::columns::table::batch_bytes;

@@ -2,7 +2,9 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `source.rs` | a source's rows into the gate |
+//! | `source/` | a source: it takes pushed rows, and feeds the gate |
+//! | `stream.rs`, `rows.rs` | the description of a stream; rows of a source in the gate |
+//! | `sides.rs` | the side of each source of a join |
 //! | `ready.rs` | the rows that the gate gives |
 //! | `arrivals.rs` | rows that pass by the gate, for operators that wait for no merged order |
 //! | `watermarks.rs` | the watermarks of all sources, of which some may be idle |
@@ -14,7 +16,10 @@ pub(crate) mod late;
 pub(crate) mod latency;
 pub(crate) mod news;
 pub(crate) mod ready;
+pub(crate) mod rows;
+pub(super) mod sides;
 pub(crate) mod source;
+pub(crate) mod stream;
 pub(crate) mod watermarks;
 
 use std::ops::Range;
@@ -26,14 +31,16 @@ use tidegate_structures::gate::{BlockGate, BlockReader, MAX_SOURCES, Tier};
 use tidegate_structures::memory;
 
 use super::memory::{Charge, Holder, Memory};
-use super::sides::{SourceSides, tier};
 use super::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use crate::columns::time::{self, Bound};
 use crate::{Error, Result};
 use arrivals::Arrivals;
 use late::{LateRows, RestoredLate};
 use news::News;
-use source::{Restored, Shared, Source, SourceRun, SourceStats, Stream, lock};
+use rows::SourceRun;
+use sides::{SourceSides, tier};
+use source::{Restored, Shared, Source, SourceStats, lock};
+use stream::Stream;
 use watermarks::Watermarks;
 
 /// What a snapshot has in the place of a lateness that a source does not have.

@@ -10,7 +10,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::{BlockReader, Filler, Next, Planned};
 use tidegate_structures::memory;
 
-use super::source::SourceRun;
+use super::rows::SourceRun;
 use crate::Result;
 use crate::stream::memory::Charge;
 

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tidegate_operators::rows::Side;
 use tidegate_structures::gate::Rank;
 
-use crate::stream::sides::tier;
+use super::sides::tier;
 
 /// A time and a source: rows up to the source's at that time may have been handed out.
 type Reached = (i64, Rank);

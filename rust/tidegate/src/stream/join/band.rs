@@ -12,7 +12,7 @@ use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
 use super::engine::{Engine, Prepare};
-use super::{Query, eager, long_columns, operator, record_bytes};
+use super::{Query, eager, operator};
 use crate::columns::codes::{CodeRanges, ColumnPlan, of_keys};
 use crate::columns::faults::Faults;
 use crate::columns::keys::KeyColumn;
@@ -23,6 +23,7 @@ use crate::query::options::JoinOptions;
 use crate::stream::explanation::{Method, explain};
 use crate::stream::operator::{Figure, Operator, with_room};
 use crate::stream::options::StreamOptions;
+use crate::stream::sides::maker::{long_columns, record_bytes};
 use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::times::within;
 use crate::{Error, Result};

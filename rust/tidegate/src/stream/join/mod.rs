@@ -9,22 +9,19 @@
 //! | --- | --- |
 //! | `engine.rs` | the finder of pairs: a `RowJoin`, and a `Prepare` that makes values for it |
 //! | `interval.rs`, `window.rs`, `band.rs` | how three of them prepare values |
+//! | `asof.rs` | the as-of join, which gives each left row one row (`stream/partners/`) |
 //! | `eager/` | the same of rows as they are pushed, whatever watermarks say |
-//! | `maker.rs`, `late.rs` | result batches; late rows |
 //! | `state.rs` | snapshots |
 
+mod asof;
 mod band;
 mod eager;
 mod engine;
 mod interval;
-mod late;
-mod maker;
 mod state;
 #[cfg(test)]
 mod tests;
 mod window;
-
-use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -32,36 +29,28 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{How, Interval, Progress, Results, RowJoin, Side};
 
 use super::explanation::Explanation;
-use super::intake::latency::Latency;
 use super::intake::ready::{ReadyRun, ReadyRuns, Rest};
-use super::intake::source::{ROW_BYTES, Stream, gather_batch};
-use super::intake::{Intake, Order, RestoredIntake};
-use super::lateness::Lateness;
-use super::memory::Memory;
+use super::intake::{Order, RestoredIntake};
 use super::operator::{Figure, Operator, Step};
 use super::options::StreamOptions;
-use super::sides::SourceSides;
+use super::sides::late::LateSides;
+use super::sides::maker::{BATCH_ROWS, Maker, long_columns};
+use super::sides::rows::{left_first, side_rows};
+use super::sides::{JoinRequest, Sides};
 use super::state::snapshot::{Reader, Writer};
 use super::state::store::Store;
-use super::tactic::{Admit, Common, Tactic};
+use super::tactic::{Admit, Common, Effort, Tactic};
 use super::times::ResultTimes;
-use crate::background::lasting;
 use crate::columns::faults::Faults;
 use crate::columns::row_ends::Width;
 use crate::columns::time::Unit;
 use crate::query::identity::Identity;
 use crate::query::options::{JoinOptions, JoinPlan};
-use crate::results::gather::concat_rows;
-use crate::results::interleave::{NO_PLACE, Place};
 use crate::{Error, Result};
+pub use asof::asof_join;
 pub use band::{band_join, band_self_join};
 use engine::{Engine, KeptRows, Prepare};
 pub use interval::{Parallelism, interval_join};
-pub(super) use late::LateSides;
-use maker::long_columns;
-pub(super) use maker::record_bytes;
-pub(super) use maker::{BATCH_ROWS, Maker};
-use tidegate_structures::memory;
 pub use window::window_join;
 
 /// Rows of an epoch, at most, about: enough to share out among threads, few enough that their
@@ -126,7 +115,7 @@ pub(super) fn operator<P: Prepare>(
         false => Default::default(),
     };
     let common = Sides { left: &left, right: &right, times, unit }.common(
-        Asked {
+        JoinRequest {
             identity,
             schema: plan.schema.clone(),
             times: of_pairs,
@@ -157,88 +146,6 @@ pub(super) fn operator<P: Prepare>(
         is_half_done: false,
     };
     Ok(Operator::new(common, Box::new(tactic)))
-}
-
-/// The sides of a join: their schemas, their time columns, and the unit of the times.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sides<'a> {
-    pub(super) left: &'a SchemaRef,
-    pub(super) right: &'a SchemaRef,
-    pub(super) times: (usize, usize),
-    pub(super) unit: Unit,
-}
-
-/// The part of a join's query that all operators know of.
-#[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) identity: Identity,
-    /// Of the results.
-    pub(super) schema: SchemaRef,
-    pub(super) times: ResultTimes,
-    pub(super) explanation: Explanation,
-    pub(super) threads: usize,
-    /// How far ends may be from the times of left and of right rows.
-    pub(super) widths: [Option<Width>; 2],
-    pub(super) order: Order,
-    /// Where to record the pairs for which the join's condition cannot be computed.
-    pub(super) faults: Faults,
-}
-
-impl Sides<'_> {
-    /// The parts of a join that all operators have. A row is charged `row_bytes` bytes beside what
-    /// every operator keeps of it.
-    pub(super) fn common(
-        self,
-        asked: Asked,
-        options: &StreamOptions,
-        row_bytes: usize,
-    ) -> Result<Common> {
-        let stream = |schema: &SchemaRef, on, width: Option<Width>| {
-            let width = width.map(Arc::new);
-            Stream {
-                schema: schema.clone(),
-                given: None,
-                on,
-                unit: self.unit,
-                lateness: Some(0),
-                width,
-                counted: None,
-            }
-        };
-        let of_side = |side: &str, sources: usize, lateness: &Lateness, stream: Stream| {
-            let steps = lateness.steps(&format!("{side} sources"), sources, self.unit)?;
-            let named = (0..).zip(steps).map(|(number, lateness): (usize, i64)| {
-                (
-                    format!("{side} source {number}"),
-                    Stream { lateness: Some(lateness), ..stream.clone() },
-                )
-            });
-            Ok::<Vec<_>, Error>(named.collect())
-        };
-        let [of_left, of_right] = asked.widths;
-        let (lefts, rights) = options.sources;
-        let left_stream = stream(self.left, self.times.0, of_left);
-        let right_stream = stream(self.right, self.times.1, of_right);
-        let mut streams = of_side("left", lefts, &options.lateness.0, left_stream)?;
-        streams.extend(of_side("right", rights, &options.lateness.1, right_stream)?);
-        let memory = Memory::new(options.memory_limit, streams.len(), false);
-        Ok(Common {
-            name: "join",
-            schema: asked.schema,
-            times: asked.times.unordered(options.ordered),
-            query: asked.identity.sources(options.sources, &options.lateness),
-            explanation: asked.explanation,
-            intake: Intake::new(streams, memory, ROW_BYTES + row_bytes, asked.order, Some(lefts))?,
-            pending: Vec::new(),
-            rest: Rest::NotYet,
-            ready: Default::default(),
-            charges_results: false,
-            recalls: false,
-            driver: lasting(asked.threads, options.pin)?,
-            latency: Latency::default(),
-            faults: asked.faults,
-        })
-    }
 }
 
 /// Joins ready rows epoch by epoch, and keeps those that later rows may match.
@@ -272,7 +179,7 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
     fn step(&mut self, common: &mut Common) -> Result<Step> {
         self.is_half_done = true;
         // 1. An epoch is joined until all of its results are made, or further rows are taken.
-        if self.is_joining() && self.further_rows(common) == 0 {
+        if self.is_joining() && self.take_further(common) == 0 {
             let driver = common.driver.fit(self.engine.join.epoch_rows());
             driver.within(|| self.go_on(common))?;
             return Ok(Step::Went);
@@ -285,14 +192,14 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         }
         // 2. Rows whose pairs were already emitted are stored, but not joined again.
         if common.recalls && !self.has_rows() {
-            let rows = common.look_ahead(usize::MAX);
+            let rows = common.take_ready(usize::MAX);
             if rows > 0 {
                 common.driver.fit(rows).within(|| self.recall(common))?;
                 return Ok(Step::Went);
             }
         }
         // 3. The rows that are ready now form the next epoch.
-        let rows = common.look_ahead(EPOCH_ROWS);
+        let rows = common.take_ready(EPOCH_ROWS);
         if rows > 0 {
             self.settled = None;
             // On the caller's thread, or on one of those that last, near the others.
@@ -333,13 +240,13 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         Ok(if common.rest == Rest::End { Step::End } else { Step::NotYet })
     }
 
-    fn is_long(&self, common: &mut Common) -> bool {
+    fn prepare(&self, common: &mut Common) -> Effort {
         let kept = self.engine.rows() as u64;
         let is_flushing = self.epoch.is_none() && self.is_working();
         let rows = if self.is_working() {
-            self.engine.join.epoch_rows() + self.further_rows(common)
+            self.engine.join.epoch_rows() + self.take_further(common)
         } else {
-            common.look_ahead(EPOCH_ROWS)
+            common.take_ready(EPOCH_ROWS)
         };
         // All rows that are kept may come out without a match; those held back have not met all
         // others.
@@ -347,8 +254,10 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             self.how != How::Inner && (rows > 0 || self.settled != common.intake.watermark());
         let flushes = is_flushing || (self.engine.join.holds_back() && rows == 0);
         let rows = if flushes { kept as usize } else { rows };
-        (settles && kept > LITTLE)
-            || self.engine.comparisons_for(rows, self.plan.predicate.is_some()) > LITTLE
+        let has_condition = self.plan.predicate.is_some();
+        Effort::long_if(
+            (settles && kept > LITTLE) || self.engine.comparisons_for(rows, has_condition) > LITTLE,
+        )
     }
 
     /// A step can be repeated as long as its rows have not left the gate.
@@ -433,11 +342,12 @@ impl<P: Prepare> JoinTactic<P> {
         self.epoch.is_some() || !self.engine.join.is_done()
     }
 
-    /// How many rows are ready that the join takes while others are on their way.
-    fn further_rows(&self, common: &mut Common) -> usize {
+    /// Takes the ready rows that the join can take while others are on their way. Returns how many
+    /// there are.
+    fn take_further(&self, common: &mut Common) -> usize {
         let join = &self.engine.join;
         let takes_more = self.is_joining() && join.has_threads() && join.takes_rows();
-        if takes_more { common.look_ahead(EPOCH_ROWS) } else { 0 }
+        if takes_more { common.take_ready(EPOCH_ROWS) } else { 0 }
     }
 
     /// Takes ready rows into the stores and begins to join them.
@@ -596,46 +506,4 @@ impl<P: Prepare> JoinTactic<P> {
         let [left, right] = &self.stores;
         [left, if self.of_one_stream { left } else { right }]
     }
-}
-
-/// Puts the runs of left sources first, each side's by source; how many they are.
-pub(super) fn left_first(runs: &mut [ReadyRun], of_sources: &SourceSides) -> usize {
-    runs.sort_by_key(|run| of_sources.of(run.source) as usize);
-    runs.partition_point(|run| of_sources.of(run.source) == Side::Left)
-}
-
-/// The rows of a side in merged order, from the runs of its sources. `sources` has the source of
-/// each row of both sides, of which `is_own` tells this side's.
-pub(super) fn side_rows(
-    schema: &SchemaRef,
-    runs: &[ReadyRun],
-    sources: &[u16],
-    is_own: impl Fn(u16) -> bool,
-) -> Result<RecordBatch> {
-    let batches: Vec<RecordBatch> = runs.iter().map(ReadyRun::rows).collect();
-    let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
-        return Ok(RecordBatch::new_empty(schema.clone()));
-    };
-    if let [rows] = &batches[..] {
-        return Ok(rows.clone());
-    }
-    if first.source == last.source {
-        return concat_rows(schema, &batches);
-    }
-    // Where the next row of each source lies.
-    let mut next: Vec<Place> = vec![NO_PLACE; usize::from(last.source - first.source) + 1];
-    for (number, run) in runs.iter().enumerate().rev() {
-        next[usize::from(run.source - first.source)] = (number as u32, 0);
-    }
-    let of_side = sources.iter().filter(|&&source| is_own(source));
-    let places = of_side.map(|source| {
-        let next = &mut next[usize::from(source - first.source)];
-        let place = *next;
-        let is_last = place.1 as usize + 1 == runs[place.0 as usize].len();
-        *next = if is_last { (place.0 + 1, 0) } else { (place.0, place.1 + 1) };
-        place
-    });
-    let mut all: Vec<Place> = memory::vec(sources.len());
-    all.extend(places);
-    gather_batch(schema, &batches.iter().collect::<Vec<_>>(), &all)
 }

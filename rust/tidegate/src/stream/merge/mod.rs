@@ -16,14 +16,15 @@ use super::explanation::Explanation;
 use super::intake::late::late_schema;
 use super::intake::latency::Latency;
 use super::intake::ready::{ReadyRun, ReadyRuns, Rest, plan};
-use super::intake::source::{ROW_BYTES, SourceRun, Stream};
+use super::intake::rows::{ROW_BYTES, SourceRun};
+use super::intake::stream::Stream;
 use super::intake::{Intake, Order, RestoredIntake};
 use super::lateness::{Lateness, describe};
 use super::memory::Memory;
 use super::operator::{Figure, Operator, Step, with_room};
 use super::readers::Made;
 use super::state::snapshot::{Reader, Writer};
-use super::tactic::{Admit, Common, Tactic};
+use super::tactic::{Admit, Common, Effort, Tactic};
 use super::times::ResultTimes;
 use crate::background::lasting;
 use crate::columns::faults::Faults;
@@ -184,9 +185,9 @@ impl Tactic for MergeTactic {
         true
     }
 
-    fn is_long(&self, _: &mut Common) -> bool {
+    fn prepare(&self, _: &mut Common) -> Effort {
         // A step makes a few batches, for any number of rows.
-        false
+        Effort::Short
     }
 
     fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {

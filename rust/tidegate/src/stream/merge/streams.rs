@@ -22,7 +22,7 @@ use crate::background::in_background;
 use crate::columns::metadata::of_all;
 use crate::columns::time::Bound;
 use crate::results::Next;
-use crate::stream::intake::source::{check_schema, columns};
+use crate::stream::intake::stream::{check_schema, columns};
 use crate::stream::{Operator, Polled, Stats, lock};
 use crate::{Error, Result};
 

@@ -19,7 +19,7 @@ use crate::columns::table::Table;
 use crate::columns::time::{self, Bound, Int64s};
 use crate::results::Next;
 use crate::results::weave::weave;
-use crate::stream::intake::source::{Stream, check_schema};
+use crate::stream::intake::stream::{Stream, check_schema};
 use crate::{Driver, Result};
 
 /// Batches that a result should have, so that each of a few threads has some.

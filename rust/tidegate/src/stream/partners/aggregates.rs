@@ -7,7 +7,7 @@ use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{How, Interval};
 
-use super::kind::{Kind, Leaving, Settled};
+use super::kind::{Kind, Leaving};
 use super::standing::with_standing;
 use super::{Query, explain, operator};
 use crate::Result;
@@ -17,9 +17,10 @@ use crate::columns::time::Bound;
 use crate::query::aggregate::{Aggregate, Function};
 use crate::query::partners::PartnerAggregation;
 use crate::stream::intake::Order;
-use crate::stream::join::{Asked, Sides};
 use crate::stream::operator::{Operator, with_room};
 use crate::stream::options::StreamOptions;
+use crate::stream::recomputation::{Settled, Watermark};
+use crate::stream::sides::{JoinRequest, Sides};
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
 
@@ -120,7 +121,7 @@ fn join(
         keys: keys.clone(),
         faults: faults.clone(),
     };
-    let asked = Asked {
+    let request = JoinRequest {
         identity: plan.identity,
         schema: plan.schema,
         times,
@@ -131,7 +132,7 @@ fn join(
         faults,
     };
     let sides = Sides { left: &left, right: &right, times: plan.times, unit: plan.unit };
-    operator(Query { kind: Box::new(kind), asked, sides, keys }, options)
+    operator(Query { kind: Box::new(kind), request, sides, keys }, options)
 }
 
 /// Aggregates of partners.
@@ -152,9 +153,9 @@ impl Kind for OfPartners {
         left: &TimedRows,
         right: &TimedRows,
         gone: u64,
-        now: Option<i64>,
+        now: Watermark,
         driver: &Driver,
-    ) -> Result<Settled> {
+    ) -> Result<Settled<Leaving>> {
         let rows = left.while_ts(|ts| now.is_none_or(|now| self.last(ts) < now));
         if rows == 0 {
             return Ok(Settled::NONE);

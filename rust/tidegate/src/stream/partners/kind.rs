@@ -2,17 +2,17 @@
 
 use std::fmt::Debug;
 
-use arrow_array::RecordBatch;
 use tidegate_operators::driver::Driver;
 
 use crate::Result;
+use crate::stream::recomputation::{Settled, Watermark};
 use crate::stream::state::timed_rows::TimedRows;
 
 /// A kind of join that gives each left row one row: when a left row is final, which right rows it
 /// may need, and how its row is made.
 ///
-/// A time `now` says that no row below it comes any more; `None` stands for the end of all rows.
-pub(super) trait Kind: Debug + Send {
+/// A time `now` is a [`Watermark`].
+pub(in crate::stream) trait Kind: Debug + Send {
     /// Makes the rows of the left rows that are final. `gone` left rows were final before. What
     /// comes out at a later time comes after what comes out now.
     fn settle(
@@ -20,9 +20,9 @@ pub(super) trait Kind: Debug + Send {
         left: &TimedRows,
         right: &TimedRows,
         gone: u64,
-        now: Option<i64>,
+        now: Watermark,
         driver: &Driver,
-    ) -> Result<Settled>;
+    ) -> Result<Settled<Leaving>>;
 
     /// The time below which no right row is needed, given the time of the first left row that is
     /// not final.
@@ -45,23 +45,17 @@ pub(super) trait Kind: Debug + Send {
     fn looks_at_pairs(&self) -> bool;
 }
 
-/// The results of left rows that are final.
-#[derive(Debug)]
-pub(super) struct Settled {
-    pub(super) batches: Vec<RecordBatch>,
-    pub(super) leaving: Leaving,
-}
-
 /// The left rows that are final.
 #[derive(Debug)]
-pub(super) enum Leaving {
+pub(in crate::stream) enum Leaving {
     /// The first ones.
     First(usize),
     /// All but these, ascending.
     AllBut(Vec<u32>),
 }
 
-impl Settled {
+impl Settled<Leaving> {
     /// No left row is final.
-    pub(super) const NONE: Settled = Settled { batches: Vec::new(), leaving: Leaving::First(0) };
+    pub(in crate::stream) const NONE: Self =
+        Settled { batches: Vec::new(), leaving: Leaving::First(0) };
 }

@@ -11,57 +11,48 @@
 //! of tables, bit for bit. The order of the results is that of the times at which left rows became
 //! final, then merged order. Both are functions of the rows.
 //!
-//! # Trade-offs
-//!
-//! No state is computed ahead: a step with final rows costs as much as all right rows that are kept
-//! and the new rows. An epoch is at least as large as the rows that are kept, so that the cost of a
-//! row stays constant where rows come faster than they are polled. Many small polls over many kept
-//! rows cost more than states that are kept up to date would.
+//! The tactic is a `Recomputation` (`stream/recomputation.rs`, which also says what it costs).
 //!
 //! # Files
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `kind.rs` | the part that aggregates and as-of joins have each to itself |
+//! | `kind.rs` | what aggregates and as-of joins (`stream/join/asof.rs`) each do differently |
 //! | `aggregates.rs` | aggregates of partners |
-//! | `asof.rs` | the as-of join |
 //! | `standing.rs` | the last right row of each key |
 //! | `state.rs` | snapshots |
 
 mod aggregates;
-mod asof;
-mod kind;
-mod standing;
+pub(super) mod kind;
+pub(super) mod standing;
 mod state;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::Side;
 
 use super::explanation::Explanation;
 use super::intake::RestoredIntake;
-use super::intake::ready::{ReadyRun, ReadyRuns, Rest};
-use super::intake::source::ROW_BYTES;
-use super::join::{Asked, BATCH_ROWS, LateSides, Sides, left_first, side_rows};
-use super::operator::{Figure, Operator, Step};
+use super::intake::ready::{ReadyRun, ReadyRuns};
+use super::intake::rows::ROW_BYTES;
+use super::operator::Operator;
 use super::options::StreamOptions;
-use super::readers::Made;
+use super::recomputation::{MANY_ROWS, Recomputation, Settled, TableJob, Watermark};
+use super::sides::late::LateSides;
+use super::sides::maker::BATCH_ROWS;
+use super::sides::rows::{left_first, side_rows};
+use super::sides::{JoinRequest, Sides};
 use super::state::snapshot::{Reader, Writer};
 use super::state::timed_rows::TimedRows;
-use super::tactic::{Admit, Common, Tactic};
+use super::tactic::{Admit, Common};
+use crate::Result;
 use crate::columns::keys::KeyColumn;
 use crate::columns::time::Unit;
-use crate::{Error, Result};
 pub use aggregates::partner_aggregates;
-pub use asof::asof_join;
 use kind::{Kind, Leaving};
 
-/// Rows of an epoch, at least, about, if there are as many.
-const EPOCH_ROWS: usize = 1 << 17;
-
-/// Rows, and pairs that may be looked at, of which the work is not done at once: it takes some
-/// milliseconds.
-const MANY_ROWS: usize = 1 << 15;
+/// Pairs that may be looked at, of which the work is not done at once: it takes some milliseconds.
 const MANY_PAIRS: u64 = 1 << 20;
 
 /// Right rows that may be kept beyond twice the rows that are needed.
@@ -72,18 +63,18 @@ const SPARE_ROWS: usize = 1 << 10;
 const SPARE: usize = 8;
 
 /// The query of a join, as the operator needs it.
-struct Query<'a> {
-    kind: Box<dyn Kind>,
-    asked: Asked,
-    sides: Sides<'a>,
-    keys: Vec<KeyColumn>,
+pub(super) struct Query<'a> {
+    pub(super) kind: Box<dyn Kind>,
+    pub(super) request: JoinRequest,
+    pub(super) sides: Sides<'a>,
+    pub(super) keys: Vec<KeyColumn>,
 }
 
 /// The operator of a query.
-fn operator(query: Query<'_>, options: &StreamOptions) -> Result<Operator> {
-    let Query { kind, asked, sides, keys } = query;
-    let common = sides.common(asked, options, 0)?;
-    let tactic = PartnerTactic {
+pub(super) fn operator(query: Query<'_>, options: &StreamOptions) -> Result<Operator> {
+    let Query { kind, request, sides, keys } = query;
+    let common = sides.common(request, options, 0)?;
+    let job = PartnerJob {
         kind,
         times: sides.times,
         unit: sides.unit,
@@ -91,18 +82,14 @@ fn operator(query: Query<'_>, options: &StreamOptions) -> Result<Operator> {
         left: TimedRows::new(sides.left.clone()),
         right: TimedRows::new(sides.right.clone()),
         gone: 0,
-        due: None,
-        settled: None,
         needed: 0,
-        is_taking: false,
-        is_half_done: false,
     };
-    Ok(Operator::new(common, Box::new(tactic)))
+    Ok(Operator::new(common, Box::new(Recomputation::new(job))))
 }
 
-/// Keeps rows until left rows are final, and lets the join of tables join these.
+/// Left rows until they are final, the right rows within their reach, and the join of tables.
 #[derive(Debug)]
-struct PartnerTactic {
+struct PartnerJob {
     kind: Box<dyn Kind>,
     times: (usize, usize),
     unit: Unit,
@@ -113,137 +100,30 @@ struct PartnerTactic {
     right: TimedRows,
     /// Left rows that were final.
     gone: u64,
-    /// Up to where all rows have come that an epoch brought, until its left rows are looked at:
-    /// no row is below it, and none comes at all if there is none.
-    due: Option<Option<i64>>,
-    /// The same, as of the last time that left rows were looked at.
-    settled: Option<Option<i64>>,
     /// The right rows that were needed when they were looked through last.
     needed: usize,
-    /// Whether some rows have left the gate but have not been stored yet.
-    is_taking: bool,
-    /// Whether results have been handed on of left rows that have not left.
-    is_half_done: bool,
 }
 
-impl Tactic for PartnerTactic {
-    fn step(&mut self, common: &mut Common) -> Result<Step> {
-        // 1. An epoch whose left rows have not been looked at, since a rest was asked for.
-        if let Some(now) = self.due {
-            self.settle(common, now)?;
-            return Ok(Step::Went);
-        }
-        // 2. The next epoch is what is ready now.
-        let rows = common.look_ahead(self.epoch_rows());
-        if rows > 0 {
-            let driver = common.driver.fit(rows);
-            let ready = driver.within(|| ReadyRuns::new(&common.pending, &driver))?;
-            common.pending.clear();
-            let last = ready.ts.last().copied();
-            self.is_taking = true;
-            self.take_in(common, ready)?;
-            self.is_taking = false;
-            let now = match common.rest {
-                // Rows that are ready may be below the watermark.
-                Rest::More => last,
-                Rest::NotYet => common.intake.watermark(),
-                Rest::End => None,
-            };
-            self.due = Some(now);
-            self.settle(common, now)?;
-            return Ok(Step::Went);
-        }
-        // 3. Promises alone may make left rows final.
-        let now = if common.rest == Rest::End { None } else { common.intake.watermark() };
-        if self.settled != Some(now) {
-            self.due = Some(now);
-            self.settle(common, now)?;
-            if self.due.is_some() {
-                return Ok(Step::Went);
-            }
-        } else if common.intake.shared.memory.is_short() {
-            self.release(common, now)?;
-        }
-        Ok(if common.rest == Rest::End { Step::End } else { Step::NotYet })
+impl TableJob for PartnerJob {
+    const EPOCH_ROWS: usize = 1 << 17;
+
+    type Leaving = Leaving;
+
+    fn rows(&self) -> usize {
+        self.left.len() + self.right.len()
     }
 
-    fn is_long(&self, common: &mut Common) -> bool {
-        let rows = common.look_ahead(self.epoch_rows());
-        if rows == 0 && self.due.is_none() && self.settled == Some(common.intake.watermark()) {
-            return false;
-        }
+    fn bytes(&self) -> usize {
+        self.left.memory() + self.right.memory()
+    }
+
+    fn is_long(&self, rows: usize) -> bool {
         let (left, right) = (self.left.len() + rows, self.right.len() + rows);
         left + right > MANY_ROWS
             || (self.kind.looks_at_pairs() && left as u64 * right as u64 > MANY_PAIRS)
     }
 
-    fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {
-        let sides = LateSides {
-            schemas: [self.left.schema(), self.right.schema()],
-            times: self.times,
-            unit: self.unit,
-            keys: &self.keys,
-            of_sources: &common.intake.sides,
-        };
-        sides.batches(&common.intake.shared.late)
-    }
-
-    /// `state_rows`: rows that are kept. `state_bytes`: bytes that are kept beside the rows.
-    fn figures(&self) -> Vec<(&'static str, Figure)> {
-        let number = |number: usize| Figure::Number(number as u64);
-        vec![
-            ("state_rows", number(self.left.len() + self.right.len())),
-            ("state_bytes", number(self.left.memory() + self.right.memory())),
-        ]
-    }
-
-    fn is_working(&self) -> bool {
-        self.due.is_some()
-    }
-
-    /// Left rows stay until they have results, which can be made again: a function of one's own may
-    /// have failed.
-    fn survives(&self, _: &Error) -> bool {
-        !self.is_taking && !self.is_half_done
-    }
-
-    fn has_rows(&self) -> bool {
-        self.gone > 0 || self.left.len() + self.right.len() > 0
-    }
-
-    fn batch_rows(&self) -> Option<usize> {
-        Some(BATCH_ROWS)
-    }
-
-    fn write(&mut self, common: &Common, writer: &mut Writer) -> Result<()> {
-        self.write_state(common, writer)
-    }
-
-    fn restore(
-        &mut self,
-        intake: &RestoredIntake,
-        reader: &mut Reader<'_>,
-        row_bytes: usize,
-        admit: &mut Admit<'_>,
-    ) -> Result<()> {
-        self.restore_state(intake, reader, row_bytes, admit)
-    }
-
-    fn close(&mut self) {
-        self.left.clear();
-        self.right.clear();
-    }
-}
-
-impl PartnerTactic {
-    /// The rows of the next epoch, about.
-    fn epoch_rows(&self) -> usize {
-        EPOCH_ROWS.max(self.left.len() + self.right.len())
-    }
-
-    /// Keeps ready rows.
-    fn take_in(&mut self, common: &mut Common, ready: ReadyRuns) -> Result<()> {
-        common.latency.begin(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
+    fn take_in(&mut self, common: &Common, ready: ReadyRuns) -> Result<()> {
         let ReadyRuns { ts, sources, mut runs } = ready;
         let of_sources = common.intake.sides();
         let is_left = |source: u16| of_sources.of(source) == Side::Left;
@@ -259,25 +139,19 @@ impl PartnerTactic {
         Ok(())
     }
 
-    /// Makes the results of left rows that are final where no row is below `now`, and lets go of
-    /// all that no other left row needs. When a rest is asked for meanwhile, nothing is done.
-    fn settle(&mut self, common: &mut Common, now: Option<i64>) -> Result<()> {
-        match self.try_settle(common, now) {
-            // The results are made again from the beginning.
-            Err(error) if error.is_stopped() && common.driver.is_paused() => Ok(()),
-            settled => settled,
-        }
+    fn settle(
+        &self,
+        _: &Common,
+        _: Option<Watermark>,
+        now: Watermark,
+        driver: &Driver,
+    ) -> Result<Settled<Leaving>> {
+        self.kind.settle(&self.left, &self.right, self.gone, now, driver)
     }
 
-    fn try_settle(&mut self, common: &mut Common, now: Option<i64>) -> Result<()> {
-        // Once left rows have left, what remains to be done can be put off.
-        let driver = common.driver.fit(self.left.len() + self.right.len());
-        let settled =
-            self.kind.settle(&self.left, &self.right, self.gone, now, &driver.resting())?;
-        self.is_half_done = true;
-        common.ready.extend(settled.batches.into_iter().map(Made::from));
+    fn let_go(&mut self, common: &Common, leaving: Leaving, now: Watermark) -> Result<()> {
         let before = self.left.len();
-        match settled.leaving {
+        match leaving {
             Leaving::First(rows) => self.left.drop_first(rows),
             Leaving::AllBut(staying) => {
                 let charge = |bytes| common.intake.shared.memory.charge_state(bytes);
@@ -285,15 +159,65 @@ impl PartnerTactic {
             }
         }
         self.gone += (before - self.left.len()) as u64;
-        self.release(common, now)?;
-        self.is_half_done = false;
-        (self.due, self.settled) = (None, Some(now));
-        common.latency.settle();
-        Ok(())
+        self.release(common, now)
     }
 
+    fn spare(&mut self, common: &Common, now: Watermark) -> Result<()> {
+        self.release(common, now)
+    }
+
+    fn takes_sources(&self) -> bool {
+        true
+    }
+
+    fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {
+        let sides = LateSides {
+            schemas: [self.left.schema(), self.right.schema()],
+            times: self.times,
+            unit: self.unit,
+            keys: &self.keys,
+            of_sources: &common.intake.sides,
+        };
+        sides.batches(&common.intake.shared.late)
+    }
+
+    fn has_rows(&self, _: Option<Watermark>) -> bool {
+        self.gone > 0 || self.rows() > 0
+    }
+
+    fn batch_rows(&self) -> Option<usize> {
+        Some(BATCH_ROWS)
+    }
+
+    fn write(
+        &mut self,
+        common: &Common,
+        settled: Option<Watermark>,
+        writer: &mut Writer,
+    ) -> Result<()> {
+        self.write_state(common, settled, writer)
+    }
+
+    fn restore(
+        &mut self,
+        intake: &RestoredIntake,
+        reader: &mut Reader<'_>,
+        row_bytes: usize,
+        admit: &mut Admit<'_>,
+    ) -> Result<Option<Watermark>> {
+        self.restore_state(intake, reader, row_bytes, admit)?;
+        Ok(None)
+    }
+
+    fn clear(&mut self) {
+        self.left.clear();
+        self.right.clear();
+    }
+}
+
+impl PartnerJob {
     /// Lets go of right rows that no left row needs any more.
-    fn release(&mut self, common: &Common, now: Option<i64>) -> Result<()> {
+    fn release(&mut self, common: &Common, now: Watermark) -> Result<()> {
         let Some(now) = now else {
             self.right.clear();
             return Ok(());
@@ -332,7 +256,7 @@ impl PartnerTactic {
 
 /// The explanation of a join that gives each left row one row. The first lines say which rows there
 /// are; `keeping` says how long right rows are kept, `place` where a left row comes.
-fn explain(
+pub(super) fn explain(
     mut lines: Vec<String>,
     keeping: &str,
     place: &str,

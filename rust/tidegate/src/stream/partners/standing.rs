@@ -11,7 +11,7 @@ use crate::stream::state::timed_rows::TimedRows;
 
 /// The rows from time `from` on, and of the rows before, the last of each key. A row without a key,
 /// and a row that is not in `counted`, is none of them.
-pub(super) fn with_standing(
+pub(in crate::stream) fn with_standing(
     rows: &TimedRows,
     left: &TimedRows,
     keys: &[KeyColumn],

@@ -8,20 +8,26 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 
-use super::PartnerTactic;
+use super::PartnerJob;
 use crate::Result;
 use crate::columns::table::Table;
 use crate::columns::table::batch_bytes;
 use crate::columns::time;
 use crate::stream::intake::RestoredIntake;
+use crate::stream::recomputation::Watermark;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::tactic::{Admit, Common};
 
-impl PartnerTactic {
+impl PartnerJob {
     /// Writes the rows that are kept.
-    pub(super) fn write_state(&mut self, common: &Common, writer: &mut Writer) -> Result<()> {
-        if let (Some(Some(now)), true) = (self.settled, self.kind.picks()) {
+    pub(super) fn write_state(
+        &mut self,
+        common: &Common,
+        settled: Option<Watermark>,
+        writer: &mut Writer,
+    ) -> Result<()> {
+        if let (Some(Some(now)), true) = (settled, self.kind.picks()) {
             self.look_through(common, now)?;
         }
         writer.number(self.gone);

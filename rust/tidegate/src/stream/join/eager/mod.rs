@@ -24,19 +24,19 @@ use tidegate_operators::eager::{Log, Next};
 use tidegate_operators::rows::{How, Interval, Results, Side};
 
 pub(super) use self::find::{ByEngine, ByTime, Finder};
-use super::{
-    Asked, EPOCH_ROWS, Engine, JoinPlan, KeptRows, LITTLE, LateSides, Maker, Prepare, Query, Sides,
-    StreamOptions,
-};
+use super::{EPOCH_ROWS, Engine, JoinPlan, KeptRows, LITTLE, Prepare, Query, StreamOptions};
 use crate::columns::time::Unit;
 use crate::results::gather::concat_rows;
-use crate::stream::intake::source::SourceRun;
+use crate::stream::intake::rows::SourceRun;
 use crate::stream::intake::{Order, RestoredIntake};
 use crate::stream::memory::Charge;
 use crate::stream::operator::{Figure, Operator, Step};
+use crate::stream::sides::late::LateSides;
+use crate::stream::sides::maker::Maker;
+use crate::stream::sides::{JoinRequest, Sides};
 use crate::stream::state::snapshot::{Reader, Writer};
 use crate::stream::state::store::Store;
-use crate::stream::tactic::{Admit, Common, Tactic};
+use crate::stream::tactic::{Admit, Common, Effort, Tactic};
 use crate::stream::times::ResultTimes;
 use crate::{Error, Result};
 
@@ -68,7 +68,7 @@ pub(super) fn operator<F: Finder>(
     let of_pairs = ResultTimes::of_pairs(Some(interval), &plan, times, unit, asked.how);
     let [left, right] = &sides;
     let common = Sides { left, right, times, unit }.common(
-        Asked {
+        JoinRequest {
             identity,
             schema: plan.schema.clone(),
             times: of_pairs,
@@ -189,7 +189,7 @@ impl<F: Finder> Tactic for EagerTactic<F> {
         Ok(if self.promised == [None; 2] { Step::End } else { Step::NotYet })
     }
 
-    fn is_long(&self, common: &mut Common) -> bool {
+    fn prepare(&self, common: &mut Common) -> Effort {
         let kept = (self.log.rows(Side::Left) + self.log.rows(Side::Right)) as u64;
         let waiting = self.pending.iter().map(|piece| piece.ts.len()).sum::<usize>()
             + common.intake.shared.arrivals.as_ref().map_or(0, |arrivals| arrivals.rows())
@@ -197,7 +197,7 @@ impl<F: Finder> Tactic for EagerTactic<F> {
         let rows = waiting as u64;
         let compares = self.plan.predicate.is_some() || !self.finder.finds_results();
         let compared = if compares { rows.saturating_mul(rows + kept) } else { rows };
-        (self.how != How::Inner && kept > LITTLE) || compared > LITTLE
+        Effort::long_if((self.how != How::Inner && kept > LITTLE) || compared > LITTLE)
     }
 
     fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {

@@ -87,7 +87,7 @@ impl Maker {
 
 /// The columns of a side that are in the result and have values of 8 bytes, which a store is to
 /// keep row by row, too.
-pub(super) fn long_columns(plan: &JoinPlan, side: Side, schema: &Schema) -> Vec<usize> {
+pub(in crate::stream) fn long_columns(plan: &JoinPlan, side: Side, schema: &Schema) -> Vec<usize> {
     let columns = plan.columns.iter().filter_map(|column| of_side(column, side));
     columns
         .filter(|&at| fixed_width(schema.field(at).data_type()) == Some(size_of::<u64>()))

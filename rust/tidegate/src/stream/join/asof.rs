@@ -21,9 +21,6 @@ use tidegate_operators::rows::{How, NO_ROW, Results};
 use tidegate_structures::memory;
 use tidegate_structures::memory::bits::BitSet;
 
-use super::kind::{Kind, Leaving, Settled};
-use super::standing::with_standing;
-use super::{Query, explain, operator};
 use crate::Result;
 use crate::aggregate::streams::mask;
 use crate::batch::asof::partners;
@@ -32,9 +29,14 @@ use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::query::asof::{AsofJoin, AsofPlan};
 use crate::stream::intake::Order;
-use crate::stream::join::{Asked, Maker, Sides};
 use crate::stream::operator::{Operator, with_room};
 use crate::stream::options::StreamOptions;
+use crate::stream::partners::kind::{Kind, Leaving};
+use crate::stream::partners::standing::with_standing;
+use crate::stream::partners::{Query, explain, operator};
+use crate::stream::recomputation::{Settled, Watermark};
+use crate::stream::sides::maker::Maker;
+use crate::stream::sides::{JoinRequest, Sides};
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
 
@@ -123,7 +125,7 @@ fn join(
     let schema = plan.join.schema.clone();
     let how = query.options.how;
     let times = ResultTimes::of_nearest(&plan.asof, &plan.join, plan.times, plan.unit, how);
-    let asked = Asked {
+    let request = JoinRequest {
         identity,
         schema,
         times,
@@ -136,7 +138,7 @@ fn join(
     let sides = Sides { left: &left, right: &right, times: plan.times, unit: plan.unit };
     let keys = plan.join.keys.clone();
     let kind = Box::new(AsOfTime { plan, how: query.options.how, of_sides });
-    operator(Query { kind, asked, sides, keys }, options)
+    operator(Query { kind, request, sides, keys }, options)
 }
 
 /// The as-of join.
@@ -154,9 +156,9 @@ impl Kind for AsOfTime {
         left: &TimedRows,
         right: &TimedRows,
         _: u64,
-        now: Option<i64>,
+        now: Watermark,
         driver: &Driver,
-    ) -> Result<Settled> {
+    ) -> Result<Settled<Leaving>> {
         // No left row is final before its own time is over.
         let seen = now.map_or(left.len(), |now| left.before(now));
         if seen == 0 {

@@ -12,7 +12,7 @@ use crate::columns::keys::KeyColumn;
 use crate::columns::time::Unit;
 use crate::query::output::{OutputColumn, Shape};
 use crate::stream::intake::late::{Late, LateRows};
-use crate::stream::sides::SourceSides;
+use crate::stream::intake::sides::SourceSides;
 
 /// The sides of a join, as far as its late rows depend on them.
 #[derive(Debug)]

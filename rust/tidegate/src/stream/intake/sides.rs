@@ -7,7 +7,7 @@ use tidegate_structures::memory;
 /// Which sources are left ones. The sources of the beginning are: the first ones. Sources that were
 /// added follow, in any order.
 #[derive(Clone, Debug)]
-pub(super) struct SourceSides {
+pub(in crate::stream) struct SourceSides {
     left: usize,
     first: usize,
     /// Each added source's side, and its number among the sources on that side.
@@ -17,13 +17,13 @@ pub(super) struct SourceSides {
 
 impl SourceSides {
     /// The first `left` of `sources` sources.
-    pub(super) fn new(left: usize, sources: usize) -> Self {
+    pub(in crate::stream) fn new(left: usize, sources: usize) -> Self {
         SourceSides { left, first: sources, added: Vec::new(), counts: [left, sources - left] }
     }
 
     /// The side of a source.
     #[inline]
-    pub(super) fn of(&self, source: u16) -> Side {
+    pub(in crate::stream) fn of(&self, source: u16) -> Side {
         let number = usize::from(source);
         match number.checked_sub(self.first) {
             None if number < self.left => Side::Left,
@@ -33,7 +33,7 @@ impl SourceSides {
     }
 
     /// The side of each of these sources.
-    pub(super) fn of_each(&self, sources: &[u16]) -> Vec<Side> {
+    pub(in crate::stream) fn of_each(&self, sources: &[u16]) -> Vec<Side> {
         if !self.added.is_empty() {
             return memory::collect(sources.iter().map(|&source| self.of(source)));
         }
@@ -44,7 +44,7 @@ impl SourceSides {
     }
 
     /// The number of a source, among those of its side.
-    pub(super) fn within(&self, source: u16) -> u16 {
+    pub(in crate::stream) fn within(&self, source: u16) -> u16 {
         match usize::from(source).checked_sub(self.first) {
             Some(added) => self.added[added].1,
             None if usize::from(source) < self.left => source,
@@ -53,21 +53,21 @@ impl SourceSides {
     }
 
     /// One more source follows.
-    pub(super) fn add(&mut self, side: Side) {
+    pub(in crate::stream) fn add(&mut self, side: Side) {
         let count = &mut self.counts[side as usize];
         self.added.push((side, *count as u16));
         *count += 1;
     }
 
     /// How many sources a side has.
-    pub(super) fn count(&self, side: Side) -> usize {
+    pub(in crate::stream) fn count(&self, side: Side) -> usize {
         self.counts[side as usize]
     }
 }
 
 /// Returns the tier of the sources on this side. Among rows with equal times, those from left
 /// sources sort first, no matter when the sources were added.
-pub(super) fn tier(side: Option<Side>) -> Tier {
+pub(in crate::stream) fn tier(side: Option<Side>) -> Tier {
     match side {
         None | Some(Side::Left) => Tier::First,
         Some(Side::Right) => Tier::Last,

@@ -1,0 +1,78 @@
+//! The rows of a source in the gate, and rows of several batches as one batch.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::SchemaRef;
+use tidegate_structures::gate::Run;
+
+use super::stream::Stream;
+use crate::Result;
+use crate::columns::dictionary::of_column;
+use crate::columns::time;
+use crate::results::interleave::{Place, interleave};
+use crate::stream::memory::Charge;
+
+/// Bytes an operator takes for a row beside the row: its place in the gate and in the state, if
+/// that is no more.
+pub(crate) const ROW_BYTES: usize = 40;
+
+/// Rows of one source in time order, in the gate.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceRun {
+    pub(crate) ts: ScalarBuffer<i64>,
+    pub(crate) batch: RecordBatch,
+    /// When the newest of the rows was pushed.
+    pub(crate) pushed: Instant,
+    /// Holds the memory's place in the limit for as long as the rows are held.
+    pub(crate) charge: Arc<Charge>,
+}
+
+impl Run for SourceRun {
+    fn ts(&self) -> &[i64] {
+        &self.ts
+    }
+}
+
+/// Rows of several batches as one batch.
+pub(crate) fn gather_batch(
+    schema: &SchemaRef,
+    batches: &[&RecordBatch],
+    places: &[Place],
+) -> Result<RecordBatch> {
+    gather(schema, batches, places, |_| None)
+}
+
+/// Rows of several batches of a stream as one batch, of which the times are known already.
+pub(super) fn gather_timed(
+    stream: &Stream,
+    ts: &ScalarBuffer<i64>,
+    batches: &[&RecordBatch],
+    places: &[Place],
+) -> Result<RecordBatch> {
+    let times = time::from_int64(stream.schema.field(stream.on), stream.unit, ts);
+    gather(&stream.schema, batches, places, |column| times.clone().filter(|_| column == stream.on))
+}
+
+fn gather(
+    schema: &SchemaRef,
+    batches: &[&RecordBatch],
+    places: &[Place],
+    known: impl Fn(usize) -> Option<ArrayRef>,
+) -> Result<RecordBatch> {
+    let column = |at: usize| match known(at) {
+        Some(column) => Ok(column),
+        None => {
+            let chunks: Vec<ArrayRef> =
+                batches.iter().map(|batch| batch.column(at).clone()).collect();
+            let field = schema.field(at);
+            interleave(field.data_type(), &chunks, places)
+                .map_err(|error| of_column(field.name(), error))
+        }
+    };
+    let columns = (0..schema.fields().len()).map(column).collect::<Result<Vec<_>>>()?;
+    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(places.len()));
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+}

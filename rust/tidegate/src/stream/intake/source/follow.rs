@@ -1,0 +1,56 @@
+//! A source that follows another operator: its rows are the results of that operator, and its
+//! promises come from there, too.
+
+use arrow_schema::Schema;
+use tidegate_operators::rows::Reorder;
+use tidegate_structures::memory;
+
+use super::Source;
+use crate::stream::times::{Led, ResultTime, ResultTimes, led};
+use crate::{Error, Result};
+
+impl Source {
+    /// From now on the rows are the results of an operator with these times, and its promises are the
+    /// source's. Returns the columns of which the source's time is to be made, by `of`; none if its
+    /// time is one of them.
+    pub fn follow(
+        &mut self,
+        times: &ResultTimes,
+        schema: &Schema,
+        of: Option<ResultTime>,
+    ) -> Result<Vec<String>> {
+        self.check_open()?;
+        let named = |text: &str| format!("{}: {text}", self.name);
+        if self.lead.is_some() || self.rows_in > 0 || self.reorder.watermark() > i64::MIN {
+            return Err(Error::argument(named(
+                "the source is in use; an operator is put in front of a new one",
+            )));
+        }
+        let Led { lead, lateness, columns } =
+            led(times, schema, (self.time_field(), self.stream.unit), of)
+                .map_err(|error| error.within(&self.name))?;
+        if lateness.is_none() && self.shared.memory.limit().is_some() {
+            return Err(Error::argument(named(
+                "memory_limit: results with ordered=False wait here until the operator before promises \
+                 a time, so a limit could be full for ever; leave it out, or write ordered=True there",
+            )));
+        }
+        self.stream.lateness = lateness;
+        self.reorder = Reorder::new(self.stream.lateness);
+        self.lead = Some(lead);
+        Ok(columns)
+    }
+
+    /// The operator before has no result to come whose place is below `place`, in its unit.
+    pub fn promise_of_results(&mut self, place: i64) -> Result<()> {
+        self.check_open()?;
+        let lead = self.lead.ok_or_else(|| Error::bug("the source follows an operator"))?;
+        match lead.promise(place, self.stream.unit) {
+            Some(ts) if ts > self.reorder.watermark() => {
+                memory::check();
+                self.promise(ts)
+            }
+            _ => Ok(()),
+        }
+    }
+}

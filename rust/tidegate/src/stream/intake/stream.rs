@@ -1,0 +1,115 @@
+//! The description of a stream: the columns, the times and the windows of its rows.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{Schema, SchemaRef};
+
+use crate::columns::expression::{Origin, Predicate};
+use crate::columns::metadata::check_extensions;
+use crate::columns::row_ends::Width;
+use crate::columns::time::Unit;
+use crate::columns::type_name::TypeName;
+use crate::query::aggregate::plan::Span;
+use crate::{Error, Result};
+
+/// The description that the sources of one stream share.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    pub(crate) schema: SchemaRef,
+    /// The schema of pushed rows, if its dictionary indices are narrower than those of the stored
+    /// rows.
+    pub(crate) given: Option<SchemaRef>,
+    /// The time column.
+    pub(crate) on: usize,
+    /// The unit in which times are compared: the column's or a finer one.
+    pub(crate) unit: Unit,
+    /// Steps of the unit. None for a source whose rows promise nothing, as an operator that it follows
+    /// does.
+    pub(crate) lateness: Option<i64>,
+    /// How far ends of intervals may be from the times of their rows, if ends are computed from rows.
+    pub(crate) width: Option<Arc<Width>>,
+    /// The windows that rows are assigned to, if any.
+    pub(crate) counted: Option<Counted>,
+}
+
+/// An aggregation's windows, and the condition that selects their rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    pub(crate) span: Span,
+    pub(crate) rows: Option<Predicate>,
+}
+
+impl Counted {
+    /// Returns whether a row belongs to a window. A row for which the condition cannot be computed
+    /// does not belong to one.
+    fn counts(&self, batch: &RecordBatch, row: usize) -> bool {
+        let Some(rows) = &self.rows else { return true };
+        let columns: Vec<ArrayRef> = rows
+            .columns(Origin::Row)
+            .iter()
+            .map(|&column| batch.column(column).slice(row, 1))
+            .collect();
+        rows.evaluate(&columns, &[], 1).is_ok_and(|holds| holds.value(0))
+    }
+}
+
+impl Stream {
+    /// Returns the schema of pushed rows.
+    pub(super) fn given(&self) -> &SchemaRef {
+        self.given.as_ref().unwrap_or(&self.schema)
+    }
+
+    /// Rejects rows whose windows start or end outside the 64-bit range, because no result could
+    /// represent such bounds. `first` is the position of the batch's first row in its source.
+    pub(super) fn check_windows(
+        &self,
+        name: &str,
+        batch: &RecordBatch,
+        ts: &[i64],
+        first: u64,
+    ) -> Result<()> {
+        let Some(counted) = &self.counted else { return Ok(()) };
+        let is_beyond = |row: &usize| !counted.span.fits(ts[*row]) && counted.counts(batch, *row);
+        match (0..ts.len()).find(is_beyond) {
+            None => Ok(()),
+            Some(row) => Err(Error::data(format!(
+                "{name}: row {}: the time {} ({}) falls in a window that begins or ends beyond 64 \
+                 bits; leave out such rows or choose smaller windows",
+                first + row as u64,
+                ts[row],
+                self.unit.name()
+            ))),
+        }
+    }
+}
+
+/// Rejects rows whose columns differ from those of the first stream.
+pub(crate) fn check_schema(first: &Schema, name: &str, given: &Schema) -> Result<()> {
+    let both = || first.fields().iter().zip(given.fields());
+    let same = first.fields().len() == given.fields().len()
+        && both().all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
+    if same {
+        return both().try_for_each(|(a, b)| check_extensions(a, "the first stream", b, name));
+    }
+    Err(Error::schema(format!(
+        "{name}: expected rows of ({}), got ({}); select, order and cast the columns first",
+        columns(first),
+        columns(given)
+    )))
+}
+
+/// The columns of a schema with their types, for messages.
+pub(crate) fn columns(schema: &Schema) -> String {
+    const SHOWN: usize = 20;
+    let fields = schema.fields();
+    let mut shown: Vec<_> = fields
+        .iter()
+        .take(SHOWN)
+        .map(|field| format!("{}: {}", field.name(), TypeName(field.data_type())))
+        .collect();
+    if fields.len() > SHOWN {
+        shown.push(format!("and {} more", fields.len() - SHOWN));
+    }
+    shown.join(", ")
+}

@@ -1,0 +1,267 @@
+//! The tactic of operators whose results the code for tables makes.
+//!
+//! ```text
+//! sources ─▶ gate ─▶ ready rows ─▶ kept rows ─▶ the code for tables ─▶ final results ─▶ poll
+//!                                      ▲                  │
+//!                                      └─ rows that later results need
+//! ```
+//!
+//! Rows are kept until the results that need them are final. Then the code for tables makes these
+//! results from the kept rows, so they equal those of tables, bit for bit. A [`TableJob`] says
+//! which rows are kept, which results are final, and which rows are no longer needed.
+//!
+//! # Trade-offs
+//!
+//! No state is computed ahead: a step with final results costs as much as all rows that are kept.
+//! An epoch is at least as large as the rows that are kept, so that the cost of a row stays
+//! constant where rows come faster than they are polled. Many small polls over many kept rows cost
+//! more than states that are kept up to date would.
+
+use std::fmt::Debug;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tidegate_operators::driver::Driver;
+
+use super::intake::RestoredIntake;
+use super::intake::ready::{ReadyRuns, Rest};
+use super::operator::{Figure, Step};
+use super::readers::Made;
+use super::state::snapshot::{Reader, Writer};
+use super::tactic::{Admit, Common, Effort, Tactic};
+use crate::{Error, Result};
+
+/// Rows of which the work is not done at once: it takes some milliseconds.
+pub(super) const MANY_ROWS: usize = 1 << 15;
+
+/// How far all rows have come: no row is below this time, and none comes at all if there is none.
+pub(super) type Watermark = Option<i64>;
+
+/// The rows that an operator keeps, and the code for tables that makes its results from them.
+///
+/// A time `now` is a [`Watermark`]. The time `settled` is the one for which results were made last.
+pub(super) trait TableJob: Debug + Send {
+    /// Rows of an epoch, at least, about, if there are as many.
+    const EPOCH_ROWS: usize;
+
+    /// Says which rows are no longer needed once results have been made.
+    type Leaving;
+
+    /// How many rows are kept.
+    fn rows(&self) -> usize;
+
+    /// Bytes that are kept beside the rows.
+    fn bytes(&self) -> usize;
+
+    /// Whether a step with this number of new rows may take longer than some milliseconds.
+    fn is_long(&self, rows: usize) -> bool;
+
+    /// Keeps ready rows.
+    fn take_in(&mut self, common: &Common, ready: ReadyRuns) -> Result<()>;
+
+    /// Makes the results that are final. All rows are still kept then, so this can be repeated.
+    fn settle(
+        &self,
+        common: &Common,
+        settled: Option<Watermark>,
+        now: Watermark,
+        driver: &Driver,
+    ) -> Result<Settled<Self::Leaving>>;
+
+    /// Lets go of the rows that no later result needs.
+    fn let_go(&mut self, common: &Common, leaving: Self::Leaving, now: Watermark) -> Result<()>;
+
+    /// Frees what it can when memory is short and there is nothing to settle.
+    fn spare(&mut self, common: &Common, now: Watermark) -> Result<()>;
+
+    /// Whether sources can be added.
+    fn takes_sources(&self) -> bool;
+
+    /// The late rows that are kept; see [`Tactic::late`].
+    fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)>;
+
+    /// Whether rows are kept or were settled; see [`Tactic::has_rows`].
+    fn has_rows(&self, settled: Option<Watermark>) -> bool;
+
+    /// See [`Tactic::batch_rows`].
+    fn batch_rows(&self) -> Option<usize>;
+
+    /// Writes the rows that are kept.
+    fn write(
+        &mut self,
+        common: &Common,
+        settled: Option<Watermark>,
+        writer: &mut Writer,
+    ) -> Result<()>;
+
+    /// Reads what [`write`](Self::write) wrote, as [`Tactic::restore`] does. Returns what was
+    /// settled, if that was written.
+    fn restore(
+        &mut self,
+        intake: &RestoredIntake,
+        reader: &mut Reader<'_>,
+        row_bytes: usize,
+        admit: &mut Admit<'_>,
+    ) -> Result<Option<Watermark>>;
+
+    /// Drops all rows.
+    fn clear(&mut self);
+}
+
+/// The results that are final, and the rows that leave with them.
+#[derive(Debug)]
+pub(super) struct Settled<L> {
+    pub(super) batches: Vec<RecordBatch>,
+    pub(super) leaving: L,
+}
+
+/// Keeps rows until results are final, and lets the code for tables make these.
+#[derive(Debug)]
+pub(super) struct Recomputation<J> {
+    job: J,
+    /// The watermark after the last epoch, until results are made for it.
+    due: Option<Watermark>,
+    /// The watermark for which results were made last.
+    settled: Option<Watermark>,
+    /// Whether some rows have left the gate but have not been stored yet.
+    is_taking: bool,
+    /// Whether results have been handed on whose rows have not left.
+    is_half_done: bool,
+}
+
+impl<J: TableJob> Recomputation<J> {
+    pub(super) fn new(job: J) -> Self {
+        Recomputation { job, due: None, settled: None, is_taking: false, is_half_done: false }
+    }
+
+    /// The rows of the next epoch, about.
+    fn epoch_rows(&self) -> usize {
+        J::EPOCH_ROWS.max(self.job.rows())
+    }
+
+    /// Makes the results that are final where no row is below `now`, and lets go of all rows that
+    /// no other result needs. When a rest is asked for meanwhile, nothing is done.
+    fn settle(&mut self, common: &mut Common, now: Watermark) -> Result<()> {
+        match self.try_settle(common, now) {
+            // The results are made again from the beginning.
+            Err(error) if error.is_stopped() && common.driver.is_paused() => Ok(()),
+            settled => settled,
+        }
+    }
+
+    fn try_settle(&mut self, common: &mut Common, now: Watermark) -> Result<()> {
+        let driver = common.driver.fit(self.job.rows()).resting();
+        let Settled { batches, leaving } = self.job.settle(common, self.settled, now, &driver)?;
+        self.is_half_done = true;
+        common.ready.extend(batches.into_iter().map(Made::from));
+        self.job.let_go(common, leaving, now)?;
+        self.is_half_done = false;
+        (self.due, self.settled) = (None, Some(now));
+        common.latency.settle();
+        Ok(())
+    }
+}
+
+impl<J: TableJob> Tactic for Recomputation<J> {
+    fn step(&mut self, common: &mut Common) -> Result<Step> {
+        // 1. An epoch whose results have not been made, since a rest was asked for.
+        if let Some(now) = self.due {
+            self.settle(common, now)?;
+            return Ok(Step::Went);
+        }
+        // 2. The next epoch is what is ready now.
+        let rows = common.take_ready(self.epoch_rows());
+        if rows > 0 {
+            let driver = common.driver.fit(rows);
+            let ready = driver.within(|| ReadyRuns::new(&common.pending, &driver))?;
+            common.pending.clear();
+            let last = ready.ts.last().copied();
+            self.is_taking = true;
+            common.latency.begin(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
+            self.job.take_in(common, ready)?;
+            self.is_taking = false;
+            let now = match common.rest {
+                // Rows that are ready may be below the watermark.
+                Rest::More => last,
+                Rest::NotYet => common.intake.watermark(),
+                Rest::End => None,
+            };
+            self.due = Some(now);
+            self.settle(common, now)?;
+            return Ok(Step::Went);
+        }
+        // 3. Promises alone may make results final.
+        let now = if common.rest == Rest::End { None } else { common.intake.watermark() };
+        if self.settled != Some(now) {
+            self.due = Some(now);
+            self.settle(common, now)?;
+            if self.due.is_some() {
+                return Ok(Step::Went);
+            }
+        } else if common.intake.shared.memory.is_short() {
+            self.job.spare(common, now)?;
+        }
+        Ok(if common.rest == Rest::End { Step::End } else { Step::NotYet })
+    }
+
+    fn prepare(&self, common: &mut Common) -> Effort {
+        let rows = common.take_ready(self.epoch_rows());
+        let is_idle =
+            rows == 0 && self.due.is_none() && self.settled == Some(common.intake.watermark());
+        Effort::long_if(!is_idle && self.job.is_long(rows))
+    }
+
+    /// Rows are kept until their results have been made, which can be tried again: a function of
+    /// one's own may have failed.
+    fn survives(&self, _: &Error) -> bool {
+        !self.is_taking && !self.is_half_done
+    }
+
+    fn takes_sources(&self) -> bool {
+        self.job.takes_sources()
+    }
+
+    fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {
+        self.job.late(common)
+    }
+
+    /// `state_rows`: rows that are kept. `state_bytes`: bytes that are kept beside the rows.
+    fn figures(&self) -> Vec<(&'static str, Figure)> {
+        vec![
+            ("state_rows", Figure::Number(self.job.rows() as u64)),
+            ("state_bytes", Figure::Number(self.job.bytes() as u64)),
+        ]
+    }
+
+    fn is_working(&self) -> bool {
+        self.due.is_some()
+    }
+
+    fn has_rows(&self) -> bool {
+        self.job.has_rows(self.settled)
+    }
+
+    fn batch_rows(&self) -> Option<usize> {
+        self.job.batch_rows()
+    }
+
+    fn write(&mut self, common: &Common, writer: &mut Writer) -> Result<()> {
+        self.job.write(common, self.settled, writer)
+    }
+
+    fn restore(
+        &mut self,
+        intake: &RestoredIntake,
+        reader: &mut Reader<'_>,
+        row_bytes: usize,
+        admit: &mut Admit<'_>,
+    ) -> Result<()> {
+        let settled = self.job.restore(intake, reader, row_bytes, admit)?;
+        self.settled = settled.or(self.settled);
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.job.clear();
+    }
+}
