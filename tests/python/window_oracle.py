@@ -127,7 +127,9 @@ def _of_values(
     if function == "median":
         return quantile(values, 0.5, "midpoint")
     if function in ("min", "max"):
-        return (min if function == "min" else max)(values, key=_float_order)
+        found = (min if function == "min" else max)(values, key=_float_order)
+        # Both zeros are one value: 0.0.
+        return found + 0.0 if isinstance(found, float) else found
     if function in ("sum", "mean"):
         total = _sum(column, rows, windows, k)
         return total if function == "sum" else float(total) / len(rows)
