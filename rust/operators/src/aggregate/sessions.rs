@@ -99,6 +99,7 @@ fn find(rows: Stream<'_>, key_count: usize, gap: i64) -> (Vec<Session>, Vec<u32>
         match sessions.get_mut((*number as usize).wrapping_sub(1)) {
             Some(known) if extends(ts, known.last, gap) => known.last = ts,
             _ => {
+                memory::reserve(&mut sessions, 1);
                 sessions.push(Session { start: ts, last: ts, key });
                 *number = sessions.len() as u32;
             }

@@ -1,6 +1,7 @@
 //! The two states of each key that make a window: a suffix of one block of slices, and a prefix of
 //! the next.
 
+use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Slot;
 
 use super::steps::Steps;
@@ -78,6 +79,7 @@ impl<F: Function> SuffixPrefix<F> {
 
     /// Puts the cells of a slice before the suffix.
     fn extend_suffix(&mut self, cells: &[F::State], keys: &[u32]) {
+        memory::reserve(&mut self.replaced, keys.len());
         for (cell, key) in cells.iter().zip(keys) {
             let suffix = &mut self.suffix[*key as usize];
             self.replaced.push(*suffix);
@@ -115,6 +117,7 @@ impl<F: Function> SuffixPrefix<F> {
         for (at, (value, key)) in values.iter_mut().zip(keys).enumerate() {
             let found = F::finish(F::combine(suffix[*key as usize], prefix[*key as usize]));
             if found.is_none() {
+                memory::reserve(missing, 1);
                 missing.push(first + at);
             }
             value.set(found.unwrap_or_default());
