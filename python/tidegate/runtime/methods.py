@@ -5,6 +5,7 @@ Modules that few programs need are imported at the first call, so that `import t
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate import _tidegate
@@ -43,10 +44,15 @@ def attach() -> None:
     _tidegate._set_callbacks(table_of_rows, tell, waits_for)  # noqa: SLF001 - the package's own
 
 
-def _attach(kind: type, name: str, method: Any) -> None:  # noqa: ANN401 - any function
-    """Add a method, with the text that the manual has for it."""
-    method.__name__, method.__qualname__ = name, f"{kind.__name__}.{name}"
-    method.__doc__ = _tidegate._manual(method.__qualname__) or method.__doc__  # noqa: SLF001 - as above
+def _attach(kind: type, name: str, function: FunctionType) -> None:
+    """Add a copy of a function as a method, with the text that the manual has for it."""
+    method = FunctionType(
+        function.__code__, function.__globals__, name, function.__defaults__, function.__closure__
+    )
+    method.__kwdefaults__ = function.__kwdefaults__
+    method.__annotations__ = function.__annotations__
+    method.__module__, method.__qualname__ = kind.__module__, f"{kind.__name__}.{name}"
+    method.__doc__ = _tidegate._manual(method.__qualname__) or function.__doc__  # noqa: SLF001 - as above
     setattr(kind, name, method)
 
 

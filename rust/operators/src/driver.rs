@@ -537,15 +537,25 @@ fn available_processors() -> usize {
     const MOMENT: Duration = Duration::from_millis(100);
     static LAST: Mutex<Option<(Instant, usize)>> = Mutex::new(None);
     let now = Instant::now();
-    let last = *lock(&LAST);
-    if let Some((asked, processors)) = last
-        && now.duration_since(asked) < MOMENT
-    {
-        return processors;
+    // A child process may have been forked while another thread held the lock, so nobody waits.
+    let Ok(mut last) = LAST.try_lock() else { return asked_anew() };
+    match *last {
+        Some((asked, processors)) if now.duration_since(asked) < MOMENT => processors,
+        _ => {
+            let processors = asked_anew();
+            *last = Some((now, processors));
+            processors
+        }
     }
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    *lock(&LAST) = Some((now, processors));
-    processors
+}
+
+fn asked_anew() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Whether this thread belongs to a pool, whose drivers share work with it.
+pub fn is_in_pool() -> bool {
+    rayon_core::current_thread_index().is_some()
 }
 
 /// The number of threads to use when the caller does not say: what this process may use by affinity

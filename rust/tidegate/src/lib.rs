@@ -84,7 +84,9 @@ pub use query::published::{IndexKind, MergeOptions, TaskIndex, TaskOptions};
 pub use query::window::{Algorithm, Window, WindowJoin};
 pub use results::Next;
 pub use tidegate_operators::asof::Strategy;
-pub use tidegate_operators::driver::{Driver, MAX_THREADS, WorkOf, default_threads, with_threads};
+pub use tidegate_operators::driver::{
+    Driver, MAX_THREADS, WorkOf, default_threads, is_in_pool, with_threads,
+};
 pub use tidegate_operators::rows::{Closed, How};
 pub use tidegate_structures::instructions::{Instructions, chosen as chosen_instructions};
 #[cfg(debug_assertions)]

@@ -8,8 +8,11 @@
 use std::cell::OnceCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_array::cast::AsArray;
+use arrow_array::{
+    Array, ArrayRef, OffsetSizeTrait, RecordBatch, RecordBatchOptions, RecordBatchReader,
+};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tidegate::stream::Source;
@@ -42,6 +45,13 @@ impl Unchecked {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
+    /// Returns about how many bytes the rows have, by their unchecked offsets; at least that many
+    /// for nested values and views, which may share buffers with other rows.
+    pub(crate) fn bytes(&self) -> usize {
+        let columns = self.batches.iter().flat_map(RecordBatch::columns);
+        columns.map(claimed_bytes).fold(0, usize::saturating_add)
+    }
+
     /// Replaces the schema with one that has different column types. This is valid only while there
     /// are no rows.
     pub(crate) fn of_schema(self, schema: SchemaRef) -> Self {
@@ -66,6 +76,24 @@ impl Unchecked {
     /// Returns the non-empty batches.
     fn batches(self, driver: &Driver) -> tidegate::Result<Vec<RecordBatch>> {
         Ok(self.table(driver)?.batches().to_vec())
+    }
+}
+
+/// Returns the bytes of a column whose values have not been checked.
+fn claimed_bytes(column: &ArrayRef) -> usize {
+    fn between<O: OffsetSizeTrait>(offsets: &[O]) -> usize {
+        let place = |end: Option<&O>| end.map_or(0, |end| end.as_usize());
+        place(offsets.last()).saturating_sub(place(offsets.first()))
+    }
+    match column.data_type() {
+        DataType::Utf8 => between(column.as_string::<i32>().value_offsets()),
+        DataType::LargeUtf8 => between(column.as_string::<i64>().value_offsets()),
+        DataType::Binary => between(column.as_binary::<i32>().value_offsets()),
+        DataType::LargeBinary => between(column.as_binary::<i64>().value_offsets()),
+        kind => match kind.primitive_width() {
+            Some(width) => column.len().saturating_mul(width),
+            None => column.get_array_memory_size(),
+        },
     }
 }
 

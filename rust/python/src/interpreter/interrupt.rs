@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use tidegate::{
-    Driver, Error, Result, Stop, Table, WorkOf, in_background, in_background_of, prepare_thread,
-    with_threads,
+    Driver, Error, Result, Stop, Table, WorkOf, in_background, in_background_of, is_in_pool,
+    prepare_thread, with_threads,
 };
 
 use crate::interpreter::callbacks::waits_for;
@@ -67,32 +67,37 @@ pub(crate) fn run<T: Send + 'static>(
     run_on(py, stop, None, work)
 }
 
-/// With this many rows or fewer, tables are joined or merged on the caller's thread.
-///
-/// Such a call takes about as long as starting a thread, so it soon ends on its own after Ctrl-C.
-const FEW_ROWS: usize = 1 << 11;
+/// How much there is to do for tables.
+#[derive(Clone, Copy)]
+pub(crate) enum Size {
+    /// So little that it is over before another thread would have begun.
+    Short,
+    /// The tables have this many rows in total.
+    Rows(usize),
+}
 
-/// Bytes of tables with [few rows](FEW_ROWS) that are worth another thread nevertheless.
-const MANY_BYTES: usize = 1 << 18;
-
-/// Gets tables with `rows` rows in total from `check` and passes them to `work`, either on another
-/// thread as [`run`] does, or on this thread if there is little to do.
+/// Gets tables from `check` and passes them to `work`, either on another thread as [`run`] does, or
+/// on this thread if there is little to do.
 pub(crate) fn run_on_tables<T: Send + 'static>(
     py: Python<'_>,
     stop: &Stop,
     threads: usize,
-    rows: usize,
-    check: impl FnOnce() -> Result<Vec<Table>> + Send + 'static,
+    size: Size,
+    check: impl FnOnce(&Driver) -> Result<Vec<Table>> + Send + 'static,
     work: impl FnOnce(&[Table]) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    if rows > FEW_ROWS {
-        return run(py, stop, move || with_threads(threads, rows, || work(&check()?)));
+    let checking = stop.clone();
+    match size {
+        // A thread of a pool, on which a caller's function may run, would share its other work.
+        Size::Short if !is_in_pool() => {
+            detached(py, move || work(&check(&Driver::new(1, checking))?))
+        }
+        size => {
+            let rows = if let Size::Rows(rows) = size { rows } else { 0 };
+            let all = move || work(&check(&Driver::new(threads, checking))?);
+            run(py, stop, move || with_threads(threads, rows, all))
+        }
     }
-    let tables = detached(py, check)?;
-    if tables.iter().map(Table::bytes).sum::<usize>() > MANY_BYTES {
-        return run(py, stop, move || work(&tables));
-    }
-    detached(py, move || work(&tables))
 }
 
 /// A driver that provides the thread for the work, and the number and name of the object that the

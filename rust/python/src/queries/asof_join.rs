@@ -41,6 +41,10 @@ impl tables::Query for Query {
     fn pairs(&self) -> Vec<(String, String)> {
         Query::pairs(self)
     }
+
+    fn is_plain(&self) -> bool {
+        !self.has_expressions()
+    }
 }
 
 /// The join that the arguments ask for.

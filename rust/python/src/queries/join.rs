@@ -160,8 +160,8 @@ impl<Q: Query> Query for Asked<Q> {
         }
     }
 
-    fn calls_python(&self) -> bool {
-        matches!(self, Asked::Aggregates(query) if query.has_udf())
+    fn is_plain(&self) -> bool {
+        matches!(self, Asked::Pairs(query) if query.is_plain())
     }
 }
 
@@ -198,6 +198,10 @@ macro_rules! join_functions {
 
             fn pairs(&self) -> Vec<(String, String)> {
                 <$query>::pairs(self)
+            }
+
+            fn is_plain(&self) -> bool {
+                !self.has_expressions()
             }
         }
 

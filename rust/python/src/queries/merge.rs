@@ -17,12 +17,13 @@ use crate::inputs::arguments::{self, bound, bytes, count, threads_of};
 use crate::inputs::opened::{self, STREAMED, WHOLE, listed_files, schema};
 use crate::inputs::untyped;
 use crate::interpreter::error::raise;
-use crate::interpreter::interrupt;
+use crate::interpreter::interrupt::{self, Size};
 use crate::interpreter::threads::calling;
 use crate::operators::handle::Handle;
 use crate::operators::operator::Operator;
 use crate::operators::stats::stats;
 use crate::queries::bounded;
+use crate::queries::tables::are_few;
 
 #[doc = manual!(merge)]
 #[pyfunction]
@@ -52,20 +53,21 @@ pub(crate) fn merge<'py>(
     let read = opened::read(&inputs, &stop, |schemas| Ok(every_column(schemas)))?;
     let rows = read.iter().map(Unchecked::rows).sum();
     let (on, time, running) = (on.to_owned(), on.to_owned(), stop.clone());
-    let checking = Driver::new(threads, stop.clone());
-    let check = move || {
+    let is_short = are_few(&read.iter().collect::<Vec<_>>());
+    let size = if is_short { Size::Short } else { Size::Rows(rows) };
+    let check = move |driver: &Driver| {
         let schemas: Vec<SchemaRef> = read.iter().map(|rows| rows.schema().clone()).collect();
         let time = |name: &str| (name == time).then_some(DataType::Int64);
         let schemas = untyped::of_streams(&schemas, |at| read[at].rows() == 0, time);
         let typed = read.into_iter().zip(schemas).map(|(rows, schema)| rows.of_schema(schema));
-        let tables = typed.map(|rows| rows.table(&checking));
+        let tables = typed.map(|rows| rows.table(driver));
         untyped::with_room(tables.collect::<tidegate::Result<Vec<_>>>()?)
     };
     let work = move |tables: &[Table]| {
         let merged = merge_tables(tables, &on, lateness, &Driver::new(threads, running))?;
         Ok((merged, merged_schema(tables)))
     };
-    let (batches, schema) = interrupt::run_on_tables(py, &stop, threads, rows, check, work)?;
+    let (batches, schema) = interrupt::run_on_tables(py, &stop, threads, size, check, work)?;
     export::table(py, batches, schema)
 }
 

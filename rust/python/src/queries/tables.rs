@@ -8,12 +8,13 @@ use pyo3::types::PyDict;
 use tidegate::{Batches, Driver, Error, Join, Next, QueryPlan, Stop, Table};
 
 use crate::arrow::export;
+use crate::arrow::import::Unchecked;
 use crate::arrow::reader::{BatchReader, BatchStream, Held, Numbers};
 use crate::inputs::arguments::check_distinct;
 use crate::inputs::opened::{self, schema};
 use crate::inputs::untyped;
 use crate::interpreter::error::raise;
-use crate::interpreter::interrupt;
+use crate::interpreter::interrupt::{self, Size};
 use crate::queries::plan::JoinPlan;
 
 /// A join of two tables, whose arguments have been read.
@@ -27,10 +28,24 @@ pub(crate) trait Query: Send + 'static {
     /// Returns the pairs of left and right columns that are compared.
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Whether rows are passed to a function that the caller supplied.
-    fn calls_python(&self) -> bool {
-        false
-    }
+    /// Whether the time for a pair is short and known: no expression is evaluated for it, and
+    /// nothing is aggregated.
+    fn is_plain(&self) -> bool;
+}
+
+/// With this many rows and bytes or fewer, tables are joined or merged on the caller's thread.
+///
+/// Such a call takes about as long as starting a thread, so it ends soon enough after Ctrl-C.
+const FEW_ROWS: usize = 1 << 11;
+const FEW_BYTES: usize = 1 << 18;
+
+/// The most bytes of the pairs of such tables: writing them takes some tens of milliseconds.
+const MOST_PAIR_BYTES: usize = 1 << 26;
+
+/// Returns whether inputs have few rows and few bytes.
+pub(crate) fn are_few(inputs: &[&Unchecked]) -> bool {
+    inputs.iter().map(|input| input.rows()).sum::<usize>() <= FEW_ROWS
+        && inputs.iter().map(|input| input.bytes()).sum::<usize>() <= FEW_BYTES
 }
 
 /// Joins two inputs and returns the result as a `pyarrow.Table`.
@@ -106,15 +121,20 @@ fn run<'py, Q: Query, T: Send + 'static>(
     let are_empty = [left.rows() == 0, right.rows() == 0];
     let [of_left, of_right] = typed(&query, [left.schema(), right.schema()], are_empty);
     let (left, right) = (left.of_schema(of_left), right.of_schema(of_right));
-    let (pairs, checking) = (query.pairs(), stop.clone());
-    let check = move || {
-        let driver = Driver::new(threads, checking);
-        let tables = vec![left.table(&driver)?, right.table(&driver)?];
+    let pairs = query.pairs();
+    // The bytes that both sides have in the result if each row matches each of the other side.
+    let most = left
+        .bytes()
+        .saturating_mul(right.rows().max(1))
+        .saturating_add(right.bytes().saturating_mul(left.rows().max(1)));
+    let is_short = query.is_plain() && are_few(&[&left, &right]) && most <= MOST_PAIR_BYTES;
+    let check = move |driver: &Driver| {
+        let tables = vec![left.table(driver)?, right.table(driver)?];
         let shared: Vec<_> = pairs.iter().map(|(left, right)| vec![&**left, &**right]).collect();
         tidegate::with_room(tables, &shared)
     };
-    let rows = if query.calls_python() { usize::MAX } else { rows };
-    interrupt::run_on_tables(py, &stop, threads, rows, check, move |tables| {
+    let size = if is_short { Size::Short } else { Size::Rows(rows) };
+    interrupt::run_on_tables(py, &stop, threads, size, check, move |tables| {
         work(&query, &tables[0], &tables[1], running)
     })
 }

@@ -137,12 +137,6 @@ impl PartnerAggregation {
         }
     }
 
-    /// Whether a function that the caller supplied is called for the rows.
-    pub fn has_udf(&self) -> bool {
-        let is_udf = |one: &Aggregate| matches!(one.function, Function::Udf(_) | Function::User(_));
-        self.aggregates.iter().any(is_udf)
-    }
-
     /// The aggregates of the partners that `join` says; its `how` does not matter. `how` is
     /// [`How::Left`] for all left rows, or [`How::Inner`] for left rows with partners.
     pub fn new(mut join: PartnerJoin, aggregates: Vec<Aggregate>, how: How) -> Result<Self> {

@@ -65,6 +65,7 @@ impl<F: Function> SuffixPrefix<F> {
     fn begin(&mut self, keys: usize) {
         for states in [&mut self.suffix, &mut self.prefix] {
             states.clear();
+            memory::reserve(states, keys);
             states.resize(keys, F::EMPTY);
         }
         self.replaced.clear();
@@ -73,6 +74,7 @@ impl<F: Function> SuffixPrefix<F> {
     /// Makes room for keys less than `keys`.
     fn make_room(&mut self, keys: usize) {
         for states in [&mut self.suffix, &mut self.prefix] {
+            memory::reserve(states, keys.saturating_sub(states.len()));
             states.resize(keys.max(states.len()), F::EMPTY);
         }
     }
