@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 
 import tidegate as tg
@@ -42,3 +43,10 @@ def test_methods_that_are_written_in_python_can_be_pickled(method):
 def test_a_method_has_the_name_of_its_class():
     assert tg.Operator.__aiter__.__qualname__ == "Operator.__aiter__"
     assert tg.MergeReader.__aiter__.__qualname__ == "MergeReader.__aiter__"
+
+
+@pytest.mark.parametrize("drive", [tg.Operator.run, tg.Operator.running])
+def test_punctuations_are_asked_for_by_a_boolean(drive):
+    merge = tg.Merge(pa.schema([("ts", pa.int64())]))
+    with pytest.raises(TypeError, match="punctuations: expected True or False, got 'no'"):
+        drive(merge, print, punctuations="no")

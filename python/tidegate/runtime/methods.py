@@ -75,6 +75,9 @@ def running(
 
 
 def _sink(operator: Operator, sink: Sink, punctuations: bool) -> Any:  # noqa: ANN401, FBT001 - the caller's
+    if not isinstance(punctuations, bool):
+        message = f"punctuations: expected True or False, got {punctuations!r:.80}"
+        raise TypeError(message)
     if not punctuations:
         return sink
     from tidegate.runtime.punctuations import Punctuated  # noqa: PLC0415 - see the top
