@@ -47,8 +47,26 @@ Sorted streams as one, in an order that depends on nothing but their rows:
 
 import tidegate._interpreter  # noqa: F401 - it refuses before anything else is loaded
 from tidegate import agg
-from tidegate._explain import explain
-from tidegate._functions import (
+from tidegate._tidegate import (
+    BatchReader,
+    ClosedError,
+    Digest,
+    MemoryLimitError,
+    MergeReader,
+    Operator,
+    OrderError,
+    SchemaError,
+    Source,
+    StateError,
+    StreamJoin,
+    TidegateError,
+    __version__,
+    default_threads,
+    release_memory,
+)
+from tidegate.calls.digests import update
+from tidegate.calls.explain import explain
+from tidegate.calls.functions import (
     Aggregate,
     AsofJoin,
     BandJoin,
@@ -71,23 +89,6 @@ from tidegate._functions import (
     window_join,
     window_join_batches,
 )
-from tidegate._tidegate import (
-    BatchReader,
-    ClosedError,
-    Digest,
-    MemoryLimitError,
-    MergeReader,
-    Operator,
-    OrderError,
-    SchemaError,
-    Source,
-    StateError,
-    StreamJoin,
-    TidegateError,
-    __version__,
-    default_threads,
-    release_memory,
-)
 from tidegate.expressions import Expr, case, left, right, row
 from tidegate.runtime.chain import Chain, RunningChain
 from tidegate.runtime.methods import attach
@@ -95,7 +96,7 @@ from tidegate.runtime.metrics import metrics
 from tidegate.runtime.running import Running
 from tidegate.windows import Rows, rows
 
-attach()
+attach({Digest: {"update": update}})
 
 __all__ = [
     "Aggregate",

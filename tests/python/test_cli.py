@@ -17,8 +17,8 @@ import pytest
 import tidegate
 from cases import more
 from command_line import JOIN, PAIRS, QUOTES, SECONDS, TRADES, read, read_pairs, run, write
+from tidegate._tidegate import interval_join_query
 from tidegate.cli import main
-from tidegate.cli.joining import Arguments, plan_of
 
 FLIGHTS = """departure,origin,flight
 2013-01-01 05:15:00,EWR,1
@@ -198,29 +198,24 @@ def test_chosen_columns_are_those_of_the_whole_result(folder: Path, where: str |
 
 
 def test_only_needed_columns_are_read() -> None:
-    arguments = Arguments(
+    query = interval_join_query(
         on=("ts", "ts"),
         by={"k": "k"},
         lower=0,
         upper=0,
         where='left."left only" > 0',
-        how="inner",
-        closed="both",
-        suffix="_right",
         columns=["k", "right only"],
-        threads=None,
-        max_rows=None,
     )
     left, right = CLASHING_LEFT.schema, CLASHING_RIGHT.schema
 
-    assert plan_of(left, right, arguments).needed == (
+    assert query.plan(left, right).needed == (
         ["ts", "k", "left only"],
         ["ts", "k", "right only"],
     )
-    every = plan_of(left, right, {**arguments, "columns": None}).needed
+    every = query.replace(columns=None).plan(left, right).needed
     assert every == (left.names, right.names)
     # The right rows of a semi join are looked for, and nothing of them comes out.
-    semi = plan_of(left, right, {**arguments, "columns": None, "how": "semi"}).needed
+    semi = query.replace(columns=None, how="semi").plan(left, right).needed
     assert semi == (left.names, ["ts", "k"])
 
 

@@ -93,9 +93,9 @@ def names_in(file: str) -> dict[str, object]:
     "place",
     [
         "__init__.py:",
-        "_explain.py:explain",
-        "_tidegate.pyi:interval_join",
-        "_tidegate.pyi:interval_join_batches",
+        "calls/explain.py:explain",
+        "calls/functions.py:interval_join",
+        "calls/functions.py:interval_join_batches",
         "_tidegate.pyi:BatchReader",
         "_tidegate.pyi:IntervalJoin",
         "_tidegate.pyi:Operator.poll",
@@ -135,34 +135,35 @@ def test_a_block_without_a_result_runs_elsewhere():
 
 # By file, the arguments that have more than one text: how many, and why. Others have one.
 SEVERAL_TEXTS = {
-    "_tidegate.pyi": {
-        "aggs": (3, "of windows, and of the partners of a left row, in row or merged order"),
-        "algorithm": (5, "each operator has algorithms of its own"),
+    "calls/functions.py": {
+        "aggs": (2, "of windows, and of the partners of a left row"),
+        "algorithm": (3, "each query has algorithms of its own"),
         "by": (2, "the keys of pairs of rows, and of rows"),
         "closed": (2, "which ends of an interval of times, and the ends of rows that have one"),
         "columns": (2, "of pairs, and of left rows beside functions of their partners"),
+        "how": (2, "an as-of join keeps left rows only"),
+        "lateness": (3, "of one side or two, and of streams with a limit and without"),
+        "max_rows": (2, "batches may come before the error"),
+        "memory_limit": (3, "joins, aggregations, merges"),
+        "on": (4, "times of two inputs, values of a band, starts and ends, and the time of rows"),
+        "streams": (2, "any Arrow data, and sorted streams"),
+        "where": (2, "a condition on pairs, and on rows"),
+    },
+    "_tidegate.pyi": {
+        "aggs": (2, "of windows, and of the partners of a left row"),
+        "algorithm": (3, "each operator has algorithms of its own"),
+        "by": (2, "the keys of pairs of rows, and of rows"),
+        "columns": (2, "of pairs, and of left rows beside functions of their partners"),
         "data": (2, "rows to push, and rows of a digest"),
         "how": (2, "an as-of join keeps left rows only"),
-        "lateness": (
-            7,
-            "of sources and of streams, of one side, of two or either, with a limit and without",
-        ),
-        "left": (2, "rows, and the schema of rows to come"),
-        "max_rows": (2, "batches may come before the error"),
-        "memory_limit": (
-            6,
-            "each operator holds rows of its own kinds; joins, aggregations, merges",
-        ),
-        "on": (4, "times of two inputs, values of a band, starts and ends, and the time of rows"),
-        "ordered": (
-            5,
-            "as-of joins are always in order; windows, algorithms, self-joins; digests",
-        ),
-        "right": (3, "rows, and the schema of rows to come, which a band join may lack"),
+        "lateness": (4, "of sources, of one side, of two or either"),
+        "memory_limit": (3, "each operator holds rows of its own kinds"),
+        "on": (3, "times of two inputs, values of a band, and the time of rows"),
+        "ordered": (4, "as-of joins are always in order; windows, algorithms, self-joins"),
+        "right": (2, "the schema of rows to come, which a band join may lack"),
         "schema": (2, "of sources, and of the rows of a digest"),
         "side": (2, "of a source, and of rows whose intervals are asked for"),
         "sources": (3, "a number, one for each side, and left ones alone"),
-        "streams": (2, "any Arrow data, and sorted streams"),
         "where": (2, "a condition on pairs, and on rows"),
     },
     "agg.py": {
@@ -179,8 +180,15 @@ SEVERAL_TEXTS = {
         "partitions": (2, "tables alone have no buckets that outlive a restart"),
     },
 }
-# Only `tidegate.explain` calls these.
-HIDDEN = ("explain_", "plan_")
+# Only the package calls these native functions and classes, and those that make queries.
+HIDDEN = ("AggregationQuery", "InputRows", "JoinQuery", "byte_count", "is_arrow", "reader_of")
+OF_ARROW = ("aggregation_query", "digest", "join_query", "merge", "merge_batches")
+
+
+def is_hidden(file: str, name: str) -> bool:
+    """Whether users do not read of it."""
+    native = file.endswith(".pyi") and (name in OF_ARROW or name.endswith("_query"))
+    return native or name.startswith(("_", *HIDDEN))
 
 
 def sections(text: str) -> dict[str, dict[str, str]]:
@@ -218,7 +226,7 @@ def manual() -> dict[str, dict[str, tuple[list[str], dict[str, dict[str, str]]]]
         found[file] = {
             name: (given[name], sections(texts[name]))
             for name in texts.keys() & given.keys()
-            if given[name] and not name.startswith(("_", *HIDDEN))
+            if given[name] and not is_hidden(file, name)
         }
     return found
 
@@ -233,12 +241,19 @@ def test_no_docstring_sends_the_reader_to_another():
         for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")])
         for name, text in docstrings(path)
     }
-    assert {"_tidegate.pyi:interval_join", "spark/joins.py:band_join"} <= texts.keys()
+    assert {"calls/functions.py:interval_join", "spark/joins.py:band_join"} <= texts.keys()
     elsewhere = re.compile(r"\bAs for\b|\bas for `")
     assert not [place for place, text in texts.items() if elsewhere.search(text)]
 
 
-@pytest.mark.parametrize("entry", [("_tidegate.pyi", "aggregate"), ("spark/joins.py", "band_join")])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ("calls/functions.py", "aggregate"),
+        ("_tidegate.pyi", "Aggregate"),
+        ("spark/joins.py", "band_join"),
+    ],
+)
 def test_the_entry_was_found(entry):
     assert entry in ENTRIES
 
@@ -248,7 +263,7 @@ def test_every_argument_is_described(file, name):
     """In the order of the call."""
     given, texts = MANUAL[file][name]
     assert [*texts["Args"]] == given
-    if file.endswith(".pyi"):
+    if not file.startswith(("agg", "spark")):
         assert "TypeError" in texts["Raises"]
 
 
@@ -265,7 +280,7 @@ def test_an_argument_has_one_text(file):
 
 @pytest.mark.parametrize("name", [name for _, name in ENTRIES if name.endswith("_batches")])
 def test_a_function_and_its_form_with_batches_say_the_same(name):
-    entries = MANUAL["_tidegate.pyi"]
+    entries = MANUAL["calls/functions.py"]
     table, batches = entries[name.removesuffix("_batches")][1], entries[name][1]
     assert table["Raises"] == batches["Raises"]
     own = {"max_rows", "batch_rows"}

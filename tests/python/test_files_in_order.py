@@ -11,7 +11,8 @@ import pytest
 
 import campaign
 import tidegate as tg
-from tidegate.bounded import choosing, shares
+from tidegate.bounded import aggregates, joins, shares
+from tidegate.calls import ways
 
 SEEDS = range(campaign.tries(6 if campaign.ALL else 4))
 SLICED = "inputs     slice by slice"
@@ -20,9 +21,9 @@ SLICED = "inputs     slice by slice"
 @pytest.fixture
 def small(monkeypatch):
     """Let small files count as large, and slices have few rows."""
-    monkeypatch.setattr(choosing, "LARGE", 0)
-    monkeypatch.setattr(tg.bounded.joins, "LARGE", 4_000)
-    monkeypatch.setattr(tg.bounded.aggregates, "LARGE", 4_000)
+    monkeypatch.setattr(ways, "LARGE", 0)
+    monkeypatch.setattr(joins, "LARGE", 4_000)
+    monkeypatch.setattr(aggregates, "LARGE", 4_000)
     monkeypatch.setattr(shares, "LEAST", 1)
     monkeypatch.setattr(shares, "BESIDE", 0)
     monkeypatch.setattr(shares, "LEAST_ROWS", 3)
@@ -201,9 +202,10 @@ PEAK = """
 import re, sys
 from pathlib import Path
 import tidegate as tg
-from tidegate.bounded import choosing, joins
+from tidegate.bounded import joins
+from tidegate.calls import ways
 large = int(sys.argv[1])
-choosing.LARGE = large
+ways.LARGE = large
 joins.LARGE = 128_000_000
 with tg.interval_join_batches("left.parquet", "right.parquet", on="ts", lower=-2, upper=0) as pairs:
     rows = sum(batch.num_rows for batch in pairs)

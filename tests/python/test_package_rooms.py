@@ -11,6 +11,9 @@ import tidegate
 
 PACKAGE = Path(tidegate.__file__).parent
 
+# From the bottom up: a folder of the package may use those before it.
+ROOMS = ["io", "runtime", "bounded", "calls", "spark", "cli"]
+
 # From the bottom up: a folder of the Spark form may use those before it.
 SPARK = ["layout", "query", "worker", "plan", "stream", "driver"]
 
@@ -64,6 +67,18 @@ def test_a_folder_of_the_spark_form_uses_those_before_it(folder):
     for name, used in of_folder(f"spark.{folder}").items():
         spark = {one.split(".")[2] for one in used if one.startswith("tidegate.spark.")}
         assert spark <= {*allowed}, name
+
+
+def test_the_package_has_these_folders():
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == {*ROOMS}
+
+
+@pytest.mark.parametrize("folder", ROOMS)
+def test_a_folder_uses_those_before_it(folder):
+    allowed = ROOMS[: ROOMS.index(folder) + 1]
+    for name, used in of_folder(folder).items():
+        rooms = {one.split(".")[1] for one in used if one.count(".") > 1}
+        assert rooms <= {*allowed}, name
 
 
 @pytest.mark.parametrize(("folder", "others"), OTHERS.items())

@@ -128,10 +128,11 @@ def test_rows_of_pruned_files_are_the_rows_of_tables(seed, kind, tmp_path):
 
 def read_of(left, right, **query):
     """The rows of the row groups that are left of both sides."""
-    plan = _tidegate.plan_interval_join(left.schema, right.schema, on="ts", **query)
+    join = _tidegate.interval_join_query(on="ts", **query)
+    plan = join.plan(left.schema, right.schema)
     return tuple(
         sum(group.metadata.num_rows for group in row_groups(side))
-        for side in pruned(left, right, plan, query.get("how", "inner"), looks_back=False)
+        for side in pruned(left, right, plan, join.how)
     )
 
 

@@ -28,7 +28,7 @@ from cases import grid, keys_of_all_types, more, of_campaigns
 from tidegate.spark.driver import division, join
 from tidegate.spark.layout.layout import Reach, by_key
 from tidegate.spark.plan.join import Plan
-from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.query.query import SparkQuery
 from tidegate.spark.query.schema import arrow
 from tidegate.spark.worker.task import on_worker
 
@@ -425,7 +425,7 @@ def test_only_needed_columns_travel(sides):
         "how": "inner",
     }
     columns = ["partition_right", "key"]
-    plan = Plan.of(*sides, JoinQuery("interval_join", query), columns=columns)
+    plan = Plan.of(*sides, SparkQuery.of("interval_join", query), columns=columns)
     assert plan.columns.left.names == ["key", "ts", "side"]
     assert plan.columns.right.names == ["key", "ts", "partition", "pid"]
     query["columns"] = columns

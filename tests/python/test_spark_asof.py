@@ -21,7 +21,7 @@ from tidegate.spark.layout.layout import Bucket, Layout, Reach
 from tidegate.spark.layout.nearest import HOME, Slices, carried
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.axis import TimeAxis
-from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.query.query import SparkQuery
 from tidegate.spark.worker import nearest, pack
 from tidegate.spark.worker.nearest import NearestPacker, RightWhere
 from tidegate.spark.worker.order import Order, by_value
@@ -100,7 +100,7 @@ def same(frame, expected: pa.Table) -> pa.Table:
 
 
 def laid_out(frames, query: dict, **of_spark) -> tuple[Plan, Layout]:
-    plan = Plan.of(*frames, JoinQuery("asof_join", {"how": "left", **query}), **of_spark)
+    plan = Plan.of(*frames, SparkQuery.of("asof_join", {"how": "left", **query}), **of_spark)
     return plan, division.of_join(plan)
 
 

@@ -22,7 +22,7 @@ from tidegate.spark.layout.balance import Sample, by_time
 from tidegate.spark.layout.layout import Reach
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.axis import TimeAxis, of_band
-from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.query.query import SparkQuery
 from tidegate.spark.worker.pack import LEFT as LEFT_SIDE
 from tidegate.spark.worker.pack import RIGHT as RIGHT_SIDE
 from tidegate.spark.worker.pack import Packer, unpacked
@@ -159,7 +159,7 @@ def test_a_value_with_half_of_the_rows_makes_no_task(spark, monkeypatch, how):
     tables = (few, many) if how == "right" else (many, few)
     frames = [spark.createDataFrame(table) for table in tables]
     query = {"on": "x", "within": 200, "how": how}
-    plan = Plan.of(*frames, JoinQuery("band_join", query), partitions=8, parallelism="value")
+    plan = Plan.of(*frames, SparkQuery.of("band_join", query), partitions=8, parallelism="value")
     layout = division.of_join(plan)
     assert layout.has_pieces
     assert layout.fullest <= 1.5 * layout.sent / layout.partitions

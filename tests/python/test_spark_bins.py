@@ -30,7 +30,7 @@ from tidegate.spark.layout.bins import Bins, Ends, are_safe, fitting, seen, unse
 from tidegate.spark.layout.costs import Asked, Costs, Width, costs
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.plan.session import allocated, task_memory
-from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.query.query import SparkQuery
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -585,7 +585,7 @@ def test_an_empty_sample_has_no_pairs():
 def test_the_smaller_side_of_an_inner_join_is_copied(spark):
     few = spark.range(100).selectExpr("id as ts")
     many = spark.range(9_000).selectExpr("id as ts")
-    query = JoinQuery("interval_join", {"on": "ts", "lower": -1, "upper": 1})
+    query = SparkQuery.of("interval_join", {"on": "ts", "lower": -1, "upper": 1})
     for frames, copied in (((few, many), "left"), ((many, few), "right")):
         plan = Plan.of(*frames, query, parallelism="bins")
         bins, _ = driver_bins.weighed(plan, division.sample_of_join(plan))

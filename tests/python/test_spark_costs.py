@@ -38,7 +38,7 @@ from tidegate.spark.layout.lengths import Sample as Intervals
 from tidegate.spark.layout.lengths import Side
 from tidegate.spark.layout.levels import known
 from tidegate.spark.plan.join import Plan
-from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.query.query import SparkQuery
 from tidegate.spark.worker.pack import LEFT, RIGHT
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -183,7 +183,9 @@ def test_rows_of_files_are_told_by_their_footers(spark, folder):
 
 def test_the_rows_beside_a_small_side_are_those_of_files(spark, folder):
     right = spark.createDataFrame(TABLES[1])
-    query = JoinQuery("interval_join", {"on": ("s", "from"), "by": "key", "lower": 0, "upper": 0})
+    query = SparkQuery.of(
+        "interval_join", {"on": ("s", "from"), "by": "key", "lower": 0, "upper": 0}
+    )
     plan = Plan.of(spark.read.parquet(str(folder)), right, query)
     rows = rows_beside(plan, Whole(RIGHT, TABLES[1])).rows
     assert rows == (pytest.approx(250_000, rel=0.05), TABLES[1].num_rows)
@@ -362,7 +364,7 @@ def test_a_guess_is_near_what_a_sample_says_if_both_sides_are_alike(frames, func
     query = dict(QUERIES[function])
     if function == "interval_join":
         query |= {"lower": -500, "upper": 500}
-    plan = Plan.of(*frames, JoinQuery(function, query | {"how": "inner"}))
+    plan = Plan.of(*frames, SparkQuery.of(function, query | {"how": "inner"}))
     mine, theirs = drawn(40_000, 1, 2_000), drawn(other, 2, 2_000)
     names = plan.columns.of(side).names
     rows = pa.table([mine.hashes, mine.starts, mine.ends, mine.starts], names=names)
@@ -383,7 +385,7 @@ def test_a_guess_is_near_what_a_sample_says_if_both_sides_are_alike(frames, func
 
 @pytest.mark.parametrize("function", QUERIES)
 def test_bins_cost_less_where_spark_sends_their_table_to_all_tasks(frames, monkeypatch, function):
-    plan = Plan.of(*frames, JoinQuery(function, QUERIES[function] | {"how": "inner"}))
+    plan = Plan.of(*frames, SparkQuery.of(function, QUERIES[function] | {"how": "inner"}))
     sides = drawn(1_000, 1, 2_000), drawn(20_000, 2, 2_000)
     times = [column for one in sides for column in (one.hashes, one.starts)]
 
@@ -403,7 +405,7 @@ def test_bins_cost_less_where_spark_sends_their_table_to_all_tasks(frames, monke
 
 
 def test_points_tell_nothing_of_intervals(frames):
-    query = JoinQuery("overlap_join", {"on": (("s", "s"), ("from", "to")), "how": "inner"})
+    query = SparkQuery.of("overlap_join", {"on": (("s", "s"), ("from", "to")), "how": "inner"})
     plan = Plan.of(*frames, query)
     small = Small(LEFT, (300.0, 1e6), 4)
     rows = TABLES[LEFT].select(plan.columns.left.names)

@@ -54,7 +54,7 @@ def test_rows_pair_only_where_their_intervals_overlap(left, right, lower, upper,
     computed = [end for end in (lower, upper) if isinstance(end, str)]
     if not computed and None not in (lower, upper) and lower > upper:
         return
-    plan = _tidegate.plan_interval_join(*tables, **query)
+    plan = _tidegate.interval_join_query(**query).plan(*tables)
     if not computed:
         assert plan.row_intervals("left", tables[0]) is None
         return
@@ -85,7 +85,8 @@ def test_rows_pair_only_where_their_intervals_overlap(left, right, lower, upper,
 
 def test_intervals_of_rows_with_other_columns_are_refused():
     left, right = rows([(1, 2, 3)], "l"), rows([(1, 2, 3)], "r")
-    plan = _tidegate.plan_interval_join(left, right, on="ts", lower=0, upper="left.near")
+    join = _tidegate.interval_join_query(on="ts", lower=0, upper="left.near")
+    plan = join.plan(left, right)
     with pytest.raises(tidegate.SchemaError, match="rows: expected the columns of the left side"):
         plan.row_intervals("left", left.select(["near", "ts"]))
     with pytest.raises(ValueError, match="side must be one of left, right, got `row`"):

@@ -25,7 +25,7 @@ from tidegate import agg
 from tidegate.spark.driver import division, in_place, overlap
 from tidegate.spark.layout.costs import Asked, Costs, There, Width, of_rows
 from tidegate.spark.plan.join import Plan
-from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.query.query import SparkQuery
 from tidegate.spark.worker.in_place import InPlaceTask
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -437,7 +437,7 @@ def test_auto_shuffles_rows_that_are_partitioned_by_one_of_two_keys(spark, monke
 
 
 def test_nothing_runs_to_see_how_rows_are_partitioned(spark, ways):
-    plan = Plan.of(*ways["shuffled"], JoinQuery("interval_join", NEAR), parallelism="key")
+    plan = Plan.of(*ways["shuffled"], SparkQuery.of("interval_join", NEAR), parallelism="key")
     tracker = spark.sparkContext.statusTracker()
     spark.sparkContext.setJobGroup("in place", "")
     try:

@@ -22,13 +22,14 @@ import tidegate
 import tidegate.spark
 from cases import grid, more, of_campaigns
 from tidegate import agg
+from tidegate._tidegate import join_query
 from tidegate.spark.driver import overlap
 from tidegate.spark.layout import lengths
 from tidegate.spark.layout.lengths import Sample, Side
 from tidegate.spark.layout.overlap import OverlapLayout
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.axis import TimeAxis
-from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.query.query import SparkQuery
 from tidegate.spark.worker.order import Order
 from tidegate.spark.worker.overlap import OverlapPacker, OverlapTask, StartsAndEnds
 from tidegate.spark.worker.pack import unpacked
@@ -143,8 +144,7 @@ def through_tasks(
     columns = tables[0].column_names if query.get("aggs") else expected.column_names
     told = layout.reports_at_home and query["how"] == "full"
     call = Call(
-        "overlap_join",
-        {**query, "columns": columns},
+        join_query("overlap_join", {**query, "columns": columns}),
         Output(tuple(expected.column_names), None, None),
     )
     schemas = tables[0].schema, tables[1].schema
@@ -339,7 +339,7 @@ def test_names_of_both_sides(spark):
 
 
 def test_only_what_is_read_travels(sides):
-    query = JoinQuery("overlap_join", {"on": ON, "by": "key", "where": "left.w > 0"})
+    query = SparkQuery.of("overlap_join", {"on": ON, "by": "key", "where": "left.w > 0"})
     plan = Plan.of(*sides, query, columns=["r"])
     assert plan.columns.left.names == ["key", "start", "end", "w"]
     assert plan.columns.right.names == ["key", "from", "to", "r"]
@@ -386,7 +386,7 @@ def jobs(spark, sides, **arguments) -> list[str]:
     before = tracker.jobsList(None).size()
     arguments = {"on": ON, **arguments}
     query = {name: arguments.pop(name) for name in ("on", "by", "how") if name in arguments}
-    overlap.of_join(Plan.of(*sides, JoinQuery("overlap_join", query), **arguments))
+    overlap.of_join(Plan.of(*sides, SparkQuery.of("overlap_join", query), **arguments))
     found = tracker.jobsList(None)
     texts = (found.apply(at).description() for at in range(found.size() - before))
     return sorted({text.get().removeprefix("tidegate: ") for text in texts})

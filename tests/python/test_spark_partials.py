@@ -20,12 +20,13 @@ import tidegate
 import tidegate.spark
 from cases import grid, more
 from tidegate import agg
+from tidegate._tidegate import join_query
 from tidegate.spark.driver import division
 from tidegate.spark.layout.balance import Sample, by_time, hybrid
 from tidegate.spark.layout.layout import Bucket, Layout, Reach
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.axis import TimeAxis
-from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.query.query import SparkQuery
 from tidegate.spark.worker.pack import LEFT, PACKS, PARTIAL, RIGHT, Packer, unpacked
 from tidegate.spark.worker.partials import PartialsPacker, PartialsTask, Parts
 from tidegate.spark.worker.task import Call, Output
@@ -84,7 +85,7 @@ def through_tasks(left, right, query, layout, cuts) -> tuple[pa.Table, int]:
     task = PartialsTask(
         (left.schema, right.schema),
         None,
-        Call("interval_join", arguments, output),
+        Call(join_query("interval_join", arguments), output),
         parts=parts,
     )
     packs = []
@@ -259,7 +260,7 @@ def test_on_spark(sides, tables, lower, upper, case):
     query = {"on": "ts", "by": by, "lower": lower, "upper": upper, "how": how, "where": where}
     query["aggs"] = AGGS
     arguments = {"partitions": 5, "parallelism": parallelism}
-    plan = Plan.of(*sides, JoinQuery("interval_join", query), **arguments)
+    plan = Plan.of(*sides, SparkQuery.of("interval_join", query), **arguments)
     sent = partial_rows(plan)
     assert sent < 400
     assert sent or lower == "-6s"
@@ -274,7 +275,7 @@ def test_bands_of_whole_numbers(spark):
     tables = [table(rows, 3, 500, rng) for rows in (150, 600)]
     sides = [spark.createDataFrame(one).repartition(3) for one in tables]
     query = {"on": "ts", "within": 300, "aggs": AGGS}
-    plan = Plan.of(*sides, JoinQuery("band_join", query), partitions=6, parallelism="value")
+    plan = Plan.of(*sides, SparkQuery.of("band_join", query), partitions=6, parallelism="value")
     assert partial_rows(plan) > 0
     found = tidegate.spark.band_join(*sides, **query, partitions=6, parallelism="value")
     assert as_text(found.toArrow()) == as_text(tidegate.band_join(*tables, **query))
@@ -295,14 +296,14 @@ def test_bands_of_whole_numbers(spark):
 def test_rows_that_must_be_told_apart_travel_alone(sides, changed):
     query = {"on": "ts", "by": "key", "lower": "-6s", "upper": "0s", "aggs": AGGS, **changed}
     arguments = {"partitions": 4, "parallelism": "time"}
-    plan = Plan.of(*sides, JoinQuery("interval_join", query), **arguments)
+    plan = Plan.of(*sides, SparkQuery.of("interval_join", query), **arguments)
     assert plan.parts is None
 
 
 def test_explain_tells_nothing_of_rows_that_travel_alone(sides):
     query = {"on": "ts", "by": "key", "lower": "-6s", "upper": "0s", "aggs": {"m": agg.mean("v")}}
     arguments = {"partitions": 4, "parallelism": "time"}
-    plan = Plan.of(*sides, JoinQuery("interval_join", query), **arguments)
+    plan = Plan.of(*sides, SparkQuery.of("interval_join", query), **arguments)
     assert partial_rows(plan) == 0
     text = tidegate.spark.explain(tidegate.spark.interval_join, *sides, **query, **arguments)
     assert "partial" not in text

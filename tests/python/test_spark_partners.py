@@ -18,11 +18,11 @@ import tidegate
 import tidegate.spark
 from cases import grid, more, of_campaigns
 from tidegate import SchemaError, TidegateError, agg
-from tidegate._tidegate import plan_interval_join
 from tidegate.spark.driver import division, whole
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.axis import TimeAxis
-from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.query.query import SparkQuery
+from tidegate.spark.stream import join as stream_join
 from tidegate.spark.worker.order import Order, by_value
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -297,7 +297,7 @@ def test_heavy_keys_are_cut_by_time(spark, parallelism, how):
     functions = {"n": agg.count(), "sum": agg.sum("v"), "last": agg.last("v")}
     query = {"on": "ts", "by": "key", "lower": -200, "upper": 300, "how": how, "aggs": functions}
     plan = Plan.of(
-        *frames, JoinQuery("interval_join", query), partitions=4, parallelism=parallelism
+        *frames, SparkQuery.of("interval_join", query), partitions=4, parallelism=parallelism
     )
     layout = division.of_join(plan)
     assert layout.is_cut
@@ -315,7 +315,7 @@ def test_heavy_values_are_cut_into_pieces(spark):
     right = pa.table({"y": np.arange(60) % 5, "v": rng.standard_normal(60)})
     frames = [spark.createDataFrame(table).repartition(3) for table in (left, right)]
     query = {"on": "y", "within": 1, "aggs": {"n": agg.count(), "sum": agg.sum("v")}}
-    plan = Plan.of(*frames, JoinQuery("band_join", query), partitions=4, parallelism="value")
+    plan = Plan.of(*frames, SparkQuery.of("band_join", query), partitions=4, parallelism="value")
     assert division.of_join(plan).has_pieces
     found = tidegate.spark.band_join(*frames, **query, parallelism="value", partitions=4)
     in_order = right.sort_by([("y", "ascending"), ("v", "ascending")])
@@ -390,7 +390,7 @@ def test_ties_are_decided_by_values(spark, parallelism, prevailing):
 def test_the_order_matters_to_some_functions_only(sides):
     def order(by: str | None = "key", *, prevailing: bool = False, **functions: agg.Aggregate):
         arguments = {"on": "ts", "by": by, "lower": "-1us", "upper": 0, "aggs": functions}
-        query = JoinQuery("interval_join", {**arguments, "prevailing": prevailing})
+        query = SparkQuery.of("interval_join", {**arguments, "prevailing": prevailing})
         return Plan.of(*sides, query).order
 
     none = {
@@ -554,10 +554,19 @@ def test_refusals_say_what_to_write(sides, changed, error, words):
         tidegate.spark.interval_join(*sides, **(NEAR | changed))
 
 
-def test_joins_of_pairs_have_the_arguments_that_they_had():
+def test_joins_of_pairs_have_the_arguments_that_they_had(sides):
     """A restarted stream is known by them."""
     arguments = {"on": "ts", "lower": "-1us", "upper": 0, "how": None, "closed": "both"}
-    query = JoinQuery("interval_join", {**arguments, "aggs": None, "prevailing": False})
-    native = plan_interval_join(LEFT, RIGHT, on="ts", lower="-1us", upper=0)
-    settled = query.settled(native, (LEFT, RIGHT))
-    assert settled.arguments == {**arguments, "on": ("ts", "ts"), "by": None, "how": "inner"}
+    query = SparkQuery.of("interval_join", {**arguments, "aggs": None, "prevailing": False})
+    plan = Plan.of(*sides, query)
+    known = stream_join._arguments(plan.query.native, plan)
+    assert known.pop("columns") is None
+    assert (known.pop("suffix"), known.pop("where")) == ("_right", None)
+    assert known == {**arguments, "on": ("ts", "ts"), "by": None, "how": "inner"}
+
+
+def test_joins_of_windows_have_the_arguments_that_they_had(sides):
+    """They have become interval joins, and a restarted stream knows them as such."""
+    plan = Plan.of(*sides, SparkQuery.of("window_join", {"on": "ts", "window": "1us"}))
+    known = stream_join._arguments(plan.query.native, plan)
+    assert known.keys() == {"on", "lower", "upper", "by", "where", "how", "suffix", "columns"}

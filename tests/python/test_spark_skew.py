@@ -15,7 +15,7 @@ from tidegate import agg
 from tidegate.spark.driver import division
 from tidegate.spark.plan.aggregate import AggregatePlan
 from tidegate.spark.plan.join import Plan
-from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.query.query import SparkQuery
 from tidegate.spark.worker.pack import LEFT, RIGHT
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -84,8 +84,8 @@ def packs(plan: Plan):
     return plan.packed(LEFT, layout).union(plan.packed(RIGHT, layout))
 
 
-def query(function: str, *, how: str = "inner", **arguments) -> JoinQuery:
-    return JoinQuery(function, {**arguments, "how": how})
+def query(function: str, *, how: str = "inner", **arguments) -> SparkQuery:
+    return SparkQuery.of(function, {**arguments, "how": how})
 
 
 JOINS = {

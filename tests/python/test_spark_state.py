@@ -18,6 +18,7 @@ pytest.importorskip(
 from pyspark.sql import Row
 
 from buckets import Bucket, counted, pack, read, us
+from tidegate._tidegate import join_query
 from tidegate.spark.stream import operators, store
 from tidegate.spark.worker.pack import LEFT, MARK, RIGHT, RIGHT_COPY
 
@@ -28,13 +29,13 @@ HOWS = ("inner", "left", "right", "full", "semi", "anti")
 
 def sides(how: str, lower: int, upper: int, band: int | None = None) -> operators.Sides:
     width = upper - lower
-    function, arguments = "IntervalJoin", {"on": "ts", "lower": us(lower), "upper": us(upper)}
+    function, arguments = "interval_join", {"on": "ts", "lower": us(lower), "upper": us(upper)}
     if band is not None:
-        function = "BandJoin"
+        function = "band_join"
         arguments = {"on": "v", "within": band, "time": "ts", "window": (us(upper), us(-lower))}
     return operators.Sides(
-        function=function,
-        arguments={**arguments, "by": "k", "how": how},
+        join=join_query(function, {**arguments, "by": "k", "how": how}),
+        max_width=None,
         schemas=(SCHEMA, SCHEMA),
         times=(1, 1),
         lasting=(
@@ -97,8 +98,7 @@ def test_rows_are_those_of_the_join_of_tables(
         sum(table.num_rows for table in tables) - kept.num_rows
         for tables, kept in zip(pushed, used, strict=True)
     ]
-    join = tidegate.interval_join if band is None else tidegate.band_join
-    expected = join(*used, **work.arguments)
+    expected = work.join.table(*used)
     assert counted(read(bucket.output, None)) == counted(expected.to_pylist())
     assert bucket.entries == {}
     assert bucket.header is None
@@ -117,7 +117,7 @@ def test_workers_that_take_a_bucket_over_do_not_find_old_pairs_again(
     how: str, more: dict[str, str], reach: tuple[int, int]
 ) -> None:
     join = sides(how, *(end * SECOND for end in reach))
-    join = dataclasses.replace(join, arguments={**join.arguments, **more})
+    join = dataclasses.replace(join, join=join.join.replace(**more))
     bucket = Bucket(join)
     tables: tuple[list[pa.Table], list[pa.Table]] = ([], [])
     for batch in range(8):
@@ -140,7 +140,7 @@ def test_workers_that_take_a_bucket_over_do_not_find_old_pairs_again(
         # Each side's 40 rows in the last second are compared with the earlier rows of their keys.
         assert found <= 40 * (20 * 7) * sum(end != 0 for end in reach)
     bucket.batch(1000 * SECOND)
-    expected = tidegate.interval_join(*map(pa.concat_tables, tables), **join.arguments)
+    expected = join.join.table(*map(pa.concat_tables, tables))
     assert counted(read(bucket.output, None)) == counted(expected.to_pylist())
 
 
@@ -314,8 +314,8 @@ def test_a_key_with_most_of_many_rows_is_hot(share: float, *, is_hot: bool) -> N
 def test_a_condensed_state_tells_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_SPARE", 0)
     work = operators.Sides(
-        function="AsofJoin",
-        arguments={"on": "ts", "by": "k"},
+        join=join_query("asof_join", {"on": "ts", "by": "k"}),
+        max_width=None,
         schemas=(SCHEMA, SCHEMA),
         times=(1, 1),
         lasting=(0, None),

@@ -12,6 +12,7 @@ import pytest
 
 import tidegate
 from tidegate import agg
+from tidegate._tidegate import join_query
 
 pytest.importorskip(
     "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
@@ -88,15 +89,14 @@ CASES: dict[str, tuple[str, dict[str, Any], int | None, int | None]] = {
     ),
     "anti": ("asof_join", {"on": "ts", "by": "k", "tolerance": "1s", "how": "anti"}, 0, 1),
 }
-CLASSES = {"interval_join": "IntervalJoin", "band_join": "BandJoin", "asof_join": "AsofJoin"}
 
 
 def sides(case: str) -> operators.Sides:
     function, arguments, left, right = CASES[case]
     lasting = [None if seconds is None else seconds * SECOND for seconds in (left, right)]
     return operators.Sides(
-        function=CLASSES[function],
-        arguments=arguments,
+        join=join_query(function, arguments),
+        max_width=None,
         schemas=(SCHEMA, SCHEMA),
         times=(1, 1),
         lasting=(lasting[LEFT], lasting[RIGHT]),

@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import Row
 
 import campaign
-import tidegate
 from tidegate import agg
+from tidegate._tidegate import join_query
 
 pytest.importorskip(
     "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
@@ -94,8 +94,8 @@ def full_join(lower: int, upper: int, by: str | None) -> operators.Sides:
     arguments = {"on": "ts", "lower": us(lower), "upper": us(upper), "by": by, "how": "full"}
     width = upper - lower
     return operators.Sides(
-        function="IntervalJoin",
-        arguments={**arguments, "columns": names},
+        join=join_query("interval_join", {**arguments, "columns": names}),
+        max_width=None,
         schemas=(SCHEMA, SCHEMA),
         times=(1, 1),
         lasting=(max(0, upper, width), max(0, -lower, width)),
@@ -138,7 +138,7 @@ def test_a_full_join_gives_each_row_once(forgetful: float, by: str | None, seed:
         table.filter(pc.invert(pc.is_in(table["v"], pa.array(late[side], pa.int64()))))
         for side, table in enumerate(map(pa.concat_tables, pushed))
     ]
-    expected = tidegate.interval_join(*used, **work.arguments)
+    expected = work.join.table(*used)
     assert counted(read(buckets.output, None)) == counted(expected.to_pylist())
     assert buckets.is_empty()
 

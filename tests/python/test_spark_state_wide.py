@@ -20,6 +20,7 @@ pytest.importorskip(
 
 from buckets import Bucket, counted, pack, read, us
 from cases import grid
+from tidegate._tidegate import join_query
 from tidegate.spark.stream import operators, store
 from tidegate.spark.worker.pack import LEFT, RIGHT
 
@@ -45,8 +46,8 @@ def sides(how: str, ends: str) -> operators.Sides:
     arguments, (before, after) = ENDS[ends]
     width = before + after
     return operators.Sides(
-        function="IntervalJoin",
-        arguments={"on": "ts", "by": "k", "how": how, "max_width": us(WIDTH), **arguments},
+        join=join_query("interval_join", {"on": "ts", "by": "k", "how": how, **arguments}),
+        max_width=us(WIDTH),
         schemas=(SCHEMA, SCHEMA),
         times=(1, 1),
         lasting=(
@@ -102,8 +103,7 @@ def test_rows_that_are_too_wide_are_set_aside(
         used.append(in_time.filter(pc.invert(is_wide)))
         seen += wide.num_rows
     assert seen > 0
-    arguments = {name: value for name, value in work.arguments.items() if name != "max_width"}
-    expected = tidegate.interval_join(*used, **arguments)
+    expected = work.join.table(*used)
     assert counted(read(bucket.output, None)) == counted(expected.to_pylist())
     assert bucket.entries == {}
 

@@ -22,7 +22,7 @@ import tidegate.spark
 from cases import more, of_campaigns
 from spark_session import settings, start
 from tidegate.spark.plan.join import Plan
-from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.query.query import SparkQuery
 from tidegate.spark.stream import join as stream_join
 from tidegate.spark.stream.join import _told
 from tidegate.spark.worker.order import by_value
@@ -207,8 +207,8 @@ def test_rows_are_kept_while_a_left_row_may_need_them(
     spark, tmp_path, join, arguments, lasting, condenses
 ):
     streaming.write(tmp_path, 1, seed=7)
-    plan = Plan.of(*sides(spark, tmp_path), JoinQuery(join, {"how": "left", **arguments}))
-    call = Call(plan.query.function, plan.query.arguments, Output((), None, None))
+    plan = Plan.of(*sides(spark, tmp_path), SparkQuery.of(join, {"how": "left", **arguments}))
+    call = Call(plan.query.native, Output((), None, None))
     work = stream_join._sides(plan, stream_join.layout(plan), call)
     kept = [None if time is None else time / 1_000_000 for time in work.lasting]
     assert (*kept,) == lasting

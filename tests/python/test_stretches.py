@@ -320,14 +320,26 @@ def test_texts_reach_the_native_join_as_numbers_of_a_dictionary(tmp_path, monkey
     words = pa.array([f"word {row % 5}" for row in range(rows)])
     table = pa.table({"ts": np.arange(rows), "k": words, "note": words.cast(pa.binary())})
     pq.write_table(table, tmp_path / "rows.parquet", row_group_size=4_000)
-    native = _tidegate.interval_join_batches
     given = []
 
-    def noting(left, right, **arguments):
-        given.extend([left.schema, right.schema])
-        return native(left, right, **arguments)
+    class Noting:
+        """A query that notes the columns of each slice."""
 
-    monkeypatch.setattr(_tidegate, "interval_join_batches", noting)
+        def __init__(self, query):
+            self.query = query
+
+        def __getattr__(self, name):
+            return getattr(self.query, name)
+
+        def replace(self, **changes):
+            return Noting(self.query.replace(**changes))
+
+        def batches(self, left, right):
+            given.extend([left.schema, right.schema])
+            return self.query.batches(left, right)
+
+    make = _tidegate.interval_join_query
+    monkeypatch.setattr(_tidegate, "interval_join_query", lambda **query: Noting(make(**query)))
     query = {"on": "ts", "by": "k", "lower": -5, "upper": 0}
     files = [tmp_path / "rows.parquet"] * 2
     for changed, coded in (({}, True), ({"aggs": {"last": tg.agg.last("note")}}, False)):

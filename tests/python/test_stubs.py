@@ -48,7 +48,7 @@ DOCUMENTED = documented()
 
 
 def test_exports_and_stub_agree():
-    assert "interval_join" in declared()
+    assert "interval_join_query" in declared()
     assert (
         declared()
         == set(_tidegate.__all__)
@@ -100,7 +100,9 @@ def signatures() -> dict[str, tuple[ast.arguments, inspect.Signature]]:
 SIGNATURES = signatures()
 
 
-@pytest.mark.parametrize("name", ["interval_join", "IntervalJoin", "merge_batches", "Source.push"])
+@pytest.mark.parametrize(
+    "name", ["interval_join_query", "IntervalJoin", "merge_batches", "Source.push"]
+)
 def test_the_signature_was_found(name):
     assert name in SIGNATURES
 
@@ -114,6 +116,9 @@ def test_inspect_shows_the_signature_of_the_stub(name):
         literal = inspect.Parameter.empty if default is None else ast.literal_eval(default)
         defaults.append(literal)
     names = positional + [argument.arg for argument in given.kwonlyargs]
+    if given.kwarg is not None:
+        names.append(given.kwarg.arg)
+        defaults.append(inspect.Parameter.empty)
     assert [*shown.parameters] == names
     assert [argument.default for argument in shown.parameters.values()] == defaults
     keywords = [
@@ -121,4 +126,4 @@ def test_inspect_shows_the_signature_of_the_stub(name):
         for argument in shown.parameters.values()
         if argument.kind is inspect.Parameter.KEYWORD_ONLY
     ]
-    assert keywords == names[len(positional) :]
+    assert keywords == [argument.arg for argument in given.kwonlyargs]

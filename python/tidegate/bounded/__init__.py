@@ -3,10 +3,10 @@
 They run where a call has a `memory_limit`, and for large files in time order. Rows are taken in
 time order. A join takes a slice of left rows at a time, with the right rows in their reach, and
 calls the native join of tables on both. An input that is not known to be in order is sorted in
-temporary files first. The native functions call `joined` and `aggregated`, and read what these
-return on a thread of their own. `prepared` is called before native functions are called with files.
+temporary files first. `tidegate.calls` decides which calls run here, and gives what `joined` and
+`aggregated` return to a native reader, which reads it on a thread of its own.
 
-- `choosing.py`: whether files without a limit are taken slice by slice, too.
+- `limits.py`: the arguments `memory_limit` and `lateness`.
 - `joins.py`: joins, slice by slice.
 - `aggregates.py`: aggregations, of windows that are over.
 - `ordered.py`: the rows of an input in time order, and what is known of their order before.
@@ -16,10 +16,3 @@ return on a thread of their own. `prepared` is called before native functions ar
 - `shares.py`: what the parts of the work may take of the limit.
 - `results.py`: the batches of a result, and a table of them.
 """
-
-from tidegate.bounded.aggregates import aggregated
-from tidegate.bounded.choosing import prepared
-from tidegate.bounded.joins import joined
-from tidegate.bounded.results import known, table
-
-__all__ = ["aggregated", "joined", "known", "prepared", "table"]

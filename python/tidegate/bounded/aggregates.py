@@ -1,81 +1,76 @@
 """Aggregations of streams in time order: a window's state goes once the window is over."""
 
+from __future__ import annotations
+
 from contextlib import ExitStack, closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import tidegate
-from tidegate import _tidegate
-from tidegate.bounded.ordered import LOWEST, PLACE, Ordered, given, typed
+from tidegate.bounded.ordered import LOWEST, PLACE, Ordered, typed
 from tidegate.bounded.results import Result
-from tidegate.bounded.shares import BY_ITSELF, LARGE, Shares
-from tidegate.bounded.sorting import Steps
-from tidegate.io.given import of_one_type
+from tidegate.bounded.shares import LARGE, Shares
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegate._tidegate import AggregationPlan, AggregationQuery, Operator
+    from tidegate.bounded.limits import Limits
+    from tidegate.bounded.sorting import Steps
+    from tidegate.io.given import OpenTable
 
 
 def aggregated(
-    _batches: str,
-    inputs: tuple[object, ...],
-    limit: int,
-    lateness: object,
-    arguments: dict[str, Any],
+    query: AggregationQuery,
+    plan: AggregationPlan,
+    inputs: Sequence[OpenTable],
+    limits: Limits | None,
 ) -> Result:
-    """Begin an aggregation within a memory limit.
+    """Begin an aggregation in time order.
 
     Args:
+        query: The aggregation.
+        plan: Its plan for these inputs.
         inputs: The streams.
-        limit: The bytes that may be taken; `BY_ITSELF` for no bound.
-        lateness: How far rows may be out of time order; None if that is not known.
-        arguments: The other arguments of `aggregate`.
+        limits: What may be taken; None for no bound.
 
     Raises:
         SchemaError: A column of one stream has another type in another stream.
     """
-    is_bound = limit < BY_ITSELF
-    most_bytes = limit if is_bound else LARGE
+    most_bytes = LARGE if limits is None else limits.memory
     shares = Shares(most_bytes)
-    arguments = {name: value for name, value in arguments.items() if value is not None}
-    streams = [given(one, _name(at, len(inputs))) for at, one in enumerate(inputs)]
-    tables = of_one_type([stream.table for stream in streams])
-    for stream, table in zip(streams, tables, strict=True):
-        stream.table = table
-    schemas = [stream.table.schema for stream in streams]
-    plan = _tidegate.plan_aggregate(schemas, **arguments)
     schemas = plan._inputs  # noqa: SLF001 - the package's own
-    for stream, schema in zip(streams, schemas, strict=True):
-        stream.table = typed(stream.table, schema)
+    streams = [typed(one, schema) for one, schema in zip(inputs, schemas, strict=True)]
     reads = [
         pa.schema([schema.field(name) for name in columns])
         for schema, columns in zip(schemas, plan.columns, strict=True)
     ]
     for stream, schema in zip(streams, reads, strict=True):
         _check_same(stream.name, schema, reads[0])
-    max_rows = arguments.pop("max_rows", None)
-    on = arguments["on"]
     files = ExitStack()
     # Told before rows are read: what an operator refuses.
-    operator = _tidegate.Aggregate(
+    operator = query.operator(
         reads[0],
-        **arguments,
         sources=len(streams),
-        memory_limit=shares.state if is_bound else None,
+        memory_limit=None if limits is None else shares.state,
     )
     share = Shares(most_bytes, streams=len(streams))
-    ordered = [Ordered(stream, reads[0].names, on, 1, lateness, share, files) for stream in streams]
-    threads = arguments.get("threads") or _tidegate.default_threads()
-    most = shares.rows_made(plan.schema, threads)
+    lateness = None if limits is None else limits.lateness
+    ordered = [
+        Ordered(stream, reads[0].names, query.on, 1, lateness, share, files) for stream in streams
+    ]
+    most = shares.rows_made(plan.schema, query.threads)
 
     def stats() -> dict[str, Any]:
-        return {"rows_in": sum(one.rows for one in ordered), "threads": threads}
+        return {"rows_in": sum(one.rows for one in ordered), "threads": query.threads}
 
     return Result(
-        plan.schema, _run(operator, ordered, files, most, shares.rows_pushed), stats, max_rows
+        plan.schema,
+        _run(operator, ordered, files, most, shares.rows_pushed),
+        stats,
+        query.max_rows,
     )
-
-
-def _name(at: int, streams: int) -> str:
-    return f"streams[{at}]" if streams > 1 else "streams"
 
 
 def _check_same(name: str, schema: pa.Schema, first: pa.Schema) -> None:
@@ -88,7 +83,7 @@ def _check_same(name: str, schema: pa.Schema, first: pa.Schema) -> None:
 
 
 def _run(
-    operator: _tidegate.Aggregate, ordered: list[Ordered], files: ExitStack, most: int, pushed: int
+    operator: Operator[Any], ordered: list[Ordered], files: ExitStack, most: int, pushed: int
 ) -> Steps:
     """Feed the stream that is behind, and take what is final."""
     with files, operator, ExitStack() as streams:

@@ -28,26 +28,20 @@ import pyarrow.compute as pc
 
 import tidegate
 from tidegate import _tidegate
-from tidegate.bounded.ordered import (
-    HIGHEST,
-    LOWEST,
-    PLACE,
-    Given,
-    Ordered,
-    given,
-    places,
-    typed,
-)
+from tidegate.bounded.ordered import HIGHEST, LOWEST, PLACE, Ordered, places, typed
 from tidegate.bounded.results import Result
-from tidegate.bounded.shares import BY_ITSELF, LARGE, Shares
+from tidegate.bounded.shares import LARGE, Shares
 from tidegate.bounded.sorting import Run, sort
 from tidegate.io.pruning import pruned, step_of
 from tidegate.runtime.rows import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Generator, Iterator
 
+    from tidegate._tidegate import BatchReader, JoinPlan, JoinQuery
+    from tidegate.bounded.limits import Limits
     from tidegate.bounded.sorting import Steps
+    from tidegate.io.given import OpenTable
 
     Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -56,54 +50,35 @@ LEFT = "\x1fleft"
 ROW = "\x1frow"
 ROW_NUMBER = pa.field(ROW, pa.int64())
 
-Arguments: TypeAlias = dict[str, Any]
-
 
 def joined(
-    batches: str,
-    inputs: tuple[object, object],
-    limit: int,
-    lateness: object,
-    arguments: Arguments,
+    query: JoinQuery, plan: JoinPlan, inputs: tuple[OpenTable, OpenTable], limits: Limits | None
 ) -> Result:
-    """Begin a join within a memory limit.
+    """Begin a join slice by slice.
 
     Args:
-        batches: The native function that makes batches.
+        query: The join.
+        plan: Its plan for these inputs.
         inputs: The left and the right input.
-        limit: The bytes that may be taken; `BY_ITSELF` for slices of a good size, whatever they
-            reach.
-        lateness: How far rows may be out of time order, or a pair of these; None if not known.
-        arguments: The other arguments of the function.
+        limits: What may be taken; None for slices of a good size, whatever they reach.
 
     Raises:
         TidegateError: The join has no time by which it could be cut, or an argument is wrong.
     """
-    is_bound = limit < BY_ITSELF
-    shares = Shares(limit if is_bound else LARGE, is_bound=is_bound)
-    name = batches.removesuffix("_batches")
-    # An end that is None is no bound.
-    given_ends = ("lower", "upper")
-    arguments = {
-        key: value for key, value in arguments.items() if value is not None or key in given_ends
-    }
-    max_rows = arguments.pop("max_rows", None)
-    left, right = given(inputs[0], "left"), given(inputs[1], "right")
-    plan = getattr(_tidegate, f"plan_{name}")(left.table.schema, right.table.schema, **arguments)
-    for side, schema in zip((left, right), plan._inputs, strict=True):  # noqa: SLF001 - the package's own
-        side.table = typed(side.table, schema)
-    reach = reach_of(name, plan, left, right, arguments)
-    left.table, right.table = pruned(
-        left.table,
-        right.table,
-        plan,
-        how_of(name, arguments),
-        looks_back=arguments.get("prevailing", False),
-    )
-    late = lateness if isinstance(lateness, tuple) else (lateness, lateness)
-    join = _Join(name, batches, arguments, plan, reach, shares)
+    shares = Shares(LARGE, is_bound=False) if limits is None else Shares(limits.memory)
+    reach = reach_of(query, plan)
+    schemas = plan._inputs  # noqa: SLF001 - the package's own
+    left, right = (typed(one, schema) for one, schema in zip(inputs, schemas, strict=True))
+    left, right = pruned(left, right, plan, query.how)
+    given = None if limits is None else limits.lateness
+    late = given if isinstance(given, tuple) else (given, given)
+    # The rows of all slices count, and not those of each.
+    of_slices = query.replace(max_rows=None)
+    if query.arguments["batch_rows"] is None:
+        of_slices = of_slices.replace(batch_rows=shares.rows_made(plan.schema, query.threads))
+    join = _Join(of_slices, plan, reach, shares)
     join.open(left, right, late)
-    return Result(plan.schema, join.result(), join.stats, max_rows)
+    return Result(plan.schema, join.result(), join.stats, query.max_rows)
 
 
 @dataclass(frozen=True)
@@ -126,18 +101,15 @@ class Reach:
     """What to write where the right rows in reach are too many."""
 
 
-def reach_of(
-    name: str, plan: _tidegate.JoinPlan, left: Given, right: Given, arguments: Arguments
-) -> Reach:
+def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
     """What of the times of a join matters here.
 
     Raises:
         TidegateError: It has no time by which it could be cut.
     """
-    schemas = left.table.schema, right.table.schema
-    if name == "overlap_join":
-        on = arguments["on"]
-        sides = on if isinstance(on[0], tuple) else (on, on)
+    name = query.function
+    schemas = plan._inputs  # noqa: SLF001 - the package's own
+    if sides := plan.intervals:
         starts = (sides[0][0], sides[1][0])
         ends = (sides[0][1], sides[1][1])
         kinds = [schemas[side].field(column).type for side in (0, 1) for column in sides[side]]
@@ -165,14 +137,8 @@ def reach_of(
         raise tidegate.TidegateError(message)
     steps = [step_of(schemas[side].field(starts[side]).type) for side in (0, 1)]
     factors = (steps[0] // min(steps), steps[1] // min(steps))
-    back = arguments.get("prevailing", False) or (
-        name == "asof_join"
-        and arguments.get("strategy") == "backward"
-        and lower is None
-        and "where" not in arguments
-    )
     advice = {"asof_join": "a tolerance", "window_join": "a shorter window"}
-    if back and lower is None:
+    if plan.looks_back and lower is None:
         lower = 0
     return Reach(
         starts,
@@ -180,17 +146,9 @@ def reach_of(
         _whole(lower),
         _whole(upper),
         factors,
-        back,
+        plan.looks_back,
         advice.get(name, "a lower and an upper that are closer, and the same for all rows"),
     )
-
-
-def how_of(name: str, arguments: Arguments) -> str:
-    """Which rows without a partner a join keeps."""
-    how: str | None = arguments.get("how")
-    if how is not None:
-        return how
-    return "left" if name == "asof_join" or arguments.get("aggs") is not None else "inner"
 
 
 def _whole(end: float | None) -> int | None:
@@ -238,10 +196,8 @@ class _Part:
 
 @dataclass
 class _Join:
-    name: str
-    batches: str
-    arguments: Arguments
-    plan: _tidegate.JoinPlan
+    query: JoinQuery
+    plan: JoinPlan
     reach: Reach
     shares: Shares
     files: ExitStack = field(default_factory=ExitStack)
@@ -264,17 +220,16 @@ class _Join:
     left_done: int = 0
     unmatched: Run | None = None
 
-    def open(self, left: Given, right: Given, lateness: tuple[Any, Any]) -> None:
-        how = self.arguments.get("how")
-        self.keeps_right = how in ("right", "full")
+    def open(self, left: OpenTable, right: OpenTable, lateness: tuple[Any, Any]) -> None:
+        self.keeps_right = self.query.keeps_right
         needed = self.plan.needed
         sides = []
-        for side, given_side in enumerate((left, right)):
+        for side, table in enumerate((left, right)):
             columns = list(needed[side])
             ends = self.reach.ends
             sides.append(
                 Ordered(
-                    given_side,
+                    table,
                     columns,
                     self.reach.starts[side],
                     self.reach.factors[side],
@@ -282,14 +237,14 @@ class _Join:
                     self.shares,
                     self.files,
                     nullable=ends is not None,
-                    may_code=self.arguments.get("aggs") is None,
+                    may_code=self.query.arguments.get("aggs") is None,
                 )
             )
         self.left, self.right = sides
 
     def stats(self) -> dict[str, Any]:
         """The numbers that readers of joins tell."""
-        first = {"threads": self.arguments.get("threads", _tidegate.default_threads())}
+        first = {"threads": self.query.threads}
         return {
             "left_rows": self.left.rows,
             "right_rows": self.right.rows,
@@ -356,7 +311,7 @@ class _Join:
             at = int(np.argmax(wrong))
             start, end = self.reach.starts[number], self.reach.ends[number]
             message = (
-                f"{side.given.name}: a row has {batch.column(start)[at]} in column `{start}`, "
+                f"{side.table.name}: a row has {batch.column(start)[at]} in column `{start}`, "
             )
             message += f"after {batch.column(end)[at]} in column `{end}`, expected a start that is "
             message += "not after its end; swap the two, or filter such rows out first"
@@ -428,8 +383,9 @@ class _Join:
                 held.appendleft(part.cut(rows, count))
                 break
         if not kept:
-            message = f"{self.name}: the right rows that one left row may pair with take more than "
-            message += f"{self.shares.window} bytes, the share of memory_limit that they may have; "
+            message = f"{self.query.function}: the right rows that one left row may pair with take "
+            message += f"more than {self.shares.window} bytes, the share of memory_limit that they "
+            message += "may have; "
             message += f"raise it, read fewer columns, or give {self.reach.advice}"
             raise tidegate.MemoryLimitError(message)
         return kept
@@ -477,25 +433,18 @@ class _Join:
         batches = [part.batch.select(side.plain.names) for part in parts]
         return pa.Table.from_batches(batches, side.plain)
 
-    def _call(self, left: pa.Table, right: pa.Table, **more: Any) -> Any:  # noqa: ANN401 - of Rust
-        call: Callable[..., Any] = getattr(_tidegate, self.batches)
-        arguments = {**self.arguments, **more}
-        threads = arguments.get("threads") or _tidegate.default_threads()
-        arguments.setdefault("batch_rows", self.shares.rows_made(self.plan.schema, threads))
-        return call(left, right, **arguments)
-
     def _join(self, parts: list[_Part]) -> Steps:
         left, right = self._table(parts, self.left), self._table(self.window, self.right)
         rows = left.num_rows
         if self.keeps_right:
             yield from self._join_marked(left, right)
         else:
-            with self._call(left, right) as reader:
+            with self.query.batches(left, right) as reader:
                 yield from reader
                 self._note(reader)
         self.left_done += rows
 
-    def _note(self, reader: Any) -> None:  # noqa: ANN401 - of Rust
+    def _note(self, reader: BatchReader[Any]) -> None:
         stats = reader.stats()
         self.told = {name: stats[name] for name in ("keys", "where", "threads")}
 
@@ -505,7 +454,8 @@ class _Join:
         left = left.append_column(LEFT, pa.array(np.ones(left.num_rows, bool)))
         right = right.append_column(ROW, pa.array(np.arange(right.num_rows)))
         matched = np.ones(right.num_rows, bool)
-        with self._call(left, right, columns=[*names, LEFT, ROW]) as reader:
+        marked = self.query.replace(columns=[*names, LEFT, ROW])
+        with marked.batches(left, right) as reader:
             for batch in reader:
                 is_pair = batch.column(LEFT).is_valid()
                 alone = batch.filter(pc.invert(is_pair)).column(ROW)
@@ -554,7 +504,7 @@ class _Join:
                 yield None
                 continue
             alone = pa.Table.from_batches([batch.select(self.right.plain.names)])
-            with self._call(nothing, alone) as reader:
+            with self.query.batches(nothing, alone) as reader:
                 yield from reader
 
     # Right rows that stay the last of their key
@@ -571,9 +521,7 @@ class _Join:
         if keys:
             valid = (pc.is_valid(rows.column(right)) for right, _ in keys)
             rows = rows.filter(functools.reduce(pc.and_, valid))
-        last = _tidegate.interval_join(
-            rows,
-            rows,
+        later = _tidegate.interval_join_query(
             on=PLACE,
             lower=0,
             upper=None,
@@ -582,14 +530,16 @@ class _Join:
             how="anti",
             suffix="\x1f",
         )
+        last = later.table(rows, rows)
         found = []
         for batch in last.combine_chunks().to_batches():
             starts = batch.column(PLACE).to_numpy()
             found.append(_Part(batch, starts, starts))
         self.kept_back = sum(part.size for part in found)
         if self.shares.is_bound and self.kept_back > self.shares.window // 3:
-            message = f"{self.name}: the last right rows of all keys take {self.kept_back} bytes, "
-            message += f"more than {self.shares.window // 3}, a tenth of memory_limit; "
+            message = f"{self.query.function}: the last right rows of all keys take "
+            message += f"{self.kept_back} bytes, more than {self.shares.window // 3}, a tenth of "
+            message += "memory_limit; "
             message += f"raise it, read fewer columns, or give {self.reach.advice}"
             raise tidegate.MemoryLimitError(message)
         return found

@@ -33,23 +33,13 @@ LOWEST = np.iinfo(np.int64).min
 HIGHEST = np.iinfo(np.int64).max
 
 
-@dataclass
-class Given:
-    """An input, opened."""
-
-    name: str
-    """Of the argument, for messages."""
-
-    table: OpenTable
-
-
-def given(value: object, name: str) -> Given:
-    """Open an input of any kind; its rows are read later."""
-    if hasattr(value, "__arrow_c_stream__") and not _is_relation(value):
-        return Given(name, _of_stream(value, name))
-    if hasattr(value, "__arrow_c_array__"):
-        return Given(name, _of_table(_imported(value, name), name))
-    return Given(name, open_table(value, name, STREAMED))
+def opened_in_batches(given: object, name: str) -> OpenTable:
+    """Open an input of any kind; its rows are read later, a few batches at a time."""
+    if hasattr(given, "__arrow_c_stream__") and not _is_relation(given):
+        return _of_stream(given, name)
+    if hasattr(given, "__arrow_c_array__"):
+        return _of_table(_imported(given, name), name)
+    return open_table(given, name, STREAMED)
 
 
 def _is_relation(value: object) -> bool:
@@ -140,7 +130,7 @@ class Ordered:
     """An input whose rows are given in time order.
 
     Args:
-        given: The input.
+        table: The input.
         columns: The columns that are read.
         on: The time column.
         factor: How many steps of `PLACE` a step of the time column has.
@@ -151,7 +141,7 @@ class Ordered:
         may_code: Whether texts may be numbers of a dictionary.
     """
 
-    given: Given
+    table: OpenTable
     columns: list[str]
     on: str
     factor: int
@@ -165,8 +155,7 @@ class Ordered:
 
     def __post_init__(self) -> None:
         field = pa.field(PLACE, pa.int64(), nullable=False)
-        table = self.given.table
-        plain = pa.schema([table.schema.field(name) for name in self.columns])
+        plain = pa.schema([self.table.schema.field(name) for name in self.columns])
         self.coded = coded_columns(self.groups or [], plain) if self.may_code else set()
         self.plain = coded_schema(plain, self.coded)
         self.schema = self.plain.append(field)
@@ -178,7 +167,7 @@ class Ordered:
     @functools.cached_property
     def stretches(self) -> list[Stretch] | None:
         """The stretches of Parquet files whose statistics tell the times."""
-        table = self.given.table
+        table = self.table
         if self.lateness is not None or table.is_in_order:
             return None
         return stretches(table, self.on)
@@ -188,15 +177,15 @@ class Ordered:
         """The row groups of Parquet files whose order is known before they are read."""
         if self.stretches is not None:
             return [group for stretch in self.stretches for group in stretch]
-        return row_groups(self.given.table) if self.given.table.is_in_order else None
+        return row_groups(self.table) if self.table.is_in_order else None
 
     @functools.cached_property
     def ascends(self) -> bool:
         """Whether the times of a table that is read again are in order, by reading them alone."""
-        table = self.given.table
+        table = self.table
         if self.lateness is not None or table.is_in_order or not table.is_kept:
             return table.is_in_order
-        return ascends(checked(table.few([self.on], self._rows_read), self.given.name))
+        return ascends(checked(table.few([self.on], self._rows_read), self.table.name))
 
     def look(self) -> None:
         """Find out about the order of the rows, before they are read."""
@@ -207,9 +196,9 @@ class Ordered:
         """The rows, and None from time to time."""
         if self.stretches is not None:
             return self._ahead(self._of_stretches(self.stretches))
-        table = self.given.table
+        table = self.table
         rows = self._placed(
-            checked(table.few(self.columns, self._rows_read), self.given.name)
+            checked(table.few(self.columns, self._rows_read), self.table.name)
             if self.groups is None
             else self._few_of(self.groups)
         )
@@ -222,9 +211,9 @@ class Ordered:
         return sort(rows, self.schema, PLACE, self.shares, self.files, self.shares.sorted)
 
     def _few_of(self, groups: list[Group]) -> Iterator[pa.RecordBatch]:
-        table = self.given.table
+        table = self.table
         rows = few_of(table, groups, self.columns, self._rows_read, self.coded)
-        return checked(rows, self.given.name)
+        return checked(rows, self.table.name)
 
     @property
     def _rows_read(self) -> int:
@@ -245,19 +234,19 @@ class Ordered:
 
     def _of_stretch(self, stretch: Stretch) -> Steps:
         """The rows of a stretch in order."""
-        table = self.given.table
+        table = self.table
         rows = self._placed(self._few_of(stretch))
         size = sum(group.metadata.num_rows for group in stretch) * row_bytes(self.plain)
         if len(stretch) == 1 and size > self.shares.sorted_in_memory:
             times = few_of(table, stretch, [self.on], self._rows_read)
-            if ascends(checked(times, self.given.name)):
+            if ascends(checked(times, self.table.name)):
                 return rows
         shares = self.shares
         return sort(rows, self.schema, PLACE, shares, self.files, shares.sorted_beside)
 
     def _check_statistics(self, batch: pa.RecordBatch, last: int) -> None:
         if batch.column(PLACE)[0].as_py() < last:
-            message = f"{self.given.name}: a row has {batch.column(self.on)[0]} in column "
+            message = f"{self.table.name}: a row has {batch.column(self.on)[0]} in column "
             message += f"`{self.on}`, which the statistics of its row group rule out; write the "
             message += "file anew"
             raise tidegate.TidegateError(message)
@@ -268,14 +257,14 @@ class Ordered:
             for batch in few:
                 yield self._with_places(batch)
         except (pa.ArrowException, OSError) as error:
-            message = f"{self.given.name}: {error}"
+            message = f"{self.table.name}: {error}"
             raise tidegate.TidegateError(message) from error
 
     def _with_places(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         times = batch.column(self.on)
         if times.null_count and not self.nullable:
             row = self.rows + pc.index(times.is_null(), value=True).as_py()
-            message = f"{self.given.name}: column `{self.on}`, row {row}: the time is null, "
+            message = f"{self.table.name}: column `{self.on}`, row {row}: the time is null, "
             message += "expected a time in every row; filter such rows out first"
             raise tidegate.TidegateError(message)
         self.rows += batch.num_rows
@@ -298,7 +287,7 @@ class Ordered:
             with _tidegate.merge_batches([reader], on=self.on, lateness=self.lateness) as merged:
                 yield from merged
         except tidegate.OrderError as error:
-            told = str(error).replace("streams[0]", self.given.name)
+            told = str(error).replace("streams[0]", self.table.name)
             told = told.partition("; sort the stream")[0]
             message = f"{told}; raise lateness, or leave it out, so that the input is sorted"
             raise tidegate.OrderError(message) from None

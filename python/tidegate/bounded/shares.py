@@ -6,9 +6,6 @@ import pyarrow as pa
 
 from tidegate import TidegateError
 
-BY_ITSELF = 1 << 62
-"""The limit of a call that streams without one."""
-
 LARGE = 1 << 30
 """Files of more bytes are taken slice by slice where no limit is given."""
 

@@ -2,14 +2,15 @@
 
 import re
 import time
-from dataclasses import asdict, dataclass
-from typing import Any, TypedDict, cast, get_args
+from dataclasses import dataclass
+from typing import cast, get_args
 
 import pyarrow as pa
 from tqdm import tqdm
 
-import tidegate
+from tidegate._tidegate import AggregationQuery
 from tidegate.agg import Aggregate, Function, Interpolation, quantile
+from tidegate.calls import explain, ways
 from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output, opened
 from tidegate.io.given import of_one_type
 
@@ -20,27 +21,12 @@ OF_TWO = ("weighted_mean", "arg_min", "arg_max", "covar", "corr")
 FUNCTION = re.compile(r"(?s)\s*(\w+)\s*\(\s*(.*?)\s*\)\s*(?:where\s+(.+))?", re.IGNORECASE)
 
 
-class Arguments(TypedDict):
-    """The arguments of `tidegate.aggregate`, as the command line gives them."""
-
-    on: str
-    size: str | int | None
-    advance: str | int | None
-    offset: str | int | None
-    session: str | int | None
-    by: list[str] | None
-    aggs: dict[str, Aggregate]
-    where: str | None
-    threads: int | None
-    max_rows: int | None
-
-
 @dataclass(frozen=True)
 class Job:
     """The tables and how to aggregate them."""
 
     streams: list[Input]
-    arguments: Arguments
+    query: AggregationQuery
     limits: Limits = NO_LIMITS
 
 
@@ -106,22 +92,20 @@ def _quantile(text: str, inside: str, where: str | None) -> Aggregate:
 def plan(job: Job) -> str:
     """Tell how the rows would be aggregated; of files that say so, only the types are read."""
     tables = of_one_type(opened(job.streams, streamed=job.limits.streamed))
-    given: dict[str, Any] = {**job.arguments, **asdict(job.limits)}
-    return tidegate.explain(tidegate.aggregate_batches, tables, **given)
+    return explain.of_aggregation(job.query, tables, job.limits.of_call(), in_batches=True)
 
 
 def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
     """Aggregate files into another."""
     start = time.perf_counter()
     output.check(job.streams)
-    if job.arguments["threads"] is not None:
-        pa.set_cpu_count(job.arguments["threads"])
+    if job.query.arguments["threads"] is not None:
+        pa.set_cpu_count(job.query.threads)
     tables = of_one_type(opened(job.streams, streamed=job.limits.streamed))
-    within: dict[str, Any] = asdict(job.limits)
     out = 0
     with (
         tqdm(desc="aggregate", unit=" rows", unit_scale=True, disable=not show_progress) as bar,
-        tidegate.aggregate_batches(tables, **job.arguments, **within) as batches,
+        ways.aggregated_batches(job.query, tables, job.limits.of_call()) as batches,
         output.writer(batches.schema) as writer,
     ):
         known = [count for table in tables if (count := table.row_count()) is not None]

@@ -21,6 +21,7 @@ from tidegate.io.files import Format
 from tidegate.io.followers import Follower, Place, follow
 from tidegate.io.growing import Stopped
 from tidegate.io.live import Batches, live_writer
+from tidegate.types import Length
 
 
 @dataclass(frozen=True)
@@ -51,102 +52,34 @@ class Work:
     make: Callable[[list[pa.Schema]], Made]
 
 
-def joined(
-    job: joining.Job[joining.Arguments],
-    lateness: str | int | None,
-    max_width: str | int | None,
-) -> Work:
-    """The interval join of two files."""
-    arguments = job.arguments
+def joined(job: joining.Job, lateness: Length | None, max_width: Length | None = None) -> Work:
+    """The join of two files."""
 
-    def make(left: pa.Schema, right: pa.Schema) -> tidegate.StreamJoin:
-        return tidegate.IntervalJoin(
-            left,
-            right,
-            on=arguments["on"],
-            by=arguments["by"],
-            lower=arguments["lower"],
-            upper=arguments["upper"],
-            where=arguments["where"],
-            how=arguments["how"],
-            aggs=arguments["aggs"],
-            closed=arguments["closed"],
-            prevailing=arguments["prevailing"],
+    def make(schemas: list[pa.Schema]) -> Made:
+        left, right = schemas
+        left_names, right_names = job.query.plan(left, right).needed
+        made = job.query.operator(
+            _selected(left, left_names),
+            _selected(right, right_names),
             max_width=max_width,
-            suffix=arguments["suffix"],
-            columns=arguments["columns"],
-            threads=arguments["threads"],
             lateness=lateness,
             # Beside others that run on this machine.
             pin=False,
         )
-
-    return _of_two(job, make)
-
-
-def joined_as_of(job: joining.Job[joining.AsofArguments], lateness: str | int | None) -> Work:
-    """The as-of join of two files."""
-    arguments = job.arguments
-
-    def make(left: pa.Schema, right: pa.Schema) -> tidegate.StreamJoin:
-        return tidegate.AsofJoin(
-            left,
-            right,
-            on=arguments["on"],
-            by=arguments["by"],
-            strategy=arguments["strategy"],
-            tolerance=arguments["tolerance"],
-            allow_exact_matches=arguments["allow_exact_matches"],
-            where=arguments["where"],
-            how=arguments["how"],
-            suffix=arguments["suffix"],
-            columns=arguments["columns"],
-            threads=arguments["threads"],
-            lateness=lateness,
-            pin=False,
-        )
-
-    return _of_two(job, make)
-
-
-def _of_two(
-    job: joining.Job[joining.Arguments] | joining.Job[joining.AsofArguments],
-    join: Callable[[pa.Schema, pa.Schema], tidegate.StreamJoin],
-) -> Work:
-    """The join that `join` makes of the columns of two files that it needs."""
-
-    def make(schemas: list[pa.Schema]) -> Made:
-        left, right = schemas
-        left_names, right_names = joining.plan_of(left, right, job.arguments).needed
-        made = join(_selected(left, left_names), _selected(right, right_names))
         return made, [left_names, right_names]
 
     return Work("join", (job.left, job.right), make)
 
 
-def aggregated(job: aggregating.Job, lateness: str | int | None) -> Work:
+def aggregated(job: aggregating.Job, lateness: Length | None) -> Work:
     """The aggregation of files, all of which have the columns of the first."""
-    arguments = job.arguments
 
     def make(schemas: list[pa.Schema]) -> Made:
         first, names = schemas[0], [given.name for given in job.streams]
         for name, schema in zip(names, schemas, strict=True):
             for field in first:
                 _check_column(field, schema, name, names[0])
-        windows = tidegate.Aggregate(
-            first,
-            on=arguments["on"],
-            size=arguments["size"],
-            advance=arguments["advance"],
-            offset=arguments["offset"],
-            session=arguments["session"],
-            by=arguments["by"],
-            aggs=arguments["aggs"],
-            where=arguments["where"],
-            sources=len(schemas),
-            lateness=lateness,
-            threads=arguments["threads"],
-        )
+        windows = job.query.operator(first, sources=len(schemas), lateness=lateness)
         return windows, [first.names] * len(schemas)
 
     return Work("aggregation", job.streams, make)

@@ -14,6 +14,7 @@ from tqdm import tqdm
 import tidegate
 from tidegate.cli.tables import Input, Output, check_types, csv_schemas
 from tidegate.io.given import OpenTable, of_one_type
+from tidegate.types import Length
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Job:
 
     inputs: Sequence[Input]
     on: str
-    lateness: str | int | None
+    lateness: Length | None
     threads: int | None
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import tidegate
+from tidegate.bounded import limits as bounded
 from tidegate.io.addresses import local_files
 from tidegate.io.csv_rows import Dialect
 from tidegate.io.events import Reading
@@ -23,6 +24,7 @@ from tidegate.io.files import (
 )
 from tidegate.io.given import OpenTable, open_files, open_table
 from tidegate.io.partitioned import partitioned_writer
+from tidegate.types import Length
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,11 @@ class Limits:
     """What the work may take, and how far rows may be out of order."""
 
     memory_limit: str | int | None = None
-    lateness: str | int | None = None
+    lateness: Length | None = None
+
+    def of_call(self) -> bounded.Limits | None:
+        """The limits as a call takes them; None without a limit."""
+        return bounded.Limits.of(self.memory_limit, self.lateness)
 
     @property
     def streamed(self) -> bool:

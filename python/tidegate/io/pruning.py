@@ -211,8 +211,6 @@ def pruned(
     right: Any,  # noqa: ANN401 - see below
     plan: _tidegate.JoinPlan,
     how: str,
-    *,
-    looks_back: bool,
 ) -> tuple[Any, Any]:
     """The same inputs of a join, without row groups whose rows do not matter.
 
@@ -221,7 +219,6 @@ def pruned(
         right: Likewise.
         plan: Of the join.
         how: Which rows without a partner the result has.
-        looks_back: Whether the last right row before the reach of a left row may be a partner, too.
     """
     if plan.time is None or plan.time[1] == (None, None):
         return left, right
@@ -234,7 +231,7 @@ def pruned(
     # With groups whose times are not known, a time may be null: an error of the call.
     if any(side.spans is None or side.step is None for side in sides):
         return left, right
-    below = None if lower is None or looks_back else int(lower)
+    below = None if lower is None or plan.looks_back else int(lower)
     above = None if upper is None else int(upper)
     _by_time(sides, below, above, how)
     return sides[0].table(), sides[1].table()

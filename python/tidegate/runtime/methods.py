@@ -12,7 +12,7 @@ from tidegate import _tidegate
 from tidegate.runtime import metrics
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     Readable = _tidegate.Operator | _tidegate.MergeReader
 
 
-def attach() -> None:
-    """Add the methods to the native classes, and give the native module its callbacks."""
+def attach(more: Mapping[type, dict[str, Any]]) -> None:
+    """Add the methods to the native classes, and give the native module its callbacks.
+
+    Args:
+        more: The methods of other parts of the package, by class and name.
+    """
     operator: dict[str, Any] = {
         "run": run,
         "running": running,
@@ -37,6 +41,7 @@ def attach() -> None:
         _tidegate.Operator: operator,
         _tidegate.MergeReader: {"__aiter__": batches},
         _tidegate.Source: {"push_async": push_async},
+        **more,
     }
     for kind, of_kind in methods.items():
         for name, method in of_kind.items():

@@ -91,7 +91,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, cast
 
-from tidegate._arguments import told
+from tidegate.calls.arguments import told
 from tidegate.spark import _needed  # noqa: F401 - first: it refuses what the others cannot import
 from tidegate.spark.driver.aggregate import aggregated
 from tidegate.spark.driver.explain import aggregate_described, described
@@ -99,7 +99,7 @@ from tidegate.spark.joins import asof_join, band_join, interval_join, overlap_jo
 from tidegate.spark.plan.aggregate import AggregatePlan
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.plan.session import wanted
-from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.query.query import SparkQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -323,6 +323,6 @@ def explain(
         return aggregate_described(AggregatePlan.of(*call.args, **kept))
     of_spark = {name: kept.pop(name) for name in _OF_SPARK if name in kept}
     left, right = call.args
-    query = JoinQuery(cast("Function", function.__name__), kept)
+    query = SparkQuery.of(cast("Function", function.__name__), kept)
     fused = call.kwargs.get("then") is not None
     return described(Plan.of(left, right, query, **of_spark), fused=fused)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegate._arguments import told
+from tidegate.calls.arguments import told
 from tidegate.spark.driver.join import joined
 from tidegate.spark.plan.join import Plan
-from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.query.query import SparkQuery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,9 +112,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             with a null end has no pair. Of tables, rows are then divided as in `overlap_join`, by
             intervals of their own: a few wide ones cost few copies. For streams, see `max_width`.
         upper: The greatest `r.ts - l.ts`, in the same forms. None sets no bound.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of
-            names, or a mapping from left to right names. A null key matches nothing. Without keys,
-            any two rows may pair.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
+            or a mapping from left to right names. A null key matches nothing. Without keys, any two
+            rows may pair.
         where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
             `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
@@ -153,20 +153,19 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
             makes one heavy task. Sides that are partitioned by keys already stay as they are.
             `time`: slices of time, with copies of the rows near a border. `hybrid`: buckets of
-            keys; heavy keys are cut by time. `bins`: Spark's own join of equal keys
-            and bins of time, so that no row goes to Python. A sample gives the width of the bins.
-            It is for tables and intervals with two ends, not for full joins, and not with `where`,
-            `aggs` or `then`. `auto` of tables takes the form that costs least by a model, which
-            `explain` shows: `broadcast` if a side is small, `bins` if these are clearly cheaper,
-            the partitions of both sides if these have all rows of a key and are even, or the
-            division whose fullest partition is smallest. Rows are sampled unless a side is small
-            and the other forms would cost more without a sample, or files tell that rows are few,
-            or that bins do not cost clearly more.
-            Streams: `key` divides them by key alone. `time` deals slices of time to the buckets in
-            turn, which spreads the rows of a heavy key, and copies the rows near a border. `auto`
-            is `key` with `by`, else `time`. `hybrid` begins each key's turn at another bucket.
-            Neither `time` nor `hybrid` is for intervals without an end. Without `by`, such a join
-            is one bucket, which is one task.
+            keys; heavy keys are cut by time. `bins`: Spark's own join of equal keys and bins of
+            time, so that no row goes to Python. A sample gives the width of the bins. It is for
+            tables and intervals with two ends, not for full joins, and not with `where`, `aggs` or
+            `then`. `auto` of tables takes the form that costs least by a model, which `explain`
+            shows: `broadcast` if a side is small, `bins` if these are clearly cheaper, the
+            partitions of both sides if these have all rows of a key and are even, or the division
+            whose fullest partition is smallest. Rows are sampled unless a side is small and the
+            other forms would cost more without a sample, or files tell that rows are few, or that
+            bins do not cost clearly more. Streams: `key` divides them by key alone. `time` deals
+            slices of time to the buckets in turn, which spreads the rows of a heavy key, and copies
+            the rows near a border. `auto` is `key` with `by`, else `time`. `hybrid` begins each
+            key's turn at another bucket. Neither `time` nor `hybrid` is for intervals without an
+            end. Without `by`, such a join is one bucket, which is one task.
         late_as: For streams: the name of a further column of the result. In a result it is null. In
             a late row it is `left` or `right`, the side of the row, and the columns of the other
             side are null. Without it, late rows are dropped.
@@ -202,7 +201,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     plan = Plan.of(
         left_df,
         right_df,
-        JoinQuery("interval_join", arguments),
+        SparkQuery.of("interval_join", arguments),
         columns=columns,
         partitions=partitions,
         parallelism=parallelism,
@@ -267,9 +266,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             times are integers. A pair of windows is for the left and the right side. It is not
             `tidegate.rows(n)`: the rows of a DataFrame have no order beyond their times, so the
             last n are not defined where times are equal.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of
-            names, or a mapping from left to right names. A null key matches nothing. Without keys,
-            any two rows may pair.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
+            or a mapping from left to right names. A null key matches nothing. Without keys, any two
+            rows may pair.
         where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
             `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
@@ -299,20 +298,19 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
             makes one heavy task. Sides that are partitioned by keys already stay as they are.
             `time`: slices of time, with copies of the rows near a border. `hybrid`: buckets of
-            keys; heavy keys are cut by time. `bins`: Spark's own join of equal keys
-            and bins of time, so that no row goes to Python. A sample gives the width of the bins.
-            It is for tables and intervals with two ends, not for full joins, and not with `where`,
-            `aggs` or `then`. `auto` of tables takes the form that costs least by a model, which
-            `explain` shows: `broadcast` if a side is small, `bins` if these are clearly cheaper,
-            the partitions of both sides if these have all rows of a key and are even, or the
-            division whose fullest partition is smallest. Rows are sampled unless a side is small
-            and the other forms would cost more without a sample, or files tell that rows are few,
-            or that bins do not cost clearly more.
-            Streams: `key` divides them by key alone. `time` deals slices of time to the buckets in
-            turn, which spreads the rows of a heavy key, and copies the rows near a border. `auto`
-            is `key` with `by`, else `time`. `hybrid` begins each key's turn at another bucket.
-            Neither `time` nor `hybrid` is for intervals without an end. Without `by`, such a join
-            is one bucket, which is one task.
+            keys; heavy keys are cut by time. `bins`: Spark's own join of equal keys and bins of
+            time, so that no row goes to Python. A sample gives the width of the bins. It is for
+            tables and intervals with two ends, not for full joins, and not with `where`, `aggs` or
+            `then`. `auto` of tables takes the form that costs least by a model, which `explain`
+            shows: `broadcast` if a side is small, `bins` if these are clearly cheaper, the
+            partitions of both sides if these have all rows of a key and are even, or the division
+            whose fullest partition is smallest. Rows are sampled unless a side is small and the
+            other forms would cost more without a sample, or files tell that rows are few, or that
+            bins do not cost clearly more. Streams: `key` divides them by key alone. `time` deals
+            slices of time to the buckets in turn, which spreads the rows of a heavy key, and copies
+            the rows near a border. `auto` is `key` with `by`, else `time`. `hybrid` begins each
+            key's turn at another bucket. Neither `time` nor `hybrid` is for intervals without an
+            end. Without `by`, such a join is one bucket, which is one task.
         late_as: For streams: the name of a further column of the result. In a result it is null. In
             a late row it is `left` or `right`, the side of the row, and the columns of the other
             side are null. Without it, late rows are dropped.
@@ -347,7 +345,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     plan = Plan.of(
         left_df,
         right_df,
-        JoinQuery("window_join", arguments),
+        SparkQuery.of("window_join", arguments),
         columns=columns,
         partitions=partitions,
         parallelism=parallelism,
@@ -419,9 +417,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             times are integers. A pair of windows is for the left and the right side. It is not
             `tidegate.rows(n)`: the rows of a DataFrame have no order beyond their times, so the
             last n are not defined where times are equal.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of
-            names, or a mapping from left to right names. A null key matches nothing. Without keys,
-            any two rows may pair.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
+            or a mapping from left to right names. A null key matches nothing. Without keys, any two
+            rows may pair.
         where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
             `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
@@ -451,12 +449,12 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
             makes one heavy task. Sides that are partitioned by keys already stay as they are.
             `value`: slices of values, with copies of the rows near a border. `hybrid`: buckets of
-            keys; heavy keys are cut by value. A value with more rows than a partition
-            should have is divided further: by a hash of the rows of one side, with copies of the
-            other side's rows. In a full join it is not, since neither side can be copied alone.
-            `auto`: `broadcast` if a side is small, otherwise the division whose fullest partition
-            is smallest in a sample. Streams: `key` divides them by key alone. `value` deals slices
-            of values to the buckets in turn, which spreads the rows of a heavy key, and copies the
+            keys; heavy keys are cut by value. A value with more rows than a partition should have
+            is divided further: by a hash of the rows of one side, with copies of the other side's
+            rows. In a full join it is not, since neither side can be copied alone. `auto`:
+            `broadcast` if a side is small, otherwise the division whose fullest partition is
+            smallest in a sample. Streams: `key` divides them by key alone. `value` deals slices of
+            values to the buckets in turn, which spreads the rows of a heavy key, and copies the
             rows near a border. `auto` is `key` with `by`, else `value`. `hybrid` begins each key's
             turn at another bucket. Neither `value` nor `hybrid` is for bands without an end.
             Without `by`, such a join is one bucket, which is one task.
@@ -494,7 +492,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     plan = Plan.of(
         left_df,
         right_df,
-        JoinQuery("band_join", arguments),
+        SparkQuery.of("band_join", arguments),
         columns=columns,
         partitions=partitions,
         parallelism=parallelism,
@@ -575,9 +573,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         on: The time column, or a pair of names if the two sides name it differently. Its type is
             timestamp, timestamp_ntz, date or integer. For streams, it is the column that has the
             watermark.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of
-            names, or a mapping from left to right names. A null key matches nothing. Without keys,
-            any two rows may pair.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
+            or a mapping from left to right names. A null key matches nothing. Without keys, any two
+            rows may pair.
         strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
             with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
             before and a row after are equally far away, the row before.
@@ -605,14 +603,14 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             makes one heavy task. Sides that are partitioned by keys already stay as they are.
             `time`: slices of time. Of the right rows outside a slice, it gets the nearest of each
             key: from each task that reads right rows, at most one row before the slice and one
-            after it. `hybrid`: buckets of keys; heavy keys are cut by time. `auto`:
-            `broadcast` if the right side is small, otherwise the partitions of both sides if these
-            have all rows of a key and are even, or the division whose fullest partition is smallest
-            in a sample; without `by`, slices of time. Streams: `key` divides them by key alone.
-            `time` deals slices of time to the buckets in turn, and copies all right rows within
-            `tolerance` of a slice. `hybrid` begins each key's turn at another bucket. Both need a
-            tolerance. `auto` is `key` with `by`, else `time`. With neither `by` nor `tolerance`,
-            the join is one bucket, which is one task.
+            after it. `hybrid`: buckets of keys; heavy keys are cut by time. `auto`: `broadcast` if
+            the right side is small, otherwise the partitions of both sides if these have all rows
+            of a key and are even, or the division whose fullest partition is smallest in a sample;
+            without `by`, slices of time. Streams: `key` divides them by key alone. `time` deals
+            slices of time to the buckets in turn, and copies all right rows within `tolerance` of a
+            slice. `hybrid` begins each key's turn at another bucket. Both need a tolerance. `auto`
+            is `key` with `by`, else `time`. With neither `by` nor `tolerance`, the join is one
+            bucket, which is one task.
         late_as: For streams: the name of a further column of the result. In a result it is null. In
             a late row it is `left` or `right`, the side of the row, and the columns of the other
             side are null. Without it, late rows are dropped.
@@ -648,7 +646,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     plan = Plan.of(
         left_df,
         right_df,
-        JoinQuery("asof_join", arguments),
+        SparkQuery.of("asof_join", arguments),
         columns=columns,
         partitions=partitions,
         parallelism=parallelism,
@@ -734,9 +732,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         on: The start and the end column of both sides, or a pair of names for each side, as in
             `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
             it lies in. The columns are timestamps, timestamps_ntz, dates or integers.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of
-            names, or a mapping from left to right names. A null key matches nothing. Without keys,
-            any two rows may pair.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
+            or a mapping from left to right names. A null key matches nothing. Without keys, any two
+            rows may pair.
         where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
             `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
@@ -764,15 +762,15 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
             makes one heavy task. Sides that are partitioned by keys already stay as they are.
             `time`: slices of time. Rows go to each slice that they may have partners in. `hybrid`:
-            buckets of keys; heavy keys are cut by time. `bins`: Spark's own join of
-            equal keys and bins of time, so that no row goes to Python. Rows of different lengths
-            have bins of different widths, if a sample says that this is cheaper. It is not for full
-            joins, and not with `where`, `aggs` or `then`. `auto` takes the form that costs least by
-            a model, which `explain` shows: `broadcast` if a side is small, `bins` if these are
-            clearly cheaper, the partitions of both sides if these have all rows of a key and are
-            even, or the division whose fullest partition is smallest. Rows are sampled unless a
-            side is small and the other forms would cost more without a sample, or files tell that
-            rows are few.
+            buckets of keys; heavy keys are cut by time. `bins`: Spark's own join of equal keys and
+            bins of time, so that no row goes to Python. Rows of different lengths have bins of
+            different widths, if a sample says that this is cheaper. It is not for full joins, and
+            not with `where`, `aggs` or `then`. `auto` takes the form that costs least by a model,
+            which `explain` shows: `broadcast` if a side is small, `bins` if these are clearly
+            cheaper, the partitions of both sides if these have all rows of a key and are even, or
+            the division whose fullest partition is smallest. Rows are sampled unless a side is
+            small and the other forms would cost more without a sample, or files tell that rows are
+            few.
         then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
             and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
             aggregate must be finished by a `groupBy` of its partial results.
@@ -812,7 +810,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     plan = Plan.of(
         left_df,
         right_df,
-        JoinQuery("overlap_join", arguments),
+        SparkQuery.of("overlap_join", arguments),
         columns=columns,
         partitions=partitions,
         parallelism=parallelism,

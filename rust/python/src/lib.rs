@@ -32,7 +32,7 @@
 //! | `arrow/` | Arrow data in both directions |
 //! | `inputs/` | arguments |
 //! | `operators/` | what the classes of all operators share |
-//! | `queries/` | one file a query: its functions over tables, and its class of operator |
+//! | `queries/` | the query as a value; one file a kind: its options, and its class of operator |
 //! | `memory.rs` | memory that is kept for later calls |
 
 #![deny(unsafe_code)]
@@ -61,6 +61,7 @@ fn manual_of(name: &str) -> Option<&'static str> {
         "Operator.run" => Some(manual!(Operator.run)),
         "Operator.running" => Some(manual!(Operator.running)),
         "Source.push_async" => Some(manual!(Source.push_async)),
+        "Digest.update" => Some(manual!(Digest.update)),
         _ => None,
     }
 }
@@ -75,21 +76,19 @@ mod _tidegate {
     use super::*;
 
     #[pymodule_export]
-    use super::queries::aggregate::{Aggregate, aggregate, aggregate_batches, plan_aggregate};
+    use super::queries::aggregate::{Aggregate, AggregationQuery, aggregation_query};
 
     #[pymodule_export]
-    use super::queries::asof_join::{AsofJoin, asof_join, asof_join_batches, plan_asof_join};
+    use super::queries::asof_join::{AsofJoin, asof_join_query};
 
     #[pymodule_export]
-    use super::queries::band_join::{BandJoin, band_join, band_join_batches, plan_band_join};
+    use super::queries::band_join::{BandJoin, band_join_query};
 
     #[pymodule_export]
     use super::operators::digest::{Digest, digest};
 
     #[pymodule_export]
-    use super::queries::interval_join::{
-        IntervalJoin, interval_join, interval_join_batches, plan_interval_join,
-    };
+    use super::queries::interval_join::{IntervalJoin, interval_join_query};
 
     #[pymodule_export]
     use super::queries::join::default_threads;
@@ -107,10 +106,22 @@ mod _tidegate {
     use super::operators::source::Source;
 
     #[pymodule_export]
-    use super::queries::overlap_join::{overlap_join, overlap_join_batches, plan_overlap_join};
+    use super::queries::overlap_join::overlap_join_query;
 
     #[pymodule_export]
     use super::queries::plan::{AggregationPlan, JoinPlan};
+
+    #[pymodule_export]
+    use super::queries::query::{JoinQuery, join_query};
+
+    #[pymodule_export]
+    use super::inputs::arguments::byte_count;
+
+    #[pymodule_export]
+    use super::inputs::rows::{InputRows, is_arrow};
+
+    #[pymodule_export]
+    use super::arrow::iterated::reader_of;
 
     #[pymodule_export]
     use super::arrow::reader::BatchReader;
@@ -119,9 +130,7 @@ mod _tidegate {
     use super::operators::stream_join::StreamJoin;
 
     #[pymodule_export]
-    use super::queries::window_join::{
-        WindowJoin, plan_window_join, window_join, window_join_batches,
-    };
+    use super::queries::window_join::{WindowJoin, window_join_query};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import IntegralType
 
-import tidegate
+from tidegate._tidegate import AggregationQuery
 from tidegate.spark.driver.bins import hashed
 from tidegate.spark.driver.jobs import recorded
 from tidegate.spark.driver.join import places_rows
@@ -59,13 +59,8 @@ def described(plan: Plan, *, fused: bool = False) -> str:
     threads = int(session.conf.get("spark.task.cpus", "1") or "1")
     # An aggregate may have the name of a left column that is not in the result.
     columns = {"columns": list(plan.columns.native)} if plan.query.aggs else {}
-    native = tidegate.explain(
-        getattr(tidegate, plan.query.function),
-        *plan.columns.empty,
-        **plan.query.arguments,
-        **columns,
-        threads=threads,
-    )
+    query = plan.query.native.replace(**columns, threads=threads)
+    native = query.plan(*plan.columns.empty).explanation
     sent = (", ".join(side.names) for side in (plan.columns.left, plan.columns.right))
     lines = [native, "  sent       left {}; right {}".format(*sent)]
     if plan.query.comes_once:
@@ -280,9 +275,8 @@ def aggregate_described(plan: AggregatePlan) -> str:
     session = plan.frames[0].sparkSession
     threads = int(session.conf.get("spark.task.cpus", "1") or "1")
     tables = [empty(frame, "stream").select(list(plan.sent)) for frame in plan.frames]
-    native = tidegate.explain(
-        tidegate.aggregate, tables, **plan.aggregation.arguments, threads=threads
-    )
+    query = AggregationQuery(**plan.aggregation.arguments, threads=threads)
+    native = query.plan(tables).explanation
     why = "the order of rows shows in a result"
     if plan.aggregation.session is not None:
         why = "any of them may keep a session open"

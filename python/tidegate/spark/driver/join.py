@@ -34,8 +34,7 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
     """The join as a DataFrame."""
     session = plan.left.sparkSession
     schema, output = outgoing(session, plan.columns.result, then, then_schema, plan.late_as)
-    arguments = {**plan.query.arguments, "columns": list(plan.columns.native)}
-    call = Call(plan.query.function, arguments, output)
+    call = Call(plan.query.native.replace(columns=list(plan.columns.native)), output)
     way = of_join(plan, fused=then is not None)
     if isinstance(way, Binned):
         return binned(plan, way.bins)
@@ -50,7 +49,7 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
     layout = way.layout
     if plan.right_where is not None:
         # The tasks that send right rows have tested them.
-        call = replace(call, arguments={**arguments, "where": None})
+        call = replace(call, query=call.query.replace(where=None))
     schemas = plan.columns.left, plan.columns.right
     task: Task
     if layout.reports_at_home and plan.query.how == "inner":

@@ -167,7 +167,7 @@ def _sequence(levels: Levels, cell: int, start: str, end: str) -> str:
 
 def _checked(plan: Plan, levels: Levels, side: int, start: str, end: str) -> str:
     """The start of a row, or an error if it is after the end, or too far before it."""
-    mine, names = plan.inputs[side], plan.query.intervals[side]
+    mine, names = plan.inputs[side], plan.starts_and_ends_named[side]
     if len(set(mine.interval)) == 1:
         return start
     first, last = (f"cast(u{at} as string)" for at in mine.interval)

@@ -23,7 +23,6 @@ from tidegate.spark.driver.division import cores
 from tidegate.spark.driver.files import Rows, rows_of
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.costs import Small
-from tidegate.spark.query.query import joined as native_joined
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT, as_streams, typed
 from tidegate.spark.worker.task import on_worker
 
@@ -288,8 +287,8 @@ def _check(plan: Plan, side: int, rows: pa.Table) -> None:
         return
     sides = [plan.columns.of(one).empty_table() for one in (LEFT, RIGHT)]
     sides[side] = rows
-    arguments = {**plan.query.arguments, "columns": list(plan.columns.native)}
-    native_joined(plan.query.function, sides[LEFT], sides[RIGHT], arguments).close()
+    query = plan.query.native.replace(columns=list(plan.columns.native))
+    query.batches(sides[LEFT], sides[RIGHT]).close()
 
 
 def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFrame:

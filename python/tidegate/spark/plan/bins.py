@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-import tidegate
-from tidegate import _tidegate
 from tidegate.spark.layout.bins import Ends
 
 if TYPE_CHECKING:
     from tidegate._tidegate import JoinPlan
-    from tidegate.spark.query.query import JoinQuery
+    from tidegate.spark.query.query import SparkQuery
 
 # The native plan says ends as floats where they are no integers.
 _EXACT = 2**53
@@ -21,7 +19,7 @@ _EXACT = 2**53
 _DAYS = 2**30
 
 
-def unfit(query: JoinQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> str | None:
+def unfit(query: SparkQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> str | None:
     """The reason why a join cannot be done with bins of time, if there is one."""
     if not query.is_overlap and (native.time is None or native.bands or query.is_asof):
         return "only interval, window and overlap joins have bins of time"
@@ -40,7 +38,7 @@ def unfit(query: JoinQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table])
         most = _DAYS if all(map(pa.types.is_date, kinds)) else _EXACT
         if any(end is None or abs(end) > most for end in native.time[1]):
             reasons.append("its interval has no end on one side, or one too far away")
-    if query.is_overlap and _steps(query, tables) > _EXACT:
+    if query.is_overlap and native.least_overlap > _EXACT:
         reasons.append("`min_overlap` is too long")
     for names in native.keys:
         kinds = _types(tables, names)
@@ -53,58 +51,10 @@ def _types(tables: tuple[pa.Table, pa.Table], names: tuple[str, str]) -> list[pa
     return [table.schema.field(name).type for table, name in zip(tables, names, strict=True)]
 
 
-def least_common(query: JoinQuery, tables: tuple[pa.Table, pa.Table]) -> int:
-    """How many steps of time the intervals of a pair have in common at least.
-
-    Intervals without their ends have one step in common if they overlap at all.
-    """
-    return max(_steps(query, tables), int(query.arguments.get("closed") == "left"))
-
-
-def _steps(query: JoinQuery, tables: tuple[pa.Table, pa.Table]) -> int:
-    """The least overlap in steps of the finest of the four columns, rounded up."""
-    least = query.arguments.get("min_overlap")
-    if least is None:
-        return 0
-    times = [
-        table.schema.field(name).type
-        for table, names in zip(tables, query.intervals, strict=True)
-        for name in names
-    ]
-    # Of dates and timestamps, the timestamps are the finer.
-    fine = [kind for kind in times if not pa.types.is_date(kind)]
-    time = pa.table({"t": pa.array([], (fine or times)[0])})
-    # The lower end of an interval join is rounded up.
-    plan = _tidegate.plan_interval_join(time, time, on="t", lower=least, upper=None)
-    return int(plan.time[1][0] or 0) if plan.time is not None else 0
-
-
-def exact_ends(query: JoinQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> Ends:
-    """The least and the largest distance of a pair, both of them included.
-
-    The native plan rounds the ends of `closed` intervals to whole steps, too. So a native join of a
-    row with those at the ends tells which of these belong to the interval.
-    """
-    if native.time is None:
-        message = "a join without times has no interval of time: this is a bug of tidegate"
+def exact_ends(native: JoinPlan) -> Ends:
+    """The least and the largest distance of a pair, both of them included."""
+    lower, upper = native.distances
+    if lower is None or upper is None:
+        message = "a join without two ends has no bins: this is a bug of tidegate"
         raise AssertionError(message)
-    names, ends = native.time
-    lower, upper = (int(end or 0) for end in ends)
-    if lower > upper:
-        return Ends(lower, upper)
-    kinds = _types(tables, names)
-    # Of a date and a timestamp, the timestamp is the finer.
-    kind = kinds[1] if pa.types.is_date(kinds[0]) else kinds[0]
-    if pa.types.is_integer(kind):
-        kind = pa.int64()
-    numbers = pa.int32() if pa.types.is_date(kind) else pa.int64()
-    named = ("lower", "upper", "closed")
-    arguments = {name: query.arguments[name] for name in named if name in query.arguments}
-    pairs = tidegate.interval_join(
-        pa.table({"l": pa.array([0], numbers).cast(kind)}),
-        pa.table({"r": pa.array([lower, upper], numbers).cast(kind), "end": [0, 1]}),
-        on=("l", "r"),
-        **arguments,
-    )
-    met = set(pairs.column("end").to_pylist())
-    return Ends(lower + (0 not in met), upper - (1 not in met))
+    return Ends(lower, upper)

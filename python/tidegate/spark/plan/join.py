@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 from pyspark.sql.types import DateType, StructField, StructType
 
 import tidegate
 from tidegate.spark.layout.overlap import OverlapLayout
-from tidegate.spark.plan.bins import exact_ends, least_common, unfit
+from tidegate.spark.plan.bins import exact_ends, unfit
 from tidegate.spark.plan.checks import check_division, check_late_as, empty
 from tidegate.spark.plan.streams import check_host, check_watermark
 from tidegate.spark.query.axis import of_band, of_time, whole
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.bins import Ends
     from tidegate.spark.layout.layout import Layout, Reach
     from tidegate.spark.query.axis import Axis
-    from tidegate.spark.query.query import JoinQuery
+    from tidegate.spark.query.query import SparkQuery
     from tidegate.spark.worker.overlap import Intervals
     from tidegate.spark.worker.task import Batches
     from tidegate.types import Length
@@ -62,7 +62,7 @@ class Columns:
         cls,
         left: DataFrame,
         right: DataFrame,
-        query: JoinQuery,
+        query: SparkQuery,
         plan: JoinPlan,
         tables: tuple[pa.Table, pa.Table],
     ) -> Columns:
@@ -72,7 +72,7 @@ class Columns:
             message = "`columns` is empty: name at least one column of the result"
             raise tidegate.SchemaError(message)
         right_columns = plan.right_columns
-        if query.is_asof and query.arguments.get("how") not in ("semi", "anti"):
+        if query.is_asof and query.native.how not in ("semi", "anti"):
             # Right rows with equal times are ordered by all columns, including those not in the
             # result.
             right_columns = tables[1].column_names
@@ -86,9 +86,7 @@ class Columns:
             native = tuple(native_name[origin] for origin in asked.values())
         result = spark_schema(asked, left.schema, right.schema, plan.keys, query.how)
         result = _widened(left.sparkSession, result, plan.schema, asked, tables)
-        result = _told_apart(
-            left.sparkSession, result, asked, query.arguments.get("suffix", "_right")
-        )
+        result = _told_apart(left.sparkSession, result, asked, query.arguments["suffix"])
         of_right = aggregate_fields(query.aggs, right.schema, tables[1].schema, plan.schema)
         return cls(
             sent[0].schema,
@@ -103,7 +101,7 @@ class Columns:
 def _check_kind(
     left: DataFrame,
     right: DataFrame,
-    query: JoinQuery,
+    query: SparkQuery,
     late_as: str | None,
     max_width: Length | None,
 ) -> None:
@@ -154,9 +152,8 @@ def _check_ends(plan: Plan) -> None:
         message += "a table"
         raise tidegate.TidegateError(message)
     if plan.max_width is not None:
-        plan.query.check_stream(
-            plan.columns.left, plan.columns.right, **plan.of_streams, columns=plan.columns.native
-        )
+        query = plan.query.native.replace(columns=plan.columns.native)
+        query.operator(plan.columns.left, plan.columns.right, max_width=plan.max_width)
 
 
 def _check_streams(plan: Plan) -> None:
@@ -271,7 +268,7 @@ def _told_apart(
 class Plan:
     """A join of two DataFrames, ready to be laid out and sent."""
 
-    query: JoinQuery
+    query: SparkQuery
     native: JoinPlan
     left: DataFrame
     right: DataFrame
@@ -286,7 +283,7 @@ class Plan:
         cls,
         left: DataFrame,
         right: DataFrame,
-        query: JoinQuery,
+        query: SparkQuery,
         *,
         columns: Sequence[str] | None = None,
         partitions: int | None = None,
@@ -338,7 +335,7 @@ class Plan:
         left: Sequence[str] = [left_on]
         right: Sequence[str] = [right_on]
         if self.query.is_overlap:
-            left, right = self.query.intervals
+            left, right = self.starts_and_ends_named
         return (
             Input.of(self.left, self.columns.left.names, left, left_key, left_bands),
             Input.of(self.right, self.columns.right.names, right, right_key, right_bands),
@@ -358,11 +355,18 @@ class Plan:
     def starts_and_ends(self, side: int) -> StartsAndEnds:
         """The start and the end column of an overlap join, likewise."""
         start, end = self.inputs[side].interval
-        return StartsAndEnds(side, self.query.intervals[side], (start, end), self.axis)
+        return StartsAndEnds(side, self.starts_and_ends_named[side], (start, end), self.axis)
+
+    @property
+    def starts_and_ends_named(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """The names of the start and the end column of each side of an overlap join."""
+        assert self.native.intervals is not None  # noqa: S101 - for mypy
+        return self.native.intervals
 
     def _computed_ends(self, side: int) -> ComputedEnds:
         sides = self.columns.left, self.columns.right
-        read = self.query.ends_read(*sides)
+        plan = self.query.of_ends.plan(*sides)
+        read = plan.left_columns, plan.right_columns
         left, right = (
             pa.schema([schema.field(name) for name in names])
             for schema, names in zip(sides, read, strict=True)
@@ -372,7 +376,7 @@ class Plan:
             self.query.of_ends,
             (left, right),
             tuple(sides[side].names.index(name) for name in read[side]),
-            are_points=not self.query.reads_for_ends(("left", "right")[side]),
+            are_points=not plan.end_columns[side],
         )
 
     @property
@@ -403,12 +407,12 @@ class Plan:
     @cached_property
     def ends(self) -> Ends:
         """The least and the largest distance in time of a pair, where there may be bins."""
-        return exact_ends(self.query, self.native, self.columns.empty)
+        return exact_ends(self.native)
 
     @cached_property
     def least_common(self) -> int:
         """How many steps of time two intervals must have in common, where there may be bins."""
-        return least_common(self.query, self.columns.empty)
+        return self.native.least_overlap
 
     def packed(self, side: int, layout: Layout | OverlapLayout) -> DataFrame:
         """The rows of a side as packs, each for a partition of the layout."""
@@ -460,7 +464,7 @@ class Plan:
         Of rows that have a start and an end, it is the start.
         """
         if self.query.is_overlap:
-            (left, _), (right, _) = self.query.intervals
+            (left, _), (right, _) = self.starts_and_ends_named
             return (left, right), (None, None)
         return self.native.bands[0] if self.native.bands else self._reach_in_time
 
@@ -469,7 +473,7 @@ class Plan:
         on, ends = self._divided
         kinds = (self.columns.left.field(on[LEFT]).type, self.columns.right.field(on[RIGHT]).type)
         if self.query.is_overlap:
-            every = zip((LEFT, RIGHT), self.query.intervals, strict=True)
+            every = zip((LEFT, RIGHT), self.starts_and_ends_named, strict=True)
             return of_time(
                 [self.columns.of(side).field(name).type for side, names in every for name in names],
                 *ends,
@@ -521,7 +525,8 @@ class Plan:
     @cached_property
     def _where_reads(self) -> tuple[bool, bool]:
         """Whether the condition reads columns of the left side, and of the right one."""
-        return self.query.sides_of_where(*self.columns.empty)
+        left, right = self.native.condition_columns
+        return bool(left), bool(right)
 
     @property
     def right_where(self) -> RightWhere | None:
@@ -571,17 +576,12 @@ class Plan:
         names, ends = self.native.time
         if self.max_width is None:
             return names, ends
-        far = self.query.width(self.columns.empty, names, self.max_width)
+        far = self.native.steps("max_width", self.max_width)
         lower, upper = (
             sign * far if is_of_row else end
             for sign, is_of_row, end in zip((-1, 1), self.query.row_ends, ends, strict=True)
         )
         return names, (lower, upper)
-
-    @property
-    def of_streams(self) -> dict[str, Any]:
-        """The arguments of the native join of streams that the join of tables does not have."""
-        return {} if self.max_width is None else {"max_width": self.max_width}
 
     @property
     def is_sliced(self) -> bool:

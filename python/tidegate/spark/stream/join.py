@@ -23,6 +23,7 @@ from tidegate.spark.worker.task import on_worker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from tidegate._tidegate import JoinQuery
     from tidegate.agg import Aggregate
     from tidegate.spark.layout.layout import Copied, Layout
     from tidegate.spark.plan.join import Plan
@@ -65,11 +66,9 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
     before = None if lower is None or plan.query.has_prevailing else -lower
     reports = plan.reports
     schemas = plan.columns.left, plan.columns.right
-    function = plan.query.of_streams
-    arguments = {**call.arguments, **plan.of_streams}
     return Sides(
-        function=function,
-        arguments=arguments,
+        join=call.query,
+        max_width=plan.max_width,
         schemas=schemas,
         times=(schemas[LEFT].names.index(left), schemas[RIGHT].names.index(right)),
         # A row is needed as long as one of the other side may come that it pairs with. And, where
@@ -79,7 +78,10 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
             _longest(before, width if reports[LEFT] else 0),
         ),
         query=digest(
-            function, division(layout), [*map(str, schemas)], sorted(_told(arguments).items())
+            _CLASSES[call.query.function],
+            division(layout),
+            [*map(str, schemas)],
+            sorted(_told(_arguments(call.query, plan)).items()),
         ),
         keeps_late=plan.late_as is not None,
         gives_left_rows=plan.query.comes_once,
@@ -89,6 +91,30 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
         home=plan.home_names if layout.copied == "both" else None,
         keys=(plan.inputs[LEFT].by, plan.inputs[RIGHT].by),
     )
+
+
+# The names by which checkpoints know the joins.
+_CLASSES = {
+    "interval_join": "IntervalJoin",
+    "band_join": "BandJoin",
+    "asof_join": "AsofJoin",
+}
+
+# Arguments of native queries in which no checkpoint differs.
+_UNTOLD = {"algorithm", "batch_rows", "max_rows", "settings", "threads"}
+
+
+def _arguments(query: JoinQuery, plan: Plan) -> dict[str, Any]:
+    """The arguments that a checkpoint knows a query by; later ones have not been added."""
+    known = {name: value for name, value in query.arguments.items() if name not in _UNTOLD}
+    if plan.max_width is not None:
+        known["max_width"] = plan.max_width
+    if plan.query.of_windows:
+        del known["closed"], known["prevailing"]
+    if not plan.query.aggs:
+        known.pop("aggs", None)
+        known.pop("prevailing", None)
+    return known
 
 
 def _told(arguments: dict[str, Any]) -> dict[str, Any]:

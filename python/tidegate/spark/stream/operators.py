@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import tidegate
+from tidegate._tidegate import AggregationQuery
 from tidegate.spark.worker.aggregate import in_order
 from tidegate.spark.worker.order import by_value
 from tidegate.spark.worker.pack import NAMES, RIGHT
@@ -19,10 +19,11 @@ from tidegate.spark.worker.task import at_home, threads
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import tidegate
+    from tidegate._tidegate import JoinQuery
     from tidegate.spark.layout.cycle import Cycle
     from tidegate.spark.worker.aggregate import Aggregation
-
-    _OfLeftRows = tidegate.IntervalJoin | tidegate.BandJoin | tidegate.AsofJoin
+    from tidegate.types import Length
 
 # Later than every time, and the lateness that lets no row be late, in Spark's microseconds.
 _FOREVER = 2**63 - 1
@@ -101,7 +102,7 @@ class Work(Protocol):
 
 @dataclass(frozen=True)
 class Sides:
-    """A join of two streams by a native operator of a class of `tidegate`.
+    """A join of two streams by a native operator.
 
     `lasting` says by side for how many microseconds after its time a row can matter, None being
     for ever. With `gives_left_rows`, each left row comes at most once. If the order of right rows
@@ -110,8 +111,8 @@ class Sides:
     copied, columns called `home` tell which rows are no copies. `keys` are positions of columns.
     """
 
-    function: str
-    arguments: dict[str, Any]
+    join: JoinQuery
+    max_width: Length | None
     schemas: tuple[pa.Schema, pa.Schema]
     times: tuple[int, int]
     lasting: tuple[int | None, int | None]
@@ -139,13 +140,16 @@ class Sides:
 
     def bucket(self, number: int) -> Bucket:  # noqa: ARG002 - all buckets are alike
         """A native join without rows. Only `advance` raises its watermarks."""
-        arguments = self.arguments
+        query = self.join.replace(threads=threads())
         if self.home is not None:
-            arguments = {**arguments, "columns": [*arguments["columns"], *self.home]}
-        join = getattr(tidegate, self.function)(
-            *self.stored, **arguments, lateness=_ANY_LATENESS, threads=threads(), pin=False
-        )
+            query = query.replace(columns=[*query.arguments["columns"], *self.home])
+        join = self._operator(query, self.stored)
         return LeftRows(self, join) if self.gives_left_rows else _Join(join, self.home)
+
+    def _operator(
+        self, query: JoinQuery, schemas: tuple[pa.Schema, pa.Schema]
+    ) -> tidegate.StreamJoin:
+        return query.operator(*schemas, max_width=self.max_width, lateness=_ANY_LATENESS, pin=False)
 
     def gathered(self, side: int, home: pa.Table, copies: pa.Table) -> pa.Table:
         """The rows, with a column for their home if it decides what is reported."""
@@ -163,11 +167,9 @@ class Sides:
 
     def are_wide(self, side: int, rows: pa.Table) -> pa.Array | None:
         """The rows that a native join of these alone sets aside."""
-        if "max_width" not in self.arguments or not rows.num_rows:
+        if self.max_width is None or not rows.num_rows:
             return None
-        join = getattr(tidegate, self.function)(
-            *self.schemas, **self.arguments, lateness=_ANY_LATENESS, threads=1, pin=False
-        )
+        join = self._operator(self.join.replace(threads=1), self.schemas)
         join.sources[side].push(rows)
         set_aside = join.late().column(_POSITION).to_numpy()
         if not len(set_aside):
@@ -184,7 +186,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class _Join:
-    native: tidegate.IntervalJoin | tidegate.BandJoin
+    native: tidegate.StreamJoin
     home: tuple[str, str] | None
 
     def push(self, side: int, rows: pa.RecordBatch) -> None:
@@ -238,7 +240,7 @@ class LeftRows(Condensing):
     of a time are there, and their order depends on them alone.
     """
 
-    def __init__(self, work: Sides, native: _OfLeftRows) -> None:
+    def __init__(self, work: Sides, native: tidegate.StreamJoin) -> None:
         """A join without rows."""
         self._work = work
         self._native = native
@@ -387,9 +389,8 @@ class _Aggregate(Condensing):
     def __init__(self, work: Windows, number: int) -> None:
         self._work = work
         self._number = number
-        self._native = tidegate.Aggregate(
-            work.kept_schema, **work.final.arguments, sources=work.sources, threads=threads()
-        )
+        query = AggregationQuery(**work.final.arguments, threads=threads())
+        self._native = query.operator(work.kept_schema, sources=work.sources)
         self._waiting: list[pa.Table] = []
 
     def push(self, side: int, rows: pa.RecordBatch) -> None:  # noqa: ARG002 - there is one

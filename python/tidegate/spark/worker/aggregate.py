@@ -57,13 +57,13 @@ class Aggregation:
 
     def plan(self, streams: Sequence[pa.Table]) -> AggregationPlan:
         """The native plan; raises what the native aggregation raises for bad arguments."""
-        return _tidegate.plan_aggregate(streams, **self.arguments)
+        return _tidegate.AggregationQuery(**self.arguments).plan(streams)
 
     def run(self, streams: Sequence[pa.Table], more: Sequence[str] = ()) -> pa.Table:
         """Aggregate; `more` are further keys."""
         by = [*self.by, *more] or None
-        arguments = {**self.arguments, "by": by, "threads": threads()}
-        return tidegate.aggregate(streams, **arguments)
+        query = _tidegate.AggregationQuery(**self.arguments)
+        return query.replace(by=by, threads=threads()).table(streams)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,12 @@ An interval join whose ends are computed from columns has such rows, too.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 import tidegate
-from tidegate import _tidegate
 from tidegate.spark.layout.overlap import Rows
 from tidegate.spark.worker.pack import LEFT, LEFT_COPY, NAMES, RIGHT, RIGHT_COPY, Packing
 from tidegate.spark.worker.task import Task
@@ -20,6 +19,7 @@ from tidegate.spark.worker.task import Task
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tidegate._tidegate import JoinQuery
     from tidegate.spark.layout.layout import Integers
     from tidegate.spark.layout.overlap import OverlapLayout
     from tidegate.spark.query.axis import Axis
@@ -97,20 +97,19 @@ class StartsAndEnds:
 class ComputedEnds:
     """The intervals of a side of an interval join that computes ends from columns.
 
-    Rows pair only if their intervals overlap. The native plan with these `arguments` tells them, of
-    rows that have the columns which the ends read: `schemas` has those of both sides.
+    Rows pair only if their intervals overlap. The plan of the native `query` tells them, of rows
+    that have the columns which the ends read: `schemas` has those of both sides.
     """
 
     side: int
-    arguments: dict[str, Any]
+    query: JoinQuery
     schemas: tuple[pa.Schema, pa.Schema]
     columns: tuple[int, ...]
     are_points: bool
 
     def told_by(self, columns: pa.Table) -> tuple[Integers, Integers]:
         """The starts and the ends of a table of these columns."""
-        sides = (schema.empty_table() for schema in self.schemas)
-        plan = _tidegate.plan_interval_join(*sides, **self.arguments)
+        plan = self.query.plan(*self.schemas)
         schema = self.schemas[self.side]
         rows = columns.rename_columns(schema.names).cast(schema)
         found = plan.row_intervals(("left", "right")[self.side], rows)

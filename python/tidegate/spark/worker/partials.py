@@ -283,11 +283,10 @@ class PartialsTask(Task):
         # the session time zone.
         of_partials = typed(of_partials, of_rows.schema)
         every = pa.concat_tables([of_rows, of_partials]).combine_chunks()
-        function = getattr(tidegate, self.call.function)
-        arguments = {**self.call.arguments, "threads": threads()}
-        schema = function(left.slice(0, 0), right.slice(0, 0), **arguments).schema
-        columns = arguments["columns"]
-        found = function(left, every, **{**arguments, "aggs": self.parts.merged})
+        query = self.call.query.replace(threads=threads())
+        schema = query.plan(left, right).schema
+        columns = query.arguments["columns"]
+        found = query.replace(aggs=self.parts.merged).table(left, every)
         results = [*found.select(columns).columns, *self.parts.finished(found)]
         for batch in pa.Table.from_arrays(results, schema=schema).to_batches():
             if batch.num_rows:

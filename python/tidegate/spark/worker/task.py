@@ -11,10 +11,10 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 import tidegate
-from tidegate.spark.query.query import joined
 from tidegate.spark.worker.pack import LEFT, RIGHT, Pack, unpacked
 
 if TYPE_CHECKING:
+    from tidegate._tidegate import JoinQuery
     from tidegate.spark.worker.order import Order
 
 Then = Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table]
@@ -130,15 +130,15 @@ def _cast(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Array:
 class Call:
     """The native call and what follows it, as they are sent to the workers."""
 
-    function: str
-    arguments: dict[str, Any]
+    query: JoinQuery
     output: Output
 
     def run(self, left: pa.Table, right: pa.Table, home: tuple[str, str] | None = None) -> Batches:
         """Join two tables. `home` names the columns that tell rows at home from copies."""
-        columns = [*self.arguments["columns"], *(home or ())]
-        arguments = {**self.arguments, "columns": columns, "threads": threads()}
-        with joined(self.function, left, right, arguments) as batches:
+        query = self.query.replace(threads=threads())
+        if home is not None:
+            query = query.replace(columns=[*query.arguments["columns"], *home])
+        with query.batches(left, right) as batches:
             del left, right
             for batch in batches:
                 rows = batch if home is None else at_home(batch, *home)

@@ -9,8 +9,10 @@
 //! | `export.rs` | objects of pyarrow; streams for any consumer |
 //! | `reader.rs` | a result as record batches |
 //! | `import.rs` | imports Arrow data: reads it without the GIL, and checks it |
+//! | `iterated.rs` | a reader whose batches an object of Python makes |
 
 pub(crate) mod capsule;
 pub(crate) mod export;
 pub(crate) mod import;
+pub(crate) mod iterated;
 pub(crate) mod reader;

@@ -198,7 +198,7 @@ pub(crate) struct BatchReader {
     batches: SharedStream,
     schema: SchemaRef,
     /// The function that made the reader.
-    made_by: &'static str,
+    made_by: Box<str>,
     /// The process that the reader's threads belong to.
     process: u32,
 }
@@ -207,7 +207,7 @@ impl BatchReader {
     pub(crate) fn new(
         batches: impl BatchStream + 'static,
         schema: SchemaRef,
-        made_by: &'static str,
+        made_by: &str,
     ) -> Self {
         let stream = Stream { batches: Box::new(batches), returned: Mutex::default() };
         let (batches, process) = (Arc::new(stream), std::process::id());
@@ -215,7 +215,7 @@ impl BatchReader {
         open.retain(|(.., held)| held.strong_count() > 0);
         open.push((process, Arc::downgrade(&batches), batches.held()));
         drop(open);
-        BatchReader { batches, schema, made_by, process }
+        BatchReader { batches, schema, made_by: made_by.into(), process }
     }
 
     /// What the reader reads, for another call to read on.
@@ -228,7 +228,7 @@ impl BatchReader {
         if self.process == std::process::id() {
             return Ok(());
         }
-        let made_by = self.made_by;
+        let made_by = &self.made_by;
         Err(raise(Error::closed(format!(
             "this reader was made before the process forked; call {made_by} in the child"
         ))))

@@ -12,17 +12,6 @@ use crate::interpreter::error::raise;
 /// An argument as it came.
 pub(crate) type Given<'a, 'py> = &'a Bound<'py, PyAny>;
 
-/// Refuses one stream for both sides: it can be read once only.
-pub(crate) fn check_distinct(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<()> {
-    if left.is(right) && (left.hasattr("__next__")? || left.hasattr("read_next_batch")?) {
-        return Err(raise(Error::closed(
-            "left and right are the same stream, which can be read once only; read it into a table \
-             first",
-        )));
-    }
-    Ok(())
-}
-
 /// A name for each side: one for both, or a pair.
 pub(crate) fn name_pair(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<(String, String)> {
     if let Ok(name) = ob.extract::<String>() {
@@ -305,6 +294,15 @@ pub(crate) fn bytes(argument: &str, ob: Option<&Bound<'_, PyAny>>) -> PyResult<O
             shown(&text)
         )))),
     }
+}
+
+#[doc = manual!(byte_count)]
+#[pyfunction]
+pub(crate) fn byte_count(
+    argument: &str,
+    given: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<usize>> {
+    bytes(argument, given)
 }
 
 /// Units of memory, in lower case, with their bytes.

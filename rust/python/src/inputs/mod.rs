@@ -6,12 +6,12 @@
 //! | `time.rs` | a time, in the unit of a column |
 //! | `expression.rs` | expressions: the `where`, and ends of intervals |
 //! | `functions.rs` | the functions of `aggs` |
-//! | `opened.rs` | the rows of inputs: Arrow data, and what `tidegate.io.given` opens |
+//! | `rows.rs` | the rows of inputs |
 //! | `untyped.rs` | types for the columns of an empty input that have none |
 
 pub(crate) mod arguments;
 pub(crate) mod expression;
 pub(crate) mod functions;
-pub(crate) mod opened;
+pub(crate) mod rows;
 pub(crate) mod time;
 pub(crate) mod untyped;

@@ -6,7 +6,7 @@ use tidegate::{Digest as Rows, Driver, Stop};
 
 use crate::arrow::import::take;
 use crate::inputs::arguments::threads_of;
-use crate::inputs::opened::{schema, stream};
+use crate::inputs::rows::schema;
 use crate::interpreter::error::raise;
 use crate::interpreter::interrupt;
 
@@ -46,9 +46,9 @@ impl Digest {
         Ok((nothing.clone(), nothing).into())
     }
 
-    #[doc = manual!(Digest.update)]
-    #[pyo3(signature = (data, *, threads=None))]
-    fn update(&self, data: &Bound<'_, PyAny>, threads: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    /// Adds the rows of Arrow data.
+    #[pyo3(signature = (data, threads))]
+    fn _update(&self, data: &Bound<'_, PyAny>, threads: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         // All is read before any of it counts.
         let later = read(data, threads, Some(self.nothing.clone()))?;
         self.rows.lock().append(&later).map_err(raise)
@@ -97,7 +97,7 @@ fn read(
     like: Option<Rows>,
 ) -> PyResult<Rows> {
     let threads = threads_of(threads)?;
-    let input = take("data", &stream("data", data)?)?;
+    let input = take("data", data)?;
     let stop = Stop::default();
     let running = stop.clone();
     interrupt::run(data.py(), &stop, move || {

@@ -1,73 +1,187 @@
-//! `aggregate`, and the class `Aggregate`: the options of aggregations are in this file only.
+//! The query of `aggregate`, and the class `Aggregate`: the options of aggregations are in this file
+//! only.
+
+use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyString};
 use tidegate::query::aggregate::{Aggregation, Design, Windows, stream_names};
 use tidegate::stream::{self, AggregateOptions};
 use tidegate::{Bound as Duration, Driver, Error, MAX_THREADS, Stop, with_threads};
 
 use crate::arrow::export;
 use crate::arrow::import::Unchecked;
-use crate::arrow::reader::BatchReader;
 use crate::inputs::arguments::{self, bound, bytes, count, names, word};
 use crate::inputs::expression::extract_row;
 use crate::inputs::functions::aggregates;
-use crate::inputs::opened::{self, listed, schema};
+use crate::inputs::rows::{listed, read, schema};
 use crate::inputs::untyped;
 use crate::interpreter::error::raise;
 use crate::interpreter::interrupt;
 use crate::operators::operator::Operator;
-use crate::queries::bounded::{self, Call, Limits};
-use crate::queries::merge::check_distinct;
 use crate::queries::plan::AggregationPlan;
 
-/// A function of an aggregation; `$run` makes its result of the streams and the query.
-macro_rules! aggregate_function {
-    ($name:ident -> $result:ty: $run:ident) => {
-        #[doc = manual!($name)]
-        #[pyfunction]
-        #[pyo3(signature = (
-            streams, *, on, size=None, advance=None, offset=None, session=None, by=None, aggs,
-            r#where=None, algorithm="auto", threads=None, max_rows=None, memory_limit=None,
-            lateness=None
-        ))]
-        #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
-        pub(crate) fn $name<'py>(
-            py: Python<'py>,
-            streams: &Bound<'py, PyAny>,
-            on: &str,
-            size: Option<&Bound<'py, PyAny>>,
-            advance: Option<&Bound<'py, PyAny>>,
-            offset: Option<&Bound<'py, PyAny>>,
-            session: Option<&Bound<'py, PyAny>>,
-            by: Option<&Bound<'py, PyAny>>,
-            aggs: &Bound<'py, PyAny>,
-            r#where: Option<&Bound<'py, PyAny>>,
-            algorithm: &str,
-            threads: Option<&Bound<'py, PyAny>>,
-            max_rows: Option<&Bound<'py, PyAny>>,
-            memory_limit: Option<&Bound<'py, PyAny>>,
-            lateness: Option<&Bound<'py, PyAny>>,
-        ) -> PyResult<$result> {
-            let arguments = Arguments {
-                on, size, advance, offset, session, by, aggs, r#where, algorithm, threads, max_rows,
-            };
-            let limits = Limits { memory_limit, lateness };
-            let limited = match limits.read()? {
-                None => None,
-                Some(limit) => Some(Limited { limit, lateness, arguments: arguments.by_name(py)? }),
-            };
-            let query = arguments.read()?;
-            $run(py, listed(streams)?, query, limited)
-        }
-    };
+#[doc = manual!(AggregationQuery)]
+#[pyclass(frozen, module = "tidegate._tidegate")]
+pub(crate) struct AggregationQuery {
+    /// As they came: by these, another process makes the same query.
+    arguments: Py<PyDict>,
+    query: Arc<Aggregation>,
 }
 
-aggregate_function! { aggregate -> Bound<'py, PyAny>: to_table }
-aggregate_function! { aggregate_batches -> BatchReader: to_reader }
-aggregate_function! { plan_aggregate -> AggregationPlan: to_plan }
+#[pymethods]
+impl AggregationQuery {
+    #[new]
+    #[pyo3(signature = (
+        *, on, size=None, advance=None, offset=None, session=None, by=None, aggs, r#where=None,
+        algorithm="auto", threads=None, max_rows=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
+    fn new<'py>(
+        py: Python<'py>,
+        on: &str,
+        size: Option<&Bound<'py, PyAny>>,
+        advance: Option<&Bound<'py, PyAny>>,
+        offset: Option<&Bound<'py, PyAny>>,
+        session: Option<&Bound<'py, PyAny>>,
+        by: Option<&Bound<'py, PyAny>>,
+        aggs: &Bound<'py, PyAny>,
+        r#where: Option<&Bound<'py, PyAny>>,
+        algorithm: &str,
+        threads: Option<&Bound<'py, PyAny>>,
+        max_rows: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Self> {
+        let arguments = Arguments {
+            on,
+            size,
+            advance,
+            offset,
+            session,
+            by,
+            aggs,
+            r#where,
+            algorithm,
+            threads,
+            max_rows,
+        };
+        let by_name = arguments.by_name(py)?.unbind();
+        Ok(AggregationQuery { arguments: by_name, query: Arc::new(arguments.read()?) })
+    }
+
+    #[doc = manual!(AggregationQuery.arguments)]
+    #[getter]
+    fn arguments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.arguments.bind(py).copy()
+    }
+
+    #[doc = manual!(AggregationQuery.on)]
+    #[getter]
+    fn on(&self) -> &str {
+        &self.query.on
+    }
+
+    #[doc = manual!(AggregationQuery.threads)]
+    #[getter]
+    fn threads(&self) -> usize {
+        self.query.threads
+    }
+
+    #[doc = manual!(AggregationQuery.max_rows)]
+    #[getter]
+    fn max_rows(&self) -> Option<u64> {
+        self.query.max_rows
+    }
+
+    #[doc = manual!(AggregationQuery.replace)]
+    #[pyo3(signature = (**changes))]
+    fn replace<'py>(
+        slf: &Bound<'py, Self>,
+        changes: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let arguments = slf.get().arguments(slf.py())?;
+        if let Some(changes) = changes {
+            arguments.update(changes.as_mapping())?;
+        }
+        slf.get_type().call((), Some(&arguments))
+    }
+
+    #[doc = manual!(AggregationQuery.plan)]
+    fn plan(&self, streams: &Bound<'_, PyAny>) -> PyResult<AggregationPlan> {
+        let streams = listed(streams)?;
+        let named = stream_names(streams.len());
+        let schemas = named.iter().zip(&streams).map(|(name, stream)| schema(name, stream));
+        let schemas = schemas.collect::<PyResult<Vec<_>>>()?;
+        // Whether a stream has rows is not known before it is read, so assume here that all are
+        // empty.
+        let schemas = untyped::of_aggregation(&self.query, &schemas, |_| true);
+        let plan = self.query.query_plan(&schemas).map_err(raise)?;
+        Ok(AggregationPlan::new(plan, schemas))
+    }
+
+    #[doc = manual!(AggregationQuery.table)]
+    fn table<'py>(
+        &self,
+        py: Python<'py>,
+        streams: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        to_table(py, &listed(streams)?, self.query.clone())
+    }
+
+    #[doc = manual!(AggregationQuery.operator)]
+    #[pyo3(signature = (schema, *, sources=None, lateness=None, memory_limit=None))]
+    fn operator<'py>(
+        &self,
+        py: Python<'py>,
+        schema: &Bound<'py, PyAny>,
+        sources: Option<&Bound<'py, PyAny>>,
+        lateness: Option<&Bound<'py, PyAny>>,
+        memory_limit: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Operator>> {
+        let options = options(sources, lateness, memory_limit)?;
+        let schema = self::schema("schema", schema)?;
+        let aggregation =
+            interrupt::detached(py, || stream::aggregate(&self.query, schema, &options))?;
+        Bound::new(py, Operator::new(aggregation, false))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let text = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+            Ok(format!("{name}={}", value.repr()?))
+        };
+        let arguments = self.arguments.bind(py).iter().map(text);
+        Ok(format!("aggregate({})", arguments.collect::<PyResult<Vec<_>>>()?.join(", ")))
+    }
+
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyDict>,))> {
+        let again = slf.py().import(slf.get_type().module()?)?.getattr("aggregation_query")?;
+        Ok((again, (slf.get().arguments(slf.py())?,)))
+    }
+}
+
+#[doc = manual!(aggregation_query)]
+#[pyfunction]
+pub(crate) fn aggregation_query<'py>(
+    arguments: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    arguments.py().get_type::<AggregationQuery>().call((), Some(arguments))
+}
+
+/// The options of an aggregation of rows as they arrive.
+fn options(
+    sources: Option<&Bound<'_, PyAny>>,
+    lateness: Option<&Bound<'_, PyAny>>,
+    memory_limit: Option<&Bound<'_, PyAny>>,
+) -> PyResult<AggregateOptions> {
+    Ok(AggregateOptions {
+        sources: count("sources", sources, 1, 1 << 16)?.unwrap_or(1) as usize,
+        lateness: arguments::lateness(lateness)?,
+        memory_limit: bytes("memory_limit", memory_limit)?,
+    })
+}
 
 #[doc = manual!(Aggregate)]
 #[pyclass(frozen, extends = Operator, subclass, module = "tidegate")]
@@ -113,11 +227,7 @@ impl Aggregate {
             max_rows,
         }
         .read()?;
-        let options = AggregateOptions {
-            sources: count("sources", sources, 1, 1 << 16)?.unwrap_or(1) as usize,
-            lateness: arguments::lateness(lateness)?,
-            memory_limit: bytes("memory_limit", memory_limit)?,
-        };
+        let options = options(sources, lateness, memory_limit)?;
         let py = schema.py();
         let schema = self::schema("schema", schema)?;
         let aggregation = interrupt::detached(py, || stream::aggregate(&query, schema, &options))?;
@@ -128,22 +238,14 @@ impl Aggregate {
 /// Aggregates streams and returns the result as a `pyarrow.Table`.
 fn to_table<'py>(
     py: Python<'py>,
-    streams: Vec<Bound<'py, PyAny>>,
-    query: Aggregation,
-    limited: Option<Limited<'_, 'py>>,
+    streams: &[Bound<'py, PyAny>],
+    query: Arc<Aggregation>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    check_distinct(&streams)?;
-    if let Some(limited) = limited {
-        return limited.call(py, &streams)?.table(py, "aggregated");
-    }
     let names = stream_names(streams.len());
     let stop = Stop::default();
-    let inputs: Vec<_> = names.iter().map(String::as_str).zip(&streams).collect();
-    let read = opened::read(&inputs, &stop, |schemas| {
-        // Whether a stream has rows is not known before it is read, so assume here that all are
-        // empty.
-        Ok(query.query_plan(&untyped::of_aggregation(&query, schemas, |_| true))?.reads)
-    })?;
+    let inputs = names.iter().zip(streams);
+    let read: Vec<Unchecked> =
+        inputs.map(|(name, stream)| read(name, stream, &stop)).collect::<PyResult<_>>()?;
     let running = stop.clone();
     let (threads, rows) = (query.threads, read.iter().map(Unchecked::rows).sum());
     let work = move || {
@@ -159,62 +261,6 @@ fn to_table<'py>(
     };
     let (batches, schema) = interrupt::run(py, &stop, move || with_threads(threads, rows, work))?;
     export::table(py, batches, schema)
-}
-
-/// The plan of the aggregation of streams. Only their schemas are read.
-fn to_plan(
-    _py: Python<'_>,
-    streams: Vec<Bound<'_, PyAny>>,
-    query: Aggregation,
-    limited: Option<Limited<'_, '_>>,
-) -> PyResult<AggregationPlan> {
-    let names = stream_names(streams.len());
-    let schemas = names
-        .iter()
-        .zip(&streams)
-        .map(|(name, stream)| schema(name, stream))
-        .collect::<PyResult<Vec<_>>>()?;
-    let schemas = untyped::of_aggregation(&query, &schemas, |_| true);
-    let plan = query.query_plan(&schemas).map_err(raise)?;
-    let plan = AggregationPlan::new(plan, schemas);
-    let Some(Limited { limit, .. }) = limited else { return Ok(plan) };
-    Ok(plan.with_line(&format!(
-        "  limit      {limit} bytes: rows by time, aggregates of windows that are over; a stream \
-         that is not known to be in order is sorted in temporary files"
-    )))
-}
-
-/// The batches of the aggregation of streams.
-fn to_reader<'py>(
-    py: Python<'py>,
-    streams: Vec<Bound<'py, PyAny>>,
-    query: Aggregation,
-    limited: Option<Limited<'_, 'py>>,
-) -> PyResult<BatchReader> {
-    check_distinct(&streams)?;
-    if let Some(limited) = limited {
-        return limited.call(py, &streams)?.open("aggregated", 1.0);
-    }
-    let table = to_table(py, streams, query, None)?;
-    let schema = schema("the result", &table)?;
-    let batches = table.call_method0("to_reader")?;
-    let rows = py.import(bounded::ROOM)?.call_method1("known", (batches,))?;
-    Ok(BatchReader::new(bounded::Made::new(rows.unbind()), schema, "aggregate_batches"))
-}
-
-/// The limits of a call, and its other arguments by their names.
-struct Limited<'a, 'py> {
-    limit: usize,
-    lateness: Option<&'a Bound<'py, PyAny>>,
-    arguments: Bound<'py, PyDict>,
-}
-
-impl<'a, 'py> Limited<'a, 'py> {
-    fn call(self, py: Python<'py>, streams: &[Bound<'py, PyAny>]) -> PyResult<Call<'a, 'py>> {
-        let Limited { limit, lateness, arguments } = self;
-        let inputs = PyTuple::new(py, streams)?;
-        Ok(Call { batches: "aggregate_batches", inputs, limit, lateness, arguments })
-    }
 }
 
 const ALGORITHMS: [(&str, Option<Design>); 7] = [
@@ -243,7 +289,7 @@ struct Arguments<'a, 'py> {
 }
 
 impl<'py> Arguments<'_, 'py> {
-    /// The same, as Python's arguments.
+    /// The arguments by their names, as they came.
     fn by_name(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let arguments = PyDict::new(py);
         arguments.set_item("on", self.on)?;

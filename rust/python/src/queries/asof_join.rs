@@ -1,12 +1,13 @@
-//! `asof_join` and its other forms, and the class `AsofJoin`.
+//! The query of `asof_join`, and the class `AsofJoin`.
 
+use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
-use tidegate::{AsofJoin as Query, Strategy, stream};
+use tidegate::stream::{self, Operator, StreamOptions};
+use tidegate::{AsofJoin as Query, Bound as Length, Strategy};
 
 use crate::inputs::arguments::{Given, bound, name_pair, word};
 use crate::interpreter::interrupt::detached;
-use crate::queries::join::{Options, Sides, asof_class, asof_functions};
-use crate::queries::tables;
+use crate::queries::join::{Options, Sides, asof_class, asof_query, check_no_width, pairs};
 
 const STRATEGIES: [(&str, Strategy); 3] = [
     ("backward", Strategy::Backward),
@@ -14,38 +15,18 @@ const STRATEGIES: [(&str, Strategy); 3] = [
     ("nearest", Strategy::Nearest),
 ];
 
-impl tables::Query for Query {
-    const BATCHES: &'static str = "asof_join_batches";
-
-    fn threads(&self) -> usize {
-        self.options.threads
-    }
-
-    fn start(
+pairs! { Query {
+    fn operator(
         &self,
-        left: &tidegate::Table,
-        right: &tidegate::Table,
-        stop: tidegate::Stop,
-    ) -> tidegate::Result<tidegate::Join> {
-        Query::start(self, left, right, stop)
+        left: SchemaRef,
+        right: SchemaRef,
+        max_width: Option<Length>,
+        options: &StreamOptions,
+    ) -> tidegate::Result<Operator> {
+        check_no_width(max_width)?;
+        stream::asof_join(self, left, right, options)
     }
-
-    fn plan(
-        &self,
-        left: &arrow_schema::Schema,
-        right: &arrow_schema::Schema,
-    ) -> tidegate::Result<tidegate::QueryPlan> {
-        self.query_plan(left, right)
-    }
-
-    fn pairs(&self) -> Vec<(String, String)> {
-        Query::pairs(self)
-    }
-
-    fn is_plain(&self) -> bool {
-        !self.has_expressions()
-    }
-}
+} }
 
 /// The join that the arguments ask for.
 fn read(
@@ -67,7 +48,7 @@ fn read(
     })
 }
 
-asof_functions! { read; asof_join, asof_join_batches, plan_asof_join }
+asof_query! { asof_join_query("asof_join") = read }
 
 asof_class! { AsofJoin = open }
 

@@ -1,21 +1,23 @@
-//! `band_join` and its other forms, and the class `BandJoin`.
+//! The query of `band_join`, and the class `BandJoin`.
 
+use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyList, PyTuple};
+use tidegate::stream::{self, Operator, StreamOptions};
 use tidegate::{
     BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, MergeOptions, PartnerJoin,
-    Sliding, TaskIndex, TaskOptions, Within, stream,
+    Sliding, TaskIndex, TaskOptions, Within,
 };
 
 use crate::inputs::arguments::{Given, bound, count, name_pair, name_pairs, word};
 use crate::interpreter::error::raise;
 use crate::interpreter::interrupt::detached;
-use crate::queries::join::{Asked, Options, Sides, join_class, join_functions};
+use crate::queries::join::{Asked, Options, Sides, check_no_width, join_class, join_query, pairs};
 use crate::queries::window_join::windows;
 
-join_functions! {
-    tidegate::BandJoin = ask; band_join, band_join_batches, plan_band_join;
+join_query! {
+    band_join_query("band_join") = ask;
     before_by(on: Given, within: Given, time: Option<Given> = None, window: Option<Given> = None)
     before_suffix(settings: Option<Given> = None)
     before_threads(algorithm: &str = "auto")
@@ -28,7 +30,20 @@ join_class! {
     before_threads(algorithm: &str = "auto")
 }
 
-/// The pairs or the aggregates that the arguments of a function ask for.
+pairs! { tidegate::BandJoin {
+    fn operator(
+        &self,
+        left: SchemaRef,
+        right: SchemaRef,
+        max_width: Option<Duration>,
+        options: &StreamOptions,
+    ) -> tidegate::Result<Operator> {
+        check_no_width(max_width)?;
+        stream::band_join(self, left, right, options)
+    }
+} }
+
+/// The pairs or the aggregates that the arguments ask for.
 fn ask(
     on: Given,
     within: Given,

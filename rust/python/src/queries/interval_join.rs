@@ -1,17 +1,18 @@
-//! `interval_join` and its other forms, and the class `IntervalJoin`.
+//! The query of `interval_join`, and the class `IntervalJoin`.
 
+use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use tidegate::stream::{self, Parallelism};
-use tidegate::{Closed, Error, IntervalJoin as Query, PartnerJoin};
+use tidegate::stream::{self, Operator, Parallelism, StreamOptions};
+use tidegate::{Bound as Length, Closed, Error, IntervalJoin as Query, PartnerJoin};
 
 use crate::inputs::arguments::{Given, bound, end, name_pair, word};
 use crate::interpreter::error::raise;
 use crate::interpreter::interrupt::detached;
-use crate::queries::join::{Asked, Options, Sides, join_class, join_functions};
+use crate::queries::join::{Asked, Options, Sides, join_class, join_query, pairs};
 
-join_functions! {
-    Query = ask; interval_join, interval_join_batches, plan_interval_join;
+join_query! {
+    interval_join_query("interval_join") = ask;
     before_by(on: Given, lower: Given, upper: Given)
     before_suffix(closed: &str = "both", prevailing: bool = false)
     before_threads()
@@ -24,7 +25,24 @@ join_class! {
     before_threads(parallelism: &str = "auto")
 }
 
-/// The pairs or the aggregates that the arguments of a function ask for.
+pairs! { Query {
+    fn row_ends(&self) -> [bool; 2] {
+        Query::row_ends(self)
+    }
+
+    fn operator(
+        &self,
+        left: SchemaRef,
+        right: SchemaRef,
+        max_width: Option<Length>,
+        options: &StreamOptions,
+    ) -> tidegate::Result<Operator> {
+        let parallelism = Parallelism::Auto;
+        stream::interval_join(self, parallelism, None, max_width, left, right, options)
+    }
+} }
+
+/// The pairs or the aggregates that the arguments ask for.
 fn ask(
     on: Given,
     lower: Given,

@@ -1,22 +1,23 @@
-//! The options of all joins, declared in this file only. The functions that join tables and the
-//! classes that join sources share them.
+//! The options of all joins, declared in this file only. The queries of tables and the classes that
+//! join sources share them.
 
 use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidegate::query::aggregate::Aggregate;
-use tidegate::stream::StreamOptions;
+use tidegate::stream::{self, Operator, StreamOptions};
 use tidegate::{
-    How, Join, JoinOptions, MAX_THREADS, PartnerAggregation, PartnerJoin, QueryPlan, Stop, Table,
+    Bound as Length, Error, How, Join, JoinOptions, MAX_THREADS, PartnerAggregation, PartnerJoin,
+    QueryPlan, Stop, Table,
 };
 
 use crate::inputs::arguments::{Given, count, name_pairs, names, of_other_libraries, word};
 use crate::inputs::expression;
 use crate::inputs::functions::aggregates;
-use crate::inputs::opened::schema;
+use crate::inputs::rows::schema;
 use crate::interpreter::error::raise;
 use crate::operators::stream_join::{options, options_of_one};
-use crate::queries::tables::Query;
+use crate::queries::tables::Relation;
 
 #[doc = manual!(default_threads)]
 #[pyfunction]
@@ -56,6 +57,21 @@ impl Options<'_, '_> {
         Options { how: if is_outer { Some("full") } else { self.how }, ..self }
     }
 
+    /// The options by their names, as they came.
+    pub(crate) fn by_name<'p>(self, py: Python<'p>) -> PyResult<Bound<'p, PyDict>> {
+        let arguments = PyDict::new(py);
+        arguments.set_item("by", self.by)?;
+        arguments.set_item("where", self.r#where)?;
+        arguments.set_item("how", self.how)?;
+        arguments.set_item("aggs", self.aggs)?;
+        arguments.set_item("suffix", self.suffix)?;
+        arguments.set_item("columns", self.columns)?;
+        arguments.set_item("threads", self.threads)?;
+        arguments.set_item("max_rows", self.max_rows)?;
+        arguments.set_item("batch_rows", self.batch_rows)?;
+        Ok(arguments)
+    }
+
     pub(crate) fn read(self) -> PyResult<JoinOptions> {
         let given = if self.aggs.is_some() { self.of_left_rows() } else { self };
         let how = given.how.unwrap_or("inner");
@@ -74,7 +90,7 @@ impl Options<'_, '_> {
     }
 }
 
-const HOW: [(&str, How); 6] = [
+pub(crate) const HOW: [(&str, How); 6] = [
     ("inner", How::Inner),
     ("left", How::Left),
     ("right", How::Right),
@@ -82,29 +98,6 @@ const HOW: [(&str, How); 6] = [
     ("semi", How::Semi),
     ("anti", How::Anti),
 ];
-
-/// The options that the functions of all joins have, as Python's arguments.
-#[expect(clippy::too_many_arguments, reason = "the arguments of the Python functions")]
-pub(crate) fn options_by_name<'py>(
-    py: Python<'py>,
-    by: Option<Given<'_, 'py>>,
-    r#where: Option<Given<'_, 'py>>,
-    suffix: &str,
-    columns: Option<Given<'_, 'py>>,
-    threads: Option<Given<'_, 'py>>,
-    max_rows: Option<Given<'_, 'py>>,
-    batch_rows: Option<Given<'_, 'py>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let arguments = PyDict::new(py);
-    arguments.set_item("by", by)?;
-    arguments.set_item("where", r#where)?;
-    arguments.set_item("suffix", suffix)?;
-    arguments.set_item("columns", columns)?;
-    arguments.set_item("threads", threads)?;
-    arguments.set_item("max_rows", max_rows)?;
-    arguments.set_item("batch_rows", batch_rows)?;
-    Ok(arguments)
-}
 
 /// The result that a function of a kind of join is asked for: pairs, or aggregates of partners.
 pub(crate) enum Asked<Q> {
@@ -129,13 +122,81 @@ impl<Q> Asked<Q> {
     }
 }
 
-impl<Q: Query> Query for Asked<Q> {
-    const BATCHES: &'static str = Q::BATCHES;
+/// A relation of pairs, which are the result or are aggregated.
+pub(crate) trait Pairs: Send + Sync + 'static {
+    fn options(&self) -> &JoinOptions;
+    fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
+    fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
+    fn pairs(&self) -> Vec<(String, String)>;
+    fn has_expressions(&self) -> bool;
 
-    fn threads(&self) -> usize {
+    /// Whether the lower and the upper end of intervals differ from row to row.
+    fn row_ends(&self) -> [bool; 2] {
+        [false; 2]
+    }
+
+    /// The join of rows as they arrive.
+    fn operator(
+        &self,
+        left: SchemaRef,
+        right: SchemaRef,
+        max_width: Option<Length>,
+        options: &StreamOptions,
+    ) -> tidegate::Result<Operator>;
+}
+
+/// Declares that a join of the crate `tidegate` is a relation of pairs, with its own functions of
+/// these names.
+macro_rules! pairs {
+    ($query:ty $({ $($more:tt)* })?) => {
+        impl $crate::queries::join::Pairs for $query {
+            fn options(&self) -> &::tidegate::JoinOptions {
+                &self.options
+            }
+
+            fn start(
+                &self,
+                left: &::tidegate::Table,
+                right: &::tidegate::Table,
+                stop: ::tidegate::Stop,
+            ) -> ::tidegate::Result<::tidegate::Join> {
+                <$query>::start(self, left, right, stop)
+            }
+
+            fn plan(
+                &self,
+                left: &::arrow_schema::Schema,
+                right: &::arrow_schema::Schema,
+            ) -> ::tidegate::Result<::tidegate::QueryPlan> {
+                self.query_plan(left, right)
+            }
+
+            fn pairs(&self) -> Vec<(String, String)> {
+                <$query>::pairs(self)
+            }
+
+            fn has_expressions(&self) -> bool {
+                <$query>::has_expressions(self)
+            }
+
+            $($($more)*)?
+        }
+    };
+}
+pub(crate) use pairs;
+
+impl<Q: Pairs> Relation for Asked<Q> {
+    fn options(&self) -> &JoinOptions {
         match self {
-            Asked::Pairs(query) => query.threads(),
-            Asked::Aggregates(query) => query.options().threads,
+            Asked::Pairs(query) => query.options(),
+            Asked::Aggregates(query) => query.options(),
+        }
+    }
+
+    fn how(&self) -> String {
+        match self {
+            Asked::Pairs(query) => format!("{:?}", query.options().how).to_lowercase(),
+            Asked::Aggregates(query) => query.how().to_owned(),
         }
     }
 
@@ -161,70 +222,50 @@ impl<Q: Query> Query for Asked<Q> {
     }
 
     fn is_plain(&self) -> bool {
-        matches!(self, Asked::Pairs(query) if query.is_plain())
+        matches!(self, Asked::Pairs(query) if !query.has_expressions())
+    }
+
+    fn row_ends(&self) -> [bool; 2] {
+        match self {
+            Asked::Pairs(query) => query.row_ends(),
+            Asked::Aggregates(query) => query.row_ends(),
+        }
+    }
+
+    fn operator(
+        &self,
+        left: SchemaRef,
+        right: SchemaRef,
+        max_width: Option<Length>,
+        options: &StreamOptions,
+    ) -> tidegate::Result<Operator> {
+        match self {
+            Asked::Pairs(query) => query.operator(left, right, max_width, options),
+            Asked::Aggregates(query) => {
+                stream::partner_aggregates(query, max_width, left, right, options)
+            }
+        }
     }
 }
 
-/// The functions of a kind of join: of a table, of batches, and of the plan.
+/// Refuses a bound on the ends of intervals for a join that has none.
+pub(crate) fn check_no_width(max_width: Option<Length>) -> tidegate::Result<()> {
+    match max_width {
+        None => Ok(()),
+        Some(_) => Err(Error::argument(
+            "max_width: only the ends of an interval join may be computed from columns; leave it out",
+        )),
+    }
+}
+
+/// The function that makes the query of a kind of join.
 ///
 /// Three lists have the arguments of this kind alone, by the place in the signature; the options of
 /// all joins stand around them. `$ask` takes these arguments and the [`Options`], and makes what is
 /// [`Asked`].
-macro_rules! join_functions {
-    ($query:ty = $ask:ident; $table:ident, $batches:ident, $plan:ident; $($own:tt)*) => {
-        impl $crate::queries::tables::Query for $query {
-            const BATCHES: &'static str = stringify!($batches);
-
-            fn threads(&self) -> usize {
-                self.options.threads
-            }
-
-            fn start(
-                &self,
-                left: &::tidegate::Table,
-                right: &::tidegate::Table,
-                stop: ::tidegate::Stop,
-            ) -> ::tidegate::Result<::tidegate::Join> {
-                <$query>::start(self, left, right, stop)
-            }
-
-            fn plan(
-                &self,
-                left: &::arrow_schema::Schema,
-                right: &::arrow_schema::Schema,
-            ) -> ::tidegate::Result<::tidegate::QueryPlan> {
-                self.query_plan(left, right)
-            }
-
-            fn pairs(&self) -> Vec<(String, String)> {
-                <$query>::pairs(self)
-            }
-
-            fn is_plain(&self) -> bool {
-                !self.has_expressions()
-            }
-        }
-
-        $crate::queries::join::join_function! {
-            $table -> Bound<'py, PyAny>: to_table($ask, $batches); (); $($own)*
-        }
-        $crate::queries::join::join_function! {
-            $batches -> $crate::arrow::reader::BatchReader: to_reader($ask, $batches);
-            (batch_rows); $($own)*
-        }
-        $crate::queries::join::join_function! {
-            $plan -> $crate::queries::plan::JoinPlan: to_plan($ask, $batches);
-            (batch_rows); $($own)*
-        }
-    };
-}
-pub(crate) use join_functions;
-
-/// One of [`join_functions`]; `$form` makes its result of the query.
-macro_rules! join_function {
+macro_rules! join_query {
     (
-        $name:ident -> $result:ty: $form:ident($ask:ident, $batches:ident);
-        ($($batch_rows:ident)?);
+        $name:ident($function:literal) = $ask:ident;
         before_by($($pair:ident: $pair_type:ty $(= $pair_default:tt)?),*)
         before_suffix($($closed:ident: $closed_type:ty = $closed_default:tt),*)
         before_threads($($algorithm:ident: $algorithm_type:ty = $algorithm_default:tt)?)
@@ -232,16 +273,13 @@ macro_rules! join_function {
         #[doc = manual!($name)]
         #[pyfunction]
         #[pyo3(signature = (
-            left, right, *, $($pair $(= $pair_default)?,)* by=None, r#where=None, how=None,
-            aggs=None, $($closed=$closed_default,)* suffix="_right", columns=None,
-            $($algorithm=$algorithm_default,)? threads=None, max_rows=None, memory_limit=None,
-            lateness=None $(, $batch_rows=None)?
+            *, $($pair $(= $pair_default)?,)* by=None, r#where=None, how=None, aggs=None,
+            $($closed=$closed_default,)* suffix="_right", columns=None,
+            $($algorithm=$algorithm_default,)? threads=None, max_rows=None, batch_rows=None
         ))]
         #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
         pub(crate) fn $name<'py>(
             py: Python<'py>,
-            left: &Bound<'py, PyAny>,
-            right: &Bound<'py, PyAny>,
             $($pair: $pair_type,)*
             by: Option<&Bound<'py, PyAny>>,
             r#where: Option<&Bound<'py, PyAny>>,
@@ -253,74 +291,37 @@ macro_rules! join_function {
             $($algorithm: $algorithm_type,)?
             threads: Option<&Bound<'py, PyAny>>,
             max_rows: Option<&Bound<'py, PyAny>>,
-            memory_limit: Option<&Bound<'py, PyAny>>,
-            lateness: Option<&Bound<'py, PyAny>>,
-            $($batch_rows: Option<&Bound<'py, PyAny>>,)?
-        ) -> PyResult<$result> {
-            let batch_rows = None $(.or($batch_rows))?;
+            batch_rows: Option<&Bound<'py, PyAny>>,
+        ) -> PyResult<$crate::queries::query::JoinQuery> {
             let options = $crate::queries::join::Options {
                 by, r#where, how, aggs, suffix, columns, threads, max_rows, batch_rows,
             };
-            let query = $ask($($pair,)* $($closed,)* $($algorithm,)? options)?;
-            let limits = $crate::queries::bounded::Limits { memory_limit, lateness };
-            let Some(limit) = limits.read()? else {
-                return $crate::queries::tables::$form(py, left, right, query);
-            };
-            let arguments = $crate::queries::join::options_by_name(
-                py, by, r#where, suffix, columns, threads, max_rows, batch_rows,
-            )?;
-            arguments.set_item("how", how)?;
-            arguments.set_item("aggs", aggs)?;
+            let asked = $ask($($pair,)* $($closed,)* $($algorithm,)? options)?;
+            let arguments = options.by_name(py)?;
             $(arguments.set_item(stringify!($pair), $pair)?;)*
             $(arguments.set_item(stringify!($closed), $closed)?;)*
             $(arguments.set_item(stringify!($algorithm), $algorithm)?;)?
-            $crate::inputs::arguments::check_distinct(left, right)?;
-            let inputs = ::pyo3::types::PyTuple::new(py, [left, right])?;
-            let batches = stringify!($batches);
-            let call =
-                $crate::queries::bounded::Call { batches, inputs, limit, lateness, arguments };
-            $crate::queries::bounded::$form(py, call, query)
+            Ok($crate::queries::query::JoinQuery::new($function, arguments, asked))
         }
     };
 }
-pub(crate) use join_function;
+pub(crate) use join_query;
 
-/// The functions of a join that gives each left row one partner: of a table, of batches, and of the
-/// plan. All left rows are kept unless `how` says otherwise. `$read` takes the arguments of this
-/// kind and the [`Options`], and makes the query.
-macro_rules! asof_functions {
-    ($read:ident; $table:ident, $batches:ident, $plan:ident) => {
-        $crate::queries::join::asof_function! {
-            $table -> Bound<'py, PyAny>: to_table($read, $batches);
-        }
-        $crate::queries::join::asof_function! {
-            $batches -> $crate::arrow::reader::BatchReader: to_reader($read, $batches); batch_rows
-        }
-        $crate::queries::join::asof_function! {
-            $plan -> $crate::queries::plan::JoinPlan: to_plan($read, $batches); batch_rows
-        }
-    };
-}
-pub(crate) use asof_functions;
-
-/// One of [`asof_functions`]; `$form` makes its result of the query.
-macro_rules! asof_function {
-    (
-        $name:ident -> $result:ty: $form:ident($read:ident, $batches:ident);
-        $($batch_rows:ident)?
-    ) => {
+/// The function that makes the query of a join that gives each left row one partner. All left rows
+/// are kept unless `how` says otherwise. `$read` takes the arguments of this kind and the
+/// [`Options`], and makes the join.
+macro_rules! asof_query {
+    ($name:ident($function:literal) = $read:ident) => {
         #[doc = manual!($name)]
         #[pyfunction]
         #[pyo3(signature = (
-            left, right, *, on, by=None, strategy="backward", tolerance=None,
-            allow_exact_matches=true, r#where=None, how="left", suffix="_right", columns=None,
-            threads=None, max_rows=None, memory_limit=None, lateness=None $(, $batch_rows=None)?
+            *, on, by=None, strategy="backward", tolerance=None, allow_exact_matches=true,
+            r#where=None, how="left", suffix="_right", columns=None, threads=None, max_rows=None,
+            batch_rows=None
         ))]
         #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
         pub(crate) fn $name<'py>(
             py: Python<'py>,
-            left: &Bound<'py, PyAny>,
-            right: &Bound<'py, PyAny>,
             on: &Bound<'py, PyAny>,
             by: Option<&Bound<'py, PyAny>>,
             strategy: &str,
@@ -332,41 +333,28 @@ macro_rules! asof_function {
             columns: Option<&Bound<'py, PyAny>>,
             threads: Option<&Bound<'py, PyAny>>,
             max_rows: Option<&Bound<'py, PyAny>>,
-            memory_limit: Option<&Bound<'py, PyAny>>,
-            lateness: Option<&Bound<'py, PyAny>>,
-            $($batch_rows: Option<&Bound<'py, PyAny>>,)?
-        ) -> PyResult<$result> {
-            let batch_rows = None $(.or($batch_rows))?;
+            batch_rows: Option<&Bound<'py, PyAny>>,
+        ) -> PyResult<$crate::queries::query::JoinQuery> {
+            let (how, aggs) = (Some(how), None);
             let options = $crate::queries::join::Options {
-                by, r#where, how: Some(how), aggs: None, suffix, columns, threads, max_rows,
-                batch_rows,
+                by, r#where, how, aggs, suffix, columns, threads, max_rows, batch_rows,
             };
-            let query = $read(on, strategy, tolerance, allow_exact_matches, options)?;
-            let limits = $crate::queries::bounded::Limits { memory_limit, lateness };
-            let Some(limit) = limits.read()? else {
-                return $crate::queries::tables::$form(py, left, right, query);
-            };
-            let arguments = $crate::queries::join::options_by_name(
-                py, by, r#where, suffix, columns, threads, max_rows, batch_rows,
-            )?;
-            arguments.set_item("how", how)?;
+            let join = $read(on, strategy, tolerance, allow_exact_matches, options)?;
+            let arguments = options.by_name(py)?;
+            arguments.del_item("aggs")?;
             arguments.set_item("on", on)?;
             arguments.set_item("strategy", strategy)?;
             arguments.set_item("tolerance", tolerance)?;
             arguments.set_item("allow_exact_matches", allow_exact_matches)?;
-            $crate::inputs::arguments::check_distinct(left, right)?;
-            let inputs = ::pyo3::types::PyTuple::new(py, [left, right])?;
-            let batches = stringify!($batches);
-            let call =
-                $crate::queries::bounded::Call { batches, inputs, limit, lateness, arguments };
-            $crate::queries::bounded::$form(py, call, query)
+            let asked = $crate::queries::join::Asked::Pairs(join);
+            Ok($crate::queries::query::JoinQuery::new($function, arguments, asked))
         }
     };
 }
-pub(crate) use asof_function;
+pub(crate) use asof_query;
 
 /// The class of a join of sources that gives each left row one partner. `$open` takes the arguments
-/// of [`asof_functions`] and the [`Sides`], and makes the join.
+/// of an as-of join and the [`Sides`], and makes the join.
 macro_rules! asof_class {
     ($class:ident = $open:ident) => {
         #[doc = manual!($class)]
@@ -425,7 +413,7 @@ macro_rules! asof_class {
 pub(crate) use asof_class;
 
 /// The class of a kind of join whose sources are pushed to; the lists are those of
-/// [`join_functions`]. `$open` takes the arguments of this kind, the [`Options`] and the [`Sides`],
+/// [`join_query`]. `$open` takes the arguments of this kind, the [`Options`] and the [`Sides`],
 /// and makes the join.
 macro_rules! join_class {
     (

@@ -1,6 +1,5 @@
-//! `merge`, `merge_batches` and the class `Merge`.
+//! `merge`, `merge_batches`, and the class `Merge`.
 
-use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -8,49 +7,39 @@ use arrow_schema::{DataType, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use tidegate::stream::{self, MergeOptions, MergeStreams, merge_tables, merged_schema};
-use tidegate::{Bound as Length, Driver, Error, Next, Stop, Table};
+use tidegate::{Bound as Length, Driver, Next, Stop, Table};
 
 use crate::arrow::export;
 use crate::arrow::import::{Input, Unchecked, UserThread, take};
 use crate::arrow::reader::{BatchReader, BatchStream, Held, Numbers};
 use crate::inputs::arguments::{self, bound, bytes, count, threads_of};
-use crate::inputs::opened::{self, STREAMED, WHOLE, listed_files, schema};
+use crate::inputs::rows::{listed, read, schema};
 use crate::inputs::untyped;
-use crate::interpreter::error::raise;
 use crate::interpreter::interrupt::{self, Size};
-use crate::interpreter::threads::calling;
 use crate::operators::handle::Handle;
 use crate::operators::operator::Operator;
 use crate::operators::stats::stats;
-use crate::queries::bounded;
 use crate::queries::tables::are_few;
 
 #[doc = manual!(merge)]
 #[pyfunction]
-#[pyo3(signature = (streams, *, on="ts", lateness=None, threads=None, memory_limit=None))]
+#[pyo3(signature = (streams, *, on="ts", lateness=None, threads=None))]
 pub(crate) fn merge<'py>(
     py: Python<'py>,
     streams: &Bound<'py, PyAny>,
     on: &str,
     lateness: Option<&Bound<'py, PyAny>>,
     threads: Option<&Bound<'py, PyAny>>,
-    memory_limit: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if let Some(limit) = bytes("memory_limit", memory_limit)? {
-        let half = (limit / 2).into_pyobject(py)?;
-        let reader = merge_batches(py, streams, on, lateness, threads, Some(half.as_any()))?;
-        let made = (reader, limit, "merge_batches");
-        return calling(py, || py.import(bounded::ROOM)?.call_method1("table", made));
-    }
     let lateness = lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten();
     let threads = threads_of(threads)?;
-    let streams = listed_files(streams, WHOLE)?;
-    check_distinct(&streams)?;
+    let streams = listed(streams)?;
     let stop = Stop::default();
     // Tables lie in memory, and all of the result will: so streams are read to their ends first.
-    let names: Vec<String> = (0..streams.len()).map(|at| format!("streams[{at}]")).collect();
-    let inputs: Vec<_> = names.iter().map(String::as_str).zip(&streams).collect();
-    let read = opened::read(&inputs, &stop, |schemas| Ok(every_column(schemas)))?;
+    let named = streams.iter().enumerate();
+    let read: Vec<Unchecked> = named
+        .map(|(at, stream)| read(&format!("streams[{at}]"), stream, &stop))
+        .collect::<PyResult<_>>()?;
     let rows = read.iter().map(Unchecked::rows).sum();
     let (on, time, running) = (on.to_owned(), on.to_owned(), stop.clone());
     let is_short = are_few(&read.iter().collect::<Vec<_>>());
@@ -109,11 +98,10 @@ impl Opening {
     ) -> PyResult<Self> {
         let lateness = lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten();
         let threads = threads_of(threads)?;
-        let streams = listed_files(streams, STREAMED)?;
-        check_distinct(&streams)?;
+        let streams = listed(streams)?;
         let take = |(number, stream)| {
             let name = format!("streams[{number}]");
-            take(&name, &opened::stream(&name, stream)?)
+            take(&name, stream)
         };
         let streams = streams.iter().enumerate().map(take).collect::<PyResult<_>>()?;
         Ok(Opening { streams, on: on.to_owned(), lateness, threads, memory_limit: None })
@@ -133,28 +121,6 @@ impl Opening {
         let streams = self.streams.into_iter().map(open).collect::<tidegate::Result<_>>()?;
         MergeStreams::new(streams, &self.on, self.lateness, self.threads, self.memory_limit)
     }
-}
-
-/// All columns of each stream.
-fn every_column(schemas: &[SchemaRef]) -> Vec<Vec<usize>> {
-    schemas.iter().map(|schema| (0..schema.fields().len()).collect()).collect()
-}
-
-/// Refuses one stream in two places: it can be read once only.
-pub(crate) fn check_distinct(streams: &[Bound<'_, PyAny>]) -> PyResult<()> {
-    let mut seen = HashMap::new();
-    for (number, stream) in streams.iter().enumerate() {
-        if !stream.hasattr("__next__")? && !stream.hasattr("read_next_batch")? {
-            continue;
-        }
-        if let Some(first) = seen.insert(stream.as_ptr(), number) {
-            return Err(raise(Error::closed(format!(
-                "streams[{first}] and streams[{number}] are the same stream, which can be read \
-                 once only; read it into a table first"
-            ))));
-        }
-    }
-    Ok(())
 }
 
 /// A merge of streams, of which one thread reads those that may wait.

@@ -1,20 +1,34 @@
-//! `overlap_join` and its other forms.
+//! The query of `overlap_join`.
 
+use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use tidegate::{Closed, OverlapJoin as Query, PartnerJoin};
+use tidegate::stream::{Operator, StreamOptions};
+use tidegate::{Bound as Length, Closed, Error, OverlapJoin as Query, PartnerJoin};
 
 use crate::inputs::arguments::{Given, bound, word};
-use crate::queries::join::{Asked, Options, join_functions};
+use crate::queries::join::{Asked, Options, join_query, pairs};
 
-join_functions! {
-    Query = ask; overlap_join, overlap_join_batches, plan_overlap_join;
+join_query! {
+    overlap_join_query("overlap_join") = ask;
     before_by(on: Given)
     before_suffix(closed: &str = "both", min_overlap: Option<Given> = None)
     before_threads()
 }
 
-/// The pairs or the aggregates that the arguments of a function ask for.
+pairs! { Query {
+    fn operator(
+        &self,
+        _left: SchemaRef,
+        _right: SchemaRef,
+        _max_width: Option<Length>,
+        _options: &StreamOptions,
+    ) -> tidegate::Result<Operator> {
+        Err(Error::argument("rows with a start and an end are joined as tables"))
+    }
+} }
+
+/// The pairs or the aggregates that the arguments ask for.
 fn ask(
     on: Given,
     closed: &str,

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::SchemaRef;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tidegate::{Difference, Driver, Error, QueryPlan, Reach, Stop};
 
 use crate::arrow::{export, import};
-use crate::inputs::arguments::word;
+use crate::inputs::arguments::{bound, word};
 use crate::interpreter::error::raise;
 use crate::interpreter::interrupt;
 
@@ -35,12 +36,6 @@ impl JoinPlan {
         JoinPlan { plan, schemas: [left, right] }
     }
 
-    /// The same plan, whose explanation has another line.
-    pub(crate) fn with_line(mut self, line: &str) -> Self {
-        add_line(&mut self.plan.explanation, line);
-        self
-    }
-
     fn name(&self, side: usize, at: usize) -> String {
         name(&self.schemas[side], at)
     }
@@ -50,7 +45,11 @@ impl JoinPlan {
     }
 
     fn reads(&self, side: usize) -> Vec<String> {
-        self.plan.reads[side].iter().map(|&at| self.name(side, at)).collect()
+        self.names(side, &self.plan.reads[side])
+    }
+
+    fn names(&self, side: usize, columns: &[usize]) -> Vec<String> {
+        columns.iter().map(|&at| self.name(side, at)).collect()
     }
 
     fn reach<'py>(&self, py: Python<'py>, reach: &Reach) -> PyResult<(Pair, Ends<'py>)> {
@@ -135,6 +134,54 @@ impl JoinPlan {
         self.plan.time.as_ref().map(|reach| self.reach(py, reach)).transpose()
     }
 
+    #[doc = manual!(JoinPlan.distances)]
+    #[getter]
+    fn distances(&self) -> (Option<i64>, Option<i64>) {
+        self.plan.distances
+    }
+
+    #[doc = manual!(JoinPlan.intervals)]
+    #[getter]
+    fn intervals(&self) -> Option<(Pair, Pair)> {
+        let [left, right] = self.plan.intervals?;
+        let names = |side, (start, end)| (self.name(side, start), self.name(side, end));
+        Some((names(0, left), names(1, right)))
+    }
+
+    #[doc = manual!(JoinPlan.least_overlap)]
+    #[getter]
+    fn least_overlap(&self) -> i64 {
+        self.plan.least_overlap
+    }
+
+    #[doc = manual!(JoinPlan.looks_back)]
+    #[getter]
+    fn looks_back(&self) -> bool {
+        self.plan.looks_back
+    }
+
+    #[doc = manual!(JoinPlan.condition_columns)]
+    #[getter]
+    fn condition_columns(&self) -> (Vec<String>, Vec<String>) {
+        let [left, right] = &self.plan.condition_reads;
+        (self.names(0, left), self.names(1, right))
+    }
+
+    #[doc = manual!(JoinPlan.end_columns)]
+    #[getter]
+    fn end_columns(&self) -> (Vec<String>, Vec<String>) {
+        let [left, right] = self.plan.end_reads();
+        (self.names(0, &left), self.names(1, &right))
+    }
+
+    #[doc = manual!(JoinPlan.steps)]
+    fn steps(&self, name: &str, length: &Bound<'_, PyAny>) -> PyResult<i64> {
+        match bound(name, length)? {
+            Some(length) => self.plan.steps(name, length).map_err(raise),
+            None => Err(PyTypeError::new_err(format!("{name}: expected a duration, got None"))),
+        }
+    }
+
     #[doc = manual!(JoinPlan.row_intervals)]
     fn row_intervals<'py>(
         &self,
@@ -182,12 +229,6 @@ impl AggregationPlan {
     pub(crate) fn new(plan: tidegate::AggregationPlan, schemas: Vec<SchemaRef>) -> Self {
         AggregationPlan { plan, schemas }
     }
-
-    /// The same plan, whose explanation has another line.
-    pub(crate) fn with_line(mut self, line: &str) -> Self {
-        add_line(&mut self.plan.explanation, line);
-        self
-    }
 }
 
 #[pymethods]
@@ -224,13 +265,6 @@ impl AggregationPlan {
     fn windows(&self) -> Option<(i64, i64, i64)> {
         self.plan.windows
     }
-}
-
-fn add_line(explanation: &mut String, line: &str) {
-    if !explanation.ends_with('\n') {
-        explanation.push('\n');
-    }
-    explanation.push_str(line);
 }
 
 fn name(schema: &SchemaRef, at: usize) -> String {

@@ -1,36 +1,53 @@
 //! Joins of two tables, once their arguments have been read: as a table, as a reader, or as a plan.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tidegate::{Batches, Driver, Error, Join, Next, QueryPlan, Stop, Table};
+use tidegate::stream::{Operator, StreamOptions};
+use tidegate::{Batches, Bound as Length, Driver, Join, JoinOptions, Next, QueryPlan, Stop, Table};
 
 use crate::arrow::export;
 use crate::arrow::import::Unchecked;
 use crate::arrow::reader::{BatchReader, BatchStream, Held, Numbers};
-use crate::inputs::arguments::check_distinct;
-use crate::inputs::opened::{self, schema};
+use crate::inputs::rows::{read, schema};
 use crate::inputs::untyped;
 use crate::interpreter::error::raise;
 use crate::interpreter::interrupt::{self, Size};
 use crate::queries::plan::JoinPlan;
 
-/// A join of two tables, whose arguments have been read.
-pub(crate) trait Query: Send + 'static {
-    /// The name of the function that returns batches.
-    const BATCHES: &'static str;
+/// A join whose arguments have been read: the relation of its pairs, and what is made of them.
+pub(crate) trait Relation: Send + Sync + 'static {
+    fn options(&self) -> &JoinOptions;
 
-    fn threads(&self) -> usize;
+    /// Which rows without a match the result keeps, as the caller would write it.
+    fn how(&self) -> String;
+
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
+
     /// Returns the pairs of left and right columns that are compared.
     fn pairs(&self) -> Vec<(String, String)>;
 
     /// Whether the time for a pair is short and known: no expression is evaluated for it, and
     /// nothing is aggregated.
     fn is_plain(&self) -> bool;
+
+    /// Whether the lower and the upper end of intervals differ from row to row.
+    fn row_ends(&self) -> [bool; 2] {
+        [false; 2]
+    }
+
+    /// The same join of rows as they arrive. `max_width` bounds ends that are computed from columns.
+    fn operator(
+        &self,
+        left: SchemaRef,
+        right: SchemaRef,
+        max_width: Option<Length>,
+        options: &StreamOptions,
+    ) -> tidegate::Result<Operator>;
 }
 
 /// With this many rows and bytes or fewer, tables are joined or merged on the caller's thread.
@@ -53,89 +70,80 @@ pub(crate) fn to_table<'py>(
     py: Python<'py>,
     left: &Bound<'py, PyAny>,
     right: &Bound<'py, PyAny>,
-    query: impl Query,
+    join: &Arc<dyn Relation>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (batches, schema) = run(py, left, right, query, |query, left, right, stop| {
-        let join = query.start(left, right, stop)?;
+    let (batches, schema) = run(py, left, right, join, |join, left, right, stop| {
+        let join = join.start(left, right, stop)?;
         let schema = join.schema().clone();
         Ok((join.read_all()?, schema))
     })?;
     export::table(py, batches, schema)
 }
 
-/// Joins two inputs and returns a reader of the result's batches.
-pub(crate) fn to_reader<'py, Q: Query>(
+/// Joins two inputs and returns a reader of the result's batches, made by a function of this name.
+pub(crate) fn to_reader<'py>(
     py: Python<'py>,
     left: &Bound<'py, PyAny>,
     right: &Bound<'py, PyAny>,
-    query: Q,
+    join: &Arc<dyn Relation>,
+    made_by: &str,
 ) -> PyResult<BatchReader> {
-    let join =
-        run(py, left, right, query, |query, left, right, stop| query.start(left, right, stop))?;
+    let join = run(py, left, right, join, |join, left, right, stop| join.start(left, right, stop))?;
     let schema = join.schema().clone();
-    Ok(BatchReader::new(join.into_batches(), schema, Q::BATCHES))
+    Ok(BatchReader::new(join.into_batches(), schema, made_by))
 }
 
 /// The plan of the join of two inputs. Only their schemas are read.
 pub(crate) fn to_plan(
-    _py: Python<'_>,
     left: &Bound<'_, PyAny>,
     right: &Bound<'_, PyAny>,
-    query: impl Query,
+    join: &dyn Relation,
 ) -> PyResult<JoinPlan> {
     let (left, right) = (schema("left", left)?, schema("right", right)?);
-    let [left, right] = typed(&query, [&left, &right], [true; 2]);
-    let plan = query.plan(&left, &right).map_err(raise)?;
+    // Whether a side has rows is not known before it is read, so assume here that both are empty.
+    let [left, right] = typed(join, [&left, &right], [true; 2]);
+    let plan = join.plan(&left, &right).map_err(raise)?;
     Ok(JoinPlan::new(plan, left, right))
 }
 
 /// Returns the schemas of both sides, with types for the untyped columns of empty sides.
-fn typed(query: &impl Query, schemas: [&SchemaRef; 2], are_empty: [bool; 2]) -> [SchemaRef; 2] {
-    let fits = |left: &Schema, right: &Schema| query.plan(left, right).is_ok();
-    untyped::of_join(&query.pairs(), fits, schemas, are_empty)
+fn typed(join: &dyn Relation, schemas: [&SchemaRef; 2], are_empty: [bool; 2]) -> [SchemaRef; 2] {
+    let fits = |left: &Schema, right: &Schema| join.plan(left, right).is_ok();
+    untyped::of_join(&join.pairs(), fits, schemas, are_empty)
 }
 
 /// Reads and checks two inputs and calls `work` with them, such that Ctrl-C stops it.
-fn run<'py, Q: Query, T: Send + 'static>(
+fn run<'py, T: Send + 'static>(
     py: Python<'py>,
     left: &Bound<'py, PyAny>,
     right: &Bound<'py, PyAny>,
-    query: Q,
-    work: impl FnOnce(&Q, &Table, &Table, Stop) -> tidegate::Result<T> + Send + 'static,
+    join: &Arc<dyn Relation>,
+    work: impl FnOnce(&dyn Relation, &Table, &Table, Stop) -> tidegate::Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    check_distinct(left, right)?;
     let stop = Stop::default();
-    let inputs = [("left", left), ("right", right)];
-    let read = opened::read(&inputs, &stop, |schemas| {
-        // Whether a side has rows is not known before it is read, so assume here that both are
-        // empty.
-        let [left, right] = typed(&query, [&schemas[0], &schemas[1]], [true; 2]);
-        Ok(query.plan(&left, &right)?.needed(&left, &right).into())
-    })?;
-    let mut read = read.into_iter();
-    let mut next = || read.next().ok_or_else(|| raise(Error::bug("an input was not read")));
-    let (left, right) = (next()?, next()?);
-    let threads = query.threads();
+    let (left, right) = (read("left", left, &stop)?, read("right", right, &stop)?);
+    let threads = join.options().threads;
     let running = stop.clone();
     let rows = left.rows() + right.rows();
     let are_empty = [left.rows() == 0, right.rows() == 0];
-    let [of_left, of_right] = typed(&query, [left.schema(), right.schema()], are_empty);
+    let [of_left, of_right] = typed(&**join, [left.schema(), right.schema()], are_empty);
     let (left, right) = (left.of_schema(of_left), right.of_schema(of_right));
-    let pairs = query.pairs();
+    let pairs = join.pairs();
     // The bytes that both sides have in the result if each row matches each of the other side.
     let most = left
         .bytes()
         .saturating_mul(right.rows().max(1))
         .saturating_add(right.bytes().saturating_mul(left.rows().max(1)));
-    let is_short = query.is_plain() && are_few(&[&left, &right]) && most <= MOST_PAIR_BYTES;
+    let is_short = join.is_plain() && are_few(&[&left, &right]) && most <= MOST_PAIR_BYTES;
     let check = move |driver: &Driver| {
         let tables = vec![left.table(driver)?, right.table(driver)?];
         let shared: Vec<_> = pairs.iter().map(|(left, right)| vec![&**left, &**right]).collect();
         tidegate::with_room(tables, &shared)
     };
     let size = if is_short { Size::Short } else { Size::Rows(rows) };
+    let join = join.clone();
     interrupt::run_on_tables(py, &stop, threads, size, check, move |tables| {
-        work(&query, &tables[0], &tables[1], running)
+        work(&*join, &tables[0], &tables[1], running)
     })
 }
 

@@ -1,17 +1,19 @@
-//! `window_join` and its other forms, and the class `WindowJoin`.
+//! The query of `window_join`, and the class `WindowJoin`.
 
+use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
-use tidegate::{Algorithm, PartnerJoin, Window, WindowJoin as Query, stream};
+use tidegate::stream::{self, Operator, StreamOptions};
+use tidegate::{Algorithm, Bound as Length, PartnerJoin, Window, WindowJoin as Query};
 
 use crate::inputs::arguments::{Given, bound, name_pair, word};
 use crate::interpreter::interrupt::detached;
-use crate::queries::join::{Asked, Options, Sides, join_class, join_functions};
+use crate::queries::join::{Asked, Options, Sides, check_no_width, join_class, join_query, pairs};
 
-join_functions! {
-    Query = ask; window_join, window_join_batches, plan_window_join;
+join_query! {
+    window_join_query("window_join") = ask;
     before_by(on: Given, window: Given)
     before_suffix()
     before_threads(algorithm: &str = "auto")
@@ -35,7 +37,20 @@ const ALGORITHMS: [(&str, Option<Algorithm>); 8] = [
     ("low-latency-handshake", Some(Algorithm::LowLatencyHandshake)),
 ];
 
-/// The pairs or the aggregates that the arguments of a function ask for.
+pairs! { Query {
+    fn operator(
+        &self,
+        left: SchemaRef,
+        right: SchemaRef,
+        max_width: Option<Length>,
+        options: &StreamOptions,
+    ) -> tidegate::Result<Operator> {
+        check_no_width(max_width)?;
+        stream::window_join(self, left, right, options)
+    }
+} }
+
+/// The pairs or the aggregates that the arguments ask for.
 fn ask(on: Given, window: Given, algorithm: &str, options: Options) -> PyResult<Asked<Query>> {
     let functions = options.functions()?;
     Asked::new(read(on, window, algorithm, options)?, functions, PartnerJoin::Window)

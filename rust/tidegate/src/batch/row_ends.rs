@@ -108,7 +108,7 @@ impl QueryPlan {
     /// The rows have the columns that the plan was made for, and times are in the finer unit of both
     /// sides.
     pub fn row_intervals(&self, rows: &Table, of_left: bool) -> Result<Option<[Vec<i64>; 2]>> {
-        let (Some((ends, unit)), Some(reach)) = (&self.row_ends, &self.time) else {
+        let (Some(ends), Some(unit), Some(reach)) = (&self.row_ends, self.unit, &self.time) else {
             return Ok(None);
         };
         let [left, right] = endpoints(ends);
@@ -116,7 +116,7 @@ impl QueryPlan {
             true => (Origin::Left, reach.columns.0, left),
             false => (Origin::Right, reach.columns.1, right),
         };
-        let (ts, _) = time::times_or_nulls(rows, column, *unit)?;
+        let (ts, _) = time::times_or_nulls(rows, column, unit)?;
         let is_mixed = ends.reads(Origin::Left) && ends.reads(Origin::Right);
         let driver = Driver::new(1, Stop::default());
         let found = intervals(rows, &ts, side, endpoints, !is_mixed, &driver)?;

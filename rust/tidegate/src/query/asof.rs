@@ -124,8 +124,12 @@ impl AsofJoin {
             upper: if strategy == Strategy::Backward { Some(0) } else { tolerance },
             closed: Closed::Both,
         };
-        let reach = Reach::of_interval(plan.times, reach);
-        Ok(QueryPlan::new(self.explain(&plan), &plan.join, Vec::new(), Some(reach)))
+        let looks_back = strategy == Strategy::Backward
+            && tolerance.is_none()
+            && self.options.predicate.is_none();
+        let time = Some(Reach::of_interval(plan.times, reach));
+        let query = QueryPlan::new(self.explain(&plan), &plan.join, Vec::new(), time);
+        Ok(QueryPlan { looks_back, ..query })
     }
 
     /// The text that decides the results.

@@ -6,7 +6,7 @@ use tidegate_operators::rows::{Closed, Interval};
 use super::identity::Identity;
 use super::options::{JoinOptions, JoinPlan};
 use super::overlap::{BY_START, OF_LISTS, OF_PAIRS};
-use super::plan::{QueryPlan, Reach};
+use super::plan::{QueryPlan, Reach, distances};
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::row_ends::{End, RowEnd, RowEnds, Width};
 use crate::columns::table::column;
@@ -173,9 +173,14 @@ impl IntervalJoin {
         }))
     }
 
+    /// Whether the lower and the upper end differ from row to row.
+    pub fn row_ends(&self) -> [bool; 2] {
+        [&self.lower, &self.upper].map(|end| matches!(end, Some(End::Computed(_))))
+    }
+
     /// Whether an end differs from row to row.
     pub(crate) fn has_row_ends(&self) -> bool {
-        [&self.lower, &self.upper].into_iter().any(|end| matches!(end, Some(End::Computed(_))))
+        self.row_ends().contains(&true)
     }
 
     /// As rows come: the interval within which all pairs are, given how far an end may be from the
@@ -231,10 +236,12 @@ impl IntervalJoin {
         let plan = self.plan(left, right)?;
         let explanation = self.explain(&plan);
         let reach = Some(plan.reach());
-        let query = QueryPlan::new(explanation, &plan.join, Vec::new(), reach);
+        let unit = Some(plan.unit);
+        let query =
+            QueryPlan { unit, ..QueryPlan::new(explanation, &plan.join, Vec::new(), reach) };
         Ok(match &plan.ends {
-            IntervalEnds::Fixed(_) => query,
-            IntervalEnds::OfRows(ends) => query.with_row_ends(ends, plan.unit),
+            IntervalEnds::Fixed(interval) => QueryPlan { distances: distances(*interval), ..query },
+            IntervalEnds::OfRows(ends) => query.with_row_ends(ends),
         })
     }
 

@@ -145,7 +145,13 @@ impl OverlapJoin {
         let plan = self.plan(left, right)?;
         let explanation = self.explain(&plan);
         let query = QueryPlan::new(explanation, &plan.join, Vec::new(), None);
-        Ok(query.reading(plan.columns.map(|(start, end)| vec![start, end])))
+        let query = query.reading(plan.columns.map(|(start, end)| vec![start, end]));
+        Ok(QueryPlan {
+            intervals: Some(plan.columns),
+            least_overlap: plan.least,
+            unit: Some(plan.unit),
+            ..query
+        })
     }
 
     /// An explanation of the join of two tables, for people.

@@ -181,6 +181,14 @@ impl PartnerAggregation {
         Ok(PartnerAggregation { join, aggregates, keeps_all })
     }
 
+    /// Whether the lower and the upper end of intervals differ from row to row.
+    pub fn row_ends(&self) -> [bool; 2] {
+        match &self.join {
+            PartnerJoin::Interval { join, .. } => join.row_ends(),
+            PartnerJoin::Window(_) | PartnerJoin::Band(_) | PartnerJoin::Overlap(_) => [false; 2],
+        }
+    }
+
     /// The options that all joins have.
     pub fn options(&self) -> &JoinOptions {
         match &self.join {
@@ -226,6 +234,7 @@ impl PartnerAggregation {
         let predicate = predicate.map(|expr| Predicate::bind(expr, left, right)).transpose()?;
         let is_scanned = predicate.is_some_and(|predicate| predicate.by_side().is_none());
         query.explanation = self.explain(&query.explanation, &plan, is_scanned);
+        query.looks_back = matches!(self.join, PartnerJoin::Interval { with_prevailing: true, .. });
         query.schema = plan.schema;
         query.origins.extend(plan.functions.outputs.iter().map(|_| (None, None)));
         query.reads[1].extend(plan.inputs.columns());
@@ -306,7 +315,8 @@ impl PartnerAggregation {
         self.aggregates.iter().all(is_count)
     }
 
-    fn how(&self) -> &'static str {
+    /// Which left rows the result has: `left` for all, or `inner` for those with partners.
+    pub fn how(&self) -> &'static str {
         if self.keeps_all { "left" } else { "inner" }
     }
 

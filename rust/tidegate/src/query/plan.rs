@@ -2,14 +2,15 @@
 
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use tidegate_operators::band::Band;
-use tidegate_operators::rows::Interval;
+use tidegate_operators::rows::{Closed, Interval};
 
 use super::options::JoinPlan;
 use super::output::OutputColumn;
 use crate::columns::codes::ColumnPlan;
 use crate::columns::expression::Origin;
 use crate::columns::row_ends::RowEnds;
-use crate::columns::time::Unit;
+use crate::columns::time::{self, Bound, Unit};
+use crate::{Error, Result};
 
 /// The plan of a join of tables whose schemas are known.
 #[derive(Clone, Debug)]
@@ -28,8 +29,20 @@ pub struct QueryPlan {
     pub bands: Vec<Reach>,
     /// The time columns, if pairs depend on them.
     pub time: Option<Reach>,
-    /// The ends of an interval join that differ from row to row, and the unit of its times.
-    pub(crate) row_ends: Option<(RowEnds, Unit)>,
+    /// The least and the greatest time difference of a pair, both included; `None` for no bound.
+    pub distances: (Option<i64>, Option<i64>),
+    /// The start and the end column of each side, if rows have both.
+    pub intervals: Option<[(usize, usize); 2]>,
+    /// The fewest steps of time that the intervals of a pair have in common.
+    pub least_overlap: i64,
+    /// Whether the last right row of a key before the interval may match, however long before.
+    pub looks_back: bool,
+    /// The columns of each side that the condition reads.
+    pub condition_reads: [Vec<usize>; 2],
+    /// The unit of the times of an interval or overlap join.
+    pub(crate) unit: Option<Unit>,
+    /// The ends of an interval join that differ from row to row.
+    pub(crate) row_ends: Option<RowEnds>,
 }
 
 /// How far the rows of pairs are apart in a column.
@@ -51,6 +64,17 @@ pub enum Difference {
     Steps(i64),
     /// Of floating-point numbers.
     Float(f64),
+}
+
+/// The least and the greatest distance within an interval, both included.
+pub(crate) fn distances(interval: Interval) -> (Option<i64>, Option<i64>) {
+    let Interval { lower, upper, closed } = interval;
+    let is_open_below = matches!(closed, Closed::Right | Closed::Neither);
+    let is_open_above = matches!(closed, Closed::Left | Closed::Neither);
+    (
+        lower.map(|lower| lower.saturating_add(is_open_below.into())),
+        upper.map(|upper| upper.saturating_sub(is_open_above.into())),
+    )
 }
 
 impl Reach {
@@ -100,22 +124,53 @@ impl QueryPlan {
             reads[0].push(left);
             reads[1].push(right);
         }
-        if let Some(predicate) = &join.predicate {
-            reads[0].extend(predicate.columns(Origin::Left));
-            reads[1].extend(predicate.columns(Origin::Right));
-        }
-        for columns in &mut reads {
-            columns.sort_unstable();
-            columns.dedup();
-        }
-        let schema = join.schema.clone();
-        QueryPlan { explanation, schema, reads, origins, keys, bands, time, row_ends: None }
+        let condition = |side| {
+            let columns = join.predicate.as_ref().map(|predicate| predicate.columns(side));
+            columns.into_iter().flatten().copied().collect()
+        };
+        let steps = |end: Option<Difference>| match end {
+            Some(Difference::Steps(steps)) => Some(steps),
+            Some(Difference::Float(_)) | None => None,
+        };
+        let distances = time.map_or((None, None), |time| (steps(time.lower), steps(time.upper)));
+        let condition_reads: [Vec<usize>; 2] = [Origin::Left, Origin::Right].map(condition);
+        let plan = QueryPlan {
+            explanation,
+            schema: join.schema.clone(),
+            reads,
+            origins,
+            keys,
+            bands,
+            time,
+            distances,
+            intervals: None,
+            least_overlap: 0,
+            looks_back: false,
+            condition_reads: condition_reads.clone(),
+            unit: None,
+            row_ends: None,
+        };
+        plan.reading(condition_reads)
     }
 
     /// The same plan of an interval join whose ends differ from row to row.
-    pub(crate) fn with_row_ends(self, ends: &RowEnds, unit: Unit) -> Self {
+    pub(crate) fn with_row_ends(self, ends: &RowEnds) -> Self {
         let plan = self.reading([ends.columns(Origin::Left), ends.columns(Origin::Right)]);
-        QueryPlan { row_ends: Some((ends.clone(), unit)), ..plan }
+        QueryPlan { row_ends: Some(ends.clone()), ..plan }
+    }
+
+    /// The columns of each side from which the ends of intervals are computed.
+    pub fn end_reads(&self) -> [Vec<usize>; 2] {
+        [Origin::Left, Origin::Right]
+            .map(|side| self.row_ends.as_ref().map_or_else(Vec::new, |ends| ends.columns(side)))
+    }
+
+    /// The number of whole steps of the join's times in a length of time, rounded down.
+    pub fn steps(&self, name: &str, length: Bound) -> Result<i64> {
+        let Some(unit) = self.unit else {
+            return Err(Error::bug("a join without times has no steps of time"));
+        };
+        time::length(name, length, unit)
     }
 
     /// The columns that tables of these schemas need to have for the join to give the same result:

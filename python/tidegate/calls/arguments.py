@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from tidegate import _tidegate
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 Given = Mapping[str, Any]
 
@@ -81,8 +83,9 @@ def told(function: Function) -> Function:
                 raise
         raise error
 
-    # A native function is known by the package, from where it can be pickled.
-    call.__module__ = function.__module__.removesuffix("._tidegate")
+    if not is_of_spark:
+        # The package has the function, so that it can be pickled by its name there.
+        call.__module__ = "tidegate"
     return call  # type: ignore[return-value]
 
 
@@ -95,9 +98,20 @@ def told_class(kind: type) -> type:
         Traceback (most recent call last):
         TypeError: IntervalJoin() has no argument tolerance; write lower='-5s', upper='5s'
     """
+    # Without right sources, a band join joins the left ones with each other.
+    lacking = "right" if kind is _tidegate.BandJoin else None
 
     def new(cls: type, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the class
         _check_collected(kind, given, named)
+        names = inspect.signature(kind).parameters
+        by_place = dict(zip(names, given, strict=False))
+        schemas = {
+            name: one if name == lacking and one is None else _with_schema(name, one)
+            for name, one in {**by_place, **named}.items()
+            if name in SCHEMAS
+        }
+        given = (*(schemas.get(name, one) for name, one in by_place.items()), *given[len(names) :])
+        named |= {name: schemas[name] for name in SCHEMAS & named.keys()}
         try:
             return kind.__new__(cls, *given, **named)
         except TypeError:
@@ -119,6 +133,21 @@ def told_class(kind: type) -> type:
         "__wrapped__": kind,
     }
     return type(kind.__name__, (kind,), members)
+
+
+# The arguments of classes that take schemas, or data that has them.
+SCHEMAS = {"left", "right", "schema"}
+
+
+def _with_schema(name: str, given: object) -> object:
+    """What tells the native class the columns of an argument: files are opened."""
+    if hasattr(given, "__arrow_c_schema__") or _tidegate.is_arrow(given):
+        return given
+    # Here, since it imports pyarrow.
+    from tidegate.calls.inputs import schema_of  # noqa: PLC0415
+
+    opened: object = schema_of(name, given).schema
+    return opened
 
 
 FRAMES = ("Spark", "pandas-on-Spark")

@@ -1,5 +1,4 @@
-//! Calls with a `memory_limit`: the Python room `tidegate.bounded` makes their batches, on a thread
-//! of its own.
+//! A reader whose batches an object of Python makes, a batch ahead of who reads.
 
 use std::any::Any;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,113 +7,23 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
-use tidegate::{Error, Next, Stop, check_call, in_background};
+use tidegate::{Error, Next, check_call, in_background};
 
 use crate::arrow::import;
 use crate::arrow::reader::{BatchReader, BatchStream, Held, Numbers};
-use crate::inputs::arguments::{Given, bytes};
-use crate::inputs::opened::elsewhere;
-use crate::interpreter::error::{of_python, raise};
-use crate::interpreter::threads::{attached, calling, this_thread};
-use crate::queries::plan::JoinPlan;
-use crate::queries::tables::{self, Query};
+use crate::interpreter::error::of_python;
+use crate::interpreter::threads::{attached, this_thread};
 
-pub(crate) const ROOM: &str = "tidegate.bounded";
-
-/// The arguments `memory_limit` and `lateness`, as they came.
-pub(crate) struct Limits<'a, 'py> {
-    pub(crate) memory_limit: Option<Given<'a, 'py>>,
-    pub(crate) lateness: Option<Given<'a, 'py>>,
+// `rows` has a `schema`, `__next__` for a batch or None, `stats` for a dict, and `close`.
+#[doc = manual!(reader_of)]
+#[pyfunction]
+pub(crate) fn reader_of(rows: Bound<'_, PyAny>, made_by: &str) -> PyResult<BatchReader> {
+    let schema = import::schema("the result", &rows.getattr("schema")?)?;
+    Ok(BatchReader::new(Made::new(rows.unbind()), schema, made_by))
 }
 
-impl Limits<'_, '_> {
-    /// The bytes, if there is a limit. A `lateness` has no meaning without.
-    pub(crate) fn read(&self) -> PyResult<Option<usize>> {
-        let limit = bytes("memory_limit", self.memory_limit)?;
-        if limit.is_none() && self.lateness.is_some() {
-            return Err(raise(Error::argument(
-                "lateness: rows may be in any order where there is no memory_limit; leave lateness \
-                 out, or give memory_limit, such as memory_limit=\"2GB\"",
-            )));
-        }
-        Ok(limit)
-    }
-}
-
-/// A call with a limit, whose arguments have been checked.
-pub(crate) struct Call<'a, 'py> {
-    /// The function, by the name under which it makes batches.
-    pub(crate) batches: &'static str,
-    pub(crate) inputs: Bound<'py, PyTuple>,
-    pub(crate) limit: usize,
-    pub(crate) lateness: Option<Given<'a, 'py>>,
-    /// All other arguments, by their names.
-    pub(crate) arguments: Bound<'py, PyDict>,
-}
-
-impl Call<'_, '_> {
-    /// Begins the work of the function `opener` of the room.
-    pub(crate) fn open(self, opener: &'static str, share: f64) -> PyResult<BatchReader> {
-        let py = self.arguments.py();
-        let batches = self.batches;
-        let lateness = self.lateness.map(|lateness| lateness.clone().unbind());
-        let limit = (self.limit as f64 * share) as usize;
-        let (inputs, arguments) = (self.inputs.unbind(), self.arguments.unbind());
-        let rows = elsewhere(py, &Stop::default(), move |py| {
-            let given = (batches, inputs, limit, lateness, arguments);
-            py.import(ROOM)?.call_method1(opener, given).map(Bound::unbind)
-        })?;
-        let schema = import::schema("the result", &rows.bind(py).getattr("schema")?)?;
-        Ok(BatchReader::new(Made::new(rows), schema, batches))
-    }
-
-    /// All batches as one table, which may have half of the limit.
-    pub(crate) fn table<'py>(
-        self,
-        py: Python<'py>,
-        opener: &'static str,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let (limit, batches) = (self.limit, self.batches);
-        let reader = self.open(opener, 0.5)?;
-        calling(py, || py.import(ROOM)?.call_method1("table", (reader, limit, batches)))
-    }
-}
-
-/// Joins two inputs and returns the result as a `pyarrow.Table`.
-pub(crate) fn to_table<'py>(
-    py: Python<'py>,
-    call: Call<'_, 'py>,
-    _query: impl Query,
-) -> PyResult<Bound<'py, PyAny>> {
-    call.table(py, "joined")
-}
-
-/// Joins two inputs and returns a reader of the result's batches.
-pub(crate) fn to_reader<'py>(
-    _py: Python<'py>,
-    call: Call<'_, 'py>,
-    _query: impl Query,
-) -> PyResult<BatchReader> {
-    call.open("joined", 1.0)
-}
-
-/// The plan of the join of two inputs, with a line on the limit.
-pub(crate) fn to_plan<'py>(
-    py: Python<'py>,
-    call: Call<'_, 'py>,
-    query: impl Query,
-) -> PyResult<JoinPlan> {
-    let (left, right) = (call.inputs.get_item(0)?, call.inputs.get_item(1)?);
-    let limit = call.limit;
-    Ok(tables::to_plan(py, &left, &right, query)?.with_line(&format!(
-        "  limit      {limit} bytes: rows by time, slice by slice of left rows with the right rows \
-         in their reach; an input that is not known to be in order is sorted in temporary files"
-    )))
-}
-
-/// The batches that an object of the room makes, a batch ahead of who reads.
-pub(crate) struct Made {
+/// The batches, and the thread that makes them.
+struct Made {
     shared: Arc<Shared>,
 }
 
@@ -207,7 +116,7 @@ enum Step {
 }
 
 impl Made {
-    pub(crate) fn new(rows: Py<PyAny>) -> Self {
+    fn new(rows: Py<PyAny>) -> Self {
         let (state, changed) = (Mutex::default(), Condvar::new());
         Made { shared: Arc::new(Shared { rows, state, changed }) }
     }

@@ -1,0 +1,40 @@
+"""Aggregations of streams, from the arguments of a call to its result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidegate import _tidegate
+from tidegate.bounded.limits import Limits
+from tidegate.calls.distinct import check_streams
+from tidegate.calls.merges import are_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def table(arguments: dict[str, Any]) -> pa.Table:
+    """Aggregate streams; the arguments are those of the call, by their names."""
+    streams, query, limits = _taken(arguments)
+    if limits is None and are_arrow(streams):
+        check_streams(streams)
+        return query.table(streams)
+    # Here, since it imports pyarrow.
+    from tidegate.calls import ways  # noqa: PLC0415
+
+    return ways.aggregated_table(query, streams, limits)
+
+
+def batches(arguments: dict[str, Any]) -> _tidegate.BatchReader[dict[str, int]]:
+    """Aggregate streams, batch by batch."""
+    streams, query, limits = _taken(arguments)
+    # Here, since it imports pyarrow.
+    from tidegate.calls import ways  # noqa: PLC0415
+
+    return ways.aggregated_batches(query, streams, limits)
+
+
+def _taken(arguments: dict[str, Any]) -> tuple[Any, _tidegate.AggregationQuery, Limits | None]:
+    streams = arguments.pop("streams")
+    limits = Limits.of(arguments.pop("memory_limit"), arguments.pop("lateness"))
+    return streams, _tidegate.AggregationQuery(**arguments), limits

@@ -1,0 +1,32 @@
+"""Refuses one stream in two places of a call: it can be read once only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate._tidegate import ClosedError
+
+
+def check_sides(left: object, right: object) -> None:
+    """Refuse one stream for both sides of a join."""
+    if left is right and _is_stream(left):
+        message = "left and right are the same stream, which can be read once only; read it into a "
+        message += "table first"
+        raise ClosedError(message)
+
+
+def check_streams(streams: Any) -> None:  # noqa: ANN401 - any streams
+    """Refuse one stream in two places of a list."""
+    if not isinstance(streams, list | tuple):
+        return
+    seen: dict[int, int] = {}
+    for number, stream in enumerate(streams):
+        first = seen.setdefault(id(stream), number)
+        if first != number and _is_stream(stream):
+            message = f"streams[{first}] and streams[{number}] are the same stream, which can be "
+            message += "read once only; read it into a table first"
+            raise ClosedError(message)
+
+
+def _is_stream(given: object) -> bool:
+    return hasattr(given, "__next__") or hasattr(given, "read_next_batch")

@@ -1,0 +1,221 @@
+"""What a call would do, without doing it."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import TYPE_CHECKING, Any
+
+from tidegate import _tidegate
+from tidegate.bounded.limits import Limits
+from tidegate.calls import functions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegate.types import Streams, Table
+
+    Planner = Callable[..., str]
+
+
+def _of_operator(operator: Callable[..., _tidegate.Operator]) -> Callable[..., str]:
+    def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the class
+        # Here, since it imports pyarrow.
+        from tidegate.calls.inputs import schema_of  # noqa: PLC0415
+
+        schemas = [schema_of("schema", one) for one in inputs]
+        with operator(*schemas, **arguments) as made:
+            return made.explain()
+
+    return explain
+
+
+def _of_join(function: Callable[..., Any], making: Callable[..., _tidegate.JoinQuery]) -> Planner:
+    def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
+        given = _bound(function, inputs, arguments)
+        left, right = given.pop("left"), given.pop("right")
+        limits = Limits.of(given.pop("memory_limit"), given.pop("lateness"))
+        in_batches = function.__name__.endswith("_batches")
+        return of_join(making(**given), left, right, limits, in_batches=in_batches)
+
+    return explain
+
+
+def of_join(
+    query: _tidegate.JoinQuery,
+    left: Any,  # noqa: ANN401 - any input
+    right: Any,  # noqa: ANN401 - any input
+    limits: Limits | None,
+    *,
+    in_batches: bool,
+) -> str:
+    """Explain a join; that of batches also says how files are read."""
+    # Here, since these import pyarrow.
+    from tidegate.calls import inputs, ways  # noqa: PLC0415
+
+    sides = inputs.schema_of("left", left), inputs.schema_of("right", right)
+    plan = query.plan(*map(inputs.columns_of, sides))
+    lines = [plan.explanation.rstrip("\n")]
+    tables = [side for side in sides if isinstance(side, inputs.OpenTable)]
+    if limits is not None:
+        lines.append(OF_JOIN.format(limits.memory))
+    if in_batches and len(tables) == len(sides):
+        if limits is None:
+            pair = tables[0], tables[1]
+            lines.append(str(ways.of_join(query, plan, pair, reads_times=False)))
+        else:
+            times = ways.times_of(query, plan)
+            lines.append(ways.in_time_order(tables, ways.SIDES, times, limits))
+    return "\n".join(lines)
+
+
+def _of_aggregation(function: Callable[..., Any]) -> Planner:
+    def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
+        given = _bound(function, inputs, arguments)
+        streams = given.pop("streams")
+        limits = Limits.of(given.pop("memory_limit"), given.pop("lateness"))
+        in_batches = function.__name__.endswith("_batches")
+        query = _tidegate.AggregationQuery(**given)
+        return of_aggregation(query, streams, limits, in_batches=in_batches)
+
+    return explain
+
+
+def of_aggregation(
+    query: _tidegate.AggregationQuery,
+    streams: Any,  # noqa: ANN401 - any streams
+    limits: Limits | None,
+    *,
+    in_batches: bool,
+) -> str:
+    """Explain an aggregation; that of batches also says how files are read."""
+    # Here, since these import pyarrow.
+    from tidegate.calls import inputs, ways  # noqa: PLC0415
+
+    every = inputs.listed(streams)
+    names = inputs.names(len(every))
+    opened = [inputs.schema_of(name, one) for name, one in zip(names, every, strict=True)]
+    plan = query.plan([inputs.columns_of(stream) for stream in opened])
+    lines = [plan.explanation.rstrip("\n")]
+    tables = [stream for stream in opened if isinstance(stream, inputs.OpenTable)]
+    if limits is not None:
+        lines.append(OF_AGGREGATION.format(limits.memory))
+    if in_batches and len(tables) == len(opened):
+        if limits is None:
+            lines.append(str(ways.of_aggregation(query, plan, tables, reads_times=False)))
+        else:
+            on = [query.on] * len(tables)
+            lines.append(ways.in_time_order(tables, names, on, limits))
+    return "\n".join(lines)
+
+
+OF_JOIN = (
+    "  limit      {} bytes: rows by time, slice by slice of left rows with the right rows in their "
+    "reach; an input that is not known to be in order is sorted in temporary files"
+)
+OF_AGGREGATION = (
+    "  limit      {} bytes: rows by time, aggregates of windows that are over; a stream that is "
+    "not known to be in order is sorted in temporary files"
+)
+
+
+def _bound(
+    function: Callable[..., Any], inputs: tuple[Any, ...], arguments: dict[str, Any]
+) -> dict[str, Any]:
+    """All arguments of a call by their names."""
+    call = inspect.signature(function).bind(*inputs, **arguments)
+    call.apply_defaults()
+    return call.arguments
+
+
+def _of_merge(streams: Any, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
+    # Here, since it imports pyarrow.
+    from tidegate.calls.inputs import schema_of  # noqa: PLC0415
+    from tidegate.io.given import STREAMED, is_table, open_files  # noqa: PLC0415
+
+    if isinstance(streams, str | os.PathLike):
+        streams = open_files(streams, "streams", STREAMED)
+    listed = [streams] if is_table(streams) or _has_schema(streams) else [*streams]
+    if not listed:
+        message = "streams: expected at least one stream"
+        raise _tidegate.TidegateError(message)
+    first = schema_of("streams", listed[0])
+    return _of_operator(_tidegate.Merge)(first, sources=len(listed), **arguments)
+
+
+def _has_schema(given: object) -> bool:
+    return hasattr(given, "__arrow_c_schema__") or hasattr(given, "__arrow_c_stream__")
+
+
+def _joins() -> dict[object, Planner]:
+    makers: dict[Callable[..., Any], Callable[..., _tidegate.JoinQuery]] = {
+        functions.asof_join: _tidegate.asof_join_query,
+        functions.asof_join_batches: _tidegate.asof_join_query,
+        functions.band_join: _tidegate.band_join_query,
+        functions.band_join_batches: _tidegate.band_join_query,
+        functions.interval_join: _tidegate.interval_join_query,
+        functions.interval_join_batches: _tidegate.interval_join_query,
+        functions.overlap_join: _tidegate.overlap_join_query,
+        functions.overlap_join_batches: _tidegate.overlap_join_query,
+        functions.window_join: _tidegate.window_join_query,
+        functions.window_join_batches: _tidegate.window_join_query,
+    }
+    return {function: _of_join(function, making) for function, making in makers.items()}
+
+
+_PLANNERS: dict[object, Planner] = {
+    functions.aggregate: _of_aggregation(functions.aggregate),
+    functions.aggregate_batches: _of_aggregation(functions.aggregate_batches),
+    **_joins(),
+    functions.merge: _of_merge,
+    functions.merge_batches: _of_merge,
+    _tidegate.Aggregate: _of_operator(_tidegate.Aggregate),
+    _tidegate.AsofJoin: _of_operator(_tidegate.AsofJoin),
+    _tidegate.BandJoin: _of_operator(_tidegate.BandJoin),
+    _tidegate.IntervalJoin: _of_operator(_tidegate.IntervalJoin),
+    _tidegate.Merge: _of_operator(_tidegate.Merge),
+    _tidegate.WindowJoin: _of_operator(_tidegate.WindowJoin),
+}
+
+
+def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object) -> str:
+    """Say what a call would do: the algorithm and why, the index, the threads, the memory bound.
+
+    Only the schemas of the inputs are read. A reader that does not tell its schema otherwise is
+    consumed by asking for it.
+
+    Args:
+        function: `tidegate.interval_join`, `tidegate.asof_join`, `tidegate.band_join`,
+            `tidegate.overlap_join`, `tidegate.window_join`, these with `_batches`,
+            `tidegate.IntervalJoin`, `tidegate.AsofJoin`, `tidegate.BandJoin`,
+            `tidegate.WindowJoin`, `tidegate.aggregate`, `tidegate.aggregate_batches`,
+            `tidegate.Aggregate`, `tidegate.merge`, `tidegate.merge_batches` or `tidegate.Merge`.
+        *inputs: The inputs of the function: the left and the right input of a join, or the streams
+            of an aggregation or a merge. For a class, schemas or data that has them.
+        **arguments: The other arguments of the function.
+
+    Returns:
+        A few lines of text. For functions that end in `_batches`, of files, a line says how the
+        inputs are read: whole, or slice by slice; with a `memory_limit`, how the rows of each get
+        into time order. For that, the statistics of Parquet files are read.
+
+    Raises:
+        TypeError: If `function` is another function, or does not take such inputs.
+        TidegateError: If the function would raise because of its arguments or the schemas.
+
+    Example:
+        >>> import pyarrow as pa, tidegate as tg
+        >>> table = pa.table({"ts": [1, 2], "k": [1, 1]})
+        >>> plan = tg.explain(
+        ...     tg.interval_join, table, table, on="ts", by="k", lower=0, upper=1, threads=2
+        ... )
+        >>> print(plan.splitlines()[1])
+          time       right.ts - left.ts in [0, 1] integer
+    """
+    kind = inspect.unwrap(function) if isinstance(function, type) else function
+    planner = _PLANNERS.get(kind)
+    if planner is None:
+        names = ", ".join(getattr(known, "__name__", str(known)) for known in _PLANNERS)
+        msg = f"function: expected one of {names}, got {function!r}"
+        raise TypeError(msg)
+    return planner(*inputs, **arguments)

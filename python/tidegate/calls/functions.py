@@ -1,0 +1,1666 @@
+"""What users call: one function for each query, and each with its batches.
+
+A function hands its arguments over as they are, by their names. So an option is in the signature,
+in the text, and in the native query that reads it, and nowhere else.
+
+Examples use `tg` for `tidegate`, `pa` for `pyarrow`, and these tables:
+
+    >>> import pyarrow as pa
+    >>> import tidegate as tg
+    >>> trades = pa.table({"ts": [10, 20, 30], "sym": ["A", "B", "A"], "price": [1.0, 2.0, 3.0]})
+    >>> quotes = pa.table({"ts": [8, 10, 29, 31], "sym": ["A", "A", "A", "C"], "bid": [9, 8, 7, 6]})
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate import _tidegate
+from tidegate.calls import aggregates, digests, joins, merges
+from tidegate.calls.arguments import told, told_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from tidegate import agg
+    from tidegate._tidegate import BatchReader, _JoinStats, _OperatorStats
+    from tidegate.expressions import Expr
+    from tidegate.types import (
+        Algorithm,
+        AsofHow,
+        BandAlgorithm,
+        Bound,
+        Bytes,
+        Closed,
+        ClosedEnds,
+        End,
+        How,
+        IntervalNames,
+        KeyNames,
+        Length,
+        Names,
+        Strategy,
+        Streams,
+        Table,
+        Window,
+        WindowAlgorithm,
+        Within,
+    )
+
+
+@told
+def asof_join(  # noqa: PLR0913 - the options of the query
+    left: Table,
+    right: Table,
+    *,
+    on: Names,
+    by: KeyNames | None = None,
+    strategy: Strategy = "backward",
+    tolerance: Bound = None,
+    allow_exact_matches: bool = True,
+    where: Expr | str | None = None,
+    how: AsofHow = "left",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
+) -> pa.Table:
+    """Pair each left row with the right row of its key that is nearest in time.
+
+    `r` is a candidate for `l` when `l.by == r.by`, `r.on` is on the side of `l.on` that `strategy`
+    says and no further away than `tolerance`, and `where` holds. The partner of `l` is the
+    candidate that is nearest in time. Of candidates of one time before `l`, it is the last row, and
+    of candidates of one time after `l`, it is the first row.
+
+    It is `aj` of kdb+, `ASOF JOIN` of DuckDB and `merge_asof` of pandas, with a condition.
+
+    Example:
+        Each trade with the last quote of its symbol:
+
+        >>> tg.asof_join(
+        ...     trades, quotes, on="ts", by="sym", columns=["ts", "sym", "ts_right", "bid"]
+        ... ).to_pylist()[:2]
+        [{'ts': 10, 'sym': 'A', 'ts_right': 10, 'bid': 8},
+         {'ts': 20, 'sym': 'B', 'ts_right': None, 'bid': None}]
+
+        The last quote before each trade that bids enough, if it is at most 25 older:
+
+        >>> tg.asof_join(
+        ...     trades, quotes, on="ts", by="sym", allow_exact_matches=False, tolerance=25,
+        ...     where=tg.right.bid > 7, how="inner", columns=["ts", "ts_right", "bid"],
+        ... ).to_pydict()
+        {'ts': [10, 30], 'ts_right': [8, 10], 'bid': [9, 8]}
+
+    Args:
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
+        on: The time column, or a pair of names if the two sides name it differently. It has
+            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
+            of the two sides may differ.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
+            or a mapping from left to right names. Without keys, any two rows may pair.
+        strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
+            with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
+            before and a row after are equally far away, the row before.
+        tolerance: The largest distance of the times, end included. It is a timedelta, a numpy
+            timedelta64 or a string such as "1h30m" or "250ms"; for integer times, it is an integer
+            in their unit. None sets no bound.
+        allow_exact_matches: Whether a right row of the same time is a candidate.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `left`: all left rows; without a partner, right columns are null. `inner`: the left
+            rows that have a partner. `semi`, `anti`: the left columns of the left rows that have a
+            partner, or that have none.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in the given order. Other columns are not computed. None
+            means all columns.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
+
+    Returns:
+        The left columns, then the right ones; a key column of one name on both sides comes once.
+        There is at most one row for each left row, in left row order, for any threads.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed; `tolerance` is an integer for dates or timestamps, or a duration for
+            integers.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: `tolerance` is negative, `how` is `right` or `full`, another argument has no
+            meaning, a time is null, an input fails, or `where` overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        A null key is equal to nothing, not even null; NaN is equal to NaN and 0.0 to -0.0. Neither
+        side needs to be sorted, but sorted inputs are faster. The left columns of a result that has
+        most left rows are slices of the input, which they keep in memory.
+
+        With `where`, right rows are tested in blocks: the 16 nearest of a left row, then the next
+        64, and so on. So `where` may also be evaluated on rows beyond the partner.
+
+        Memory: the inputs, the result, and 12 bytes a left row and 4 a right row (up to 60 a row
+        for rows out of time order, and up to 80 a row with `where`).
+    """
+    return joins.table(_tidegate.asof_join_query, locals())
+
+
+@told
+def asof_join_batches(  # noqa: PLR0913 - the options of the query
+    left: Table,
+    right: Table,
+    *,
+    on: Names,
+    by: KeyNames | None = None,
+    strategy: Strategy = "backward",
+    tolerance: Bound = None,
+    allow_exact_matches: bool = True,
+    where: Expr | str | None = None,
+    how: AsofHow = "left",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
+    batch_rows: int | None = None,
+) -> BatchReader[_JoinStats]:
+    """Pair each left row with the right row of its key that is nearest in time, batch by batch.
+
+    `r` is a candidate for `l` when `l.by == r.by`, `r.on` is on the side of `l.on` that `strategy`
+    says and no further away than `tolerance`, and `where` holds. The partner of `l` is the
+    candidate that is nearest in time. Of candidates of one time before `l`, it is the last row, and
+    of candidates of one time after `l`, it is the first row.
+
+    Partners are found before the call returns. Columns are made as batches are taken, so the result
+    may be larger than memory.
+
+    Example:
+        >>> reader = tg.asof_join_batches(trades, quotes, on="ts", by="sym", batch_rows=2)
+        >>> [batch.column("bid").to_pylist() for batch in reader]
+        [[8, None], [7]]
+
+    Args:
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
+        on: The time column, or a pair of names if the two sides name it differently. It has
+            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
+            of the two sides may differ.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
+            or a mapping from left to right names. Without keys, any two rows may pair.
+        strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
+            with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
+            before and a row after are equally far away, the row before.
+        tolerance: The largest distance of the times, end included. It is a timedelta, a numpy
+            timedelta64 or a string such as "1h30m" or "250ms"; for integer times, it is an integer
+            in their unit. None sets no bound.
+        allow_exact_matches: Whether a right row of the same time is a candidate.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `left`: all left rows; without a partner, right columns are null. `inner`: the left
+            rows that have a partner. `semi`, `anti`: the left columns of the left rows that have a
+            partner, or that have none.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in the given order. Other columns are not computed. None
+            means all columns.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
+        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+
+    Returns:
+        A reader of the batches. Together they are one table: the left columns, then the right ones;
+        a key column of one name on both sides comes once. There is at most one row for each left
+        row, in left row order, for any threads.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed; `tolerance` is an integer for dates or timestamps, or a duration for
+            integers.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: `tolerance` is negative, `how` is `right` or `full`, another argument has no
+            meaning, a time is null, an input fails, or `where` overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Memory: the inputs, the few batches that are made but not yet taken, and 12 bytes a left row
+        and 4 a right row, up to 60 a row for rows out of time order, and up to 80 a row with
+        `where`.
+    """
+    return joins.batches(_tidegate.asof_join_query, locals())
+
+
+@told
+def band_join(  # noqa: PLR0913 - the options of the query
+    left: Table,
+    right: Table,
+    *,
+    on: str | Sequence[Names] | Mapping[str, str],
+    within: Within | list[Within] | Mapping[str, Within],
+    time: Names | None = None,
+    window: Window | tuple[Window, Window] | None = None,
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
+    settings: Mapping[str, float] | None = None,
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    algorithm: BandAlgorithm = "auto",
+    threads: int | None = None,
+    max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
+) -> pa.Table:
+    """Pair the rows of two inputs whose values are close.
+
+    `(l, r)` is a pair when `abs(l.on - r.on) <= within` for each column of `on`, `l.by == r.by` and
+    `where` holds (the band join of Shahvarani and Jacobsen, section 5, over whole tables or
+    windows). With `time` and `window`, the two rows must also be in each other's sliding windows;
+    a window of rows counts rows of all keys. Without a window, all rows meet.
+
+    No pair of rows that are far apart is looked at, so nothing grows with the product of the
+    inputs.
+
+    Example:
+        Trades and quotes of about one price:
+
+        >>> tg.band_join(trades, quotes, on=[("price", "bid")], within=4.5).to_pandas()
+           ts sym  price  ts_right sym_right  bid
+        0  20   B    2.0        31         C    6
+        1  30   A    3.0        29         A    7
+        2  30   A    3.0        31         C    6
+
+        In two columns, each with a band of its own; in the second the right value must not be
+        lower:
+
+        >>> tg.band_join(
+        ...     trades, quotes, on=["ts", ("price", "bid")], within=[2, (0, 8)],
+        ...     how="left", columns=["ts", "ts_right"],
+        ... ).to_pydict()
+        {'ts': [10, 10, 20, 30, 30], 'ts_right': [8, 10, None, 29, 31]}
+
+        Only with the last quote before a trade, and the last trade before a quote:
+
+        >>> tg.band_join(
+        ...     trades, quotes, on=[("price", "bid")], within=4.5, time="ts", window=tg.rows(1)
+        ... )["bid"].to_pylist()
+        [7, 6]
+
+    Args:
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
+        on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
+            to right names. They have integers, floats, decimals, dates or timestamps. A float on
+            either side means that both are compared as floats.
+        within: How far the values of a pair may be apart: one distance for all columns, a list with
+            one for each column, or a mapping from left names. A distance is a number. For dates and
+            timestamps it is a duration: a timedelta, a numpy timedelta64, a string such as "250ms",
+            or an integer where times are integers. A pair `(below, above)` means `l.on - below <=
+            r.on <= l.on + above`, where None sets no bound.
+        time: The time column that orders the rows for `window`, or a pair of names if the two sides
+            name it differently.
+        window: How long a row stays in the window of its side. It is a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer where times are integers.
+            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
+            and the right side.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
+            or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
+        settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
+            rows of its subindexes when they are merged, as a part of the rows of the window, above
+            0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
+            `im-tree` has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to
+            1024. `ibwj` and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`,
+            the rows of a task, from 1 to 65536; `ibwj-bplus-tree` has `task_rows`. None takes the
+            values that were measured to be the fastest.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
+        algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
+            right rows in the order of a band column; the window is one more band. The others take
+            the rows in time order and look for each row in an index of the other side's window:
+            `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`.
+            With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees that threads
+            share (section 4 of the paper). Only `ibwj` merges the trees while tasks go on. With
+            `ibwj-bplus-tree`, the same tasks work on B+-trees that threads share, and which are
+            never merged. `auto` is `sort`. With a window, it is `buckets` if a sample says that a
+            left row would have a thousand pairs to be checked.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
+
+    Returns:
+        The left columns, then the right ones; a key column of one name on both sides comes once.
+        Rows are in left row order, then right row order, for any threads; right rows without
+        a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: A distance or window is negative, another argument has no meaning, a time is
+            null, an input fails, or `where` overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Null and NaN are close to nothing. Integers, decimals and times are compared exactly, also
+        where a value and the distance leave the range of 64 bits. Floats are subtracted and
+        compared as IEEE 754 says. So 0.3 and 0.2 are within 0.1, and 0.4 and 0.3 are not. Two equal
+        infinities are not close, since their difference is NaN.
+
+        Signed integers and unsigned ones are compared as int64, and decimals with as many decimal
+        places as the finer column has. A number that then does not fit 64 bits is refused. So are
+        decimals that need more than 38 digits together.
+
+        With several columns, the one in whose band the fewest pairs of a sample lie is indexed, and
+        the others are checked pair by pair.
+    """
+    return joins.table(_tidegate.band_join_query, locals())
+
+
+@told
+def band_join_batches(  # noqa: PLR0913 - the options of the query
+    left: Table,
+    right: Table,
+    *,
+    on: str | Sequence[Names] | Mapping[str, str],
+    within: Within | list[Within] | Mapping[str, Within],
+    time: Names | None = None,
+    window: Window | tuple[Window, Window] | None = None,
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
+    settings: Mapping[str, float] | None = None,
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    algorithm: BandAlgorithm = "auto",
+    threads: int | None = None,
+    max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
+    batch_rows: int | None = None,
+) -> BatchReader[_JoinStats]:
+    """Pair the rows of two inputs whose values are close, batch by batch.
+
+    `(l, r)` is a pair when `abs(l.on - r.on) <= within` for each column of `on`, `l.by == r.by` and
+    `where` holds. With `time` and `window`, the two rows must also be in each other's sliding
+    windows.
+
+    With one band column, the pairs are found before the call returns. With several, the further
+    columns are checked as batches are made.
+
+    Example:
+        >>> reader = tg.band_join_batches(
+        ...     trades, quotes, on=[("price", "bid")], within=4.5, batch_rows=2
+        ... )
+        >>> [batch.column("bid").to_pylist() for batch in reader]
+        [[6, 7], [6]]
+
+    Args:
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
+        on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
+            to right names. They have integers, floats, decimals, dates or timestamps. A float on
+            either side means that both are compared as floats.
+        within: How far the values of a pair may be apart: one distance for all columns, a list with
+            one for each column, or a mapping from left names. A distance is a number. For dates and
+            timestamps it is a duration: a timedelta, a numpy timedelta64, a string such as "250ms",
+            or an integer where times are integers. A pair `(below, above)` means `l.on - below <=
+            r.on <= l.on + above`, where None sets no bound.
+        time: The time column that orders the rows for `window`, or a pair of names if the two sides
+            name it differently.
+        window: How long a row stays in the window of its side. It is a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer where times are integers.
+            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
+            and the right side.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
+            or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
+        settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
+            rows of its subindexes when they are merged, as a part of the rows of the window, above
+            0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
+            `im-tree` has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to
+            1024. `ibwj` and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`,
+            the rows of a task, from 1 to 65536; `ibwj-bplus-tree` has `task_rows`. None takes the
+            values that were measured to be the fastest.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
+        algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
+            right rows in the order of a band column; the window is one more band. The others take
+            the rows in time order and look for each row in an index of the other side's window:
+            `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`.
+            With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees that threads
+            share (section 4 of the paper). Only `ibwj` merges the trees while tasks go on. With
+            `ibwj-bplus-tree`, the same tasks work on B+-trees that threads share, and which are
+            never merged. `auto` is `sort`. With a window, it is `buckets` if a sample says that a
+            left row would have a thousand pairs to be checked.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
+            checked while batches are made, as with `where`, batches may come before the error.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
+        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+
+    Returns:
+        A reader of the batches. Together they are one table: the left columns, then the right ones;
+        a key column of one name on both sides comes once. Rows are in left row order, then right
+        row order, for any threads; right rows without a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: A distance or window is negative, another argument has no meaning, a time is
+            null, an input fails, or `where` overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
+    """
+    return joins.batches(_tidegate.band_join_query, locals())
+
+
+@told
+def interval_join(  # noqa: PLR0913 - the options of the query
+    left: Table,
+    right: Table,
+    *,
+    on: Names,
+    lower: End,
+    upper: End,
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
+    closed: Closed = "both",
+    prevailing: bool = False,
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
+) -> pa.Table:
+    """Pair the rows of two inputs that share a key and are close in time.
+
+    `(l, r)` is a pair when `l.by == r.by` and `l.on + lower <= r.on <= l.on + upper` and `where`
+    holds (the online interval join of PPOIJ, section 2.2, over whole tables).
+
+    Example:
+        The quotes of a trade's symbol in the two seconds up to the trade:
+
+        >>> tg.interval_join(trades, quotes, on="ts", by="sym", lower=-2, upper=0).to_pandas()
+           ts sym  price  ts_right  bid
+        0  10   A    1.0         8    9
+        1  10   A    1.0        10    8
+        2  30   A    3.0        29    7
+
+        The same with every trade, and only where the quote is good enough:
+
+        >>> tg.interval_join(
+        ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0,
+        ...     how="left", where=tg.right.bid > 8, columns=["ts", "bid"],
+        ... ).to_pydict()
+        {'ts': [10, 20, 30], 'bid': [9, None, None]}
+
+        One row a trade, with the number and the mean of the quotes in these two seconds:
+
+        >>> tg.interval_join(
+        ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0, columns=["ts", "sym"],
+        ...     aggs={"quotes": tg.agg.count(), "bid": tg.agg.mean("bid")},
+        ... ).to_pandas()
+           ts sym  quotes  bid
+        0  10   A       2  8.5
+        1  20   B       0  NaN
+        2  30   A       1  7.0
+
+        Orders that are good for some time, and the trades in it:
+
+        >>> orders = pa.table({"ts": [5, 15], "sym": ["A", "A"], "good_for": [6, 30]})
+        >>> tg.interval_join(
+        ...     orders, trades, on="ts", by="sym", lower=0, upper=tg.left.good_for
+        ... ).to_pandas()
+           ts sym  good_for  ts_right  price
+        0   5   A         6        10    1.0
+        1  15   A        30        30    3.0
+
+    Args:
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
+        on: The time column, or a pair of names if the two sides name it differently. It has
+            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
+            of the two sides may differ.
+        lower: How long after the left time the interval begins; a negative value begins before it.
+            It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
+            an integer. Integer times take an integer, in their unit. None sets no bound. An
+            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text,
+            gives each row an end of its own. Its value is a duration or an integer, or of the left
+            side a time, which is the end itself. A row with a null end has no pair.
+        upper: How long after the left time the interval ends, in the same forms. It is not less
+            than `lower`, or the row has no pair. None sets no bound.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
+            or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
+        closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row of the key before the interval is a partner, too, if
+            `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
+            rows.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
+
+    Returns:
+        The left columns, then the right ones; a key column of one name on both sides comes once.
+        Rows are in left row order, then right row order, for any threads; right rows without
+        a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null. The work of a left row does not grow
+        with its partners, unless `where` reads both sides or an end is an expression.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: Another argument has no meaning, a time is null, an input fails, or an
+            expression overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        A null key is equal to nothing, not even null; NaN is equal to NaN and 0.0 to -0.0. A time
+        plus a bound is compared exactly, also where the sum leaves the range of 64 bits. Neither
+        side needs to be sorted, but sorted inputs are faster.
+
+        Memory: the inputs, the result, and 12 bytes a left row and 8 a right row (up to 60 a row
+        for rows out of time order, and up to 126 if an end is an expression). If the result is too
+        large for memory, take `interval_join_batches`.
+    """
+    return joins.table(_tidegate.interval_join_query, locals())
+
+
+@told
+def interval_join_batches(  # noqa: PLR0913 - the options of the query
+    left: Table,
+    right: Table,
+    *,
+    on: Names,
+    lower: End,
+    upper: End,
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
+    closed: Closed = "both",
+    prevailing: bool = False,
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
+    batch_rows: int | None = None,
+) -> BatchReader[_JoinStats]:
+    """Pair the rows of two inputs that share a key and are close in time, batch by batch.
+
+    `(l, r)` is a pair when `l.by == r.by` and `l.on + lower <= r.on <= l.on + upper` and `where`
+    holds. The pairs are found before the call returns. Their columns are made as batches are taken,
+    so the result may be larger than memory.
+
+    Example:
+        >>> reader = tg.interval_join_batches(
+        ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0, batch_rows=2
+        ... )
+        >>> [batch.column("bid").to_pylist() for batch in reader]
+        [[9, 8], [7]]
+
+        A result larger than memory goes into a file as it comes:
+
+        >>> import os, tempfile
+        >>> import pyarrow.parquet as pq
+        >>> path = os.path.join(tempfile.mkdtemp(), "pairs.parquet")
+        >>> with tg.interval_join_batches(trades, quotes, on="ts", lower=-2, upper=0) as reader:
+        ...     with pq.ParquetWriter(path, reader.schema) as file:
+        ...         for batch in reader:
+        ...             file.write_batch(batch)
+        >>> pq.read_metadata(path).num_rows
+        3
+
+    Args:
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
+        on: The time column, or a pair of names if the two sides name it differently. It has
+            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
+            of the two sides may differ.
+        lower: How long after the left time the interval begins; a negative value begins before it.
+            It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
+            an integer. Integer times take an integer, in their unit. None sets no bound. An
+            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text,
+            gives each row an end of its own. Its value is a duration or an integer, or of the left
+            side a time, which is the end itself. A row with a null end has no pair.
+        upper: How long after the left time the interval ends, in the same forms. It is not less
+            than `lower`, or the row has no pair. None sets no bound.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
+            or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
+        closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row of the key before the interval is a partner, too, if
+            `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
+            rows.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
+            checked while batches are made, as with `where`, batches may come before the error.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
+        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+
+    Returns:
+        A reader of the batches. Together they are one table: the left columns, then the right ones;
+        a key column of one name on both sides comes once. Rows are in left row order, then right
+        row order, for any threads; right rows without a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null. The work of a left row does not grow
+        with its partners, unless `where` reads both sides or an end is an expression.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: Another argument has no meaning, a time is null, an input fails, or an
+            expression overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Memory: the inputs, the few batches that are made but not yet taken, and 12 bytes a left row
+        and 8 a right row, or up to 60 a row for rows out of time order, and up to 126 if an end is
+        an expression.
+    """
+    return joins.batches(_tidegate.interval_join_query, locals())
+
+
+@told
+def overlap_join(  # noqa: PLR0913 - the options of the query
+    left: Table,
+    right: Table,
+    *,
+    on: IntervalNames,
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
+    closed: ClosedEnds = "both",
+    min_overlap: Length | None = None,
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
+) -> pa.Table:
+    """Pair the rows of two inputs whose intervals overlap.
+
+    Each row has a start and an end. `(l, r)` is a pair when `l.start <= r.end`, `r.start <= l.end`,
+    `l.by == r.by` and `where` holds. With `closed="left"`, `<` stands for `<=`. A null start or end
+    overlaps nothing.
+
+    Nothing grows with the product of the inputs. A few very long rows do not slow the others down:
+    the right rows that are open at some times are listed, so that a left row is compared with no
+    more than twice its pairs, or seven rows more (the window lists of Chazelle, "Filtering Search",
+    1986). With counts as the only `aggs`, no pair is looked at, unless `where` reads both sides.
+
+    Example:
+        The jobs that ran while an alarm was on:
+
+        >>> alarms = pa.table({"start": [10, 20, 50], "end": [15, 29, 60], "alarm": [*"ABC"]})
+        >>> jobs = pa.table({"start": [0, 12, 15], "end": [99, 14, 20], "job": ["x", "y", "z"]})
+        >>> tg.overlap_join(alarms, jobs, on=("start", "end")).to_pandas()
+           start  end alarm  start_right  end_right job
+        0     10   15     A            0         99   x
+        1     10   15     A           12         14   y
+        2     10   15     A           15         20   z
+        3     20   29     B            0         99   x
+        4     20   29     B           15         20   z
+        5     50   60     C            0         99   x
+
+        Only if they have at least two steps in common, and each alarm at most once:
+
+        >>> tg.overlap_join(
+        ...     alarms, jobs, on=("start", "end"), min_overlap=2, where=tg.right.end < 99,
+        ...     how="semi", columns=["alarm"],
+        ... ).to_pydict()
+        {'alarm': ['A']}
+
+        How many there were:
+
+        >>> tg.overlap_join(
+        ...     alarms, jobs, on=("start", "end"), aggs={"jobs": tg.agg.count()}, columns=["alarm"]
+        ... ).to_pydict()
+        {'alarm': ['A', 'B', 'C'], 'jobs': [3, 2, 1]}
+
+        Points in intervals:
+
+        >>> readings = pa.table({"ts": [13, 40], "value": [1.5, 2.5]})
+        >>> tg.overlap_join(
+        ...     readings, jobs, on=(("ts", "ts"), ("start", "end")), columns=["ts", "job"]
+        ... ).to_pydict()
+        {'ts': [13, 13, 40], 'job': ['x', 'y', 'x']}
+
+    Args:
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
+        on: The start and the end column of both sides, or a pair of names for each side, as in
+            `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
+            it lies in. The columns have integers, dates or timestamps.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
+            or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
+        closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
+            ends do not belong to them; an empty interval then overlaps nothing.
+        min_overlap: The least length of the part that the two have in common: a timedelta, a numpy
+            timedelta64, a string such as "5s", or an integer where the columns are integers. None
+            takes any, a single point too.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
+
+    Returns:
+        The left columns, then the right ones; a key column of one name on both sides comes once.
+        Rows are in left row order, then right row order, for any threads; right rows without
+        a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: A row starts after it ends, `min_overlap` is negative, another argument has
+            no meaning, an input fails, or `where` overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Times are compared exactly, in the finest unit of the four columns. The part in common goes
+        from the later start to the earlier end. The time of a partner, by which functions see it,
+        is its start.
+    """
+    return joins.table(_tidegate.overlap_join_query, locals())
+
+
+@told
+def overlap_join_batches(  # noqa: PLR0913 - the options of the query
+    left: Table,
+    right: Table,
+    *,
+    on: IntervalNames,
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
+    closed: ClosedEnds = "both",
+    min_overlap: Length | None = None,
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
+    batch_rows: int | None = None,
+) -> BatchReader[_JoinStats]:
+    """Pair the rows of two inputs whose intervals overlap, batch by batch.
+
+    Each row has a start and an end. `(l, r)` is a pair when `l.start <= r.end`, `r.start <= l.end`,
+    `l.by == r.by` and `where` holds. With `closed="left"`, `<` stands for `<=`. A null start or end
+    overlaps nothing.
+
+    Pairs are found as batches are made, so that a result may have more of them than fit in memory.
+
+    Example:
+        >>> alarms = pa.table({"start": [10, 20], "end": [15, 29], "alarm": ["A", "B"]})
+        >>> jobs = pa.table({"start": [0, 12, 15], "end": [99, 14, 20], "job": ["x", "y", "z"]})
+        >>> reader = tg.overlap_join_batches(alarms, jobs, on=("start", "end"), batch_rows=3)
+        >>> [batch.column("job").to_pylist() for batch in reader]
+        [['x', 'y', 'z'], ['x', 'z']]
+
+    Args:
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
+        on: The start and the end column of both sides, or a pair of names for each side, as in
+            `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
+            it lies in. The columns have integers, dates or timestamps.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
+            or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
+        closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
+            ends do not belong to them; an empty interval then overlaps nothing.
+        min_overlap: The least length of the part that the two have in common: a timedelta, a numpy
+            timedelta64, a string such as "5s", or an integer where the columns are integers. None
+            takes any, a single point too.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
+            checked while batches are made, as with `where`, batches may come before the error.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
+        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+
+    Returns:
+        A reader of the batches. Together they are one table: the left columns, then the right ones;
+        a key column of one name on both sides comes once. Rows are in left row order, then right
+        row order, for any threads; right rows without a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: A row starts after it ends, `min_overlap` is negative, another argument has
+            no meaning, an input fails, or `where` overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
+    """
+    return joins.batches(_tidegate.overlap_join_query, locals())
+
+
+@told
+def window_join(  # noqa: PLR0913 - the options of the query
+    left: Table,
+    right: Table,
+    *,
+    on: Names,
+    window: Window | tuple[Window, Window],
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    algorithm: WindowAlgorithm = "auto",
+    threads: int | None = None,
+    max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
+) -> pa.Table:
+    """Pair the rows of two inputs that are in each other's sliding windows.
+
+    With a time window W, `(l, r)` is a pair when `abs(l.on - r.on) <= W`, `l.by == r.by` and
+    `where` holds. With `(WL, WR)`, left rows stay for WL and right rows for WR: `-WR <= r.on - l.on
+    <= WL`. With `tidegate.rows(n)`, the earlier of the two must be one of the last n rows of its
+    side before the later one. This is in merged order: by time, left before right, then by row.
+
+    The pairs are the pairs of Kang's three-step procedure over whole tables, as in Teubner and
+    Mueller's handshake join and ScaleJoin (section II). Every pair within the windows is compared
+    unless `by` rules it out. Comparisons of numbers between the sides, such as
+    `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y > 3`, are scanned for with the widest
+    instructions of the processor.
+
+    Example:
+        Trades and quotes at most two seconds apart whose prices are near each other:
+
+        >>> near = abs(tg.left.price - tg.right.bid) <= 7
+        >>> tg.window_join(trades, quotes, on="ts", window=2, where=near).to_pandas()
+           ts sym  price  ts_right sym_right  bid
+        0  10   A    1.0        10         A    8
+        1  30   A    3.0        29         A    7
+        2  30   A    3.0        31         C    6
+
+        Quotes stay for two seconds, trades not at all:
+
+        >>> tg.window_join(
+        ...     trades, quotes, on="ts", window=(0, 2), columns=["ts", "bid"]
+        ... ).to_pydict()
+        {'ts': [10, 10, 30], 'bid': [9, 8, 7]}
+
+        Each trade with the last quote before it, and the reverse:
+
+        >>> tg.window_join(
+        ...     trades, quotes, on="ts", window=tg.rows(1), columns=["ts", "ts_right"]
+        ... ).to_pydict()
+        {'ts': [10, 10, 20, 20, 30, 30], 'ts_right': [8, 10, 10, 29, 29, 31]}
+
+    Args:
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
+        on: The time column, or a pair of names if the two sides name it differently. It has
+            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
+            of the two sides may differ.
+        window: How long a row stays in the window of its side. It is a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer where times are integers.
+            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
+            and the right side.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
+            or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
+        algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
+            as a run of right rows, with an index for `by`. It compares every row of the run. If a
+            sample of pairs says that an index of a number that `where` compares is faster, it uses
+            that index. The others are the algorithms of papers, through which both tables go as
+            streams: `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake`
+            and `low-latency-handshake`. They hold eight bytes a pair, and compare keys like other
+            numbers.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
+
+    Returns:
+        The left columns, then the right ones; a key column of one name on both sides comes once.
+        Rows are in left row order, then right row order, for any threads; right rows without
+        a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null. The work of a left row does not grow
+        with its partners in time windows, unless `where` reads both sides.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: A window is negative, another argument has no meaning, a time is null, an
+            input fails, or `where` overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Memory: the inputs, the result, up to 60 bytes a row, up to 17 bytes a row for each
+        comparison that is scanned for, and up to 84 bytes a right row for finding matches.
+    """
+    return joins.table(_tidegate.window_join_query, locals())
+
+
+@told
+def window_join_batches(  # noqa: PLR0913 - the options of the query
+    left: Table,
+    right: Table,
+    *,
+    on: Names,
+    window: Window | tuple[Window, Window],
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    algorithm: WindowAlgorithm = "auto",
+    threads: int | None = None,
+    max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound | tuple[Bound, Bound] = None,
+    batch_rows: int | None = None,
+) -> BatchReader[_JoinStats]:
+    """Pair the rows of two inputs that are in each other's sliding windows, batch by batch.
+
+    With a time window W, `(l, r)` is a pair when `abs(l.on - r.on) <= W`, `l.by == r.by` and
+    `where` holds. With `(WL, WR)`, left rows stay for WL and right rows for WR: `-WR <= r.on - l.on
+    <= WL`. With `tidegate.rows(n)`, the earlier of the two must be one of the last n rows of its
+    side before the later one. This is in merged order: by time, left before right, then by row.
+
+    Windows are found before the call returns. Conditions are tested, and columns are made, as
+    batches are taken.
+
+    Example:
+        >>> reader = tg.window_join_batches(trades, quotes, on="ts", window=2, batch_rows=2)
+        >>> [batch.num_rows for batch in reader]
+        [2, 2]
+
+    Args:
+        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
+            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
+            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
+            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        right: The right input, of any of these kinds.
+        on: The time column, or a pair of names if the two sides name it differently. It has
+            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
+            of the two sides may differ.
+        window: How long a row stays in the window of its side. It is a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer where times are integers.
+            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
+            and the right side.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
+            or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with the aggregates of its partners: the right rows that it would pair
+            with. Partners are aggregated in time order; ties keep the order of the right rows.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in the given order; with `aggs`, the left columns to
+            keep. Other columns are not computed. None means all columns.
+        algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
+            as a run of right rows, with an index for `by`. It compares every row of the run. If a
+            sample of pairs says that an index of a number that `where` compares is faster, it uses
+            that index. The others are the algorithms of papers, through which both tables go as
+            streams: `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake`
+            and `low-latency-handshake`. They hold eight bytes a pair, and compare keys like other
+            numbers.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
+            checked while batches are made, as with `where`, batches may come before the error.
+        memory_limit: The most memory that the call takes beside what the inputs hold already:
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
+            be larger than memory, and are joined in time order, as if they had been sorted by time
+            first. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
+            forms of a duration; a pair of these is for the left and the right input. A row that is
+            further out of order is an `OrderError`. With None, an input that is not known to be in
+            order is sorted in temporary files.
+        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+
+    Returns:
+        A reader of the batches. Together they are one table: the left columns, then the right ones;
+        a key column of one name on both sides comes once. Rows are in left row order, then right
+        row order, for any threads; right rows without a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null. The work of a left row does not grow
+        with its partners in time windows, unless `where` reads both sides.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: A window is negative, another argument has no meaning, a time is null, an
+            input fails, or `where` overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
+    """
+    return joins.batches(_tidegate.window_join_query, locals())
+
+
+@told
+def aggregate(  # noqa: PLR0913 - the options of the query
+    streams: Streams,
+    *,
+    on: str,
+    size: Length | None = None,
+    advance: Length | None = None,
+    offset: Length | None = None,
+    session: Length | None = None,
+    by: str | Sequence[str] | None = None,
+    aggs: Mapping[str, agg.Aggregate],
+    where: Expr | str | None = None,
+    algorithm: Algorithm = "auto",
+    threads: int | None = None,
+    max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound = None,
+) -> pa.Table:
+    """Aggregate the rows of one or many inputs by key over windows of time.
+
+    A row is in every window `[k * advance + offset, k * advance + offset + size)`, k being any
+    integer, that holds its time. With `session` instead of `size`, windows are those of a key: from
+    a row up to `session` after the last row that falls in the window. The result has a row for each
+    window and key that has rows.
+
+    The operator is the multiway aggregate of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou
+    and Tsigas, "Efficient data streaming multiway aggregation through concurrent algorithmic
+    designs and new abstract data types", section 2, over streams that have ended.
+
+    Example:
+        >>> north = pa.table({"ts": [0, 4, 9], "k": ["a", "b", "a"], "kwh": [1.0, 2.0, 4.0]})
+        >>> south = pa.table({"ts": [4, 5], "k": ["a", None], "kwh": [8.0, 16.0]})
+        >>> found = tg.aggregate(
+        ...     [north, south], on="ts", size=10, advance=5, by="k",
+        ...     aggs={"n": tg.agg.count(), "kwh": tg.agg.sum("kwh"), "last": tg.agg.last("kwh")},
+        ... )
+        >>> for row in found.to_pylist()[1:4]:
+        ...     print(row)
+        {'window_start': -5, 'window_end': 5, 'k': 'b', 'n': 1, 'kwh': 2.0, 'last': 2.0}
+        {'window_start': 0, 'window_end': 10, 'k': 'a', 'n': 3, 'kwh': 13.0, 'last': 4.0}
+        {'window_start': 0, 'window_end': 10, 'k': 'b', 'n': 1, 'kwh': 2.0, 'last': 2.0}
+
+    Args:
+        streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
+            record arrays or dicts of arrays. Columns of the same name are taken together. The
+            inputs are numbered from 0 in this order.
+        on: The time column. It has integers, dates or timestamps.
+        size: How long a window is: a timedelta, a numpy timedelta64, a string such as "1h30m" or
+            "250ms", or an integer. Integer times take an integer, in their unit. The size is a
+            whole number of these units, greater than 0.
+        advance: How much later the next window begins, in the same forms. None takes `size`. An
+            advance greater than the size leaves gaps.
+        offset: Where windows begin, counted from 1970-01-01T00:00 UTC (from 0 for integers), in the
+            same forms and with any sign. None takes 0.
+        session: How long a session lasts after its last row, in the same forms, in place of `size`,
+            `advance` and `offset`. A row at its very end is the first of the next session.
+        by: The key columns: a name or a list of names. Without keys, all rows are one group. Null
+            is a group, NaN equals NaN and 0.0 equals -0.0.
+        aggs: What is computed: a mapping from the names of the result's columns to functions of
+            `tidegate.agg`.
+        where: Which rows take part: a condition on `tidegate.row` columns, or its SQL text.
+        algorithm: How rows come into windows; the result is the same. `auto` is `slices`, the
+            fastest. It adds rows up by slice of time, which all windows share, with states of its
+            own for each stream, and combines slices to windows. The others are the designs of the
+            paper, section 5, to compare with. `mq` has queues with locks and `mq-lf` has queues
+            without, from which one thread merges and updates. A gate merges for one thread in
+            `tumlsc`, and for many in `tumlmc`. In `wiml` nothing is merged, and each stream updates
+            by itself. They go row by row, and take far more time and memory. Sessions have an
+            algorithm of their own.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the streams hold already:
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Streams may
+            then be larger than memory. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of a stream may be out of time order, in the
+            forms of a duration. A row that is further out of order is an `OrderError`. With None, a
+            stream that is not known to be in order is sorted in temporary files.
+
+    Returns:
+        `window_start` and `window_end` (int64 for integers, date32 for dates, else a timestamp in
+        the finest unit), the key columns, then a column for each of `aggs`. Rows are in the order
+        of windows, then keys ascending, nulls last.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        OrderError: A row is further out of order than `lateness` allows.
+        MemoryLimitError: The result would have more than `max_rows` rows, the open windows do not
+            fit `memory_limit`, or the system has no memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: Another argument has no meaning, a time is null, or an input fails. An
+            integer sum does not fit 64 bits, or `where` overflows or divides by zero. A temporary
+            file cannot be written.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Streams need not be in time order. A stream that is not is sorted first, which costs time
+        and a copy. First and last follow the order of time, then stream, then position. The time
+        columns may have different units, which are reconciled without loss. A zone is on the time
+        columns of all streams or on none.
+
+        Results are a function of the data: floats are added in an order that neither threads nor
+        batches change. That is: within a slice, the rows of a stream in time order, then the
+        streams in order. Then the slices: slices before the last multiple of the window's slices
+        from the latest to the earliest, the others from the earliest to the latest. A session's
+        rows are added one by one in the order of time, then stream, then position.
+
+        The work is proportional to rows and results, however many windows a row is in. Memory: the
+        inputs, 8 bytes a row, and 4 to 24 bytes for each function, slice and key. Sessions take
+        O(n log n) time and 56 bytes a row.
+    """
+    return aggregates.table(locals())
+
+
+@told
+def aggregate_batches(  # noqa: PLR0913 - the options of the query
+    streams: Streams,
+    *,
+    on: str,
+    size: Length | None = None,
+    advance: Length | None = None,
+    offset: Length | None = None,
+    session: Length | None = None,
+    by: str | Sequence[str] | None = None,
+    aggs: Mapping[str, agg.Aggregate],
+    where: Expr | str | None = None,
+    algorithm: Algorithm = "auto",
+    threads: int | None = None,
+    max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound = None,
+) -> BatchReader[dict[str, int]]:
+    """Aggregate the rows of one or many inputs by key over windows of time, batch by batch.
+
+    A row is in every window `[k * advance + offset, k * advance + offset + size)`, k being any
+    integer, that holds its time. With `session` instead of `size`, windows are those of a key: from
+    a row up to `session` after the last row that falls in the window. The result has a row for each
+    window and key that has rows.
+
+    With `memory_limit`, streams and result may be larger than memory: a window comes once no row
+    can come that falls in it, and its state goes. Without, the result is made before the call
+    returns.
+
+    Example:
+        >>> reader = tg.aggregate_batches(
+        ...     trades, on="ts", size=20, aggs={"n": tg.agg.count()}, memory_limit="256MB"
+        ... )
+        >>> [row for batch in reader for row in batch.to_pylist()]
+        [{'window_start': 0, 'window_end': 20, 'n': 1}, {'window_start': 20, ...}]
+
+    Args:
+        streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
+            record arrays or dicts of arrays. Columns of the same name are taken together. The
+            inputs are numbered from 0 in this order.
+        on: The time column. It has integers, dates or timestamps.
+        size: How long a window is: a timedelta, a numpy timedelta64, a string such as "1h30m" or
+            "250ms", or an integer. Integer times take an integer, in their unit. The size is a
+            whole number of these units, greater than 0.
+        advance: How much later the next window begins, in the same forms. None takes `size`. An
+            advance greater than the size leaves gaps.
+        offset: Where windows begin, counted from 1970-01-01T00:00 UTC (from 0 for integers), in the
+            same forms and with any sign. None takes 0.
+        session: How long a session lasts after its last row, in the same forms, in place of `size`,
+            `advance` and `offset`. A row at its very end is the first of the next session.
+        by: The key columns: a name or a list of names. Without keys, all rows are one group. Null
+            is a group, NaN equals NaN and 0.0 equals -0.0.
+        aggs: What is computed: a mapping from the names of the result's columns to functions of
+            `tidegate.agg`.
+        where: Which rows take part: a condition on `tidegate.row` columns, or its SQL text.
+        algorithm: How rows come into windows; the result is the same. `auto` is `slices`, the
+            fastest. It adds rows up by slice of time, which all windows share, with states of its
+            own for each stream, and combines slices to windows. The others are the designs of the
+            paper, section 5, to compare with. `mq` has queues with locks and `mq-lf` has queues
+            without, from which one thread merges and updates. A gate merges for one thread in
+            `tumlsc`, and for many in `tumlmc`. In `wiml` nothing is merged, and each stream updates
+            by itself. They go row by row, and take far more time and memory. Sessions have an
+            algorithm of their own.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
+        memory_limit: The most memory that the call takes beside what the streams hold already:
+            bytes, or a text such as "2GB". A table of all rows may have half of it. Streams may
+            then be larger than memory. None sets no limit.
+        lateness: With `memory_limit`, how far the rows of a stream may be out of time order, in the
+            forms of a duration. A row that is further out of order is an `OrderError`. With None, a
+            stream that is not known to be in order is sorted in temporary files.
+
+    Returns:
+        A reader of the batches. Together they are what `aggregate` returns: `window_start`,
+        `window_end`, the key columns, then a column for each of `aggs`. Rows are in the order of
+        windows, then keys ascending, nulls last. With `memory_limit`, sessions are in the order of
+        their ends, then keys.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        OrderError: A row is further out of order than `lateness` allows.
+        MemoryLimitError: The result would have more than `max_rows` rows, the open windows do not
+            fit `memory_limit`, or the system has no memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: Another argument has no meaning, a time is null, or an input fails. An
+            integer sum does not fit 64 bits, or `where` overflows or divides by zero. A temporary
+            file cannot be written.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Temporary files are in the folder that `TMPDIR` names. They have no name there, so that
+        nothing is left of them however the process ends.
+    """
+    return aggregates.batches(locals())
+
+
+@told
+def merge(
+    streams: Table | Iterable[Table],
+    *,
+    on: str = "ts",
+    lateness: Bound = None,
+    threads: int | None = None,
+    memory_limit: Bytes | None = None,
+) -> pa.Table:
+    """Merge sorted streams into one.
+
+    Each stream is sorted by `on`. The rows of the result are in the order of `(on, number of the
+    stream, number of the row in it)`. Rows of one time are in the order of the streams, then as
+    they stood (ScaleJoin, section IV.A, *ScaleGate*).
+
+    Example:
+        >>> a = pa.table({"ts": [1, 4, 9], "v": [1, 2, 3]})
+        >>> b = pa.table({"ts": [2, 4], "v": [4, 5]})
+        >>> tg.merge([a, b]).to_pydict()
+        {'ts': [1, 2, 4, 4, 9], 'v': [1, 4, 2, 5, 3]}
+
+        Rows that are out of order by a little, as they are where they come over a network:
+
+        >>> tg.merge([a, pa.table({"ts": [4, 2], "v": [5, 4]})], lateness=2)["ts"].to_pylist()
+        [1, 2, 4, 4, 9]
+
+    Args:
+        streams: The streams or tables with equal columns: Arrow data, paths, datasets, lazy frames,
+            record arrays or dicts of arrays. There is at least one. Each file of a path that is
+            given alone is a stream. They are numbered from 0 in this order.
+        on: The time column. It has integers, dates or timestamps.
+        lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
+            timedelta64, a string such as "250ms", or an integer where times are integers. None, as
+            0, means that they are in order.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        memory_limit: The most bytes of rows that are held beside what the streams hold already, or
+            a text such as "2GB". A table of all rows may have half of it. None sets no limit.
+
+    Returns:
+        The rows of all streams, with the columns of the first. Types, names and order of the
+        columns are the same in all streams.
+
+    Raises:
+        SchemaError: The time column is missing or no time, the columns of the streams differ, or
+            the Arrow data is malformed.
+        OrderError: A row is further out of order than `lateness` allows.
+        MemoryLimitError: The system has no memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: Another argument has no meaning, a time is null, or a stream fails.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Memory: the result, and all rows of the streams, which are read to their ends first.
+        `merge_batches` holds a batch or two of each stream.
+    """
+    return merges.table(streams, on, lateness, threads, memory_limit)
+
+
+@told
+def merge_batches(
+    streams: Table | Iterable[Table],
+    *,
+    on: str = "ts",
+    lateness: Bound = None,
+    threads: int | None = None,
+    memory_limit: Bytes | None = None,
+) -> BatchReader[_OperatorStats]:
+    """Merge sorted streams into one, batch by batch.
+
+    The rows are in the order of `(on, number of the stream, number of the row in it)`. Each stream
+    is read when no more rows can be merged without its next batch, and no further, so streams may
+    be larger than memory.
+
+    Example:
+        >>> readers = [trades.to_reader(max_chunksize=1), trades.to_reader(max_chunksize=2)]
+        >>> with tg.merge_batches(readers) as reader:
+        ...     [ts for batch in reader for ts in batch["ts"].to_pylist()]
+        [10, 10, 20, 20, 30, 30]
+
+    Args:
+        streams: The streams or tables with equal columns: Arrow data, paths, datasets, lazy frames,
+            record arrays or dicts of arrays. There is at least one. Each file of a path that is
+            given alone is a stream. They are numbered from 0 in this order.
+        on: The time column. It has integers, dates or timestamps.
+        lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
+            timedelta64, a string such as "250ms", or an integer where times are integers. None, as
+            0, means that they are in order.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        memory_limit: The most bytes of rows that are held beside what the streams hold already, or
+            a text such as "2GB". A table of all rows may have half of it. None sets no limit.
+
+    Returns:
+        A reader of the batches. Together they have the rows of all streams, with the columns of the
+        first. Types, names and order of the columns are the same in all streams. After an error the
+        reader is closed.
+
+    Raises:
+        SchemaError: The time column is missing or no time, the columns of the streams differ, or
+            the Arrow data is malformed.
+        OrderError: A row is further out of order than `lateness` allows.
+        MemoryLimitError: The system has no memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: Another argument has no meaning, a time is null, or a stream fails.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Memory: a batch or two of each stream, 40 bytes for each of their rows, the rows that
+        `lateness` holds back, and the few batches that are made at a time. An error in the rows,
+        such as an `OrderError`, is raised when a batch is taken from the reader.
+    """
+    return merges.batches(streams, on, lateness, threads, memory_limit)
+
+
+@told
+def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> str:
+    """Return 128 bits that tell whether two tables have the same rows.
+
+    Equal rows have one digest for ever: on each platform, with any number of threads, in each
+    version of tidegate. Where batches begin does not show, and neither does the layout of the
+    values:
+
+    - Integers are equal whatever their width, and so are floats. NaN equals NaN, and -0.0 equals
+      0.0.
+    - Text is equal in each of its layouts, dictionaries included, and so are binary values, dates,
+      lists and maps.
+    - Decimals are equal whatever their scale, and times whatever their unit. Times with a zone are
+      compared as instants.
+
+    Other types differ, even where their values look alike: 1 is neither 1.0 nor "1". The names of
+    the columns count, and their order. Metadata does not count, nor whether a column may have
+    nulls.
+
+    The digest finds what chance brings about. It is no protection against somebody who looks for
+    other rows with the same digest.
+
+    Args:
+        data: Any Arrow data, a file, a lazy frame or columns as a dict. It is read batch by batch.
+        ordered: Whether the order of the rows counts. Without it, rows that are there twice still
+            count twice.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+
+    Returns:
+        32 hexadecimal digits.
+
+    Raises:
+        TidegateError: `threads` is out of range, or the data cannot be read.
+        TypeError: The data is none of the kinds that are known.
+
+    Example:
+        >>> tg.digest(trades)
+        '126cab761344e5652daf7239aa5e6b94'
+        >>> narrow = trades.cast(trades.schema.set(0, pa.field("ts", pa.int8())))
+        >>> tg.digest(narrow) == tg.digest(trades)
+        True
+        >>> backwards = trades.take([2, 1, 0])
+        >>> tg.digest(backwards) == tg.digest(trades)
+        False
+        >>> tg.digest(backwards, ordered=False) == tg.digest(trades, ordered=False)
+        True
+    """
+    return digests.digest(data, ordered=ordered, threads=threads)
+
+
+if TYPE_CHECKING:
+    Aggregate = _tidegate.Aggregate
+    AsofJoin = _tidegate.AsofJoin
+    BandJoin = _tidegate.BandJoin
+    IntervalJoin = _tidegate.IntervalJoin
+    Merge = _tidegate.Merge
+    WindowJoin = _tidegate.WindowJoin
+else:
+    Aggregate = told_class(_tidegate.Aggregate)
+    AsofJoin = told_class(_tidegate.AsofJoin)
+    BandJoin = told_class(_tidegate.BandJoin)
+    IntervalJoin = told_class(_tidegate.IntervalJoin)
+    Merge = told_class(_tidegate.Merge)
+    WindowJoin = told_class(_tidegate.WindowJoin)

@@ -1,0 +1,169 @@
+"""Opens the inputs of a call, and reads them.
+
+Files are opened and read on a thread of their own, such that Ctrl-C ends the wait for them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from tidegate._tidegate import InputRows, is_arrow
+from tidegate.io.given import (
+    STREAMED,
+    WHOLE,
+    OpenTable,
+    is_table,
+    of_one_type,
+    open_files,
+    open_table,
+    refused,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tidegate.io.events import Reading
+
+__all__ = [
+    "STREAMED",
+    "WHOLE",
+    "Input",
+    "OpenTable",
+    "columns_of",
+    "elsewhere",
+    "listed",
+    "names",
+    "of_streams",
+    "opened",
+    "read",
+    "read_streams",
+    "rows_of",
+    "schema_of",
+    "streams_of_files",
+]
+
+Result = TypeVar("Result")
+
+Input: TypeAlias = "pa.Table | InputRows | OpenTable"
+"""An input whose columns are known, and which can be read at least once."""
+
+
+def opened(name: str, given: Any, how: Reading = WHOLE) -> OpenTable:  # noqa: ANN401 - any input
+    """Open an input that is no Arrow data."""
+    return elsewhere(lambda: open_table(given, name, how))
+
+
+def read(name: str, given: Any) -> Input:  # noqa: ANN401 - any input
+    """Read Arrow data, and open all else.
+
+    One input is read before the next is asked for its columns: an open result of DuckDB keeps its
+    connection from giving another.
+    """
+    if isinstance(given, pa.Table):
+        return given
+    return InputRows(given, name) if is_arrow(given) else opened(name, given)
+
+
+def rows_of(name: str, one: Input, columns: list[str]) -> pa.Table | InputRows:
+    """The rows of an input, of which an open table is read now."""
+    if not isinstance(one, OpenTable):
+        return one
+    rows = elsewhere(lambda: one.read(columns))
+    try:
+        return InputRows(rows, name)
+    except Exception:
+        # Arrow's C interface hands on the text of an exception alone.
+        if one.failure is not None:
+            raise one.failure from None
+        raise
+
+
+def schema_of(name: str, given: Any) -> Any:  # noqa: ANN401 - any input
+    """What can tell the columns of an input, or of anything else that has a schema."""
+    if hasattr(given, "__arrow_c_schema__") or is_arrow(given):
+        return given
+    return opened(name, given)
+
+
+def columns_of(given: Any) -> Any:  # noqa: ANN401 - see `schema_of`
+    """The schema of an open table; all else has one itself."""
+    return given.schema if isinstance(given, OpenTable) else given
+
+
+def listed(streams: Any) -> list[Any]:  # noqa: ANN401 - any streams
+    """The streams of the argument `streams`. One input is one stream."""
+    if isinstance(streams, list | tuple):
+        return [*streams]
+    if is_arrow(streams) or is_table(streams):
+        return [streams]
+    try:
+        return [*streams]
+    except TypeError:
+        raise refused(streams, "streams") from None
+
+
+def of_streams(streams: Any) -> list[Input]:  # noqa: ANN401 - any streams
+    """The streams of an aggregation; columns of CSV get one type in all files."""
+    every = listed(streams)
+    tables = [read(name, one) for one, name in zip(every, names(len(every)), strict=True)]
+    return _with_one_type(tables)
+
+
+def streams_of_files(streams: Any, how: Reading) -> list[Any]:  # noqa: ANN401 - any streams
+    """The streams of a merge: where a path stands alone, each of its files is a stream.
+
+    All that is no Arrow data is opened. If all are files, columns of CSV get one type in all.
+    """
+    if isinstance(streams, OpenTable) or _is_path(streams):
+        given = [streams] if isinstance(streams, OpenTable) else None
+        return elsewhere(lambda: of_one_type(given or open_files(streams, "streams", how)))
+    every = listed(streams)
+    return _with_one_type(
+        [
+            one if is_arrow(one) else opened(name, one, how)
+            for one, name in zip(every, names(len(every)), strict=True)
+        ]
+    )
+
+
+def _with_one_type(tables: list[Any]) -> list[Any]:
+    """The same streams; if all are files, each column of CSV has one type in all of them."""
+    if not tables or not all(isinstance(one, OpenTable) for one in tables):
+        return tables
+    return elsewhere(lambda: of_one_type(tables))
+
+
+def read_streams(streams: Sequence[Any]) -> list[Any]:
+    """The rows of streams, of which open tables are read now."""
+    return [
+        rows_of(f"streams[{at}]", one, one.schema.names) if isinstance(one, OpenTable) else one
+        for at, one in enumerate(streams)
+    ]
+
+
+def names(streams: int) -> list[str]:
+    """How messages name each of some streams."""
+    return [f"streams[{at}]" if streams > 1 else "streams" for at in range(streams)]
+
+
+def _is_path(given: object) -> bool:
+    return isinstance(given, str | os.PathLike)
+
+
+def elsewhere(work: Callable[[], Result]) -> Result:
+    """Run work on another thread, such that Ctrl-C ends the wait for it."""
+    done: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - it is raised by who waits
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="tidegate-files", daemon=True).start()
+    return done.result()

@@ -1,0 +1,58 @@
+"""Joins of two inputs, from the arguments of a call to its result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidegate import _tidegate
+from tidegate.bounded.limits import Limits
+from tidegate.calls.distinct import check_sides
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+    Making = Callable[..., _tidegate.JoinQuery]
+
+
+def table(making: Making, arguments: dict[str, Any]) -> pa.Table:
+    """Join two inputs.
+
+    Args:
+        making: The native function that makes the query.
+        arguments: The arguments of the call, by their names.
+    """
+    left, right, limits = _taken(arguments)
+    query = making(**arguments)
+    if limits is None and _tidegate.is_arrow(left) and _tidegate.is_arrow(right):
+        check_sides(left, right)
+        return query.table(left, right)
+    # Here, since it imports pyarrow.
+    from tidegate.calls import ways  # noqa: PLC0415
+
+    return ways.joined_table(query, left, right, limits)
+
+
+def batches(
+    making: Making, arguments: dict[str, Any]
+) -> _tidegate.BatchReader[_tidegate._JoinStats]:
+    """Join two inputs batch by batch; the arguments are those of `table`."""
+    left, right, limits = _taken(arguments)
+    query = making(**arguments)
+    if limits is None and _tidegate.is_arrow(left) and _tidegate.is_arrow(right):
+        check_sides(left, right)
+        return query.batches(left, right)
+    # Here, since it imports pyarrow.
+    from tidegate.calls import ways  # noqa: PLC0415
+
+    return ways.joined_batches(query, left, right, limits)
+
+
+def _taken(arguments: dict[str, Any]) -> tuple[Any, Any, Limits | None]:
+    """The inputs and the limits, which are taken from the arguments."""
+    memory_limit, lateness = arguments.pop("memory_limit"), arguments.pop("lateness")
+    limits = None
+    if memory_limit is not None or lateness is not None:
+        limits = Limits.of(memory_limit, lateness)
+    return arguments.pop("left"), arguments.pop("right"), limits

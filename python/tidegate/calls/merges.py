@@ -1,0 +1,63 @@
+"""Merges of streams, from the arguments of a call to its result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidegate import _tidegate
+from tidegate.calls.distinct import check_streams
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidegate.types import Bound, Bytes
+
+
+def table(
+    streams: Any,  # noqa: ANN401 - any streams
+    on: str,
+    lateness: Bound,
+    threads: int | None,
+    memory_limit: Bytes | None,
+) -> pa.Table:
+    """Merge streams into one table."""
+    limit = _tidegate.byte_count("memory_limit", memory_limit)
+    if limit is None and are_arrow(streams):
+        check_streams(streams)
+        return _tidegate.merge(streams, on=on, lateness=lateness, threads=threads)
+    # Here, since it imports pyarrow.
+    from tidegate.bounded import results  # noqa: PLC0415
+    from tidegate.calls import inputs  # noqa: PLC0415
+
+    if limit is not None:
+        reader = batches(streams, on, lateness, threads, limit // 2)
+        return results.table(reader, limit, "merge_batches")
+    rows = inputs.read_streams(inputs.streams_of_files(streams, inputs.WHOLE))
+    return _tidegate.merge(rows, on=on, lateness=lateness, threads=threads)
+
+
+def batches(
+    streams: Any,  # noqa: ANN401 - any streams
+    on: str,
+    lateness: Bound,
+    threads: int | None,
+    memory_limit: Bytes | None,
+) -> _tidegate.BatchReader[_tidegate._OperatorStats]:
+    """Merge streams, batch by batch."""
+    if not are_arrow(streams):
+        # Here, since it imports pyarrow.
+        from tidegate.calls import inputs  # noqa: PLC0415
+
+        opened = inputs.streams_of_files(streams, inputs.STREAMED)
+        streams = [one if _tidegate.is_arrow(one) else one.batches() for one in opened]
+    check_streams(streams)
+    return _tidegate.merge_batches(
+        streams, on=on, lateness=lateness, threads=threads, memory_limit=memory_limit
+    )
+
+
+def are_arrow(streams: Any) -> bool:  # noqa: ANN401 - any streams
+    """Whether native functions take all streams as they are."""
+    if isinstance(streams, list | tuple):
+        return all(map(_tidegate.is_arrow, streams))
+    return _tidegate.is_arrow(streams)

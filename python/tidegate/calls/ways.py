@@ -1,0 +1,300 @@
+"""Whether the inputs of a call are read whole, in part, or slice by slice.
+
+A call with a `memory_limit` takes its rows slice by slice. So does one without, where that gives
+the same rows in the same order as whole inputs: all inputs are large Parquet files in time order,
+and rows reach a bounded time. Smaller files are read whole, which is faster, but for the row groups
+of a join whose rows match nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tidegate import TidegateError, _tidegate
+from tidegate.bounded import aggregates as bounded_aggregates
+from tidegate.bounded import joins as bounded_joins
+from tidegate.bounded import results
+from tidegate.bounded.ordered import ascends, opened_in_batches
+from tidegate.bounded.shares import LARGE
+from tidegate.bounded.stretches import stretches
+from tidegate.calls.distinct import check_sides, check_streams
+from tidegate.calls.inputs import (
+    Input,
+    elsewhere,
+    listed,
+    names,
+    of_streams,
+    read,
+    rows_of,
+)
+from tidegate.io.events import STREAM_BATCH_ROWS
+from tidegate.io.given import OpenTable, checked, of_one_type
+from tidegate.io.pruning import Group, bytes_of, pruned, row_groups, spans
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from tidegate._tidegate import AggregationQuery, BatchReader, JoinPlan, JoinQuery
+    from tidegate.bounded.limits import Limits
+    from tidegate.bounded.results import Result
+
+SIDES = ("left", "right")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Whether inputs are read slice by slice, and why."""
+
+    is_sliced: bool
+    why: str
+
+    def __str__(self) -> str:
+        """A line of an explanation."""
+        return f"  inputs     {'slice by slice' if self.is_sliced else 'read whole'}: {self.why}"
+
+
+# Joins
+
+
+def joined_table(query: JoinQuery, left: Any, right: Any, limits: Limits | None) -> pa.Table:  # noqa: ANN401 - any inputs
+    """Join two inputs of any kind."""
+    if limits is None:
+        inputs = read("left", left), read("right", right)
+        plan = query.plan(inputs[0].schema, inputs[1].schema)
+        return query.table(*_whole(query, plan, inputs))
+    reader = _join_in_slices(query, left, right, limits.halved())
+    return results.table(reader, limits.memory, f"{query.function}_batches")
+
+
+def joined_batches(
+    query: JoinQuery,
+    left: Any,  # noqa: ANN401 - any input
+    right: Any,  # noqa: ANN401 - any input
+    limits: Limits | None,
+) -> BatchReader[Any]:
+    """Join two inputs of any kind, batch by batch."""
+    if limits is not None:
+        return _join_in_slices(query, left, right, limits)
+    inputs = read("left", left), read("right", right)
+    plan = query.plan(inputs[0].schema, inputs[1].schema)
+    if elsewhere(lambda: of_join(query, plan, inputs)).is_sliced:
+        tables = [replace(one, is_in_order=True) for one in inputs if isinstance(one, OpenTable)]
+        made = elsewhere(lambda: bounded_joins.joined(query, plan, (tables[0], tables[1]), None))
+        return _reader(query.function, made)
+    return query.batches(*_whole(query, plan, inputs))
+
+
+def _join_in_slices(
+    query: JoinQuery,
+    left: Any,  # noqa: ANN401 - any input
+    right: Any,  # noqa: ANN401 - any input
+    limits: Limits,
+) -> BatchReader[Any]:
+    check_sides(left, right)
+
+    def begin() -> Result:
+        inputs = opened_in_batches(left, "left"), opened_in_batches(right, "right")
+        plan = query.plan(inputs[0].schema, inputs[1].schema)
+        return bounded_joins.joined(query, plan, inputs, limits)
+
+    return _reader(query.function, elsewhere(begin))
+
+
+def _whole(
+    query: JoinQuery, plan: JoinPlan, inputs: tuple[Input, Input]
+) -> list[pa.Table | _tidegate.InputRows]:
+    """The rows of both sides that may matter, with the columns that the join needs."""
+    left, right = inputs
+    # What has been read is not worth leaving out, and what is no table cannot be looked through.
+    if not any(isinstance(one, _tidegate.InputRows) for one in inputs):
+        left, right = elsewhere(lambda: pruned(left, right, plan, query.how))
+    of_each = zip(SIDES, (left, right), plan.needed, strict=True)
+    return [rows_of(name, one, columns) for name, one, columns in of_each]
+
+
+def of_join(
+    query: JoinQuery, plan: JoinPlan, inputs: tuple[Input, Input], *, reads_times: bool = True
+) -> Choice:
+    """Choose for a join without a limit.
+
+    Args:
+        query: The join.
+        plan: Its plan for these inputs.
+        inputs: The left and the right input.
+        reads_times: Whether times are read where statistics leave their order open.
+    """
+    tables = [one for one in inputs if isinstance(one, OpenTable)]
+    if len(tables) < len(inputs):
+        return Choice(is_sliced=False, why="an input is in memory already")
+    if why := _whole_algorithm(query.arguments.get("algorithm", "auto")):
+        return Choice(is_sliced=False, why=why)
+    try:
+        reach = bounded_joins.reach_of(query, plan)
+    except TidegateError:
+        return Choice(is_sliced=False, why="the rows of a pair may be at any times")
+    if reach.upper is None or (reach.lower is None and not reach.looks_back):
+        return Choice(is_sliced=False, why="a row may pair with rows however far away in time")
+    return _by_order(tables, SIDES, reach.starts, plan.needed, reads_times=reads_times)
+
+
+def times_of(query: JoinQuery, plan: JoinPlan) -> tuple[str, str]:
+    """The columns by which the rows of each side are in order.
+
+    Raises:
+        TidegateError: The join has no time by which it could be cut.
+    """
+    return bounded_joins.reach_of(query, plan).starts
+
+
+# Aggregations
+
+
+def aggregated_table(query: AggregationQuery, streams: Any, limits: Limits | None) -> pa.Table:  # noqa: ANN401 - any streams
+    """Aggregate streams of any kind."""
+    if limits is None:
+        inputs = of_streams(streams)
+        return query.table(_columns_read(query.plan([one.schema for one in inputs]), inputs))
+    reader = _aggregate_in_slices(query, streams, limits.halved())
+    return results.table(reader, limits.memory, "aggregate_batches")
+
+
+def aggregated_batches(
+    query: AggregationQuery,
+    streams: Any,  # noqa: ANN401 - any streams
+    limits: Limits | None,
+) -> BatchReader[Any]:
+    """Aggregate streams of any kind, batch by batch."""
+    if limits is not None:
+        return _aggregate_in_slices(query, streams, limits)
+    inputs = of_streams(streams)
+    plan = query.plan([one.schema for one in inputs])
+    if elsewhere(lambda: of_aggregation(query, plan, inputs)).is_sliced:
+        tables = [replace(one, is_in_order=True) for one in inputs if isinstance(one, OpenTable)]
+        made = elsewhere(lambda: bounded_aggregates.aggregated(query, plan, tables, None))
+        return _reader("aggregate", made)
+    found = query.table(_columns_read(plan, inputs))
+    return _reader("aggregate", results.known(found.to_reader()))
+
+
+def _aggregate_in_slices(
+    query: AggregationQuery,
+    streams: Any,  # noqa: ANN401 - any streams
+    limits: Limits,
+) -> BatchReader[Any]:
+    every = listed(streams)
+    check_streams(every)
+
+    def begin() -> Result:
+        of_each = zip(every, names(len(every)), strict=True)
+        tables = of_one_type([opened_in_batches(one, name) for one, name in of_each])
+        plan = query.plan([one.schema for one in tables])
+        return bounded_aggregates.aggregated(query, plan, tables, limits)
+
+    return _reader("aggregate", elsewhere(begin))
+
+
+def _columns_read(plan: _tidegate.AggregationPlan, inputs: Sequence[Input]) -> list[Any]:
+    """The rows of streams, with the columns that the aggregation reads."""
+    of_each = zip(names(len(inputs)), inputs, plan.columns, strict=True)
+    return [rows_of(name, one, columns) for name, one, columns in of_each]
+
+
+def of_aggregation(
+    query: AggregationQuery,
+    plan: _tidegate.AggregationPlan,
+    inputs: Sequence[Input],
+    *,
+    reads_times: bool = True,
+) -> Choice:
+    """Choose for an aggregation without a limit; the arguments are those of `of_join`."""
+    tables = [one for one in inputs if isinstance(one, OpenTable)]
+    if len(tables) < len(inputs):
+        return Choice(is_sliced=False, why="a stream is in memory already")
+    if why := _whole_algorithm(query.arguments["algorithm"]):
+        return Choice(is_sliced=False, why=why)
+    types = [
+        [table.schema.field(name).type for name in columns]
+        for table, columns in zip(tables, plan.columns, strict=True)
+    ]
+    if any(of_one != types[0] for of_one in types):
+        return Choice(is_sliced=False, why="the streams have columns of several types")
+    on = [query.on] * len(tables)
+    return _by_order(tables, names(len(tables)), on, plan.columns, reads_times=reads_times)
+
+
+# Both
+
+
+def _reader(function: str, made: Result) -> BatchReader[Any]:
+    return _tidegate.reader_of(made, f"{function}_batches")
+
+
+def _whole_algorithm(algorithm: str) -> str:
+    return "" if algorithm == "auto" else f'algorithm="{algorithm}" works on whole tables'
+
+
+def in_time_order(
+    tables: Sequence[OpenTable], of_each: Sequence[str], times: Sequence[str], limits: Limits
+) -> str:
+    """A line on how the rows of each input get into time order."""
+    given = limits.lateness
+    late = given if isinstance(given, tuple) else [given] * len(tables)
+    told = []
+    for one, name, on, lateness in zip(tables, of_each, times, late, strict=True):
+        if lateness is not None:
+            told.append(f"{name}: in order but for its lateness")
+        elif found := stretches(one, on):
+            groups = sum(map(len, found))
+            told.append(
+                f"{name}: {groups} row groups in {len(found)} stretches of time, each sorted as it "
+                "is read"
+            )
+        else:
+            told.append(f"{name}: sorted whole, unless its times ascend")
+    return f"  inputs     {'; '.join(told)}"
+
+
+def _by_order(
+    tables: Sequence[OpenTable],
+    of_each: Sequence[str],
+    times: Sequence[str],
+    columns: Sequence[Sequence[str]],
+    *,
+    reads_times: bool,
+) -> Choice:
+    groups = [row_groups(table) for table in tables]
+    size = 0
+    for name, found, needed in zip(of_each, groups, columns, strict=True):
+        if found is None:
+            why = f"{name} is not made of Parquet files, whose statistics tell the order of rows"
+            return Choice(is_sliced=False, why=why)
+        size += bytes_of(found, needed)
+    if size < LARGE:
+        why = f"their columns take {size:,} bytes, less than {LARGE:,}"
+        return Choice(is_sliced=False, why=why)
+    for name, table, found, on in zip(of_each, tables, groups, times, strict=True):
+        if why := _out_of_order(name, table, found or [], on, reads_times=reads_times):
+            return Choice(is_sliced=False, why=why)
+    why = "both are" if len(tables) == 2 else "all are" if len(tables) > 1 else "it is"  # noqa: PLR2004
+    why += " in time order, by the statistics of the files"
+    if not reads_times:
+        why += "; the times are read first, to be sure"
+    return Choice(is_sliced=True, why=why)
+
+
+def _out_of_order(
+    name: str, table: OpenTable, groups: list[Group], on: str, *, reads_times: bool
+) -> str:
+    found = spans(groups, on, table.schema.field(on).type)
+    if found is None:
+        return f"the files of {name} have no statistics of `{on}`, or say that a time is null"
+    for (_, last), (first, _) in itertools.pairwise(found):
+        if first < last:
+            return f"the statistics of {name} say that its rows are not in the order of `{on}`"
+    if reads_times and not ascends(checked(table.few([on], STREAM_BATCH_ROWS), name)):
+        return f"the rows of {name} are not in the order of `{on}`"
+    return ""

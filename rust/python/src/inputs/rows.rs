@@ -1,0 +1,62 @@
+//! The inputs of native calls: Arrow data, read in full and checked later.
+
+use arrow_schema::SchemaRef;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+use tidegate::Stop;
+
+use crate::arrow::export;
+use crate::arrow::import::{self, Unchecked};
+
+// The package reads one input in full before it asks the next for its columns: an open result of a
+// database may keep its connection from giving another.
+#[doc = manual!(InputRows)]
+#[pyclass(frozen, module = "tidegate._tidegate")]
+pub(crate) struct InputRows {
+    rows: Unchecked,
+}
+
+#[pymethods]
+impl InputRows {
+    /// Reads all rows of Arrow data; messages about it begin with `name`.
+    #[new]
+    fn new(data: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
+        Ok(InputRows { rows: import::read(name, data, &Stop::default())? })
+    }
+
+    #[doc = manual!(InputRows.schema)]
+    #[getter]
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        export::schema(py, self.rows.schema())
+    }
+}
+
+/// Reads an input in full, unless it has been read.
+pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<Unchecked> {
+    match ob.cast::<InputRows>() {
+        Ok(rows) => Ok(rows.get().rows.clone()),
+        Err(_) => import::read(name, ob, stop),
+    }
+}
+
+/// The schema of an input, or of anything else that has one.
+pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
+    match ob.cast::<InputRows>() {
+        Ok(rows) => Ok(rows.get().rows.schema().clone()),
+        Err(_) => import::schema(name, ob),
+    }
+}
+
+/// The streams that the argument `streams` lists. One input is one stream.
+pub(crate) fn listed<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    if ob.is_instance_of::<PyList>() || ob.is_instance_of::<PyTuple>() {
+        return ob.try_iter()?.collect();
+    }
+    Ok(vec![ob.clone()])
+}
+
+#[doc = manual!(is_arrow)]
+#[pyfunction]
+pub(crate) fn is_arrow(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(ob.is_instance_of::<InputRows>() || import::is_arrow(ob)?)
+}
