@@ -26,7 +26,7 @@ MODULE := $(VENV)/.module
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo quick test lowest coverage loom aarch64 stress fuzz campaign check audit format site bench claims wheel clean
+.PHONY: help install demo quick test lowest coverage loom aarch64 stress fuzz campaign options check audit format site bench claims wheel clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ fuzz: ## Feed each fuzz target for T seconds: make fuzz T=60; only some: make fu
 
 campaign: $(DEVELOP) ## Attack for hours: fuzz targets, random tests that try far more, kills: make campaign HOURS=8.
 	$(SCRIPTS)/campaign.sh $(or $(HOURS),1)
+
+options: ## Write the options of python/tidegate/options.py into signatures, docstrings and docs.
+	python3 .github/scripts/options.py
 
 check: $(DEVELOP) ## Check format, lints, types and stubs; run no tests.
 	$(SCRIPTS)/format_rust.sh

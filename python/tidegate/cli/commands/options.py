@@ -1,46 +1,16 @@
-"""The options that several commands have."""
+"""The options of commands that are no arguments of `tidegate`: files, progress, and the state."""
 
 from typing import Annotated, TypeAlias
 
 import typer
 
 from tidegate.io.files import Format
-from tidegate.types import How
 
 Left: TypeAlias = Annotated[
     str, typer.Argument(metavar="LEFT", help="The files with the left rows, or -.")
 ]
 Right: TypeAlias = Annotated[
     str, typer.Argument(metavar="RIGHT", help="The files with the right rows, or -.")
-]
-By: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMN|LEFT=RIGHT", help="A key column; repeat it for several columns."),
-]
-Where: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="CONDITION", help='Such as "left.price < right.bid".'),
-]
-Kept: TypeAlias = Annotated[
-    How | None,
-    typer.Option(
-        help="Which rows without a partner are kept.", show_default="inner; left with --agg"
-    ),
-]
-Functions: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--agg",
-        metavar="NAME=FUNCTION",
-        help="One row a left row, with FUNCTION of its partners; repeat it for several columns.",
-    ),
-]
-Suffix: TypeAlias = Annotated[
-    str, typer.Option(help="Added to a right column whose name the left side has, too.")
-]
-Columns: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="NAME,NAME", help="Write these columns only, in this order."),
 ]
 Out: TypeAlias = Annotated[
     str, typer.Option("-o", "--out", metavar="OUT", help="The file to write, or -.")
@@ -83,28 +53,8 @@ PartitionBy: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
-MaxRows: TypeAlias = Annotated[
-    int | None,
-    typer.Option(min=0, help="Fail if the result has more rows.", show_default="no limit"),
-]
-MemoryLimit: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="BYTES",
-        help="Join files larger than memory in time order, within BYTES, such as 2GB.",
-        show_default="no limit",
-    ),
-]
 Follow: TypeAlias = Annotated[
     bool, typer.Option("--follow", help="Read the files as they grow, until Ctrl-C.")
-]
-Lateness: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DURATION",
-        help="With --follow or --memory-limit: how far the rows of a file may be out of order.",
-        show_default="not at all",
-    ),
 ]
 State: TypeAlias = Annotated[
     str | None,

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from decimal import Decimal
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -128,26 +128,26 @@ def out_layout(
     return layout
 
 
-def lateness(
-    max_rows: int | None,
-    memory_limit: str | None,
-    lateness: str | None,
-    state: str | None,
-    *,
-    follow: bool,
-) -> str | int | None:
-    """Check the options that depend on --follow and --memory-limit, and read --lateness."""
+def check_limits(asked: Any, state: str | None, *, follow: bool) -> None:  # noqa: ANN401 - of `making`
+    """Check the options that depend on --follow and --memory-limit."""
     if not follow and state is not None:
         misused("--state", NEEDS_FOLLOW)
-    if not follow and memory_limit is None and lateness is not None:
+    if not follow and asked.memory_limit is None and asked.lateness is not None:
         message = "needs --follow, or --memory-limit; add one of them, or leave this option out"
         misused("--lateness", message)
-    if follow and max_rows is not None:
+    if not follow and asked.max_width is not None:
+        misused("--max-width", NEEDS_FOLLOW)
+    if follow and asked.query.max_rows is not None:
         misused("--max-rows", "cannot be combined with --follow, whose result has no end")
-    if follow and memory_limit is not None:
+    if follow and asked.memory_limit is not None:
         message = "cannot be combined with --follow, which holds the rows that may still match"
         misused("--memory-limit", message)
-    return None if lateness is None else bound(lateness)
+
+
+def check_one_file(partition_by: list[str] | None) -> None:
+    """Refuse --partition-by, which --follow cannot do."""
+    if partition_by:
+        misused("--partition-by", "cannot be combined with --follow; write one file or folder")
 
 
 def keeping(state: str | None, checkpoint: str | None) -> Keeping | None:
@@ -186,6 +186,21 @@ def pair(text: str, option: str) -> tuple[str, str]:
     if text.count("=") > 1 or not all(names):
         misused(option, f"expected COLUMN or LEFT=RIGHT, found {text!r:.80}")
     return names[0], names[-1]
+
+
+def pair_of_times(text: str) -> tuple[str, str]:
+    """Read --on of a join by time."""
+    return pair(text, "--on")
+
+
+def pairs_of_values(given: list[str]) -> list[tuple[str, str]]:
+    """Read --on of a band join."""
+    return [pair(text, "--on") for text in given]
+
+
+def names(text: str) -> list[str]:
+    """Read names of columns."""
+    return text.split(",")
 
 
 def keys(given: list[str]) -> dict[str, str]:
@@ -236,6 +251,12 @@ def within(text: str) -> Within:
     if distance is None:
         misused("--within", f"expected DISTANCE or BELOW,ABOVE, found {text!r:.80}")
     return distance
+
+
+def withins(given: list[str]) -> Within | list[Within]:
+    """Read the distances of all columns, or one for each."""
+    found = [within(text) for text in given]
+    return found[0] if len(found) == 1 else found
 
 
 def _distance(text: str) -> int | Decimal | str | None:

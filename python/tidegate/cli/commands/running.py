@@ -15,7 +15,7 @@ from tidegate.io.files import Format
 
 
 def join(  # noqa: PLR0913 - a parameter for each option
-    job: joining.AnyJob,
+    job: joining.Job,
     out: str,
     out_format: Format | None,
     *,
@@ -70,6 +70,8 @@ def failures_in_one_line(*, traceback: bool) -> Iterator[None]:
     """Turn what ends a command early into a line on standard error and an exit code."""
     try:
         yield
+    except typer.BadParameter:
+        raise
     except BrokenPipeError as error:
         raise typer.Exit(0) from error
     except KeyboardInterrupt as error:

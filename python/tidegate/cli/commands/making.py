@@ -1,0 +1,134 @@
+"""Makes a subcommand of a query: its options are those of the table in `tidegate.options`."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_type_hints
+
+import typer
+
+from tidegate import types
+from tidegate.cli.commands import parsing, running
+from tidegate.options import Option, options_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from tidegate.types import Length
+
+QueryT_co = TypeVar("QueryT_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Asked(Generic[QueryT_co]):
+    """What the options of the table ask for."""
+
+    query: QueryT_co
+    memory_limit: str | None = None
+    lateness: Length | None = None
+    max_width: Length | None = None
+
+
+# What is no argument of a query.
+BESIDE = ("memory_limit", "lateness", "max_width")
+
+
+def command(
+    function: str,
+    query: Callable[..., Any],
+    *,
+    more: Sequence[Option] = (),
+    leaves_out: Collection[str] = (),
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a subcommand of a function that does its work.
+
+    The subcommand has the options that the table has for the function, then those that the work
+    declares. The work gets what is `Asked`, and its own options by their names.
+
+    Args:
+        function: The function of `tidegate` whose options it has.
+        query: Makes the query.
+        more: Options that the function does not have.
+        leaves_out: Options of the function that the command does not have.
+    """
+    options = [
+        option
+        for option in [*options_of(function), *more]
+        if option.command is not None and option.name not in leaves_out
+    ]
+
+    def made(work: Callable[..., None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:  # noqa: ANN401 - of any option
+            texts = {option.name: given.pop(option.name) for option in options}
+            with running.failures_in_one_line(traceback=given["traceback"]):
+                values = {option.name: _read(option, texts[option.name]) for option in options}
+                beside = {name: values.pop(name) for name in BESIDE if name in values}
+                asked = Asked(query(**values), **beside)
+            work(asked, **given)
+
+        hints = get_type_hints(work, include_extras=True)
+        own = [*inspect.signature(work).parameters.values()][1:]
+        own = [one.replace(annotation=hints[one.name]) for one in own]
+        inputs = [one for one in own if one.default is inspect.Parameter.empty]
+        parameters = [
+            *inputs,
+            *map(_parameter, options),
+            *(one for one in own if one not in inputs),
+        ]
+        # Options without a default would come before others, were they not named.
+        named = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+        run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in named}
+        run.__doc__ = work.__doc__
+        return run
+
+    return made
+
+
+def _read(option: Option, text: Any) -> Any:  # noqa: ANN401 - of any option
+    """The argument that the text of an option means."""
+    if text is None or option.command is None or option.command.read is None:
+        return text or None if isinstance(text, list) else text
+    return getattr(parsing, option.command.read)(text)
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    """The option as typer reads it."""
+    told = option.command
+    assert told is not None  # noqa: S101 - for mypy
+    flags = [told.flag] if told.flag else []
+    info = typer.Option(
+        *flags,
+        help=told.help,
+        metavar=told.metavar,
+        min=told.least,
+        show_default=told.shown_default,
+    )
+    is_required = option.default is None or told.is_required
+    kind = _kind(option)
+    if not is_required and option.default == "None":
+        kind |= None
+    default: object = inspect.Parameter.empty
+    if not is_required:
+        default = ast.literal_eval(str(option.default))
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, info],
+    )
+
+
+def _kind(option: Option) -> Any:  # noqa: ANN401 - a type
+    """The type of an option's text: words, a number, a flag, or any text."""
+    first = option.type.partition(" | ")[0]
+    told = option.command
+    if told is not None and told.repeats:
+        return list[str]
+    if first in {"int", "bool"}:
+        return {"int": int, "bool": bool}[first]
+    words: tuple[object, ...] = getattr(getattr(types, first, None), "__args__", ())
+    has_words = bool(words) and all(isinstance(word, str) for word in words)
+    return getattr(types, first) if has_words else str
