@@ -1,4 +1,4 @@
-"""Which joins Spark can do by itself with bins of time, and which distances and overlaps pair."""
+"""Which joins Spark can do by itself with bins of time, and which distances pair."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import tidegate
-from tidegate import _tidegate
 from tidegate.spark.layout.bins import Ends
 
 if TYPE_CHECKING:
@@ -23,8 +22,10 @@ _DAYS = 2**30
 
 def unfit(query: JoinQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> str | None:
     """The reason why a join cannot be done with bins of time, if there is one."""
-    if not query.is_overlap and (native.time is None or native.bands or query.is_asof):
-        return "only interval, window and overlap joins have bins of time"
+    if query.is_overlap:
+        return "bins have one width, and rows that overlap have lengths of their own"
+    if native.time is None or native.bands or query.is_asof:
+        return "only interval and window joins have bins of time"
     asked = {
         "aggregates of partners are made by native calls": bool(query.aggs),
         "a full join keeps the rows of both sides, and bins copy those of one": query.how == "full",
@@ -35,13 +36,10 @@ def unfit(query: JoinQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table])
     reasons = [reason for reason, holds in asked.items() if holds]
     if any(query.row_ends):
         return "its ends are computed from columns, and differ from row to row"
-    if native.time is not None and not query.is_overlap:
-        kinds = _types(tables, native.time[0])
-        most = _DAYS if all(map(pa.types.is_date, kinds)) else _EXACT
-        if any(end is None or abs(end) > most for end in native.time[1]):
-            reasons.append("its interval has no end on one side, or one too far away")
-    if query.is_overlap and _steps(query, tables) > _EXACT:
-        reasons.append("`min_overlap` is too long")
+    kinds = _types(tables, native.time[0])
+    most = _DAYS if all(map(pa.types.is_date, kinds)) else _EXACT
+    if any(end is None or abs(end) > most for end in native.time[1]):
+        reasons.append("its interval has no end on one side, or one too far away")
     for names in native.keys:
         kinds = _types(tables, names)
         if kinds[0] != kinds[1] and not all(map(pa.types.is_integer, kinds)):
@@ -51,32 +49,6 @@ def unfit(query: JoinQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table])
 
 def _types(tables: tuple[pa.Table, pa.Table], names: tuple[str, str]) -> list[pa.DataType]:
     return [table.schema.field(name).type for table, name in zip(tables, names, strict=True)]
-
-
-def least_common(query: JoinQuery, tables: tuple[pa.Table, pa.Table]) -> int:
-    """How many steps of time the intervals of a pair have in common at least.
-
-    Intervals without their ends have one step in common if they overlap at all.
-    """
-    return max(_steps(query, tables), int(query.arguments.get("closed") == "left"))
-
-
-def _steps(query: JoinQuery, tables: tuple[pa.Table, pa.Table]) -> int:
-    """The least overlap in steps of the finest of the four columns, rounded up."""
-    least = query.arguments.get("min_overlap")
-    if least is None:
-        return 0
-    times = [
-        table.schema.field(name).type
-        for table, names in zip(tables, query.intervals, strict=True)
-        for name in names
-    ]
-    # Of dates and timestamps, the timestamps are the finer.
-    fine = [kind for kind in times if not pa.types.is_date(kind)]
-    time = pa.table({"t": pa.array([], (fine or times)[0])})
-    # The lower end of an interval join is rounded up.
-    plan = _tidegate.plan_interval_join(time, time, on="t", lower=least, upper=None)
-    return int(plan.time[1][0] or 0) if plan.time is not None else 0
 
 
 def exact_ends(query: JoinQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> Ends:

@@ -11,7 +11,7 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 import tidegate
 from tidegate.spark.layout.overlap import OverlapLayout
-from tidegate.spark.plan.bins import exact_ends, least_common, unfit
+from tidegate.spark.plan.bins import exact_ends, unfit
 from tidegate.spark.plan.checks import check_division, check_late_as, empty
 from tidegate.spark.plan.streams import check_host, check_watermark
 from tidegate.spark.query.axis import of_band, of_time, whole
@@ -305,8 +305,13 @@ class Plan:
         for side, frame in enumerate((left, right)):
             check_keys(frame, [pair[side] for pair in native.keys], NAMES[side])
         query = query.settled(native, tables)
-        of_times = ("bins",) if query.function in ("interval_join", "overlap_join") else ()
+        of_times = ("bins",) if query.function == "interval_join" else ()
         known = ("auto", *of_times, "broadcast", "key", query.divided, "hybrid")
+        if parallelism == "bins" and query.is_overlap:
+            why = unfit(query, native, tables)
+            message = f"parallelism 'bins' is not for overlap joins: {why}: leave it out, or give "
+            message += "'broadcast', 'key', 'time' or 'hybrid'"
+            raise tidegate.TidegateError(message)
         check_division(partitions, parallelism, known, query.divided, keyed=bool(native.keys))
         if parallelism == "broadcast" and query.how == "full":
             message = "parallelism 'broadcast' sends one side whole, but a full join returns rows "
@@ -404,11 +409,6 @@ class Plan:
     def ends(self) -> Ends:
         """The least and the largest distance in time of a pair, where there may be bins."""
         return exact_ends(self.query, self.native, self.columns.empty)
-
-    @cached_property
-    def least_common(self) -> int:
-        """How many steps of time two intervals must have in common, where there may be bins."""
-        return least_common(self.query, self.columns.empty)
 
     def packed(self, side: int, layout: Layout | OverlapLayout) -> DataFrame:
         """The rows of a side as packs, each for a partition of the layout."""
