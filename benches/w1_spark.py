@@ -15,7 +15,8 @@ plans, and beside them bins by hand. Seconds of processors are then medians with
 
 With `--forms bucketed`, both sides are tables of eight buckets by the key. The join in place is
 compared with native calls that pack and shuffle rows, and with bins. Spark shuffles bins of such
-tables, too, unless a setting says that it may join by key and bin what is partitioned by key.
+tables, too, unless a setting says that it may join by key and bin what is partitioned by key. With
+`--partners`, left rows come with the count and a sum of their partners, and there are no bins.
 
     python benches/w1_spark.py --rows 2500000 --keys 1000 --forms bucketed
 """
@@ -41,6 +42,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate.spark
 from spark_costs import at_most, fingerprint, in_turns, local_session, spread, turns
+from tidegate import agg
 from tidegate.spark.driver import in_place
 from tidegate.spark.plan.join import Plan
 
@@ -244,10 +246,14 @@ def measure_bucketed(
         writer.bucketBy(BUCKETS, key).saveAsTable(name)
         tables.append(session.table(name))
     left, right = tables
+    asked: dict[str, Any] = {}
+    if arguments.partners:
+        asked["aggs"] = {"partners": agg.count(), "total": agg.sum("c")}
+        asked["columns"] = ["key", "ts", "a"]
 
     def packed() -> DataFrame:
         with mock.patch.object(in_place, "found", return_value=None):
-            return tide(left, right, case, parallelism="key")
+            return tide(left, right, case, parallelism="key", **asked)
 
     def kept() -> DataFrame:
         session.conf.set(BY_ALL_KEYS, "false")
@@ -258,13 +264,14 @@ def measure_bucketed(
         return query()
 
     found: dict[str, Callable[[], DataFrame]] = {
-        "in place": lambda: tide(left, right, case, parallelism="key"),
+        "in place": lambda: tide(left, right, case, parallelism="key", **asked),
         "packed": packed,
-        "auto": lambda: tide(left, right, case),
-        "bins": lambda: tide(left, right, case, parallelism="bins"),
-        "hand": lambda: bins(left, right, case, "shuffle_hash"),
-        "kept": kept,
+        "auto": lambda: tide(left, right, case, **asked),
     }
+    if not arguments.partners:
+        found["bins"] = lambda: tide(left, right, case, parallelism="bins")
+        found["hand"] = lambda: bins(left, right, case, "shuffle_hash")
+        found["kept"] = kept
     joins: dict[str, Callable[[], DataFrame]] = {
         name: query if name == "kept" else functools.partial(with_setting, query)
         for name, query in found.items()
@@ -274,12 +281,16 @@ def measure_bucketed(
         message = f"{case.name}: the results differ: {prints}"
         raise RuntimeError(message)
     turns(joins, arguments.warm)
-    cells = [
-        f"{case.name}, {prints['bins'][0] / case.rows:.0f} matches",
-        *map(spread, turns(joins, arguments.repeat).values()),
-    ]
+    costs = [*map(spread, turns(joins, arguments.repeat).values())]
+    what = "count and sum of partners"
+    if not arguments.partners:
+        what = f"{prints['bins'][0] / case.rows:.0f} matches"
+    cells = [f"{case.name}, {what}", *costs, *["-"] * (BUCKETED_FORMS - len(costs))]
     return f"| {' | '.join(cells)} |"
 
+
+# Forms in the table of tables with buckets.
+BUCKETED_FORMS = 6
 
 # Buckets of a table, and whether Spark joins by several keys only what is partitioned by all.
 BUCKETS = 8
@@ -315,6 +326,7 @@ def main() -> None:
         "same of tables with buckets",
     )
     parser.add_argument("--warm", type=int, default=1, help="turns of `bucketed` not counted")
+    parser.add_argument("--partners", action="store_true", help="of `bucketed`: their aggregates")
     parser.add_argument("--matches", type=float, nargs="+", default=[4], help="of a left row")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)

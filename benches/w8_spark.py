@@ -7,9 +7,8 @@ intervals, and `counts` gives each left interval with its number of overlaps, th
 too. `ends` is an interval join whose right rows have one time, and whose upper end is computed from
 columns of the left row.
 
-The forms of tidegate are its `--parallelism`: what it chooses by itself, bins of levels, which
-Spark joins by itself, and native calls that all rows are sent to. There are no bins for counts, and
-none for ends from columns. All forms and the bins by hand are measured in turns, in one session.
+The forms of tidegate are its `--parallelism`: what it chooses by itself, and native calls that all
+rows are sent to. All forms and the bins by hand are measured in turns, in one session.
 
 By hand, an expert repeats a row for each bin of time that it covers, with bins some `--widths`
 times as wide as a row is long on average. Two rows of one key and bin pair if they overlap, in the
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
 SPAN = 1_000_000_000  # microseconds that the starts are spread over
 LONGER = 1_000
 QUESTIONS = ("points", "intervals", "counts", "ends")
-WITHOUT_BINS = ("counts", "ends")
 LEFT, RIGHT = ("id", "key", "s", "e"), ("v", "rkey", "rs", "re")
 
 
@@ -164,7 +162,6 @@ def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse
     ways: dict[str, Callable[[], DataFrame]] = {
         f"tidegate, {form}": functools.partial(tide, left, right, case, parallelism=form)
         for form in arguments.parallelism
-        if form != "bins" or case.question not in WITHOUT_BINS
     }
     by_hand: dict[str, Callable[[], DataFrame]] = {
         f"{width:g}": functools.partial(bins, left, right, case, width)
@@ -229,8 +226,8 @@ def main() -> None:
     add(
         "--parallelism",
         nargs="+",
-        default=["auto", "bins", "hybrid"],
-        choices=("auto", "bins", "broadcast", "key", "time", "hybrid"),
+        default=["auto", "hybrid"],
+        choices=("auto", "broadcast", "key", "time", "hybrid"),
         help="the forms of tidegate",
     )
     add("--threads", type=int, default=2)

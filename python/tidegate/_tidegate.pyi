@@ -2447,17 +2447,6 @@ class JoinPlan:
         """
 
     @property
-    def least_overlap(self) -> int:
-        """The fewest steps of time that the intervals of a pair have in common.
-
-        Example:
-            >>> from tidegate._tidegate import overlap_join_query
-            >>> query = overlap_join_query(on=("ts", "ts"), closed="left")
-            >>> query.plan(trades, quotes).least_overlap
-            1
-        """
-
-    @property
     def looks_back(self) -> bool:
         """Whether the last right row of a key may match, however long before.
 

@@ -1437,7 +1437,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "parallelism",
-        "Literal['auto', 'bins', 'broadcast', 'key', 'time', 'hybrid']",
+        "Literal['auto', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.overlap_join",),
         """
         How the rows are divided. `broadcast`: one side is read at once and sent whole to every
@@ -1445,14 +1445,11 @@ OPTIONS: tuple[Option, ...] = (
         after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key makes one
         heavy task. Sides that are partitioned by keys already stay as they are. `time`: slices
         of time. Rows go to each slice that they may have partners in. `hybrid`: buckets of
-        keys; heavy keys are cut by time. `bins`: Spark's own join of equal keys and bins of
-        time, so that no row goes to Python. Rows of different lengths have bins of different
-        widths, if a sample says that this is cheaper. It is not for full joins, and not with
-        `where`, `aggs` or `then`. `auto` takes the form that costs least by a model, which
-        `explain` shows: `broadcast` if a side is small, `bins` if these are clearly cheaper,
-        the partitions of both sides if these have all rows of a key and are even, or the
-        division whose fullest partition is smallest. Rows are sampled unless a side is small
-        and the other forms would cost more without a sample, or files tell that rows are few.
+        keys; heavy keys are cut by time. `auto` takes the form that costs least by a model,
+        which `explain` shows: `broadcast` if a side is small, the partitions of both sides if
+        these have all rows of a key and are even, or the division whose fullest partition is
+        smallest. Rows are sampled unless a side is small and the other forms would cost more
+        without a sample, or files tell that rows are few.
         """,
         default="'auto'",
     ),

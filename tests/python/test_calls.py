@@ -130,10 +130,8 @@ def test_a_plan_says_what_pairs_and_conditions_need():
     assert plan.steps("far", 7) == 7
     ends = query.replace(lower="left.k", where=None).plan(LEFT, RIGHT)
     assert (ends.distances, ends.end_columns) == ((None, None), (["k"], []))
-    overlap = _tidegate.overlap_join_query(on=("ts", "k"), min_overlap=4)
-    plan = overlap.plan(LEFT, RIGHT)
-    assert plan.intervals == (("ts", "k"), ("ts", "k"))
-    assert plan.least_overlap == 4
+    overlap = _tidegate.overlap_join_query(on=("ts", "k"))
+    assert overlap.plan(LEFT, RIGHT).intervals == (("ts", "k"), ("ts", "k"))
     last = _tidegate.asof_join_query(on="ts").plan(LEFT, RIGHT)
     near = _tidegate.asof_join_query(on="ts", tolerance=1).plan(LEFT, RIGHT)
     assert (last.looks_back, near.looks_back) == (True, False)

@@ -19,7 +19,7 @@ import tidegate
 import tidegate.spark
 from cases import grid, more
 from tidegate import agg
-from tidegate.spark.driver import alike, division, levels, overlap, route
+from tidegate.spark.driver import alike, division, overlap, route
 from tidegate.spark.driver import bins as driver_bins
 from tidegate.spark.driver.files import rows_of
 from tidegate.spark.driver.whole import Whole, rows_beside
@@ -34,9 +34,6 @@ from tidegate.spark.layout.costs import (
     looking,
     without_bins,
 )
-from tidegate.spark.layout.lengths import Sample as Intervals
-from tidegate.spark.layout.lengths import Side
-from tidegate.spark.layout.levels import known
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.query import SparkQuery
 from tidegate.spark.worker.pack import LEFT, RIGHT
@@ -268,7 +265,6 @@ def said(monkeypatch, *, rows: float | None = None, tasks: int = 8, times: float
     for module in (division, overlap):
         monkeypatch.setattr(module, "FRACTION", 1.0)
     monkeypatch.setattr(driver_bins, "_HASHED", 1 << 40)
-    monkeypatch.setattr(levels, "measuring", lambda _: 0.0)
 
 
 STATISTICS = {
@@ -285,35 +281,33 @@ def taken(frames, function: str, **query) -> tuple[str, pa.Table]:
     return tidegate.spark.explain(join, *frames, **query), join(*frames, **query).toArrow()
 
 
-@grid(
-    case=[
-        ("interval_join", "whole"),
-        ("interval_join", "bins"),
-        ("overlap_join", "native"),
-        *more(("interval_join", "native"), ("overlap_join", "whole"), ("overlap_join", "bins")),
-    ],
-    how=["right", "semi", "anti", *more("inner", "left")],
-)
-def test_statistics_lead_to_each_form_and_to_the_same_rows(frames, monkeypatch, case, how):
-    function, form = case
+@grid(form=["whole", "bins", "native"], how=["right", "semi", "anti", *more("inner", "left")])
+def test_statistics_lead_to_each_form_and_to_the_same_rows(frames, monkeypatch, form, how):
     said(monkeypatch, **STATISTICS[form])
-    text, rows = taken(frames, function, how=how)
+    text, rows = taken(frames, "interval_join", how=how)
     assert [name for name, told in FORMS.items() if told in text] == [form]
     assert " s of processor time by bins, " in text
     assert " s natively, " in text
     assert f" s with {'left' if how == 'right' else 'right'} whole" in text or how == "inner"
-    expected = getattr(tidegate, function)(*TABLES, **QUERIES[function], how=how)
+    expected = tidegate.interval_join(*TABLES, **QUERIES["interval_join"], how=how)
     assert rows.column_names == expected.column_names
     assert counted(rows) == counted(expected)
 
 
+AGGREGATES = {"aggs": {"n": agg.count()}, "columns": ["l"], "how": "left"}
+
+
 @grid(
-    function=["interval_join", *more("overlap_join")],
-    form=["native", *more("whole")],
+    case=[
+        ("interval_join", AGGREGATES),
+        ("overlap_join", {"how": "left"}),
+        *more(("overlap_join", AGGREGATES), ("overlap_join", {"how": "semi"})),
+    ],
+    form=["native", "whole"],
 )
-def test_joins_without_bins_are_weighed_too(frames, monkeypatch, function, form):
+def test_joins_without_bins_are_weighed_too(frames, monkeypatch, case, form):
+    function, query = case
     said(monkeypatch, **STATISTICS[form])
-    query = {"aggs": {"n": agg.count()}, "columns": ["l"], "how": "left"}
     text, rows = taken(frames, function, **query)
     assert FORMS[form] in text
     assert "by bins" not in text
@@ -324,16 +318,15 @@ def test_joins_without_bins_are_weighed_too(frames, monkeypatch, function, form)
     assert counted(rows) == counted(expected)
 
 
-@pytest.mark.parametrize("function", ["overlap_join", *more("interval_join")])
-def test_a_sample_may_say_that_the_large_side_is_small(frames, monkeypatch, function):
+def test_a_sample_may_say_that_the_large_side_is_small(frames, monkeypatch):
     """A side that was said to be large is sampled, and the small one is sent whole after all."""
     said(monkeypatch, rows=1e9)
-    join = getattr(tidegate.spark, function)
-    text = tidegate.spark.explain(join, *frames, **QUERIES[function])
+    join, query = tidegate.spark.interval_join, QUERIES["interval_join"]
+    text = tidegate.spark.explain(join, *frames, **query)
     assert WHOLE in text
     assert "weighed    by a sample of both sides" in text
     said(monkeypatch)
-    text = tidegate.spark.explain(join, *frames, **QUERIES[function])
+    text = tidegate.spark.explain(join, *frames, **query)
     assert "sample" not in text.partition("  jobs ")[2].partition("\n")[0]
     assert "weighed    no sample: left is taken to be like right" in text or (
         "weighed    no sample: right is taken to be like left" in text
@@ -351,67 +344,43 @@ def test_a_side_that_was_asked_to_be_whole_is_not_weighed(frames, monkeypatch):
 # The guess before there is a sample.
 
 
-def drawn(rows: int, seed: int, lengths: int) -> Side:
+def drawn(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Keys and times."""
     rng = np.random.default_rng(seed)
-    starts = np.sort(rng.integers(0, 10**6, rows))
-    return Side(rng.integers(0, 20, rows), starts, starts + rng.integers(0, lengths, rows))
+    times = np.sort(rng.integers(0, 10**6, rows))
+    return rng.integers(0, 20, rows), times
 
 
-@pytest.mark.parametrize("function", QUERIES)
 @pytest.mark.parametrize("side", [LEFT, RIGHT])
 @pytest.mark.parametrize("other", [2_000, 400_000])
-def test_a_guess_is_near_what_a_sample_says_if_both_sides_are_alike(frames, function, side, other):
-    query = dict(QUERIES[function])
-    if function == "interval_join":
-        query |= {"lower": -500, "upper": 500}
-    plan = Plan.of(*frames, SparkQuery.of(function, query | {"how": "inner"}))
-    mine, theirs = drawn(40_000, 1, 2_000), drawn(other, 2, 2_000)
-    names = plan.columns.of(side).names
-    rows = pa.table([mine.hashes, mine.starts, mine.ends, mine.starts], names=names)
+def test_a_guess_is_near_what_a_sample_says_if_both_sides_are_alike(frames, side, other):
+    query = QUERIES["interval_join"] | {"lower": -500, "upper": 500, "how": "inner"}
+    plan = Plan.of(*frames, SparkQuery.of("interval_join", query))
+    mine, theirs = drawn(40_000, 1), drawn(other, 2)
+    keys, times = mine
+    rows = pa.table([keys, times, times, times], names=plan.columns.of(side).names)
     of_both = (40_000.0, float(other)) if side == LEFT else (float(other), 40_000.0)
     small = Small(side, of_both, 4)
     guess = alike.guessed(plan, Whole(side, rows), small, has_bins=True)
-    sides = (mine, theirs) if side == LEFT else (theirs, mine)
-    if function == "interval_join":
-        times = [column for one in sides for column in (one.hashes, one.starts)]
-        _, found = driver_bins.weighed(plan, Sample(*times, 1.0), small)
-    else:
-        sample = Intervals(sides, (None, None), 1.0)
-        _, found = levels.with_lengths(plan, sample, known(sample), small)
+    left, right = (mine, theirs) if side == LEFT else (theirs, mine)
+    _, found = driver_bins.weighed(plan, Sample(*left, *right, 1.0), small)
     expected = found.after(looking(40_000 + other))
     assert guess.costs[:3] == pytest.approx(expected[:3], rel=0.15)
     assert guess.costs.in_place is None
 
 
-@pytest.mark.parametrize("function", QUERIES)
-def test_bins_cost_less_where_spark_sends_their_table_to_all_tasks(frames, monkeypatch, function):
-    plan = Plan.of(*frames, SparkQuery.of(function, QUERIES[function] | {"how": "inner"}))
-    sides = drawn(1_000, 1, 2_000), drawn(20_000, 2, 2_000)
-    times = [column for one in sides for column in (one.hashes, one.starts)]
+def test_bins_cost_less_where_spark_sends_their_table_to_all_tasks(frames, monkeypatch):
+    plan = Plan.of(
+        *frames, SparkQuery.of("interval_join", QUERIES["interval_join"] | {"how": "inner"})
+    )
 
-    def bins() -> float:
-        if function == "interval_join":
-            return driver_bins.weighed(plan, Sample(*times, 100.0))[1].bins
-        sample = Intervals(sides, (None, None), 100.0)
-        return levels.with_lengths(plan, sample, known(sample), None)[1].bins
+    def bins(method: str) -> float:
+        monkeypatch.setattr(driver_bins, "hashed", lambda *_: method)
+        sample = Sample(*drawn(1_000, 1), *drawn(20_000, 2), 100.0)
+        return driver_bins.weighed(plan, sample)[1].bins
 
-    for module in (driver_bins, levels):
-        monkeypatch.setattr(module, "method_of", lambda *_, **__: "shuffle_hash")
-    shuffled = bins()
-    for module in (driver_bins, levels):
-        monkeypatch.setattr(module, "method_of", lambda *_, **__: "broadcast")
     # At least the larger side, of some columns, is not shuffled.
-    assert bins() < shuffled - 1e-9 * 100 * 100_000
-
-
-def test_points_tell_nothing_of_intervals(frames):
-    query = SparkQuery.of("overlap_join", {"on": (("s", "s"), ("from", "to")), "how": "inner"})
-    plan = Plan.of(*frames, query)
-    small = Small(LEFT, (300.0, 1e6), 4)
-    rows = TABLES[LEFT].select(plan.columns.left.names)
-    guess = alike.guessed(plan, Whole(LEFT, rows), small, has_bins=True)
-    assert guess.costs.bins is None
-    assert guess.basis == "no sample: the cost of results is left out"
+    assert bins("broadcast") < bins("shuffle_hash") - 1e-9 * 100 * 100_000
 
 
 def test_an_empty_side_needs_no_sample(spark, frames):

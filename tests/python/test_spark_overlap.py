@@ -242,6 +242,59 @@ def test_rows_are_those_of_the_native_join(sides, how, parallelism, closed, leas
 
 
 # Rows of `test_a_date_is_its_midnight` have no key either.
+def random_cases(side: int, payload: str) -> pa.Table:
+    """Cases of few rows each, told apart by a further key: nested, equal, empty, long, and ties."""
+    every = []
+    for case in range(campaign.tries(30)):
+        rng = np.random.default_rng([campaign.SEED, side, case])
+        rows = int(rng.integers(0, 14))
+        starts = rng.integers(-30, 30, rows)
+        ends = starts + rng.choice([0, 1, 4, 15, 200, 5_000], rows)
+        columns = starts, ends, rng.integers(0, 2, rows)
+        lacking = rng.random((3, rows)) < 0.08
+        begins, until, keys = (
+            [None if gone else int(value) for gone, value in zip(mask, column, strict=True)]
+            for mask, column in zip(lacking, columns, strict=True)
+        )
+        every += zip([case] * rows, keys, begins, until, strict=True)
+    columns = [pa.array(column, pa.int64()) for column in zip(*every, strict=True)]
+    table = pa.table([*columns], names=["case", "key", *ON[side]])
+    return table.append_column(payload, pa.array(range(len(every)), pa.int64()))
+
+
+def own_loop(frames, how: str, closed: str, least: int):
+    """Spark's own nested loop: it sees no equal keys here, so that it compares each two rows."""
+    left, right = (frame.alias(name) for frame, name in zip(frames, "lr", strict=True))
+    met = [f"l.{key} <= r.{key} and r.{key} <= l.{key}" for key in ("case", "key")]
+    met += ["l.start <= r.to and r.from <= l.end"]
+    if closed == "left":
+        met += ["l.start < r.to and r.from < l.end and l.start < l.end and r.from < r.to"]
+    met += [f"least(l.end, r.to) - greatest(l.start, r.from) >= {least}"]
+    kind = {"semi": "left_semi", "anti": "left_anti"}.get(how, how)
+    found = left.join(right, F.expr(" and ".join(met)), kind)
+    assert "NestedLoop" in found._jdf.queryExecution().toString()
+    return found
+
+
+# The native join is compared with nested loops elsewhere.
+@of_campaigns
+@grid(
+    how=["left", "inner", "right", "full", "semi", "anti"],
+    parallelism=["hybrid", "time", "key"],
+    closed=["left", "both"],
+    least=[4, 0],
+)
+def test_rows_are_those_of_sparks_own_loop(spark, how, parallelism, closed, least):
+    tables = random_cases(0, "l"), random_cases(1, "r")
+    frames = [spark.createDataFrame(table).repartition(3) for table in tables]
+    names = ["l"] if how in ("semi", "anti") else ["l", "r"]
+    query = {"on": ON, "by": ["case", "key"], "how": how, "closed": closed, "columns": names}
+    query |= {"min_overlap": least, "parallelism": parallelism}
+    found = tidegate.spark.overlap_join(*frames, **query)
+    expected = own_loop(frames, how, closed, least).select(*names)
+    assert counted(found.toArrow()) == counted(expected.toArrow())
+
+
 @of_campaigns
 @grid(how=["full", "inner", "left"], partitions=[3, 1])
 def test_without_a_key_time_alone_divides(sides, how, partitions):
@@ -450,7 +503,11 @@ def test_rows_that_are_longer_when_they_are_read_again(spark, sides, monkeypatch
         ({"by": None, "parallelism": "key"}, "divides by key: give `by`, or choose 'time'"),
         (
             {"parallelism": "value"},
-            "expected one of auto, bins, broadcast, key, time, hybrid, got .value.",
+            "expected one of auto, broadcast, key, time, hybrid, got .value.",
+        ),
+        (
+            {"parallelism": "bins"},
+            "'bins' is not for overlap joins: bins have one width.*: leave it out, or give 'broad",
         ),
         ({"parallelism": "broadcast", "how": "full"}, "a full join returns rows without a partner"),
         ({"partitions": 0}, "partitions: expected at least 1, got 0"),

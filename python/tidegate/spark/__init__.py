@@ -13,7 +13,8 @@ chosen.
   job reads the first 10 000 rows. From the sample follow the width of bins of time, and what the
   join costs by bins and by native calls. If bins are clearly cheaper, Spark joins equal keys and
   bins by itself, and no row goes to Python. They are where intervals are short, keys are even, and
-  nothing is asked for that only a native call does: `where`, `aggs`, `then`, a full join.
+  nothing is asked for that only a native call does: `where`, `aggs`, `then`, a full join. Rows of
+  `overlap_join` have no bins.
 - *Both sides are partitioned by the keys already*, by Spark's hash and into as many partitions:
   tables with buckets, and DataFrames after a `repartition`, a window, an aggregation or a join by
   the keys, cached or not. Then each task joins the rows that it has, and nothing is packed or
@@ -31,8 +32,8 @@ key outside it, and no others.
 
 Rows of `overlap_join` have lengths of their own. Heavy keys are cut by time, too. If only pairs are
 asked for, a row goes to the slices that it covers. Otherwise it goes to the slices in which a row
-that it overlaps may start. Bins have several widths, if many rows are far longer than others. How
-long rows are at most must be known then, which takes a second job over starts and ends.
+that it overlaps may start. How long rows are at most must be known then, which takes a second job
+over starts and ends.
 
 An aggregation sends rows in the same way, or, where results do not depend on the order of rows,
 aggregates by slice of time, made by the tasks that read the inputs.

@@ -670,7 +670,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Literal["auto", "bins", "broadcast", "key", "time", "hybrid"] = "auto",
+    parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"] = "auto",
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
@@ -762,15 +762,11 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
             makes one heavy task. Sides that are partitioned by keys already stay as they are.
             `time`: slices of time. Rows go to each slice that they may have partners in. `hybrid`:
-            buckets of keys; heavy keys are cut by time. `bins`: Spark's own join of equal keys and
-            bins of time, so that no row goes to Python. Rows of different lengths have bins of
-            different widths, if a sample says that this is cheaper. It is not for full joins, and
-            not with `where`, `aggs` or `then`. `auto` takes the form that costs least by a model,
-            which `explain` shows: `broadcast` if a side is small, `bins` if these are clearly
-            cheaper, the partitions of both sides if these have all rows of a key and are even, or
-            the division whose fullest partition is smallest. Rows are sampled unless a side is
-            small and the other forms would cost more without a sample, or files tell that rows are
-            few.
+            buckets of keys; heavy keys are cut by time. `auto` takes the form that costs least by a
+            model, which `explain` shows: `broadcast` if a side is small, the partitions of both
+            sides if these have all rows of a key and are even, or the division whose fullest
+            partition is smallest. Rows are sampled unless a side is small and the other forms would
+            cost more without a sample, or files tell that rows are few.
         then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
             and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
             aggregate must be finished by a `groupBy` of its partial results.
@@ -794,8 +790,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         The other joins need all partners of a row in one task. So they send partners to the slice
         where the row starts, and very long rows have slices of their own, which may cost a second
         copy of the other side. For these joins one more job finds the longest row, unless keys
-        divide the rows evenly or the rows are points. `bins` run such a job, too. If a DataFrame
-        gives a longer row when it is read again, the task that meets the row raises.
+        divide the rows evenly or the rows are points. If a DataFrame gives a longer row when it is
+        read again, the task that meets the row raises.
     """
     arguments = {
         "on": on,

@@ -4,7 +4,6 @@
 - `route.py`: whether a side is sent whole, rows are shuffled or stay, Spark joins bins, or streams
   are joined.
 - `bins.py`: a join of Spark's own, by equal keys and bins of time.
-- `levels.py`: the same of rows with a start and an end, by bins of several widths.
 - `whole.py`: a small side, collected once and sent whole to every task.
 - `in_place.py`: two sides that Spark has partitioned by their keys already.
 - `files.py`: the rows of Parquet files, by their footers.

@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tidegate.spark.driver import bins, levels
+from tidegate.spark.driver import bins
 from tidegate.spark.driver.division import SAMPLED
 from tidegate.spark.layout.balance import Sample
 from tidegate.spark.layout.costs import looking, without_bins
-from tidegate.spark.layout.lengths import Sample as Intervals
-from tidegate.spark.layout.lengths import Side
-from tidegate.spark.layout.levels import known
-from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
+from tidegate.spark.worker.pack import NAMES, RIGHT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,35 +39,18 @@ def guessed(plan: Plan, whole: Whole, small: Small, *, has_bins: bool) -> Guess:
     mine, other = NAMES[whole.side], NAMES[1 - whole.side]
     if has_bins and whole.rows.num_rows:
         costs = _with_bins(plan, whole, small)
-        if costs is not None:
-            return Guess(costs.after(sampling), f"no sample: {other} is taken to be like {mine}")
+        return Guess(costs.after(sampling), f"no sample: {other} is taken to be like {mine}")
     costs = without_bins(small, bins.asked_of(plan))
     return Guess(costs.after(sampling), "no sample: the cost of results is left out")
 
 
-def _with_bins(plan: Plan, whole: Whole, small: Small) -> Costs | None:
-    """The costs if the other side has times or intervals like these.
-
-    Of points that overlap intervals nothing can be told if the points are here: then it is None.
-    """
+def _with_bins(plan: Plan, whole: Whole, small: Small) -> Costs:
+    """The costs if the other side has times like these."""
     rows, at, weight = _drawn(whole, small)
     keys = _numbered(rows, plan.inputs[whole.side].by)
-    if not plan.query.is_overlap:
-        times = plan.axis.integers(rows.column(plan.inputs[whole.side].on))
-        left, right = ((keys[of], times[of]) for of in at)
-        _, costs = bins.weighed(plan, Sample(*left, *right, weight), small)
-        return costs
-    are_points = [plan.intervals(side).are_points for side in (LEFT, RIGHT)]
-    if are_points[whole.side] and not all(are_points):
-        return None
-    starts, ends = plan.starts_and_ends(whole.side).of(rows)
-    sides = [
-        Side(keys[of], starts[of], starts[of] if is_point else ends[of])
-        for of, is_point in zip(at, are_points, strict=True)
-    ]
-    longest = [0 if is_point else None for is_point in are_points]
-    sample = Intervals((sides[LEFT], sides[RIGHT]), (longest[LEFT], longest[RIGHT]), weight)
-    _, costs = levels.with_lengths(plan, sample, known(sample), small)
+    times = plan.axis.integers(rows.column(plan.inputs[whole.side].on))
+    left, right = ((keys[of], times[of]) for of in at)
+    _, costs = bins.weighed(plan, Sample(*left, *right, weight), small)
     return costs
 
 

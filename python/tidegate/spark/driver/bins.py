@@ -67,22 +67,15 @@ def joined(plan: Plan, bins: Bins) -> DataFrame:
     """The join as a DataFrame."""
     sides = [_binned(plan, bins, side) for side in (LEFT, RIGHT)]
     copied, method = NAMES.index(bins.copied), hashed(plan, bins)
-    return met(plan, sides, _pairs(plan, bins.ends), copied, method)
-
-
-def met(
-    plan: Plan, sides: list[DataFrame], pairs: Column, built: int, method: str | None
-) -> DataFrame:
-    """The join of sides whose last column is a hash of key and bin; one side becomes a table."""
     if plan.partitions is not None and method == "broadcast":
-        sides[1 - built] = sides[1 - built].coalesce(plan.partitions)
+        sides[1 - copied] = sides[1 - copied].coalesce(plan.partitions)
     elif plan.partitions is not None:
         sides = [rows.repartition(plan.partitions, rows.columns[-1]) for rows in sides]
     if method is not None:
-        sides[built] = sides[built].hint(method)
+        sides[copied] = sides[copied].hint(method)
     left, right = sides
     how = {"semi": "left_semi", "anti": "left_anti"}.get(plan.query.how, plan.query.how)
-    return left.join(right, pairs, how).select(*results(plan))
+    return left.join(right, _pairs(plan, bins.ends), how).select(*_results(plan))
 
 
 def weighed(
@@ -112,7 +105,7 @@ def without_sample(plan: Plan) -> Bins | None:
     # Rows that are partitioned by their keys already may stay there, and a sample tells that.
     if not are_safe(bins, asked) or in_place.found(plan) is not None:
         return None
-    size = (bins.of_copied + bins.copies) * table_row(plan, NAMES.index(bins.copied))
+    size = _table_size(plan, bins)
     if size > _ONE_TASK or hashed(plan, bins) is None:
         if size > task_memory(plan.left.sparkSession):
             return None
@@ -178,24 +171,19 @@ def hashed(plan: Plan, bins: Bins) -> str | None:
 
     Where that is much it is told nothing, and sorts them.
     """
-    rows = bins.of_copied + bins.copies
-    return method_of(plan, NAMES.index(bins.copied), rows, together=bins.together)
-
-
-def method_of(plan: Plan, built: int, rows: float, *, together: bool = False) -> str | None:
-    """How Spark is told to keep this number of rows of a side, as above."""
-    size = rows * table_row(plan, built)
+    size = _table_size(plan, bins)
     if size <= _WHOLE:
         return "broadcast"
     session = plan.left.sparkSession
-    most = max(_HASHED, _SHARE * task_memory(session)) if together else _HASHED
+    most = max(_HASHED, _SHARE * task_memory(session)) if bins.together else _HASHED
     partitions = plan.partitions or shuffle_partitions(session)
     return "shuffle_hash" if size <= most * partitions else None
 
 
-def table_row(plan: Plan, side: int) -> int:
-    """Bytes of a row in a hash table."""
-    return _ROW + _CELL * len(plan.columns.of(side))
+def _table_size(plan: Plan, bins: Bins) -> float:
+    """Bytes of a hash table of all copied rows."""
+    rows, columns = bins.of_copied + bins.copies, plan.columns.of(NAMES.index(bins.copied))
+    return rows * (_ROW + _CELL * len(columns))
 
 
 def _binned(plan: Plan, bins: Bins, side: int) -> DataFrame:
@@ -213,11 +201,11 @@ def _binned(plan: Plan, bins: Bins, side: int) -> DataFrame:
     names = rows.columns[:-1] if _is_kept(mine) else rows.columns[:-2]
     time = f"{name}t"
     if NAMES[side] != bins.copied:
-        rows = rows.selectExpr(*names, "key", f"{bin_of(time, bins.width)} bin")
+        rows = rows.selectExpr(*names, "key", f"{_bin(time, bins.width)} bin")
     else:
         lower, upper = bins.ends
         ends = (lower, upper) if side == LEFT else (-upper, -lower)
-        first, last = (bin_of(later(time, end), bins.width) for end in ends)
+        first, last = (_bin(_later(time, end), bins.width) for end in ends)
         rows = rows.selectExpr(*names, "key", f"{first} first", f"{last} last")
         rows = rows.selectExpr(*names, "key", "first", "case when last <> first then last end last")
         rows = rows.unpivot([*names, "key"], ["first", "last"], "which", "bin")
@@ -272,12 +260,12 @@ def number(time: str, kind: DataType, *, in_days: bool) -> str:
     return f"({days} * {_DAY}L + {clock} + {seconds})"
 
 
-def bin_of(time: str, width: int) -> str:
+def _bin(time: str, width: int) -> str:
     """The bin of a time. The bin around 0 is about twice as wide as others."""
     return f"({time} div {width}L)"
 
 
-def later(time: str, by: int) -> str:
+def _later(time: str, by: int) -> str:
     """The time plus so much, or the end of time."""
     if by >= 0:
         return f"(least({time}, {_LARGEST - by}L) + {by}L)"
@@ -288,22 +276,16 @@ def _pairs(plan: Plan, ends: Ends) -> Column:
     """Whether two rows are a pair. A sum that would leave 64 bits is not taken for their end."""
     left, right = (_sent_number(plan, side) for side in (LEFT, RIGHT))
     lower, upper = ends
-    after = f"{right} >= {later(left, lower)}"
+    after = f"{right} >= {_later(left, lower)}"
     if lower > 0:
-        after = f"{later(right, 1 - lower)} > {left}"
-    before = f"{right} <= {later(left, upper)}"
+        after = f"{_later(right, 1 - lower)} > {left}"
+    before = f"{right} <= {_later(left, upper)}"
     if upper < 0:
-        before = f"{later(left, upper + 1)} > {right}"
-    return F.expr(" and ".join([*equal_keys(plan), after, before]))
-
-
-def equal_keys(plan: Plan) -> list[str]:
-    """Whether two rows have one hash, and one key.
-
-    The hashes alone are equal keys for Spark, a single integer. It sees no others in `coalesce`.
-    """
+        before = f"{_later(left, upper + 1)} > {right}"
+    # The hashes alone are equal keys for Spark, a single integer. It sees no others in `coalesce`.
     keys = zip(plan.inputs[LEFT].by, plan.inputs[RIGHT].by, strict=True)
-    return ["lh = rh", *(f"coalesce(l{mine} = r{other}, false)" for mine, other in keys)]
+    equal = [f"coalesce(l{mine} = r{other}, false)" for mine, other in keys]
+    return F.expr(" and ".join(["lh = rh", *equal, after, before]))
 
 
 def _sent_number(plan: Plan, side: int) -> str:
@@ -315,7 +297,7 @@ def _sent_number(plan: Plan, side: int) -> str:
     return _number(mine, other, f"{name}{mine.on}")
 
 
-def results(plan: Plan) -> list[Column]:
+def _results(plan: Plan) -> list[Column]:
     """The columns of the result, under their names and with their metadata."""
     shared = {mine: other for mine, other in plan.native.keys if mine == other}
     results = []

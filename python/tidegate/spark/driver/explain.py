@@ -10,12 +10,9 @@ from tidegate._tidegate import AggregationQuery
 from tidegate.spark.driver.bins import hashed
 from tidegate.spark.driver.jobs import recorded
 from tidegate.spark.driver.join import places_rows
-from tidegate.spark.driver.levels import built as built_side
-from tidegate.spark.driver.levels import method
 from tidegate.spark.driver.route import (
     Binned,
     Broadcast,
-    Leveled,
     OfTables,
     Overlapped,
     Shuffled,
@@ -80,8 +77,6 @@ def _of_tables(plan: Plan, way: OfTables) -> list[str]:
     """What Spark does around the native join of tables, or instead of it."""
     if isinstance(way, Binned):
         return _binned(plan, way)
-    if isinstance(way, Leveled):
-        return _leveled(plan, way)
     return [f"  filters    {_FILTERS}", *_native(plan, way)]
 
 
@@ -207,28 +202,6 @@ def _unit(plan: Plan) -> str:
     if any(isinstance(plan.inputs[side].value_type, IntegralType) for side in (LEFT, RIGHT)):
         return ""
     return " days" if plan.in_days else " microseconds"
-
-
-def _leveled(plan: Plan, way: Leveled) -> list[str]:
-    levels, unit = way.levels, _unit(plan)
-    keys = "key and " if plan.native.keys else ""
-    bins = "a row has all bins that it covers, and a pair meets in the bin of its later start"
-    if levels.single is not None:
-        one, other = NAMES[levels.single], NAMES[1 - levels.single]
-        bins = f"a {one} row has the bin of its start, a {other} row all in which a partner may be"
-    built = NAMES[built_side(plan, levels)]
-    return [
-        f"  divided    by {keys}bins of time, by Spark's own join",
-        *(
-            f"  level      rows up to {level.longest:,}{unit} long, bins {level.width:,}{unit} wide"
-            for level in levels.levels
-        ),
-        f"  bins       {bins}",
-        f"  rows       about {levels.rows:,.0f}, and {levels.copies:,.0f} copies",
-        _compared(levels.candidates, levels.pairs),
-        f"  placed     {_METHODS[method(plan, levels)].format(built)}",
-        f"  costs      {way.costs}",
-    ]
 
 
 def _binned(plan: Plan, way: Binned) -> list[str]:

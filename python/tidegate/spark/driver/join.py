@@ -11,8 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 import tidegate
 from tidegate.spark.driver.bins import joined as binned
 from tidegate.spark.driver.in_place import joined as joined_in_place
-from tidegate.spark.driver.levels import joined as leveled
-from tidegate.spark.driver.route import Binned, Broadcast, Leveled, Stayed, Streamed, of_join
+from tidegate.spark.driver.route import Binned, Broadcast, Stayed, Streamed, of_join
 from tidegate.spark.driver.whole import joined as whole_joined
 from tidegate.spark.layout.hashed import hashed_to
 from tidegate.spark.query.schema import arrow, struct
@@ -38,8 +37,6 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
     way = of_join(plan, fused=then is not None)
     if isinstance(way, Binned):
         return binned(plan, way.bins)
-    if isinstance(way, Leveled):
-        return leveled(plan, way.levels)
     if isinstance(way, Streamed):
         return stream_joined(plan, way.layout, call, schema)
     if isinstance(way, Broadcast):

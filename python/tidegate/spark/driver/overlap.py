@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,7 +15,6 @@ from tidegate.spark.driver.bins import number
 from tidegate.spark.driver.division import FRACTION, sampled, tasks_of
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.lengths import Kept, Sample, Side, by_time, chosen, uncut
-from tidegate.spark.layout.levels import Lengths
 from tidegate.spark.layout.overlap import by_key
 from tidegate.spark.plan.session import shuffle_partitions
 from tidegate.spark.worker.overlap import longest
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 _UNEVEN = 1.3
 
 # A length that stands for any.
-ANY = 2**63 - 1
+_ANY = 2**63 - 1
 
 _KEPT: dict[str, Kept] = {"inner": "either", "right": "right", "full": "both"}
 
@@ -155,24 +154,5 @@ def _length(plan: Plan, side: int) -> str:
     start, end = (
         number(f"u{at}", rows.fields[at].dataType, in_days=plan.in_days) for at in rows.interval
     )
-    length = f"coalesce(try_subtract({end}, {start}), {ANY}L)"
+    length = f"coalesce(try_subtract({end}, {start}), {_ANY}L)"
     return f"case when {start} is not null and {end} is not null then {length} end"
-
-
-def lengths_of(plan: Plan) -> tuple[Lengths, Lengths]:
-    """How long the rows of both sides are at most, and all together: one job."""
-    sides = [side for side in (LEFT, RIGHT) if not plan.intervals(side).are_points]
-    found = [Lengths(0, 0.0)] * 2
-    every = [
-        plan.inputs[side].frame.selectExpr(f"{side} side", f"{_length(plan, side)} length")
-        for side in sides
-    ]
-    if every:
-        rows = reduce(DataFrame.union, every).groupBy("side")
-        # A sum of doubles is near enough, and never too large for its type.
-        total = F.expr("sum(cast(greatest(length, 0L) as double))")
-        with described(plan.left.sparkSession, "find how long rows are"):
-            measured = rows.agg(F.expr("max(length)"), total).collect()
-        for side, longest, together in measured:
-            found[side] = Lengths(max(0, longest or 0), together or 0.0)
-    return found[LEFT], found[RIGHT]

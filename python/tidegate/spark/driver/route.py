@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import tidegate
-from tidegate.spark.driver import division, in_place, levels, overlap
+from tidegate.spark.driver import division, in_place, overlap
 from tidegate.spark.driver.alike import guessed
 from tidegate.spark.driver.bins import asked_of, hashed, told, weighed, without_sample
 from tidegate.spark.driver.whole import Whole, chosen, rows_beside
@@ -17,13 +17,10 @@ from tidegate.spark.stream import join as stream_join
 from tidegate.spark.worker.pack import NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tidegate.spark.driver.in_place import InPlace
     from tidegate.spark.layout.bins import Bins
     from tidegate.spark.layout.costs import Costs, Form, Small
     from tidegate.spark.layout.layout import Integers, Layout
-    from tidegate.spark.layout.levels import Levels
     from tidegate.spark.layout.overlap import OverlapLayout
     from tidegate.spark.plan.aggregate import AggregatePlan
     from tidegate.spark.plan.join import Plan
@@ -69,14 +66,6 @@ class Binned(NamedTuple):
     reason: str
 
 
-class Leveled(NamedTuple):
-    """The same of rows with a start and an end, whose bins have the width of a level."""
-
-    levels: Levels
-    costs: str
-    reason: str
-
-
 class Stayed(NamedTuple):
     """Both sides are partitioned by their keys already, and are joined where they are."""
 
@@ -92,7 +81,7 @@ class Streamed(NamedTuple):
     layout: Layout
 
 
-OfTables = Broadcast | Shuffled | Overlapped | Binned | Leveled | Stayed
+OfTables = Broadcast | Shuffled | Overlapped | Binned | Stayed
 Way = OfTables | Streamed
 
 
@@ -152,7 +141,7 @@ def of_join(plan: Plan, *, fused: bool = False) -> Way:
             return _native(plan, near, f"{near.rather} {_NATIVE}", text)
     if plan.parallelism != "bins" and (plan.parallelism != "auto" or of_bins is not None):
         return _native(plan, near, reason, of_bins if plan.parallelism == "auto" else None)
-    return _of_intervals(plan, near) if plan.has_intervals else _of_both(plan, near)
+    return _of_both(plan, near)
 
 
 def _weighed_side(plan: Plan, whole: Whole) -> Small | None:
@@ -228,7 +217,7 @@ def _of_both(plan: Plan, near: _Near) -> Broadcast | Shuffled | Binned | Stayed:
     sides = _there(plan, (sample.left_hash, sample.right_hash), sample.weight)
     bins, costs = weighed(plan, sample, near.small, None if sides is None else sides.there)
     text = near.told(costs)
-    form, reason = _form(plan, near, costs, lambda: hashed(plan, bins) is not None)
+    form, reason = _form(plan, near, costs, bins)
     if form == "bins":
         return Binned(bins, text, reason)
     if form == "whole" and near.whole is not None:
@@ -238,29 +227,12 @@ def _of_both(plan: Plan, near: _Near) -> Broadcast | Shuffled | Binned | Stayed:
     return Shuffled(division.of_join(plan, sample), reason, text)
 
 
-def _of_intervals(plan: Plan, near: _Near) -> Broadcast | Overlapped | Leveled | Stayed:
-    """The same of rows that have a start and an end."""
-    sample = overlap.sample_of_join(plan)
-    left, right = (side.hashes for side in sample.sides)
-    sides = _there(plan, (left, right), sample.weight)
-    there = None if sides is None else sides.there
-    found, costs = levels.weighed(plan, sample, near.small, there)
-    text = near.told(costs)
-    form, reason = _form(plan, near, costs, lambda: levels.method(plan, found) is not None)
-    if form == "bins":
-        return Leveled(found, text, reason)
-    if form == "whole" and near.whole is not None:
-        return Broadcast(near.whole, reason, text, _SAMPLED)
-    if form == "in place" and sides is not None:
-        return Stayed(sides, reason, text)
-    return Overlapped(overlap.of_join(plan, sample), reason, text)
-
-
-def _form(plan: Plan, near: _Near, costs: Costs, can_bin: Callable[[], bool]) -> tuple[Form, str]:
+def _form(plan: Plan, near: _Near, costs: Costs, bins: Bins) -> tuple[Form, str]:
     """The form to take, and the reason. Spark has no bins for a side that it would have to sort."""
     if plan.parallelism == "bins":
         return "bins", near.reason
-    form = costs.cheapest if can_bin() else costs._replace(bins=None).cheapest
+    can_bin = hashed(plan, bins) is not None
+    form = costs.cheapest if can_bin else costs._replace(bins=None).cheapest
     if form == "bins":
         return form, f"{near.rather} {_BINS}"
     if form == "in place":

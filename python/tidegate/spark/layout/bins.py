@@ -101,7 +101,7 @@ class Bins:
 def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, columns: Width) -> Bins:
     """The bins of the width that costs least."""
     length = ends.reach + 1
-    pairs = counted(sample, ends)
+    pairs = _counted(sample, ends)
     copied_rows = len(sample.left_time if copied == "left" else sample.right_time) * sample.weight
     cells = columns.left if copied == "left" else columns.right
     copy = copying(cells) * copied_rows
@@ -145,7 +145,7 @@ def are_safe(bins: Bins, asked: Asked) -> bool:
     return True
 
 
-def counted(sample: Sample, ends: Ends) -> float:
+def _counted(sample: Sample, ends: Ends) -> float:
     """Pairs of the inputs within these ends; the sample has few or none of these.
 
     An interval that is longer has more pairs in the sample. They are taken to be spread evenly.

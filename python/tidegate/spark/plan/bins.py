@@ -1,4 +1,4 @@
-"""Which joins Spark can do by itself with bins of time, and which distances and overlaps pair."""
+"""Which joins Spark can do by itself with bins of time, and which distances pair."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ _DAYS = 2**30
 
 def unfit(query: SparkQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> str | None:
     """The reason why a join cannot be done with bins of time, if there is one."""
-    if not query.is_overlap and (native.time is None or native.bands or query.is_asof):
-        return "only interval, window and overlap joins have bins of time"
+    if query.is_overlap:
+        return "bins have one width, and rows that overlap have lengths of their own"
+    if native.time is None or native.bands or query.is_asof:
+        return "only interval and window joins have bins of time"
     asked = {
         "aggregates of partners are made by native calls": bool(query.aggs),
         "a full join keeps the rows of both sides, and bins copy those of one": query.how == "full",
@@ -33,13 +35,10 @@ def unfit(query: SparkQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table]
     reasons = [reason for reason, holds in asked.items() if holds]
     if any(query.row_ends):
         return "its ends are computed from columns, and differ from row to row"
-    if native.time is not None and not query.is_overlap:
-        kinds = _types(tables, native.time[0])
-        most = _DAYS if all(map(pa.types.is_date, kinds)) else _EXACT
-        if any(end is None or abs(end) > most for end in native.time[1]):
-            reasons.append("its interval has no end on one side, or one too far away")
-    if query.is_overlap and native.least_overlap > _EXACT:
-        reasons.append("`min_overlap` is too long")
+    kinds = _types(tables, native.time[0])
+    most = _DAYS if all(map(pa.types.is_date, kinds)) else _EXACT
+    if any(end is None or abs(end) > most for end in native.time[1]):
+        reasons.append("its interval has no end on one side, or one too far away")
     for names in native.keys:
         kinds = _types(tables, names)
         if kinds[0] != kinds[1] and not all(map(pa.types.is_integer, kinds)):

@@ -302,8 +302,13 @@ class Plan:
         for side, frame in enumerate((left, right)):
             check_keys(frame, [pair[side] for pair in native.keys], NAMES[side])
         query = query.settled(native, tables)
-        of_times = ("bins",) if query.function in ("interval_join", "overlap_join") else ()
+        of_times = ("bins",) if query.function == "interval_join" else ()
         known = ("auto", *of_times, "broadcast", "key", query.divided, "hybrid")
+        if parallelism == "bins" and query.is_overlap:
+            why = unfit(query, native, tables)
+            message = f"parallelism 'bins' is not for overlap joins: {why}: leave it out, or give "
+            message += "'broadcast', 'key', 'time' or 'hybrid'"
+            raise tidegate.TidegateError(message)
         check_division(partitions, parallelism, known, query.divided, keyed=bool(native.keys))
         if parallelism == "broadcast" and query.how == "full":
             message = "parallelism 'broadcast' sends one side whole, but a full join returns rows "
@@ -408,11 +413,6 @@ class Plan:
     def ends(self) -> Ends:
         """The least and the largest distance in time of a pair, where there may be bins."""
         return exact_ends(self.native)
-
-    @cached_property
-    def least_common(self) -> int:
-        """How many steps of time two intervals must have in common, where there may be bins."""
-        return self.native.least_overlap
 
     def packed(self, side: int, layout: Layout | OverlapLayout) -> DataFrame:
         """The rows of a side as packs, each for a partition of the layout."""

@@ -148,12 +148,6 @@ impl JoinPlan {
         Some((names(0, left), names(1, right)))
     }
 
-    #[doc = manual!(JoinPlan.least_overlap)]
-    #[getter]
-    fn least_overlap(&self) -> i64 {
-        self.plan.least_overlap
-    }
-
     #[doc = manual!(JoinPlan.looks_back)]
     #[getter]
     fn looks_back(&self) -> bool {

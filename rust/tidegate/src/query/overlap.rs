@@ -146,12 +146,7 @@ impl OverlapJoin {
         let explanation = self.explain(&plan);
         let query = QueryPlan::new(explanation, &plan.join, Vec::new(), None);
         let query = query.reading(plan.columns.map(|(start, end)| vec![start, end]));
-        Ok(QueryPlan {
-            intervals: Some(plan.columns),
-            least_overlap: plan.least,
-            unit: Some(plan.unit),
-            ..query
-        })
+        Ok(QueryPlan { intervals: Some(plan.columns), unit: Some(plan.unit), ..query })
     }
 
     /// An explanation of the join of two tables, for people.

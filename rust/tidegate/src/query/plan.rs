@@ -33,8 +33,6 @@ pub struct QueryPlan {
     pub distances: (Option<i64>, Option<i64>),
     /// The start and the end column of each side, if rows have both.
     pub intervals: Option<[(usize, usize); 2]>,
-    /// The fewest steps of time that the intervals of a pair have in common.
-    pub least_overlap: i64,
     /// Whether the last right row of a key before the interval may match, however long before.
     pub looks_back: bool,
     /// The columns of each side that the condition reads.
@@ -144,7 +142,6 @@ impl QueryPlan {
             time,
             distances,
             intervals: None,
-            least_overlap: 0,
             looks_back: false,
             condition_reads: condition_reads.clone(),
             unit: None,
