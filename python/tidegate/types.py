@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tidegate._tidegate import Source
     from tidegate.expressions import Expr
-    from tidegate.io.given import OpenTable
+    from tidegate.io.open_tables import OpenTable
     from tidegate.windows import Rows
 
 __all__ = [

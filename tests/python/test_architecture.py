@@ -273,7 +273,7 @@ def test_arrow_data_comes_through_one_file_which_checks_it():
 
 # Files in which pyarrow imports rows from a DuckDB relation or from polars. These rows are then
 # passed to `checked` or to a native function.
-IMPORTS = {"io/given.py": 1}
+IMPORTS = {"io/open_tables.py": 1}
 
 
 def test_python_computes_with_checked_rows_alone():

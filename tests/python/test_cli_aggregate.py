@@ -10,7 +10,7 @@ from command_line import QUOTES, TRADES, read, run, shell, write
 from tidegate import agg, aggregate
 from tidegate.cli import tables
 from tidegate.cli.aggregating import function
-from tidegate.io.given import OpenTable, open_table
+from tidegate.io.open_tables import OpenTable, open_table
 
 AGGREGATE = ["aggregate", "trades.parquet", "--on", "ts", "--size", "20s", "--agg", "n=count()"]
 

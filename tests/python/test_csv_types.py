@@ -20,8 +20,8 @@ from tidegate.cli.saved import Saved
 from tidegate.cli.tables import Input
 from tidegate.io.csv_rows import type_named
 from tidegate.io.files import Format
-from tidegate.io.given import open_table
 from tidegate.io.growing import Mark
+from tidegate.io.open_tables import open_table
 
 # Values of each type that pyarrow infers, as written in a file.
 VALUES = {

@@ -141,7 +141,7 @@ def test_standard_input_can_be_read_just_before_the_end() -> None:
     # 3 show it 4 times of 5.
     content = pa.BufferOutputStream()
     pq.write_table(TRADES, content)
-    script = "from tidegate.io.given import *; from tidegate.io.files import Format; "
+    script = "from tidegate.io.open_tables import *; from tidegate.io.files import Format; "
     script += "table = open_table('-', how=Reading(Format.PARQUET)); "
     script += "pa.table(table.read(table.schema.names))"
     processes = [

@@ -13,8 +13,8 @@ import pytest
 
 import tidegate as tg
 from tidegate import agg
-from tidegate.io.events import Piece, alike
 from tidegate.io.files import Format, decoded, with_wide_indices, without_views
+from tidegate.io.read_files import Piece, alike
 
 RATIO = 35
 NOISE = 0.25

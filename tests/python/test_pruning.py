@@ -13,7 +13,7 @@ import campaign
 import tidegate as tg
 from tidegate import _tidegate
 from tidegate.io import pruning
-from tidegate.io.given import open_table
+from tidegate.io.open_tables import open_table
 from tidegate.io.pruning import bytes_of, coded_columns, pruned, row_groups, spans
 
 SEEDS = range(campaign.tries(5))

@@ -19,8 +19,9 @@ import tidegate
 import tidegate.spark
 from cases import grid, more
 from tidegate import agg
-from tidegate.spark.driver import alike, division, overlap, route
 from tidegate.spark.driver import bins as driver_bins
+from tidegate.spark.driver import division, overlap, route
+from tidegate.spark.driver import guess as guessing
 from tidegate.spark.driver.files import rows_of
 from tidegate.spark.driver.whole import Whole, rows_beside
 from tidegate.spark.layout.balance import Sample
@@ -139,7 +140,7 @@ def test_equal_keys_and_no_others_have_one_number(by):
     columns.append(pa.array(rng.choice(["a", "b", "ab"], 500)))
     table = pa.table(columns, names=["x", "y", "z"])
     keys = [tuple(row[at] for at in by) for row in zip(*table.to_pydict().values(), strict=True)]
-    found = set(zip(keys, alike._numbered(table, by).tolist(), strict=True))
+    found = set(zip(keys, guessing._numbered(table, by).tolist(), strict=True))
     assert len(found) == len({key for key, _ in found}) == len({number for _, number in found})
 
 
@@ -361,7 +362,7 @@ def test_a_guess_is_near_what_a_sample_says_if_both_sides_are_alike(frames, side
     rows = pa.table([keys, times, times, times], names=plan.columns.of(side).names)
     of_both = (40_000.0, float(other)) if side == LEFT else (float(other), 40_000.0)
     small = Small(side, of_both, 4)
-    guess = alike.guessed(plan, Whole(side, rows), small, has_bins=True)
+    guess = guessing.guessed(plan, Whole(side, rows), small, has_bins=True)
     left, right = (mine, theirs) if side == LEFT else (theirs, mine)
     _, found = driver_bins.weighed(plan, Sample(*left, *right, 1.0), small)
     expected = found.after(looking(40_000 + other))

@@ -24,7 +24,7 @@ pytest.importorskip(
 
 from buckets import Bucket, counted, read, us
 from tidegate.spark.layout.cycle import Cycle
-from tidegate.spark.layout.dealt import Dealt
+from tidegate.spark.layout.hashed_times import Dealt
 from tidegate.spark.layout.layout import Layout, Reach
 from tidegate.spark.query.axis import TimeAxis
 from tidegate.spark.stream import operators, store

@@ -18,7 +18,7 @@ from cases import more
 from tidegate import _tidegate
 from tidegate.bounded import ordered, shares, sorting
 from tidegate.bounded.stretches import parted, stretches
-from tidegate.io.given import open_table
+from tidegate.io.open_tables import open_table
 
 SEEDS = range(campaign.tries(15))
 KINDS = [pa.int64(), pa.int32(), pa.date32(), *map(pa.timestamp, ("s", "ms", "us", "ns"))]

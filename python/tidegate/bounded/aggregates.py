@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tidegate._tidegate import AggregationPlan, AggregationQuery, Operator
     from tidegate.bounded.limits import Limits
     from tidegate.bounded.sorting import Steps
-    from tidegate.io.given import OpenTable
+    from tidegate.io.open_tables import OpenTable
 
 
 def aggregated(

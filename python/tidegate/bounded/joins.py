@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tidegate._tidegate import BatchReader, JoinPlan, JoinQuery
     from tidegate.bounded.limits import Limits
     from tidegate.bounded.sorting import Steps
-    from tidegate.io.given import OpenTable
+    from tidegate.io.open_tables import OpenTable
 
     Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 

@@ -19,10 +19,10 @@ from tidegate.bounded.ahead import ahead
 from tidegate.bounded.shares import Shares, row_bytes
 from tidegate.bounded.sorting import Steps, is_sorted, sort
 from tidegate.bounded.stretches import Stretch, stretches
-from tidegate.io.events import coded_schema
 from tidegate.io.files import converted
-from tidegate.io.given import STREAMED, OpenTable, checked, open_table
+from tidegate.io.open_tables import STREAMED, OpenTable, checked, open_table
 from tidegate.io.pruning import Group, coded_columns, few_of, is_parquet, row_groups
+from tidegate.io.read_files import coded_schema
 
 PLACE = "\x1fplace"
 """A name that no column of a user has."""

@@ -14,7 +14,7 @@ of the files.
 
 from collections.abc import Sequence
 
-from tidegate.io.given import OpenTable
+from tidegate.io.open_tables import OpenTable
 from tidegate.io.pruning import Group, Span, row_groups, spans
 
 Stretch = list[Group]

@@ -131,7 +131,7 @@ def _bound(
 def _of_merge(streams: Any, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
     # Here, since it imports pyarrow.
     from tidegate.calls.inputs import schema_of  # noqa: PLC0415
-    from tidegate.io.given import STREAMED, is_table, open_files  # noqa: PLC0415
+    from tidegate.io.open_tables import STREAMED, is_table, open_files  # noqa: PLC0415
 
     if isinstance(streams, str | os.PathLike):
         streams = open_files(streams, "streams", STREAMED)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from tidegate._tidegate import InputRows, is_arrow
-from tidegate.io.given import (
+from tidegate.io.open_tables import (
     STREAMED,
     WHOLE,
     OpenTable,
@@ -27,7 +27,7 @@ from tidegate.io.given import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tidegate.io.events import Reading
+    from tidegate.io.read_files import Reading
 
 __all__ = [
     "STREAMED",

@@ -29,9 +29,9 @@ from tidegate.calls.inputs import (
     read,
     rows_of,
 )
-from tidegate.io.events import STREAM_BATCH_ROWS
-from tidegate.io.given import OpenTable, checked, of_one_type
+from tidegate.io.open_tables import OpenTable, checked, of_one_type
 from tidegate.io.pruning import Group, bytes_of, pruned, row_groups, spans
+from tidegate.io.read_files import STREAM_BATCH_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

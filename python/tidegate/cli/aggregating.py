@@ -12,7 +12,7 @@ from tidegate._tidegate import AggregationQuery
 from tidegate.agg import Aggregate, Function, Interpolation, quantile
 from tidegate.calls import explain, ways
 from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output, opened
-from tidegate.io.given import of_one_type
+from tidegate.io.open_tables import of_one_type
 
 # The command line has every function but `udf`, which needs Python code.
 NAMES = [name for name in get_args(Function) if name != "udf"]

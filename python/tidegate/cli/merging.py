@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 import tidegate
 from tidegate.cli.tables import Input, Output, check_types, csv_schemas
-from tidegate.io.given import OpenTable, of_one_type
+from tidegate.io.open_tables import OpenTable, of_one_type
 from tidegate.types import Length
 
 

@@ -13,7 +13,6 @@ import tidegate
 from tidegate.bounded import limits as bounded
 from tidegate.io.addresses import local_files
 from tidegate.io.csv_rows import Dialect
-from tidegate.io.events import Reading
 from tidegate.io.files import (
     STANDARD_STREAM,
     BatchWriter,
@@ -22,8 +21,9 @@ from tidegate.io.files import (
     naming,
     writes_in_place,
 )
-from tidegate.io.given import OpenTable, open_files, open_table
+from tidegate.io.open_tables import OpenTable, open_files, open_table
 from tidegate.io.partitioned import partitioned_writer
+from tidegate.io.read_files import Reading
 from tidegate.types import Length
 
 

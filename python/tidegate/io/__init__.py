@@ -1,10 +1,10 @@
 """Whatever is no Arrow data, as tables: files by their addresses, datasets, lazy frames, arrays.
 
-Native functions and the command open tables by `given.py`. The command alone follows files that
+Calls and the command open tables by `open_tables.py`. The command alone follows files that
 grow, and writes files.
 
-- `given.py`: whatever a caller has, as a table whose columns are known before it is read.
-- `events.py`: the rows of files, whole or by batches.
+- `open_tables.py`: whatever a caller has, as a table whose columns are known before it is read.
+- `read_files.py`: the rows of files, whole or by batches.
 - `pruning.py`: which row groups of Parquet files a join need not read.
 - `addresses.py`: which files a path, a folder, a pattern or a URL stands for.
 - `http.py`: files behind HTTP.

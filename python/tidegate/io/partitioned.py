@@ -18,7 +18,6 @@ import pyarrow.dataset as ds
 
 from tidegate import SchemaError, TidegateError
 from tidegate.io.addresses import HIDDEN
-from tidegate.io.events import NULL_FOLDER
 from tidegate.io.files import (
     BatchWriter,
     Format,
@@ -38,6 +37,7 @@ from tidegate.io.leftovers import (
     temporary_stem,
 )
 from tidegate.io.locks import try_lock
+from tidegate.io.read_files import NULL_FOLDER
 
 WRITTEN = {
     Format.PARQUET: ("parquet", "parquet"),

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from tidegate import _tidegate
-from tidegate.io.events import ASKED_AT_ONCE, Piece, few_of_row_groups
 from tidegate.io.files import reading
-from tidegate.io.given import OpenTable, of_pieces
+from tidegate.io.open_tables import OpenTable, of_pieces
+from tidegate.io.read_files import ASKED_AT_ONCE, Piece, few_of_row_groups
 
 Span: TypeAlias = tuple[int, int]
 """The first and the last time of some rows; in steps of `step_of`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from tidegate._tidegate import Operator, Source, StateError, TidegateError
 from tidegate.runtime.running import Feed, Running, Step, hand_on
-from tidegate.runtime.turns import Turns
+from tidegate.runtime.stepping import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

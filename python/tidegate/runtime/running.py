@@ -13,7 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from tidegate._tidegate import ClosedError, MemoryLimitError, Source, TidegateError
-from tidegate.runtime.turns import Stop, Turns
+from tidegate.runtime.stepping import Stop, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@
 - `whole.py`: a small side, collected once and sent whole to every task.
 - `in_place.py`: two sides that Spark has partitioned by their keys already.
 - `files.py`: the rows of Parquet files, by their footers.
-- `alike.py`: what a join would cost if its large side were like the small one.
+- `guess.py`: what a join would cost if its large side were like the small one.
 - `division.py`: samples of rows, and the layout that suits them.
 - `overlap.py`: the same of rows that have a start and an end.
 - `explain.py`: the text that tells the route.

@@ -22,7 +22,7 @@ from tidegate.spark.driver.route import (
     of_join,
 )
 from tidegate.spark.layout.cycle import WIDTHS, Cycle
-from tidegate.spark.layout.dealt import Dealt
+from tidegate.spark.layout.hashed_times import Dealt
 from tidegate.spark.layout.overlap import BOTH, OverlapLayout
 from tidegate.spark.plan.checks import empty
 from tidegate.spark.plan.session import shuffle_partitions

@@ -8,8 +8,8 @@ import numpy as np
 
 import tidegate
 from tidegate.spark.driver import division, in_place, overlap
-from tidegate.spark.driver.alike import guessed
 from tidegate.spark.driver.bins import asked_of, hashed, told, weighed, without_sample
+from tidegate.spark.driver.guess import guessed
 from tidegate.spark.driver.whole import Whole, chosen, rows_beside
 from tidegate.spark.layout.costs import of_rows
 from tidegate.spark.stream import aggregate as stream_aggregate

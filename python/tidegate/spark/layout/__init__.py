@@ -8,6 +8,6 @@
 - `costs.py`: what a join costs in each form that it may have: the one model.
 - `bins.py`: bins of time for a join of Spark's own.
 - `cycle.py`: the layout of streams that are divided by time or by value.
-- `dealt.py`: the layout of streams whose buckets give parts of results.
+- `hashed_times.py`: the layout of streams whose buckets give parts of results.
 - `hashed.py`: the numbers by which Spark puts one partition's rows in one task.
 """

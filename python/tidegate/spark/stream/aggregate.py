@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from tidegate.spark.layout.cycle import Cycle
-from tidegate.spark.layout.dealt import Dealt
+from tidegate.spark.layout.hashed_times import Dealt
 from tidegate.spark.layout.layout import by_key
 from tidegate.spark.query.schema import arrow
 from tidegate.spark.stream.operators import Windows

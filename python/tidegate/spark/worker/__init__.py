@@ -8,5 +8,5 @@
 - `in_place.py`: the native join of a partition in which no row is packed.
 - `overlap.py`: rows with a start and an end, into packs, and the joins of a partition of them.
 - `aggregate.py`: the native aggregation of a partition.
-- `garbage.py`: modules are set aside from collections of garbage.
+- `garbage_collection.py`: modules are set aside from collections of garbage.
 """

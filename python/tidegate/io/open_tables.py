@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from tidegate import SchemaError, TidegateError, _tidegate
-from tidegate.io.events import (
+from tidegate.io.read_files import (
     FEW,
     STREAM_BATCH_ROWS,
     Piece,
