@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyCapsule};
+use pyo3::types::PyCapsule;
 use tidegate::{Error, shown};
 use tidegate_import::{Unopened, UnreadBatch};
 
@@ -21,17 +21,6 @@ use crate::interpreter::threads::calling;
 /// The stream of an object with `__arrow_c_stream__`, called `name` in messages.
 pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
     stream_of(name, &call(name, ob, || ob.call_method0(STREAM))?)
-}
-
-/// Returns the stream of a pandas frame, converted as pandas itself would convert it, but on this
-/// thread. For few rows, pyarrow's thread pool takes several times as long.
-pub(crate) fn stream_of_short_frame(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
-    let convert = || {
-        let arguments = [("nthreads", 1)].into_py_dict(ob.py())?;
-        let table = ob.py().import("pyarrow")?.getattr("Table")?;
-        table.call_method("from_pandas", (ob,), Some(&arguments))?.call_method0(STREAM)
-    };
-    stream_of(name, &call(name, ob, convert)?)
 }
 
 const STREAM: &str = "__arrow_c_stream__";

@@ -20,7 +20,7 @@ use tidegate::{Driver, Error, Extra, Stop, Table, check_call, without_index};
 use tidegate_import::{Stream, Unopened, UnreadBatch};
 
 use crate::arrow::reader::{BatchReader, SharedStream, next};
-use crate::arrow::{capsule, export};
+use crate::arrow::{capsule, export, frames};
 use crate::interpreter::error::{error, raise};
 use crate::interpreter::interrupt;
 use crate::interpreter::threads::{attached, calling, this_thread};
@@ -141,8 +141,10 @@ pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
         Some(calling(ob.py(), || with_named_range(ob))?)
     };
     let ob = converted.as_ref().unwrap_or(ob);
-    if PANDAS_FRAME.contains(&&*kind) && calling(ob.py(), || is_short(ob))? {
-        return input(Rows::Stream(capsule::stream_of_short_frame(name, ob)?), false);
+    if PANDAS_FRAME.contains(&&*kind)
+        && let Some(table) = calling(ob.py(), || short_frame(ob))?
+    {
+        return input(Rows::Stream(capsule::stream(name, &table)?), false);
     }
     if kind != RECORD_BATCH && ob.hasattr("__arrow_c_stream__")? {
         let waits = !IN_MEMORY.contains(&&*kind);
@@ -177,21 +179,9 @@ fn with_named_range<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     Ok(frame)
 }
 
-/// Returns whether a pandas frame is converted faster without a thread pool.
-///
-/// Times with a time zone are left to pandas, which suppresses one of its own warnings for them.
-fn is_short(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
-    const FEW_ROWS: usize = 10_000;
-    if frame.len()? > FEW_ROWS || frame.getattr("index")?.get_type().name()? != "RangeIndex" {
-        return Ok(false);
-    }
-    for dtype in frame.getattr("dtypes")?.try_iter()? {
-        let dtype = dtype?;
-        if dtype.getattr("kind")?.extract::<&str>()? == "M" && dtype.hasattr("tz")? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+/// Returns a short pandas frame as a table of pyarrow, and other frames as `None`.
+fn short_frame<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if frames::is_short(frame)? { frames::table(frame) } else { Ok(None) }
 }
 
 /// Returns whether [`take`] should import the object directly. This would also work for a DuckDB

@@ -6,6 +6,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `capsule.rs` | pointers out of Arrow capsules, to `tidegate-import` |
+//! | `frames.rs` | short pandas frames, column by column |
 //! | `export.rs` | objects of pyarrow; streams for any consumer |
 //! | `reader.rs` | a result as record batches |
 //! | `import.rs` | imports Arrow data: reads it without the GIL, and checks it |
@@ -13,6 +14,7 @@
 
 pub(crate) mod capsule;
 pub(crate) mod export;
+pub(crate) mod frames;
 pub(crate) mod import;
 pub(crate) mod iterated;
 pub(crate) mod reader;

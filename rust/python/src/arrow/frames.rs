@@ -1,0 +1,130 @@
+//! Short pandas frames as tables of pyarrow, column by column.
+//!
+//! pyarrow's own conversion of a frame takes several times as long as its columns do, most of it for
+//! metadata. The metadata depends on the names and types of the columns alone, once the index is left
+//! out, and so it is kept for the next frame that has them.
+
+use pyo3::exceptions::{
+    PyAttributeError, PyKeyError, PyNotImplementedError, PyTypeError, PyValueError,
+};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{IntoPyDict, PyDict, PyList, PyString, PyTuple};
+
+/// The most rows of a frame that is converted on the caller's thread.
+const FEW_ROWS: usize = 10_000;
+
+/// Frames whose schemas are kept: more make room by leaving all out.
+const KEPT_SCHEMAS: usize = 64;
+
+/// Returns whether a frame is short and has no index that becomes a column.
+pub(crate) fn is_short(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(frame.len()? <= FEW_ROWS && frame.getattr("index")?.get_type().name()? == "RangeIndex")
+}
+
+/// Returns a short frame as pandas itself would convert it, but on this thread. For few rows,
+/// pyarrow's thread pool takes several times as long.
+///
+/// It returns `None` for what is left to pandas: frames that cannot be converted, and times with a
+/// time zone, for which pandas suppresses one of its own warnings.
+pub(crate) fn table<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if let Some(table) = unless_refused(frame.py(), of_columns(frame))?.flatten() {
+        return Ok(Some(table));
+    }
+    for dtype in frame.getattr("dtypes")?.try_iter()? {
+        let dtype = dtype?;
+        if dtype.getattr("kind")?.extract::<&str>()? == "M" && dtype.hasattr("tz")? {
+            return Ok(None);
+        }
+    }
+    unless_refused(frame.py(), of_pyarrow(frame))
+}
+
+/// Returns `None` for a frame that cannot be converted: pandas' own way says what is wrong with it.
+/// What a signal handler raised meanwhile stays an error.
+fn unless_refused<T>(py: Python<'_>, made: PyResult<T>) -> PyResult<Option<T>> {
+    match made {
+        Ok(made) => Ok(Some(made)),
+        Err(error)
+            if error.is_instance_of::<PyValueError>(py)
+                || error.is_instance_of::<PyTypeError>(py)
+                || error.is_instance_of::<PyAttributeError>(py)
+                || error.is_instance_of::<PyKeyError>(py)
+                || error.is_instance_of::<PyNotImplementedError>(py) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn of_pyarrow<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let arguments = [("nthreads", 1)].into_py_dict(frame.py())?;
+    pyarrow_table(frame.py())?.call_method("from_pandas", (frame,), Some(&arguments))
+}
+
+fn pyarrow_table(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("pyarrow")?.getattr("Table")
+}
+
+/// The frame made of its columns, if all of them are plain: NumPy's numbers and times, or Arrow's
+/// text.
+fn of_columns<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = frame.py();
+    let labels = frame.getattr("columns")?;
+    if frame.getattr("attrs")?.len()? > 0 || !labels.getattr("name")?.is_none() {
+        return Ok(None);
+    }
+    let names = labels.call_method0("tolist")?.cast_into::<PyList>()?;
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let make = py.import("pyarrow")?.getattr("array")?;
+    let options = [("from_pandas", true)].into_py_dict(py)?;
+    let (arrays, key) = (PyList::empty(py), PyList::empty(py));
+    for name in &names {
+        let name = name.cast_into_exact::<PyString>()?;
+        let series = frame.get_item(&name)?;
+        let dtype = series.getattr("dtype")?;
+        let Some(values) = plain_values(&series, &dtype)? else { return Ok(None) };
+        arrays.append(make.call((values,), Some(&options))?)?;
+        key.append(name)?;
+        key.append(dtype)?;
+    }
+    let schema = schema(frame, key.to_tuple())?;
+    let arguments = [("schema", schema)].into_py_dict(py)?;
+    pyarrow_table(py)?.call_method("from_arrays", (arrays,), Some(&arguments)).map(Some)
+}
+
+/// The values of a column as pyarrow takes them at once.
+fn plain_values<'py>(
+    series: &Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    // Only NumPy's types have a number.
+    if dtype.hasattr("num")? {
+        let is_plain =
+            matches!(dtype.getattr("kind")?.extract()?, "i" | "u" | "f" | "b" | "M" | "m");
+        return is_plain.then(|| series.call_method0("to_numpy")).transpose();
+    }
+    let is_text = dtype.get_type().name()? == "StringDtype"
+        && dtype.getattr_opt("storage")?.is_some_and(|kind| kind.eq("pyarrow").unwrap_or(false));
+    is_text.then(|| series.getattr("array")).transpose()
+}
+
+/// The schema that pyarrow gives such a frame, without rows.
+fn schema<'py>(frame: &Bound<'py, PyAny>, key: Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+    static SCHEMAS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let py = frame.py();
+    let kept = SCHEMAS.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
+    if let Some(schema) = kept.get_item(&key)? {
+        return Ok(schema);
+    }
+    let nothing = frame.call_method1("head", (0,))?;
+    let schema = of_pyarrow(&nothing)?.getattr("schema")?;
+    if kept.len() >= KEPT_SCHEMAS {
+        kept.clear();
+    }
+    kept.set_item(key, &schema)?;
+    Ok(schema)
+}
