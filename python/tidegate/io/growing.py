@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate import StateError, TidegateError
+from tidegate.bugs import bug
 from tidegate.io.files import STANDARD_STREAM
 
 # How long a reader sleeps at the end of a file that may yet grow.
@@ -132,8 +133,7 @@ class GrowingFile:
     def enter_successor(self) -> None:
         """Go on with the file that has the name now."""
         if self._successor is None:
-            message = f"{self._name}: has no successor yet; this is a bug of tidegate"
-            raise RuntimeError(message)
+            bug(f"{self._name} has no successor yet")
         self._forget_before()
         self._before = self._descriptor, self.edges.position
         self._descriptor, self._successor = self._successor, None

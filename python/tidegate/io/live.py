@@ -26,6 +26,7 @@ from typing import IO, Any, Protocol, cast
 import pyarrow as pa
 
 from tidegate import StateError, TidegateError
+from tidegate.bugs import bug
 from tidegate.io.files import (
     STANDARD_STREAM,
     BatchWriter,
@@ -231,8 +232,7 @@ class _Body(io.RawIOBase):
         more = bytes(given)
         passed = min(len(more), len(self._passed_over))
         if more[:passed] != self._passed_over[:passed]:
-            message = "the writer began with other bytes than before; this is a bug of tidegate"
-            raise RuntimeError(message)
+            bug("the writer began with other bytes than before")
         self._passed_over = self._passed_over[passed:]
         self._file.write(more[passed:])
         self.edges.add(more[passed:])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from tidegate.bugs import bug
 from tidegate.spark.layout.balance import BALANCED, BUCKETS, cut, likely, spread_out
 from tidegate.spark.layout.layout import LIMIT, Bucket, Integers
 from tidegate.spark.layout.overlap import BOTH, LEFT, RIGHT, Layer, OverlapLayout, Rows, whole
@@ -183,8 +184,7 @@ def _best(sample: Sample, degree: int, ways: Iterator[tuple[Layer, ...]]) -> Ove
         if best.cost <= BALANCED * even:
             break
     if best is None:
-        message = "a bucket is cut in no way: this is a bug of tidegate"
-        raise AssertionError(message)
+        bug("a bucket is cut in no way")
     return best
 
 

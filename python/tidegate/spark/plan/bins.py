@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tidegate.bugs import bug
 from tidegate.spark.layout.bins import Ends
 
 if TYPE_CHECKING:
@@ -54,6 +55,5 @@ def exact_ends(native: JoinPlan) -> Ends:
     """The least and the largest distance of a pair, both of them included."""
     lower, upper = native.distances
     if lower is None or upper is None:
-        message = "a join without two ends has no bins: this is a bug of tidegate"
-        raise AssertionError(message)
+        bug("a join without two ends has no bins")
     return Ends(lower, upper)

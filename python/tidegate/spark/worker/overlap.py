@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import tidegate
+from tidegate.bugs import bug
 from tidegate.spark.layout.overlap import Rows
 from tidegate.spark.worker.pack import LEFT, LEFT_COPY, NAMES, RIGHT, RIGHT_COPY, Packing
 from tidegate.spark.worker.task import Task
@@ -114,8 +115,7 @@ class ComputedEnds:
         rows = columns.rename_columns(schema.names).cast(schema)
         found = plan.row_intervals(("left", "right")[self.side], rows)
         if found is None:
-            message = "no end is computed from columns: this is a bug of tidegate"
-            raise AssertionError(message)
+            bug("no end is computed from columns")
         return found.column("start").to_numpy(), found.column("end").to_numpy()
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> tuple[Integers, Integers]:

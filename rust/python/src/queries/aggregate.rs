@@ -9,11 +9,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use tidegate::query::aggregate::{Aggregation, Design, Windows, stream_names};
 use tidegate::stream::{self, AggregateOptions};
-use tidegate::{Bound as Duration, Driver, Error, MAX_THREADS, Stop, with_threads};
+use tidegate::{Bound as Duration, Driver, Error, Stop, with_threads};
 
 use crate::arrow::export;
 use crate::arrow::import::Unchecked;
-use crate::inputs::arguments::{self, bound, bytes, count, names, word};
+use crate::inputs::arguments::{self, bound, bytes, count, names, threads_of, word};
 use crate::inputs::expression::extract_row;
 use crate::inputs::functions::aggregates;
 use crate::inputs::rows::{listed, read, schema};
@@ -314,8 +314,7 @@ impl<'py> Arguments<'_, 'py> {
             by: key_names(self.by)?,
             aggregates: aggregates(self.aggs)?,
             predicate: self.r#where.map(extract_row).transpose()?,
-            threads: count("threads", self.threads, 1, MAX_THREADS as i64)?
-                .map_or_else(tidegate::default_threads, |threads| threads as usize),
+            threads: threads_of(self.threads)?,
             max_rows: count("max_rows", self.max_rows, 0, i64::MAX)?.map(i64::unsigned_abs),
         })
     }

@@ -7,11 +7,13 @@ use pyo3::types::PyDict;
 use tidegate::query::aggregate::Aggregate;
 use tidegate::stream::{self, Operator, StreamOptions};
 use tidegate::{
-    Bound as Length, Error, How, Join, JoinOptions, MAX_THREADS, PartnerAggregation, PartnerJoin,
-    QueryPlan, Stop, Table,
+    Bound as Length, Error, How, Join, JoinOptions, PartnerAggregation, PartnerJoin, QueryPlan,
+    Stop, Table,
 };
 
-use crate::inputs::arguments::{Given, count, name_pairs, names, of_other_libraries, word};
+use crate::inputs::arguments::{
+    Given, count, name_pairs, names, of_other_libraries, threads_of, word,
+};
 use crate::inputs::expression;
 use crate::inputs::functions::aggregates;
 use crate::inputs::rows::schema;
@@ -81,8 +83,7 @@ impl Options<'_, '_> {
             how: word("how", how, &HOW)?,
             suffix: self.suffix.to_owned(),
             columns: names("columns", self.columns)?,
-            threads: count("threads", self.threads, 1, MAX_THREADS as i64)?
-                .map_or_else(tidegate::default_threads, |threads| threads as usize),
+            threads: threads_of(self.threads)?,
             max_rows: count("max_rows", self.max_rows, 0, i64::MAX)?.map(i64::unsigned_abs),
             batch_rows: count("batch_rows", self.batch_rows, 1, i64::MAX)?
                 .map(|rows| rows as usize),

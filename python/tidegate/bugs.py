@@ -1,0 +1,16 @@
+"""What is said of a state that cannot be."""
+
+from typing import NoReturn
+
+
+def bug(text: str) -> NoReturn:
+    """Raise the error for a state that only a mistake in tidegate leads to.
+
+    Example:
+        >>> from tidegate.bugs import bug
+        >>> bug("a row without a side")
+        Traceback (most recent call last):
+        AssertionError: this is a bug in tidegate, please report it: a row without a side
+    """
+    message = f"this is a bug in tidegate, please report it: {text}"
+    raise AssertionError(message)
