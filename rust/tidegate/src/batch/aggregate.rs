@@ -96,25 +96,14 @@ impl Aggregation {
         let key_count = groups.as_ref().map_or(1, |groups| groups.count);
         let values = FunctionValues::of_tables(&plan.functions, &streams, &columns);
         let output = Output::new(&plan, groups.as_ref(), values);
-        let rows = Counter::new(0);
-        // A row's columns, and memory that threads need while they make it.
-        let row_bytes = (plan.schema.fields().len() + 3) * size_of::<i64>();
-        let announce = |more: usize| {
-            driver.check()?;
-            let most = self.max_rows.unwrap_or(u64::MAX);
-            let before = rows.add(more);
-            let all = before + more;
-            if all as u64 > most {
-                return Err(Error::memory(format!(
-                    "the result has more rows than max_rows = {most}; raise it, or choose a larger \
-                     advance"
-                )));
-            }
-            match before / LOOKED_ROWS == all / LOOKED_ROWS {
-                true => Ok(()),
-                false => room_for(more.max(LOOKED_ROWS) as u64, row_bytes),
-            }
+        let rows = ResultRows {
+            driver,
+            most: self.max_rows.unwrap_or(u64::MAX),
+            // A row's columns, and memory that threads need while they make it.
+            row_bytes: (plan.schema.fields().len() + 3) * size_of::<i64>(),
+            count: Counter::new(0),
         };
+        let announce = |more: usize| rows.announce(more);
         let all_values = columns.all_values();
         let in_order = (!all_values.is_empty())
             .then(|| WindowRows::new(&sources, key_count, driver))
@@ -140,7 +129,8 @@ impl Aggregation {
             page.cut(&borders).into_iter().map(part).collect::<Result<Vec<Part<N>>>>()
         };
         let aggregates = columns.aggregates();
-        let parts = match (&plan.span, self.algorithm.and_then(multiway_design)) {
+        let design = self.algorithm.and_then(multiway_design);
+        let parts = match (&plan.span, design) {
             (Span::Sessions(gap), _) => {
                 aggregate_sessions(&sources, key_count, *gap, &aggregates, driver, announce, take)
             }
@@ -160,5 +150,32 @@ impl Aggregation {
             ),
         };
         Ok(parts?.into_iter().flatten().collect())
+    }
+}
+
+/// The rows of a result, counted before they are made.
+struct ResultRows<'a> {
+    driver: &'a Driver,
+    most: u64,
+    row_bytes: usize,
+    count: Counter,
+}
+
+impl ResultRows<'_> {
+    /// Counts more rows. It fails if these are too many, or have no room.
+    fn announce(&self, more: usize) -> Result<()> {
+        self.driver.check()?;
+        let before = self.count.add(more);
+        let all = before + more;
+        if all as u64 > self.most {
+            return Err(Error::memory(format!(
+                "the result has more rows than max_rows = {}; raise it, or choose a larger advance",
+                self.most
+            )));
+        }
+        match before / LOOKED_ROWS == all / LOOKED_ROWS {
+            true => Ok(()),
+            false => room_for(more.max(LOOKED_ROWS) as u64, self.row_bytes),
+        }
     }
 }
