@@ -3,7 +3,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `table.rs` | inputs, validated |
-//! | `time.rs`, `duration.rs` | units, zones and bounds; durations as text |
+//! | `time/`, `duration.rs` | units, zones and bounds; durations as text |
 //! | `cast.rs` | casts values to another type, or fails |
 //! | `fit.rs` | rows as a schema asks for them |
 //! | `dictionary.rs` | concatenates arrays whose dictionary indices may be narrow |

@@ -1,0 +1,21 @@
+//! Time columns as 64-bit integers of one unit, and durations in that unit.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `unit.rs` | the units of columns, and the finest of several |
+//! | `values.rs` | columns as 64-bit integers |
+//! | `bounds.rs` | durations in whole steps |
+
+mod bounds;
+mod unit;
+mod values;
+
+pub use bounds::Bound;
+pub(crate) use bounds::{
+    amount, check_has_unit, interval, lateness, least_length, length, steps, time_unit,
+};
+pub(crate) use unit::{DAY, Unit, common_unit, finest_unit, nanoseconds};
+pub(crate) use values::{
+    Int64s, as_int64, both_times, chunk_times, from_int64, is_int64, scale, times, times_in_order,
+    times_or_nulls,
+};
