@@ -1,5 +1,6 @@
 //! Aggregates over sliding windows, as they are asked for.
 
+pub(crate) mod output_types;
 pub(crate) mod plan;
 pub(crate) mod udf;
 pub(crate) mod user;
