@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_papers::row_gate::{Reader, ScaleGate, Source};
-use tidegate_structures::gate::{Block, BlockGate, BlockReader, BlockSource, Next, Rejected, Run};
+use tidegate_structures::gate::{Block, BlockGate, BlockReader, BlockSource, Next, Rejection, Run};
 
 use crate::workload::Columns;
 
@@ -52,9 +52,9 @@ impl Pace {
 }
 
 /// Pushes `row` until there is room.
-fn insist<R>(mut row: R, mut push: impl FnMut(R) -> Result<(), Rejected<R>>) {
+fn insist<R>(mut row: R, mut push: impl FnMut(R) -> Result<(), Rejection<R>>) {
     while let Err(rejected) = push(row) {
-        assert!(matches!(rejected, Rejected::Full { .. }), "W5's rows are sorted");
+        assert!(matches!(rejected, Rejection::Full { .. }), "W5's rows are sorted");
         row = rejected.into_inner();
         thread::yield_now();
     }

@@ -13,19 +13,19 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyCapsule};
 use tidegate::{Error, shown};
-use tidegate_import::{Unopened, UnreadBatch};
+use tidegate_import::{UnopenedStream, UnreadBatch};
 
 use crate::interpreter::error::{error, raise};
 use crate::interpreter::threads::calling;
 
 /// The stream of an object with `__arrow_c_stream__`, called `name` in messages.
-pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
+pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnopenedStream> {
     stream_of(name, &call(name, ob, || ob.call_method0(STREAM))?)
 }
 
 /// Returns the stream of a pandas frame, converted as pandas itself would convert it, but on this
 /// thread. For few rows, pyarrow's thread pool takes several times as long.
-pub(crate) fn stream_of_short_frame(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
+pub(crate) fn stream_of_short_frame(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnopenedStream> {
     let convert = || {
         let arguments = [("nthreads", 1)].into_py_dict(ob.py())?;
         let table = ob.py().import("pyarrow")?.getattr("Table")?;
@@ -36,12 +36,12 @@ pub(crate) fn stream_of_short_frame(name: &str, ob: &Bound<'_, PyAny>) -> PyResu
 
 const STREAM: &str = "__arrow_c_stream__";
 
-fn stream_of(name: &str, capsule: &Bound<'_, PyAny>) -> PyResult<Unopened> {
+fn stream_of(name: &str, capsule: &Bound<'_, PyAny>) -> PyResult<UnopenedStream> {
     let pointer = pointer(name, STREAM, capsule, c"arrow_array_stream")?;
     // SAFETY: a capsule of this name holds a stream, which is ours to take (Arrow PyCapsule
     // interface). The thread has the GIL, or the capsule's other users synchronise with it as that
     // interface asks them to.
-    imported(name, || unsafe { Unopened::take(pointer) })
+    imported(name, || unsafe { UnopenedStream::take(pointer) })
 }
 
 /// The rows of an object with `__arrow_c_array__`.

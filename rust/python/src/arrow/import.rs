@@ -17,7 +17,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tidegate::stream::Source;
 use tidegate::{Driver, Error, Extra, Stop, Table, check_call, without_index};
-use tidegate_import::{Stream, Unopened, UnreadBatch};
+use tidegate_import::{Stream, UnopenedStream, UnreadBatch};
 
 use crate::arrow::reader::{BatchReader, SharedStream, next};
 use crate::arrow::{capsule, export};
@@ -116,7 +116,7 @@ pub(crate) struct Input {
 }
 
 enum Rows {
-    Stream(Unopened),
+    Stream(UnopenedStream),
     Batch(UnreadBatch),
     /// One of our own readers, and the thread that passed it in.
     Reader(SharedStream, SchemaRef, u64),
