@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use tidegate_sync::OnceLink;
 use tidegate_sync::atomic::Arc;
 
-use super::node::{Arena, Hold, LEVELS, Node, NodePtr, Passed, Segment};
-use super::reclaim::Shared;
+use super::node::{Arena, Hold, LEVELS, Node, NodePtr, PassedNodes, Segment};
+use super::reclaim::GateState;
 use tidegate_structures::gate::promise::{Fork, PromiseCell};
 use tidegate_structures::gate::{Key, MAX_SOURCES, NotSync, Rank, RowId};
 use tidegate_structures::gate::{Rejection, TooManySources};
@@ -75,7 +75,7 @@ impl<T> Copy for Place<T> {}
 ///
 /// It can be given to another thread, and cannot be used by two: its place in the list is its own.
 pub struct Source<T: Send + Sync> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<GateState<T>>,
     number: u16,
     position: u64,
     place: Place<T>,
@@ -96,12 +96,12 @@ unsafe impl<T: Send + Sync> Send for Source<T> {}
 
 impl<T: Send + Sync> Source<T> {
     pub(super) fn new(
-        shared: &Arc<Shared<T>>,
+        shared: &Arc<GateState<T>>,
         number: u16,
         cell: Arc<PromiseCell>,
         place: Place<T>,
     ) -> Self {
-        let hold = shared.hold(place.top(), Passed::none());
+        let hold = shared.hold(place.top(), PassedNodes::none());
         Source {
             shared: shared.clone(),
             number,
