@@ -265,9 +265,9 @@ def test_arrow_data_comes_through_one_file_which_checks_it():
         "arrow/capsule.rs",
         "arrow/import.rs",
     }
-    # `Unchecked` keeps its batches private.
+    # `UncheckedRows` keeps its batches private.
     text = code["arrow/import.rs"]
-    assert re.search(r"struct Unchecked \{[^}]*\n    batches: Vec<RecordBatch>", text)
+    assert re.search(r"struct UncheckedRows \{[^}]*\n    batches: Vec<RecordBatch>", text)
     assert "pub(crate) fn next_unchecked" not in text
 
 
