@@ -48,6 +48,33 @@ READERS_OF_TEXTS = {"cli/commands/parsing.py"}
 # Folders with a circle of more than three files. Both are published algorithms, each of one piece,
 # whose parts share the state of one join.
 KNOWN_CIRCLES = {"handshake", "index_tasks"}
+# Types are named by nouns. These end like a participle and stay, each for a reason.
+NOUNS = {
+    "Closed": "a public option: which ends of an interval belong to it",
+    "Feed": "a noun",
+    "Ring": "a noun",
+    "Rounding": "a noun",
+    "Sliding": "a public option: the sliding windows of a band join",
+    "Stopped": "an error without a value: `Result<Rows, Stopped>` reads as a sentence",
+    "UserDefined": "the usual term for a function that users write",
+}
+# Participles that are still to be replaced by nouns. This list only gets shorter.
+PARTICIPLES = {
+    "structures": {"Planned"},
+    "operators": {
+        *("Failed", "Found", "Kept", "Looked", "Pending", "Released", "Saved", "Shared", "Timed"),
+    },
+    "tidegate": {
+        *("Arrived", "Comparing", "Counted", "Given", "Held", "Kept", "Leaving", "Led", "Made"),
+        *("Planning", "Polled", "Pushed", "Reached", "Reading", "Refused", "Restored", "Resumed"),
+        *("Settled", "Shared", "Standing", "Told", "Unmerged", "Waiting"),
+    },
+}
+# Participles that end in other letters.
+IRREGULAR = (
+    "Begun|Broken|Built|Chosen|Done|Drawn|Found|Given|Gone|Held|Kept|Known|Led|Lent|Lost|Made|Met|Open|"
+    "Seen|Sent|Shown|Spent|Taken|Told|Written"
+)
 JOINS = "rust/tidegate/src/stream/join/mod.rs"
 POOL = "rust/structures/src/memory/pool.rs"
 GATE_ROWS = "rust/tidegate/src/stream/intake/rows.rs"
@@ -254,7 +281,7 @@ def test_only_the_python_crate_knows_python():
 
 def test_arrow_data_comes_through_one_file_which_checks_it():
     importing = re.compile(r"\btidegate_import\b|\bcapsule::(stream|batch)\b")
-    values = re.compile(r"\btidegate_import::(\{[^}]*)?\b(Stream|Unopened|UnreadBatch)\b")
+    values = re.compile(r"\btidegate_import::(\{[^}]*)?\b(Stream|UnopenedStream|UnreadBatch)\b")
     code = texts_of_the_bindings()
     assert {name for name, text in code.items() if importing.search(text)} == {
         # Pointers, error messages, and the initialization of the module.
@@ -265,9 +292,9 @@ def test_arrow_data_comes_through_one_file_which_checks_it():
         "arrow/capsule.rs",
         "arrow/import.rs",
     }
-    # `Unchecked` keeps its batches private.
+    # `UncheckedRows` keeps its batches private.
     text = code["arrow/import.rs"]
-    assert re.search(r"struct Unchecked \{[^}]*\n    batches: Vec<RecordBatch>", text)
+    assert re.search(r"struct UncheckedRows \{[^}]*\n    batches: Vec<RecordBatch>", text)
     assert "pub(crate) fn next_unchecked" not in text
 
 
@@ -535,7 +562,7 @@ def types(crate: str) -> Counter[str]:
         ("operators", "Matches"),
         ("papers", "PimTree"),
         ("tidegate", "Table"),
-        ("import", "Unopened"),
+        ("import", "UnopenedStream"),
         ("python", "JoinPlan"),
     ],
 )
@@ -543,6 +570,26 @@ def test_a_type_name_is_declared_once_a_crate(crate, known):
     found = types(crate)
     assert found[known] == 1
     assert not {name for name, times in found.items() if times > 1}
+
+
+def participles(crate: str) -> set[str]:
+    """The types of a crate, private and associated ones too, whose names are participles."""
+    declared = re.compile(
+        r"^ *(?:pub(?:\([^)]*\))? )?(?:unsafe )?(?:struct|enum|union|trait|type) "
+        rf"((?:[A-Z]\w*(?:ed|ing)|{IRREGULAR})\b)",
+        re.MULTILINE,
+    )
+    return {name for text in without_tests(crate).values() for name in declared.findall(text)}
+
+
+@pytest.mark.parametrize("crate", CRATES)
+def test_types_are_named_by_nouns(crate):
+    """`Found` says what happened to a value, `FoundPairs` what it is."""
+    assert participles(crate) - NOUNS.keys() == PARTICIPLES.get(crate, set())
+
+
+def test_no_exception_to_nouns_is_stale():
+    assert set().union(*map(participles, CRATES)) >= NOUNS.keys()
 
 
 def constant(file: str, name: str) -> int:

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::Retention;
-use tidegate_papers::handshake::{Burst, Chain, Found, HandshakeAlgorithm};
+use tidegate_papers::handshake::{Burst, Chain, HandshakeAlgorithm, ResultPair};
 use tidegate_papers::threads::{Turn, take_turns};
 use tidegate_sync::Stop;
 
@@ -55,7 +55,7 @@ fn measure(
     let past = ts.partition_point(|&ts| ts < 0) / 2 * 2;
     let (feed, collector) = (&mut chain.feed, &mut chain.collector);
     let (mut fed, mut punctuated) = (0, true);
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<ResultPair> = Vec::new();
     let mut latencies = Vec::new();
     // Set when the past is through.
     let mut begin: Option<Instant> = None;

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_papers::row_gate::{Row, ScaleGate};
-use tidegate_structures::gate::{BlockGate, BlockReader, Next, Rejected};
+use tidegate_structures::gate::{BlockGate, BlockReader, Next, Rejection};
 
 use crate::workload::{Columns, RUN, Slice};
 
@@ -40,7 +40,7 @@ pub(crate) fn row_gate(columns: &Columns, readers: usize, rows: Rows) -> Duratio
         };
         columns.feed(|source, ts, mut value| {
             while let Err(rejected) = sources[source].push(ts, value) {
-                assert!(matches!(rejected, Rejected::Full { .. }));
+                assert!(matches!(rejected, Rejection::Full { .. }));
                 value = rejected.into_inner();
                 thread::yield_now();
             }

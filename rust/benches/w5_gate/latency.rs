@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_papers::row_gate::{Reader, ScaleGate, Source};
-use tidegate_structures::gate::{Block, BlockGate, BlockReader, BlockSource, Next, Rejected, Run};
+use tidegate_structures::gate::{Block, BlockGate, BlockReader, BlockSource, Next, Rejection, Run};
 
 use crate::workload::Columns;
 
@@ -52,9 +52,9 @@ impl Pace {
 }
 
 /// Pushes `row` until there is room.
-fn insist<R>(mut row: R, mut push: impl FnMut(R) -> Result<(), Rejected<R>>) {
+fn insist<R>(mut row: R, mut push: impl FnMut(R) -> Result<(), Rejection<R>>) {
     while let Err(rejected) = push(row) {
-        assert!(matches!(rejected, Rejected::Full { .. }), "W5's rows are sorted");
+        assert!(matches!(rejected, Rejection::Full { .. }), "W5's rows are sorted");
         row = rejected.into_inner();
         thread::yield_now();
     }
@@ -84,29 +84,29 @@ fn read_rows(mut reader: Reader<u64>, pace: Pace) -> Vec<u64> {
 }
 
 /// A run with the time of its push.
-struct Stamped {
+struct StampedRun {
     ts: &'static [i64],
     pushed: u64,
 }
 
-impl Run for Stamped {
+impl Run for StampedRun {
     fn ts(&self) -> &[i64] {
         self.ts
     }
 }
 
-fn feed_blocks(columns: &Columns, mut sources: Vec<BlockSource<Stamped>>, pace: Pace) {
+fn feed_blocks(columns: &Columns, mut sources: Vec<BlockSource<StampedRun>>, pace: Pace) {
     let longest = columns.ts[0].len();
     for turn in (0..longest).step_by(RUN) {
         for (number, ts) in columns.ts.iter().enumerate() {
             pace.wait(turn * columns.ts.len() + number * RUN);
-            let run = Stamped { ts: &ts[turn..(turn + RUN).min(longest)], pushed: pace.now() };
+            let run = StampedRun { ts: &ts[turn..(turn + RUN).min(longest)], pushed: pace.now() };
             insist(run, |run| sources[number].push(run));
         }
     }
 }
 
-fn read_blocks(mut reader: BlockReader<Stamped>, pace: Pace) -> Vec<u64> {
+fn read_blocks(mut reader: BlockReader<StampedRun>, pace: Pace) -> Vec<u64> {
     let mut latencies = Vec::with_capacity(BLOCK_ROWS / SAMPLED);
     loop {
         match reader.next_block() {
@@ -121,23 +121,23 @@ fn read_blocks(mut reader: BlockReader<Stamped>, pace: Pace) -> Vec<u64> {
 }
 
 /// When some of the rows were pushed.
-fn pushes(block: &Block<Stamped>) -> impl Iterator<Item = u64> {
+fn pushes(block: &Block<StampedRun>) -> impl Iterator<Item = u64> {
     let runs: Vec<_> = block.runs().map(|run| (run.first, run.run.pushed)).collect();
     let ids = block.ids().iter().step_by(SAMPLED);
     ids.map(move |id| runs[runs.partition_point(|(first, _)| first <= id) - 1].1)
 }
 
 /// Rows per second, and the latencies.
-type Found = (f64, Vec<u64>);
+type RateAndLatencies = (f64, Vec<u64>);
 
-fn rows(columns: &Columns, rate: f64) -> Found {
+fn rows(columns: &Columns, rate: f64) -> RateAndLatencies {
     let (sources, mut readers) =
         ScaleGate::with_memory_limit(columns.ts.len(), 1, LIMIT).expect("few sources");
     let reader = readers.pop().expect("there is one");
     both(columns, rate, |pace| feed_rows(columns, sources, pace), |pace| read_rows(reader, pace))
 }
 
-fn blocks(columns: &Columns, rate: f64) -> Found {
+fn blocks(columns: &Columns, rate: f64) -> RateAndLatencies {
     let (sources, mut readers) =
         BlockGate::with_memory_limit(columns.ts.len(), 1, LIMIT).expect("few sources");
     let reader = readers.pop().expect("there is one");
@@ -154,7 +154,7 @@ fn both(
     rate: f64,
     feed: impl FnOnce(Pace) + Send,
     read: impl FnOnce(Pace) -> Vec<u64>,
-) -> Found {
+) -> RateAndLatencies {
     let pace = Pace::at(rate);
     let latencies = thread::scope(|scope| {
         scope.spawn(move || feed(pace));
@@ -168,7 +168,7 @@ fn both(
 pub(crate) fn print() {
     println!("| gate | k | peak, M rows/s | fed, M rows/s | median, us | p99, us | most, us |");
     println!("| --- | --: | --: | --: | --: | --: | --: |");
-    type Gate = (&'static str, usize, fn(&Columns, f64) -> Found);
+    type Gate = (&'static str, usize, fn(&Columns, f64) -> RateAndLatencies);
     let gates: [Gate; 2] = [("rows", ROWS, rows), ("blocks", BLOCK_ROWS, blocks)];
     for (name, rows, gate) in gates {
         for k in [2, 20] {

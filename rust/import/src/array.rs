@@ -89,10 +89,10 @@ pub(crate) unsafe fn import(
             ),
         ));
     }
-    let mut kept = Box::new(Kept { exported: array, ..Kept::default() });
+    let mut kept = Box::new(ArrayCopy { exported: array, ..ArrayCopy::default() });
     let exported: *const FFI_ArrowArray = &raw const kept.exported;
     // SAFETY: as this function's.
-    let mut copy = unsafe { kept.copy(exported, data_type, Needed::All, &Node::root())? };
+    let mut copy = unsafe { kept.copy(exported, data_type, ElementCount::All, &Node::root())? };
     copy.release = Some(release_kept);
     copy.private_data = Box::into_raw(kept).cast();
     caught(|| {
@@ -131,7 +131,7 @@ pub(crate) unsafe fn import(
 }
 
 /// What the copy of an array is made of, and the array as it was exported.
-struct Kept {
+struct ArrayCopy {
     exported: FFI_ArrowArray,
     /// Each in a box of its own, so that none moves while others come.
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
@@ -142,9 +142,9 @@ struct Kept {
     memory: Vec<Box<[i64]>>,
 }
 
-impl Default for Kept {
+impl Default for ArrayCopy {
     fn default() -> Self {
-        Kept {
+        ArrayCopy {
             exported: FFI_ArrowArray::empty(),
             arrays: Vec::new(),
             children: Vec::new(),
@@ -166,7 +166,7 @@ pub fn release_through(release: Release) {
     _ = RELEASE.set(release);
 }
 
-fn release(kept: Box<Kept>) {
+fn release(kept: Box<ArrayCopy>) {
     let Some(through) = RELEASE.get() else { return drop(kept) };
     let mut kept = Some(kept);
     through(&mut || drop(kept.take()));
@@ -175,10 +175,10 @@ fn release(kept: Box<Kept>) {
 
 /// # Safety
 ///
-/// The array's private data is a `Kept` that was made to a raw pointer, and is not used after.
+/// The array's private data is a `ArrayCopy` that was made to a raw pointer, and is not used after.
 unsafe extern "C" fn release_kept(array: *mut FFI_ArrowArray) {
     // SAFETY: as this function's.
-    let kept = unsafe { Box::from_raw((*array).private_data.cast::<Kept>()) };
+    let kept = unsafe { Box::from_raw((*array).private_data.cast::<ArrayCopy>()) };
     release(kept);
     // SAFETY: a consumer that releases an array may write to it.
     unsafe { (*array).release = None };
@@ -186,7 +186,7 @@ unsafe extern "C" fn release_kept(array: *mut FFI_ArrowArray) {
 
 /// How many elements of an array are looked at.
 #[derive(Clone, Copy, Debug)]
-enum Needed {
+enum ElementCount {
     All,
     /// So many, which must be there.
     Exactly(i64),
@@ -194,7 +194,7 @@ enum Needed {
     AtMost(i64),
 }
 
-impl Kept {
+impl ArrayCopy {
     /// A copy of an array that is of `data_type`, as far as it is needed.
     ///
     /// # Safety
@@ -204,7 +204,7 @@ impl Kept {
         &mut self,
         array: *const FFI_ArrowArray,
         data_type: &DataType,
-        needed: Needed,
+        needed: ElementCount,
         node: &Node<'_>,
     ) -> Result<FFI_ArrowArray> {
         // SAFETY: a pointer that is not null points to an array.
@@ -251,7 +251,7 @@ impl Kept {
                 // No code reaches further.
                 let most =
                     codes.primitive_width().and_then(|bytes| 1_i64.checked_shl(8 * bytes as u32));
-                let needed = most.map_or(Needed::All, Needed::AtMost);
+                let needed = most.map_or(ElementCount::All, ElementCount::AtMost);
                 // SAFETY: as this function's.
                 let values = unsafe { self.copy(array.dictionary, values, needed, &node)? };
                 copy.dictionary = self.keep(values);
@@ -283,7 +283,7 @@ impl Kept {
 /// needed.
 fn checked_extent(
     array: &FFI_ArrowArray,
-    needed: Needed,
+    needed: ElementCount,
     node: &Node<'_>,
 ) -> Result<FFI_ArrowArray> {
     let FFI_ArrowArray { length, offset, null_count, .. } = *array;
@@ -303,10 +303,10 @@ fn checked_extent(
         return wrong(format!("null_count is {null_count} of {length} elements"));
     }
     let length = match needed {
-        Needed::All => length,
-        Needed::AtMost(most) => length.min(most),
-        Needed::Exactly(needed) if needed <= length => needed,
-        Needed::Exactly(needed) => {
+        ElementCount::All => length,
+        ElementCount::AtMost(most) => length.min(most),
+        ElementCount::Exactly(needed) if needed <= length => needed,
+        ElementCount::Exactly(needed) => {
             return wrong(format!("it has {length} elements, and its parent needs {needed}"));
         }
     };
@@ -327,7 +327,7 @@ fn checked_extent(
     })
 }
 
-type Child<'a> = (&'a str, &'a DataType, Needed);
+type Child<'a> = (&'a str, &'a DataType, ElementCount);
 
 /// The children of an array whose last element ends at `end`, and what is needed of each. The last
 /// offset of a list is that of its `items`.
@@ -337,14 +337,14 @@ fn expected_children<'a>(
     items: Option<i64>,
     node: &Node<'_>,
 ) -> Result<Vec<Child<'a>>> {
-    let all = Needed::All;
+    let all = ElementCount::All;
     Ok(match data_type {
         DataType::Struct(fields) => fields
             .iter()
-            .map(|field| (field.name().as_str(), field.data_type(), Needed::Exactly(end)))
+            .map(|field| (field.name().as_str(), field.data_type(), ElementCount::Exactly(end)))
             .collect(),
         DataType::Union(fields, mode) => {
-            let needed = if *mode == UnionMode::Sparse { Needed::Exactly(end) } else { all };
+            let needed = if *mode == UnionMode::Sparse { ElementCount::Exactly(end) } else { all };
             fields
                 .iter()
                 .map(|(_, field)| (field.name().as_str(), field.data_type(), needed))
@@ -357,10 +357,10 @@ fn expected_children<'a>(
                     format!("{end} lists of {size} items have too many items"),
                 ));
             };
-            vec![(field.name(), field.data_type(), Needed::Exactly(needed))]
+            vec![(field.name(), field.data_type(), ElementCount::Exactly(needed))]
         }
         DataType::List(field) | DataType::LargeList(field) | DataType::Map(field, _) => {
-            vec![(field.name(), field.data_type(), items.map_or(all, Needed::Exactly))]
+            vec![(field.name(), field.data_type(), items.map_or(all, ElementCount::Exactly))]
         }
         DataType::ListView(field) | DataType::LargeListView(field) => {
             vec![(field.name(), field.data_type(), all)]

@@ -20,7 +20,7 @@
 //! use std::sync::Arc;
 //!
 //! use arrow_array::{Int64Array, RecordBatch, RecordBatchIterator};
-//! use tidegate_import::{FFI_ArrowArrayStream, Unopened};
+//! use tidegate_import::{FFI_ArrowArrayStream, UnopenedStream};
 //!
 //! let column = Arc::new(Int64Array::from(vec![10, 20, 30])) as _;
 //! let rows = RecordBatch::try_from_iter([("ts", column)])?;
@@ -28,13 +28,13 @@
 //! let mut exported = FFI_ArrowArrayStream::new(Box::new(batches));
 //!
 //! // SAFETY: arrow-rs exported the stream, and nothing else uses it.
-//! let mut stream = unsafe { Unopened::take(NonNull::from(&mut exported)) }?.open()?;
+//! let mut stream = unsafe { UnopenedStream::take(NonNull::from(&mut exported)) }?.open()?;
 //! assert_eq!(stream.next_batch()?, Some(rows));
 //! assert_eq!(stream.next_batch()?, None);
 //!
 //! // The structure is empty now, and a second consumer is told so.
 //! // SAFETY: as above.
-//! let again = unsafe { Unopened::take(NonNull::from(&mut exported)) };
+//! let again = unsafe { UnopenedStream::take(NonNull::from(&mut exported)) };
 //! assert!(again.unwrap_err().to_string().contains("consumed before"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -62,7 +62,7 @@ pub use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 pub use crate::array::{UnreadBatch, release_through};
 pub use crate::error::{Error, Result, What};
 pub use crate::schema::schema;
-pub use crate::stream::{Stream, Unopened};
+pub use crate::stream::{Stream, UnopenedStream};
 
 /// Runs `work`. A panic with a text becomes an error: arrow-rs panics over data that it does not
 /// understand.

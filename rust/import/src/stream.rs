@@ -14,9 +14,9 @@ use crate::schema::schema;
 
 /// A stream that was taken over and has not been asked for anything.
 #[derive(Debug)]
-pub struct Unopened(FFI_ArrowArrayStream);
+pub struct UnopenedStream(FFI_ArrowArrayStream);
 
-impl Unopened {
+impl UnopenedStream {
     /// Takes over what `stream` points to, which is a released stream then.
     ///
     /// # Safety
@@ -37,7 +37,7 @@ impl Unopened {
                 "the stream has no function for its schema, or for its next batch",
             ));
         }
-        Ok(Unopened(stream))
+        Ok(UnopenedStream(stream))
     }
 
     /// Asks for the schema, which may take as long as the producer likes.
@@ -77,7 +77,7 @@ impl Unopened {
 #[derive(Debug)]
 pub struct Stream {
     /// Until its end.
-    source: Option<Unopened>,
+    source: Option<UnopenedStream>,
     schema: SchemaRef,
     data_type: DataType,
 }
@@ -99,7 +99,7 @@ impl Stream {
     }
 
     fn read(
-        source: &mut Unopened,
+        source: &mut UnopenedStream,
         schema: &SchemaRef,
         data_type: &DataType,
     ) -> Result<Option<RecordBatch>> {

@@ -18,7 +18,7 @@ use arrow_array::{
     RecordBatch, RecordBatchIterator, StringArray, StringViewArray, StructArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use tidegate_import::{Error, Result, Unopened, UnreadBatch};
+use tidegate_import::{Error, Result, UnopenedStream, UnreadBatch};
 
 fn columns() -> Vec<ArrayRef> {
     let words: DictionaryArray<Int32Type> = ["a", "b", "a", "c"].into_iter().collect();
@@ -195,8 +195,11 @@ fn a_missing_child_is_told_by_its_name() {
 fn opened(batches: Vec<Result<RecordBatch, ArrowError>>) -> tidegate_import::Stream {
     let reader = RecordBatchIterator::new(batches, rows().schema());
     let mut stream = FFI_ArrowArrayStream::new(Box::new(reader));
-    let taken = unsafe { Unopened::take(NonNull::from(&mut stream)) }.unwrap();
-    assert!(matches!(unsafe { Unopened::take(NonNull::from(&mut stream)) }, Err(Error::Released)));
+    let taken = unsafe { UnopenedStream::take(NonNull::from(&mut stream)) }.unwrap();
+    assert!(matches!(
+        unsafe { UnopenedStream::take(NonNull::from(&mut stream)) },
+        Err(Error::Released)
+    ));
     taken.open().unwrap()
 }
 

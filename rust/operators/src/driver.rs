@@ -20,7 +20,7 @@ use tidegate_sync::{Counter, Stop, Tickets, lend};
 use awake::{AFTER_A_CALL, Awake};
 pub use own::OwnThreads;
 pub use start::prepare_thread;
-use start::{Begun, begin};
+use start::{StartSignal, begin};
 pub use work_of::WorkOf;
 
 /// The most threads a call may use.
@@ -48,9 +48,9 @@ pub struct Driver {
     /// Asks for a rest, see [`Driver::is_paused`].
     pause: Stop,
     /// Threads that outlive a call and work beside a caller's: one less than there are threads.
-    helpers: Option<Arc<Lasting>>,
+    helpers: Option<Arc<LastingThreads>>,
     /// The thread that works in the background, as a caller, from the first time on.
-    background: Arc<OnceLock<Lasting>>,
+    background: Arc<OnceLock<LastingThreads>>,
     /// Processors that this process may use.
     processors: usize,
 }
@@ -60,18 +60,18 @@ pub struct Driver {
 /// A process that forked has none of them in the child, and their locks may be held there for ever,
 /// by threads that were about to sleep. So the child lets them be.
 #[derive(Debug)]
-struct Lasting {
+struct LastingThreads {
     /// There until the threads are ended.
     pool: Option<ThreadPool>,
     awake: Arc<Awake>,
     process: u32,
 }
 
-impl Lasting {
+impl LastingThreads {
     /// Threads that stay awake for so long after a call.
     fn new(pool: ThreadPool, after_a_call: Duration) -> Self {
         let (awake, process) = (Awake::new(after_a_call), std::process::id());
-        Lasting { pool: Some(pool), awake, process }
+        LastingThreads { pool: Some(pool), awake, process }
     }
 
     /// Calls `work`. Meanwhile, and for some time after, the threads stay awake, but for the one that
@@ -81,7 +81,7 @@ impl Lasting {
     }
 }
 
-impl Deref for Lasting {
+impl Deref for LastingThreads {
     type Target = ThreadPool;
 
     fn deref(&self) -> &ThreadPool {
@@ -89,7 +89,7 @@ impl Deref for Lasting {
     }
 }
 
-impl Drop for Lasting {
+impl Drop for LastingThreads {
     fn drop(&mut self) {
         let pool = self.pool.take();
         if self.process != std::process::id() {
@@ -133,7 +133,7 @@ impl Driver {
             pin_to(processors.get(nth % processors.len().max(1)).copied());
         };
         let helpers = lasting_threads(driver.threads - 1, helper_name, Box::new(start))?;
-        let helpers = Some(Arc::new(Lasting::new(helpers, AFTER_A_CALL)));
+        let helpers = Some(Arc::new(LastingThreads::new(helpers, AFTER_A_CALL)));
         Ok(Driver { helpers, processors: available_processors(), ..driver })
     }
 
@@ -220,7 +220,7 @@ impl Driver {
         } else {
             let made = lasting_threads(1, background_name, Box::new(|_| ()))?;
             // Where two came at once, the other's thread is taken, and this one ends.
-            self.background.get_or_init(|| Lasting::new(made, Duration::ZERO)).spawn(run);
+            self.background.get_or_init(|| LastingThreads::new(made, Duration::ZERO)).spawn(run);
         }
         Ok(receiver)
     }
@@ -395,7 +395,7 @@ fn with_threads_at_hand(threads: usize, rows: usize, work: &mut (dyn FnMut() + S
     let is_worth_it = threads > 1 && rows >= 2 * PART_ROWS && memory::addresses_left().is_none();
     let threads = threads.min(MAX_THREADS);
     let pool = is_worth_it.then(|| lasting_threads(threads, call_name, Box::new(|_| ())));
-    match pool.map(|pool| pool.map(|pool| Lasting::new(pool, Duration::ZERO))) {
+    match pool.map(|pool| pool.map(|pool| LastingThreads::new(pool, Duration::ZERO))) {
         Some(Ok(pool)) if threads <= available_processors() => {
             pool.install(|| pool.while_awake(work))
         }
@@ -440,7 +440,7 @@ fn lasting_threads(
     start: Box<Start>,
 ) -> std::io::Result<ThreadPool> {
     // Of the thread that was started last, until it has begun.
-    let begun = Arc::new(Mutex::new(Begun::default()));
+    let begun = Arc::new(Mutex::new(StartSignal::default()));
     let begun_here = begun.clone();
     let start = move |nth| {
         start(nth);
@@ -616,7 +616,7 @@ mod tests {
                 .exit_handler(move |_| ended.send(()).unwrap())
                 .build()
                 .unwrap();
-            let mut threads = Lasting::new(pool, Duration::ZERO);
+            let mut threads = LastingThreads::new(pool, Duration::ZERO);
             threads.process = process;
             drop(threads);
             let patience = Duration::from_millis(if process == here { 10_000 } else { 50 });

@@ -65,7 +65,7 @@ const BATCH: usize = if cfg!(test) { 2 } else { 64 };
 
 /// What goes through a tree.
 #[derive(Debug)]
-enum Sent<T> {
+enum TreeMessage<T> {
     Item(T),
     /// All items before it are through.
     Punctuation,
@@ -73,8 +73,8 @@ enum Sent<T> {
     End,
 }
 
-type In<T> = Receiver<Sent<T>>;
-type Out<T> = Sender<Sent<T>>;
+type In<T> = Receiver<TreeMessage<T>>;
+type Out<T> = Sender<TreeMessage<T>>;
 
 /// A window join without rows by SplitJoin with this number of join cores: see [`ScaleJoin::new`].
 ///
@@ -178,9 +178,9 @@ fn feed<'a>(rows: Range<usize>, out: Out<u32>) -> Stage<'a> {
     let last = rows.end;
     let sent = rows.clone().flat_map(move |row| {
         let is_due = (row + 1 - rows.start).is_multiple_of(PRECISION) || row + 1 == last;
-        [Some(Sent::Item(row as u32)), is_due.then_some(Sent::Punctuation)]
+        [Some(TreeMessage::Item(row as u32)), is_due.then_some(TreeMessage::Punctuation)]
     });
-    let mut sent = sent.flatten().chain([Sent::End]);
+    let mut sent = sent.flatten().chain([TreeMessage::End]);
     let mut out = Outlet::new(out);
     Box::new(move || out.turn(|| sent.next()))
 }
@@ -201,9 +201,9 @@ fn split<'a, T: Copy + Send + 'a>(mut from: In<T>, to: [Out<T>; 2]) -> Stage<'a>
             }
             let Some(sent) = from.receive() else { return did };
             left.put(match sent {
-                Sent::Item(item) => Sent::Item(item),
-                Sent::Punctuation => Sent::Punctuation,
-                Sent::End => Sent::End,
+                TreeMessage::Item(item) => TreeMessage::Item(item),
+                TreeMessage::Punctuation => TreeMessage::Punctuation,
+                TreeMessage::End => TreeMessage::End,
             });
             right.put(sent);
             did = Did::Some;
@@ -231,9 +231,11 @@ fn core<'a, T: Copy + Send + 'a, F: Send + 'a>(
             let Some(sent) = rows.receive() else { return did };
             did = Did::Some;
             match sent {
-                Sent::Item(row) => compare(row).into_iter().for_each(|it| out.put(Sent::Item(it))),
-                Sent::Punctuation => out.put(Sent::Punctuation),
-                Sent::End => out.put(Sent::End),
+                TreeMessage::Item(row) => {
+                    compare(row).into_iter().for_each(|it| out.put(TreeMessage::Item(it)))
+                }
+                TreeMessage::Punctuation => out.put(TreeMessage::Punctuation),
+                TreeMessage::End => out.put(TreeMessage::End),
             }
         }
         did
@@ -260,17 +262,17 @@ fn gather<'a, T: Send + 'a>(from: [In<T>; 2], to: Out<T>) -> Stage<'a> {
             {
                 did = Did::Some;
                 match sent {
-                    Sent::Item(item) => out.put(Sent::Item(item)),
-                    Sent::Punctuation => *ahead = Lead::Punctuation,
-                    Sent::End => *ahead = Lead::End,
+                    TreeMessage::Item(item) => out.put(TreeMessage::Item(item)),
+                    TreeMessage::Punctuation => *ahead = Lead::Punctuation,
+                    TreeMessage::End => *ahead = Lead::End,
                 }
             }
             let is_ahead = |by: Lead| children.iter().all(|child| child.1 == by);
             if is_ahead(Lead::Punctuation) {
                 children.iter_mut().for_each(|child| child.1 = Lead::No);
-                out.put(Sent::Punctuation);
+                out.put(TreeMessage::Punctuation);
             } else if is_ahead(Lead::End) {
-                out.put(Sent::End);
+                out.put(TreeMessage::End);
             }
         }
         did
@@ -280,9 +282,9 @@ fn gather<'a, T: Send + 'a>(from: [In<T>; 2], to: Out<T>) -> Stage<'a> {
 /// What comes out of the storage tree; none for a punctuation.
 fn outcome<T>(mut root: In<T>) -> impl FnMut() -> Next<Option<T>> {
     move || match root.receive() {
-        Some(Sent::Item(item)) => Next::Ready(Some(item)),
-        Some(Sent::Punctuation) => Next::Ready(None),
-        Some(Sent::End) => Next::End,
+        Some(TreeMessage::Item(item)) => Next::Ready(Some(item)),
+        Some(TreeMessage::Punctuation) => Next::Ready(None),
+        Some(TreeMessage::End) => Next::End,
         None => Next::NotYet,
     }
 }
@@ -299,7 +301,7 @@ enum Lead {
 #[derive(Debug)]
 struct Outlet<T> {
     queue: Out<T>,
-    waiting: Option<Sent<T>>,
+    waiting: Option<TreeMessage<T>>,
     /// Whether the end was put.
     has_ended: bool,
 }
@@ -317,14 +319,14 @@ impl<T> Outlet<T> {
         self.waiting.is_none()
     }
 
-    fn put(&mut self, sent: Sent<T>) {
+    fn put(&mut self, sent: TreeMessage<T>) {
         debug_assert!(self.waiting.is_none(), "a thing waits for room");
-        self.has_ended |= matches!(sent, Sent::End);
+        self.has_ended |= matches!(sent, TreeMessage::End);
         self.waiting = self.queue.send(sent).err();
     }
 
     /// Puts what comes next, as far as there is room.
-    fn turn(&mut self, mut next: impl FnMut() -> Option<Sent<T>>) -> Did {
+    fn turn(&mut self, mut next: impl FnMut() -> Option<TreeMessage<T>>) -> Did {
         let mut did = Did::Nothing;
         for _ in 0..BATCH {
             if !self.is_free() {

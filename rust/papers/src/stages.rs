@@ -134,14 +134,14 @@ mod tests {
         for threads in [1, 2, 3, 8] {
             for (own, others) in [(0, 1), (0, 5), (1, 0), (1, 4), (3, 2)] {
                 let (turns, dropped) = (Counter::default(), Counter::default());
-                struct Dropped<'a>(&'a Counter);
-                impl Drop for Dropped<'_> {
+                struct DropCounter<'a>(&'a Counter);
+                impl Drop for DropCounter<'_> {
                     fn drop(&mut self) {
                         self.0.add(1);
                     }
                 }
                 let stage = || -> Stage<'_> {
-                    let (mut left, guard) = (7, Dropped(&dropped));
+                    let (mut left, guard) = (7, DropCounter(&dropped));
                     let turns = &turns;
                     Box::new(move || {
                         let _ = &guard;

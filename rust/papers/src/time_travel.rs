@@ -76,24 +76,24 @@ const LEVELS: usize = if cfg!(loom) { 2 } else { 12 };
 /// ```
 #[derive(Debug, Default)]
 pub struct TimeTravel {
-    shared: Shared,
+    shared: ListState,
     own: Own,
 }
 
 /// Adds rows, and cuts old ones off. There is one of a [`TimeTravel`] at a time.
 #[derive(Debug)]
 pub struct ListWriter<'a> {
-    shared: &'a Shared,
+    shared: &'a ListState,
     own: &'a mut Own,
 }
 
 /// Looks at rows, while the writer works.
 #[derive(Clone, Copy, Debug)]
-pub struct ListReader<'a>(&'a Shared);
+pub struct ListReader<'a>(&'a ListState);
 
 /// Written by the writer, and read by all.
 #[derive(Debug, Default)]
-struct Shared {
+struct ListState {
     heads: Pieces<Head>,
     nodes: Pieces<Node>,
 }
@@ -178,7 +178,7 @@ impl Node {
     }
 }
 
-impl Shared {
+impl ListState {
     /// The first node of a key at its highest level.
     #[inline]
     fn top(&self, key: u32) -> Option<u32> {
@@ -338,7 +338,7 @@ impl Own {
     }
 
     /// The number of a node to which nothing leads.
-    fn take(&mut self, shared: &Shared) -> u32 {
+    fn take(&mut self, shared: &ListState) -> u32 {
         self.spare.pop().unwrap_or_else(|| {
             let number = self.next;
             shared.nodes.get_or_make(number);

@@ -23,9 +23,9 @@ pub enum Instructions {
 
 /// The instructions that [`VARIABLE`] asks for cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused(String);
+pub struct InstructionsError(String);
 
-impl fmt::Display for Refused {
+impl fmt::Display for InstructionsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = available().iter().map(|one| one.name()).collect();
         let names = names.join("`, `");
@@ -33,7 +33,7 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for InstructionsError {}
 
 impl Instructions {
     /// The name of the set in [`VARIABLE`].
@@ -103,7 +103,7 @@ pub fn instructions() -> Instructions {
 }
 
 /// The instructions that [`VARIABLE`] chooses; an error if this processor has none of that name.
-pub fn chosen() -> Result<Instructions, Refused> {
+pub fn chosen() -> Result<Instructions, InstructionsError> {
     match env::var_os(VARIABLE) {
         None => Ok(widest()),
         Some(name) => named(&name.to_string_lossy()),
@@ -114,14 +114,14 @@ fn widest() -> Instructions {
     available().iter().copied().max().unwrap_or(Instructions::Portable)
 }
 
-fn named(name: &str) -> Result<Instructions, Refused> {
+fn named(name: &str) -> Result<Instructions, InstructionsError> {
     match name {
         "" => Ok(widest()),
         _ => available()
             .iter()
             .copied()
             .find(|one| one.name() == name)
-            .ok_or_else(|| Refused(name.to_owned())),
+            .ok_or_else(|| InstructionsError(name.to_owned())),
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Charge {
 
 /// A request that did not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exceeded {
+pub struct Overrun {
     /// Bytes asked for.
     pub asked: usize,
     /// Bytes that were held.
@@ -50,11 +50,11 @@ impl Budget {
     }
 
     /// Takes `bytes`, before the memory is.
-    pub fn charge(&self, bytes: usize) -> Result<Charge, Exceeded> {
+    pub fn charge(&self, bytes: usize) -> Result<Charge, Overrun> {
         let Limit { used, limit } = &*self.0;
-        let exceeded = |used| Exceeded { asked: bytes, used, limit: *limit };
+        let overrun = |used| Overrun { asked: bytes, used, limit: *limit };
         if bytes > *limit {
-            return Err(exceeded(used.get()));
+            return Err(overrun(used.get()));
         }
         // A request that is refused is counted until it is taken back, so two at once may both be
         // refused where one would have fitted, and never both be granted where one does not.
@@ -63,7 +63,7 @@ impl Budget {
             return Ok(Charge { budget: self.clone(), bytes });
         }
         used.subtract(bytes);
-        Err(exceeded(before))
+        Err(overrun(before))
     }
 }
 
@@ -102,9 +102,9 @@ mod tests {
         let budget = Budget::new(100);
         let all = budget.charge(100).unwrap();
         assert_eq!((all.bytes(), budget.used()), (100, 100));
-        assert_eq!(budget.charge(1).unwrap_err(), Exceeded { asked: 1, used: 100, limit: 100 });
+        assert_eq!(budget.charge(1).unwrap_err(), Overrun { asked: 1, used: 100, limit: 100 });
         drop(all);
-        assert_eq!(budget.charge(101).unwrap_err(), Exceeded { asked: 101, used: 0, limit: 100 });
+        assert_eq!(budget.charge(101).unwrap_err(), Overrun { asked: 101, used: 0, limit: 100 });
         assert_eq!(Budget::new(0).charge(0).unwrap().bytes(), 0);
     }
 
@@ -112,7 +112,7 @@ mod tests {
     fn what_does_not_fit_is_refused_until_room_is_made() {
         let budget = Budget::new(100);
         let first = budget.charge(60).unwrap();
-        assert_eq!(budget.charge(41).unwrap_err(), Exceeded { asked: 41, used: 60, limit: 100 });
+        assert_eq!(budget.charge(41).unwrap_err(), Overrun { asked: 41, used: 60, limit: 100 });
         assert!(budget.is_short());
         let second = budget.charge(40).unwrap();
         assert!(budget.charge(usize::MAX).is_err());

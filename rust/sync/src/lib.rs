@@ -57,7 +57,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 pub use bell::Bell;
-pub use budget::{Budget, Charge, Exceeded};
+pub use budget::{Budget, Charge, Overrun};
 pub use counter::Counter;
 pub use crossbeam_utils::{Backoff, CachePadded};
 pub use door::Door;

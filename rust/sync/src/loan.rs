@@ -26,9 +26,9 @@ const BACK: usize = 1 << (usize::BITS - 1);
 
 /// Work that its owner has lent. Clones are of the same work.
 #[derive(Clone)]
-pub struct Loan(Arc<Lent>);
+pub struct Loan(Arc<LentWork>);
 
-struct Lent {
+struct LentWork {
     /// Valid until the work was taken back and nobody is inside.
     work: *const (dyn Fn() + Sync),
     /// How many threads are inside, and [`BACK`] once the work was taken back.
@@ -39,9 +39,9 @@ struct Lent {
 
 // SAFETY: the pointer is to a closure that is `Sync`, so that any thread may call it, and nothing
 // else is done with it; the other fields may cross threads by themselves.
-unsafe impl Send for Lent {}
+unsafe impl Send for LentWork {}
 // SAFETY: as for `Send`.
-unsafe impl Sync for Lent {}
+unsafe impl Sync for LentWork {}
 
 impl fmt::Debug for Loan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,7 +53,7 @@ impl Loan {
     /// Does the work, unless it was taken back. A panic is the owner's, who gets it when the work is
     /// taken back.
     pub fn call(&self) {
-        let Lent { work, inside, panic } = &*self.0;
+        let LentWork { work, inside, panic } = &*self.0;
         // Acquire: the work is not begun before the thread is inside. All changes of one atomic
         // have an order, so either the owner finds this thread inside, or this finds `BACK`.
         if inside.fetch_add(1, Ordering::Acquire) < BACK {
@@ -125,7 +125,8 @@ pub fn lend<R>(work: &(dyn Fn() + Sync), during: impl FnOnce(&Loan) -> R) -> R {
     let work = unsafe {
         std::mem::transmute::<*const (dyn Fn() + Sync + '_), *const (dyn Fn() + Sync)>(work)
     };
-    let loan = Loan(Arc::new(Lent { work, inside: AtomicUsize::new(0), panic: Lock::new(None) }));
+    let loan =
+        Loan(Arc::new(LentWork { work, inside: AtomicUsize::new(0), panic: Lock::new(None) }));
     let back = TakeBack(&loan);
     let result = during(&loan);
     drop(back);

@@ -6,7 +6,7 @@ use tidegate::{Driver, Result, Stop, Table};
 
 use crate::draw::Draw;
 use crate::oracle::{self, Side};
-use crate::play::{self, Feed, Played, Way};
+use crate::play::{self, Feed, Outcome, Way};
 use crate::query::{Query, Relation};
 use crate::rows::{Rows, assert_same, by_number, concat};
 
@@ -101,7 +101,7 @@ fn streams_agree(query: &Query, tables: &[Rows; 2], draw: &mut Draw<'_>) {
 }
 
 /// Panics unless two operators that were fed the same in turns were once in the same state.
-fn alike(one: &Played, other: &Played, query: &Query) {
+fn alike(one: &Outcome, other: &Outcome, query: &Query) {
     // The handshake join gives rows later than the others, and is in another state if fewer have
     // been taken.
     if let (Some((taken, one)), Some((also_taken, other))) =

@@ -159,7 +159,7 @@ impl Way {
 
 /// What an operator gave.
 #[derive(Debug)]
-pub(crate) struct Played {
+pub(crate) struct Outcome {
     pub(crate) rows: RecordBatch,
     pub(crate) late: Vec<(usize, u64)>,
     /// The states at the cuts, and how many rows had been taken before.
@@ -172,7 +172,7 @@ pub(crate) fn play(
     turns: &[Turn],
     way: Way,
     make: &mut dyn FnMut() -> Result<Operator>,
-) -> Result<Played> {
+) -> Result<Outcome> {
     let mut operator = make()?;
     let (mut batches, mut states) = (Vec::new(), Vec::new());
     match way {
@@ -194,7 +194,7 @@ pub(crate) fn play(
         late.len() as u64,
         "rows that were late"
     );
-    Ok(Played { rows: concat(&schema, &batches), late, states })
+    Ok(Outcome { rows: concat(&schema, &batches), late, states })
 }
 
 fn in_turns(

@@ -134,10 +134,10 @@ impl Query {
         let batch_rows = draw.once_in(3).then(|| draw.number(1, 9) as usize);
         let options = self.options(threads, batch_rows);
         match self.ask(draw, options, false) {
-            Asked::Interval(join, _) => join.start(left, right, Stop::default()),
-            Asked::Window(join) => join.start(left, right, Stop::default()),
-            Asked::Band(join) => join.start(left, right, Stop::default()),
-            Asked::Overlap(join) => join.start(left, right, Stop::default()),
+            JoinRequest::Interval(join, _) => join.start(left, right, Stop::default()),
+            JoinRequest::Window(join) => join.start(left, right, Stop::default()),
+            JoinRequest::Band(join) => join.start(left, right, Stop::default()),
+            JoinRequest::Overlap(join) => join.start(left, right, Stop::default()),
         }
     }
 
@@ -150,18 +150,18 @@ impl Query {
     ) -> Result<Operator> {
         let [left, right] = [0, 1].map(|side| self.layout.rows(draw, side, 0).batch.schema());
         match self.ask(draw, self.options(threads, None), true) {
-            Asked::Interval(join, parallelism) => {
+            JoinRequest::Interval(join, parallelism) => {
                 // Without an order, no key is one thread's.
                 let parallelism = if options.ordered { parallelism } else { Parallelism::Auto };
                 stream::interval_join(&join, parallelism, None, None, left, right, options)
             }
-            Asked::Window(join) => stream::window_join(&join, left, right, options),
-            Asked::Band(join) => stream::band_join(&join, left, right, options),
-            Asked::Overlap(_) => unreachable!("rows with an interval are joined as tables"),
+            JoinRequest::Window(join) => stream::window_join(&join, left, right, options),
+            JoinRequest::Band(join) => stream::band_join(&join, left, right, options),
+            JoinRequest::Overlap(_) => unreachable!("rows with an interval are joined as tables"),
         }
     }
 
-    fn ask(&self, draw: &mut Draw<'_>, options: JoinOptions, streaming: bool) -> Asked {
+    fn ask(&self, draw: &mut Draw<'_>, options: JoinOptions, streaming: bool) -> JoinRequest {
         let on = ("ts".to_owned(), "at".to_owned());
         match &self.relation {
             Relation::Interval { lower, upper, closed } => {
@@ -174,7 +174,7 @@ impl Query {
                     Parallelism::Hybrid,
                     Parallelism::ScaleOij,
                 ];
-                Asked::Interval(
+                JoinRequest::Interval(
                     IntervalJoin { on, lower, upper, closed: *closed, options },
                     draw.pick(&all),
                 )
@@ -190,7 +190,7 @@ impl Query {
                     Some(Algorithm::Handshake),
                     Some(Algorithm::LowLatencyHandshake),
                 ];
-                Asked::Window(WindowJoin {
+                JoinRequest::Window(WindowJoin {
                     on,
                     window: self.sides(*windows),
                     algorithm: draw.pick(&all),
@@ -217,7 +217,7 @@ impl Query {
                     BandAlgorithm::Sort,
                 ];
                 let all = if streaming { &all[..all.len() - 1] } else { &all };
-                Asked::Band(BandJoin {
+                JoinRequest::Band(BandJoin {
                     on: vec![("x".to_owned(), "x".to_owned())],
                     within: vec![Within { below, above }],
                     sliding: windows
@@ -226,7 +226,7 @@ impl Query {
                     options,
                 })
             }
-            Relation::Overlap { .. } => Asked::Overlap(self.overlap_join(options)),
+            Relation::Overlap { .. } => JoinRequest::Overlap(self.overlap_join(options)),
         }
     }
 
@@ -295,7 +295,7 @@ impl Query {
 }
 
 /// A join as tidegate is asked for it.
-enum Asked {
+enum JoinRequest {
     Interval(IntervalJoin, Parallelism),
     Window(WindowJoin),
     Band(BandJoin),

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use arrow_array::ffi::FFI_ArrowArray;
 use arrow_schema::{DataType, UnionMode};
 
-use super::{Kept, NOTHING};
+use super::{ArrayCopy, NOTHING};
 use crate::error::{Error, Result};
 use crate::node::Node;
 
@@ -65,12 +65,12 @@ impl Layout {
 }
 
 /// The pointers of an array's buffers, as they were exported.
-struct Given<'a> {
+struct BufferPointers<'a> {
     pointers: Vec<*const c_void>,
     node: &'a Node<'a>,
 }
 
-impl Given<'_> {
+impl BufferPointers<'_> {
     /// A buffer of `elements` elements of `bits` bits each. It may be missing if there are none.
     fn buffer(&self, at: usize, elements: i64, bits: i64) -> Result<*const c_void> {
         let bytes = elements.checked_mul(bits).map(|bits| (bits as usize).div_ceil(8));
@@ -100,7 +100,7 @@ impl Given<'_> {
     }
 }
 
-impl Kept {
+impl ArrayCopy {
     /// Gives `copy`, whose extent is known, the buffers of `array`. Returns the last offset of a
     /// list.
     ///
@@ -177,7 +177,7 @@ impl Kept {
     /// Buffer 1 is null or has an offset of `width` bytes for each element, and one more.
     unsafe fn offsets(
         &mut self,
-        given: &Given<'_>,
+        given: &BufferPointers<'_>,
         copy: &FFI_ArrowArray,
         width: i64,
     ) -> Result<(*const c_void, i64)> {
@@ -216,7 +216,7 @@ impl Kept {
     /// # Safety
     ///
     /// The buffers are those of an array of views that ends at `end`.
-    unsafe fn views(&mut self, given: &Given<'_>, end: i64) -> Result<Vec<*const c_void>> {
+    unsafe fn views(&mut self, given: &BufferPointers<'_>, end: i64) -> Result<Vec<*const c_void>> {
         let last = given.pointers.len() - 1;
         let mut pointers = vec![given.nulls(end)?, given.buffer(1, end, 8 * VIEW_BYTES)?];
         let count = last - pointers.len();
@@ -244,7 +244,7 @@ impl Kept {
     }
 }
 
-impl Given<'_> {
+impl BufferPointers<'_> {
     /// The buffer of nulls, which may be missing.
     fn nulls(&self, end: i64) -> Result<*const c_void> {
         if self.pointers[0].is_null() { Ok(NOTHING) } else { self.buffer(0, end, 1) }
@@ -259,7 +259,7 @@ unsafe fn pointers<'a>(
     layout: Layout,
     data_type: &DataType,
     node: &'a Node<'a>,
-) -> Result<Given<'a>> {
+) -> Result<BufferPointers<'a>> {
     let (given, expected) = (array.n_buffers, layout.count());
     let fits = match layout {
         // A column of nulls may have a buffer for them, as it had in early versions of Arrow;
@@ -273,7 +273,7 @@ unsafe fn pointers<'a>(
         return Err(Error::of_type(node, data_type, &what));
     }
     if matches!(layout, Layout::Nothing) {
-        return Ok(Given { pointers: Vec::new(), node });
+        return Ok(BufferPointers { pointers: Vec::new(), node });
     }
     if array.buffers.is_null() {
         return Err(Error::at(node, "the list of buffers is a null pointer"));
@@ -281,5 +281,5 @@ unsafe fn pointers<'a>(
     // SAFETY: the list has as many pointers as the structure says.
     let pointers =
         (0..given as usize).map(|at| unsafe { array.buffers.add(at).read_unaligned() }).collect();
-    Ok(Given { pointers, node })
+    Ok(BufferPointers { pointers, node })
 }

@@ -8,7 +8,7 @@
 
 use super::catalog::aggregate::{Aggregate, kind};
 use super::inputs::columns::{Stream, first_rows};
-use super::inputs::places::Merged;
+use super::inputs::places::MergedRows;
 use super::output::{Page, Window};
 use crate::driver::{Driver, Stopped};
 use tidegate_structures::memory;
@@ -59,7 +59,7 @@ pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
     take: impl Fn(Page) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
     assert!(gap > 0, "a session lasts longer than its last row");
-    let merged = Merged::new(streams, driver)?;
+    let merged = MergedRows::new(streams, driver)?;
     let (sessions, session_of) = find(merged.stream(), key_count, gap);
     let mut order: Vec<u32> = memory::collect((0..sessions.len()).map(|nth| nth as u32 + 1));
     let session = |number: u32| sessions[number as usize - 1];

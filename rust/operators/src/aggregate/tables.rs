@@ -8,7 +8,7 @@ use super::catalog::kind::Kind;
 use super::folds::tables::cells::{Belongs, parts};
 use super::folds::tables::fold::PartStates;
 use super::folds::tables::part::Part;
-use super::folds::tables::slide::{Block, Folded, Scratch, Slices, Writer};
+use super::folds::tables::slide::{Block, FunctionStates, Scratch, Slices, Writer};
 use super::inputs::columns::{Stream, first_rows};
 use super::output::Page;
 use super::slices::windows::Windows;
@@ -60,7 +60,7 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
     let (parts, states): (Vec<_>, Vec<_>) =
         parts(streams, key_count, windows, driver, fold_all)?.into_iter().unzip();
     let mut states: Vec<_> = states.into_iter().map(Vec::into_iter).collect();
-    let folded: Vec<Box<dyn Folded>> = kinds
+    let folded: Vec<Box<dyn FunctionStates>> = kinds
         .iter()
         .map(|kind| {
             let of_function =

@@ -35,9 +35,9 @@ const STACK: usize = 2 << 20;
 
 /// What a new thread has to say to its starter, if that waits for it.
 #[derive(Debug, Default)]
-pub(super) struct Begun(Option<SyncSender<()>>);
+pub(super) struct StartSignal(Option<SyncSender<()>>);
 
-impl Begun {
+impl StartSignal {
     /// Uses the thread-locals that every thread has, and the ones that `uses` does, and says so.
     pub(super) fn say(self, uses: impl FnOnce()) {
         if self.0.is_some() {
@@ -47,17 +47,17 @@ impl Begun {
     }
 }
 
-/// Calls `start`, which starts a thread that [says](Begun::say) when it has begun.
+/// Calls `start`, which starts a thread that [says](StartSignal::say) when it has begun.
 ///
 /// An error if there is no memory for it, or if the system refuses it.
-pub(super) fn begin<T>(start: impl FnOnce(Builder, Begun) -> io::Result<T>) -> io::Result<T> {
+pub(super) fn begin<T>(start: impl FnOnce(Builder, StartSignal) -> io::Result<T>) -> io::Result<T> {
     prepare_thread().map_err(io::Error::other)?;
     let builder = Builder::new().stack_size(STACK);
     if !memory::room_for_thread(STACK).map_err(io::Error::other)? {
-        return start(builder, Begun(None));
+        return start(builder, StartSignal(None));
     }
     let (begun, has_begun) = sync_channel(0);
-    let started = start(builder, Begun(Some(begun)))?;
+    let started = start(builder, StartSignal(Some(begun)))?;
     // An error, since the thread has nothing to say but that it has.
     let _ = has_begun.recv();
     Ok(started)

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::{
-    Buckets, Chunk, Leaving, Rows, Target, Timed, Writer, ranges, writers,
+    Buckets, Chunk, LeavingRows, Rows, Target, TimedRows, Writer, ranges, writers,
 };
 
 use super::JoinColumns;
@@ -106,7 +106,7 @@ struct EarlyRows {
 
 impl EarlyRows {
     /// Lets them leave, by counting the rows between one by one.
-    fn leave(self, right: Timed<'_>, early: i64) -> Leaving<'_> {
+    fn leave(self, right: TimedRows<'_>, early: i64) -> LeavingRows<'_> {
         let EarlyRows { end, counted, places: mut first } = self;
         let without_key = first.len() - 1;
         let group = |key: u32| (key as usize).min(without_key);
@@ -122,14 +122,14 @@ impl EarlyRows {
             .unwrap_or_default()
             .iter()
             .for_each(|&key| first[group(key)] -= 1);
-        Leaving { rows: slice(right, end..right.ts.len()), first, early }
+        LeavingRows { rows: slice(right, end..right.ts.len()), first, early }
     }
 }
 
-fn timed(side: JoinColumns<'_>) -> Timed<'_> {
-    Timed { ts: side.ts, keys: side.keys.expect("a key column") }
+fn timed(side: JoinColumns<'_>) -> TimedRows<'_> {
+    TimedRows { ts: side.ts, keys: side.keys.expect("a key column") }
 }
 
-fn slice(rows: Timed<'_>, range: Range<usize>) -> Timed<'_> {
-    Timed { ts: &rows.ts[range.clone()], keys: &rows.keys[range] }
+fn slice(rows: TimedRows<'_>, range: Range<usize>) -> TimedRows<'_> {
+    TimedRows { ts: &rows.ts[range.clone()], keys: &rows.keys[range] }
 }

@@ -128,7 +128,7 @@ pub(crate) fn find(
 }
 
 /// Matches, and what was noticed on the way.
-struct Found {
+struct GroupMatches {
     matches: Matches,
     /// The place where each key's right rows start, and the place where all end.
     starts: Vec<u32>,
@@ -143,7 +143,7 @@ fn find_in_groups(
     key_count: usize,
     reach: &impl LeftReach,
     driver: &Driver,
-) -> Result<Found, Stopped> {
+) -> Result<GroupMatches, Stopped> {
     assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
     assert_eq!(left.keys.is_some(), right.keys.is_some(), "both sides have keys or none has");
     let sorted = are_sorted(&[left.ts, right.ts], driver)?;
@@ -152,12 +152,12 @@ fn find_in_groups(
         && let Some(distances) = merge::distances(left, right, key_count, reach, driver)
     {
         let (matches, starts) = merge::merge(left, right, key_count, distances, driver)?;
-        return Ok(Found { matches, starts, is_sorted: true });
+        return Ok(GroupMatches { matches, starts, is_sorted: true });
     }
     let mut groups = Groups::new(right, key_count, driver)?;
     let runs = sweep(left, &groups, key_count, reach, driver)?;
     let (ascending, is_sorted) = (groups.ascending(), groups.is_sorted());
     let starts = std::mem::take(&mut groups.starts);
     let matches = Matches::new(runs, groups.into_numbers(), ascending, right.ts.len());
-    Ok(Found { matches, starts, is_sorted })
+    Ok(GroupMatches { matches, starts, is_sorted })
 }

@@ -21,7 +21,7 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 
-use super::{Found, find_in_groups};
+use super::{GroupMatches, find_in_groups};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::{Matches, Run};
 use crate::order::JoinColumns;
@@ -95,10 +95,10 @@ pub fn interval_partners(
     driver: &Driver,
 ) -> Result<Partners, Stopped> {
     let PartnerColumns { left, right, key_count, interval, with_prevailing } = columns;
-    let Found { matches, starts, is_sorted } =
+    let GroupMatches { matches, starts, is_sorted } =
         find_in_groups(left, right, key_count, interval, driver)?;
     let groups =
-        Grouped { runs: matches.runs(), rows: matches.rows(), ts: right.ts, starts: &starts };
+        RightGroups { runs: matches.runs(), rows: matches.rows(), ts: right.ts, starts: &starts };
     let length = interval.length();
     // Rows that lie as they are folded need not be gathered. Rows of one key do so anyway.
     let panes = match is_sorted && right.keys.is_some() {
@@ -279,7 +279,7 @@ pub(crate) fn pane_borders(
 }
 
 /// Right rows by key and time.
-struct Grouped<'a> {
+struct RightGroups<'a> {
     /// The run of each left row.
     runs: &'a [Run],
     /// The row at each place; `None` where a row's place is its number.
@@ -289,7 +289,7 @@ struct Grouped<'a> {
     starts: &'a [u32],
 }
 
-impl Grouped<'_> {
+impl RightGroups<'_> {
     #[inline]
     fn ts(&self, place: u32) -> i64 {
         self.ts[self.rows.map_or(place, |rows| rows[place as usize]) as usize]

@@ -31,7 +31,7 @@ struct Sweep<'a, R> {
 
 impl<R: LeftReach> Follow for Sweep<'_, R> {
     type Place = Run;
-    type Found = Run;
+    type Output = Run;
 
     fn begin(&self, key: u32) -> Run {
         let start = self.right.starts[key as usize];

@@ -38,7 +38,7 @@ use crate::rows::{How, NO_ROW};
 pub use narrow::Check;
 pub use output::{Output, Pairs};
 pub(crate) use output::{SHORT, sort_short};
-pub(crate) use pieces::{Listed, cut};
+pub(crate) use pieces::{RowLists, cut};
 
 /// The most rows a side may have: row numbers are 32 bits, and the last is
 /// [`NO_ROW`](crate::rows::NO_ROW).

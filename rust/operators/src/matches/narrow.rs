@@ -6,7 +6,7 @@ use tidegate_structures::memory::pages::Pages;
 use tidegate_structures::memory::select::select_within;
 
 use super::Matches;
-use super::pieces::{Listed, cut};
+use super::pieces::{RowLists, cut};
 use crate::driver::{Driver, Stopped};
 
 /// A column whose values decide which candidates stay.
@@ -35,7 +35,7 @@ impl Matches {
     ) -> Result<Matches, Stopped> {
         let pieces = cut(page.clone(), |left| self.runs[left].len());
         let kept = driver.map_with(pieces, Vec::new, |places, piece| {
-            let mut found = Listed::default();
+            let mut found = RowLists::default();
             for left in piece {
                 places.clear();
                 self.check(left, checks, places);

@@ -15,7 +15,7 @@ const TASK_CANDIDATES: usize = 1 << 16;
 
 /// Some neighbouring left rows.
 #[derive(Debug, Default)]
-pub(crate) struct Listed {
+pub(crate) struct RowLists {
     /// How many right rows each of them has.
     pub(crate) lengths: Vec<u32>,
     /// The right rows, left row by left row.
@@ -43,7 +43,7 @@ impl Matches {
     /// The matches of the left rows from `first_left` on, of which there are `left_rows`. The right
     /// rows of each come in row order.
     pub(crate) fn of_pieces(
-        pieces: Vec<Listed>,
+        pieces: Vec<RowLists>,
         first_left: u32,
         left_rows: usize,
         right_rows: usize,
@@ -63,7 +63,7 @@ impl Matches {
         let slots = of_left.into_iter().zip(of_right);
         let work = pieces.into_iter().zip(rows_before).zip(slots).collect();
         driver.map(work, |((piece, first), (runs, rows))| {
-            let Listed { lengths, rows: found } = piece;
+            let RowLists { lengths, rows: found } = piece;
             Slot::copy(rows, &found);
             let mut start = first;
             for (run, length) in runs.iter_mut().zip(lengths) {

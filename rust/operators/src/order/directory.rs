@@ -33,7 +33,7 @@ use tidegate_structures::simd::wide::{Work, wide};
 
 use super::JoinColumns;
 use super::group::{OrderedTimes, Times, Value, are_sorted};
-use super::sort::{Ranged, are_many};
+use super::sort::{RowsByRange, are_many};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::rows::interval::LeftReach;
 
@@ -228,7 +228,7 @@ impl<'a> Directory<'a> {
         driver: &Driver,
     ) -> Result<Self, Stopped> {
         // 1. By key and range.
-        let ranged = Ranged::new(keys, values, key_count, false, driver)?;
+        let ranged = RowsByRange::new(keys, values, key_count, false, driver)?;
         let ranges = ranged.starts.len() - 1;
         let mean = (ranged.ts.len() / ranges.max(1)).max(1);
         let sizes = ranged.starts.windows(2).map(|range| (range[1] - range[0]) as usize);
@@ -240,7 +240,7 @@ impl<'a> Directory<'a> {
         }
         // 2. Stretches are about as many as values, and as many in each range.
         let bits = mean.ilog2().min(ranged.shift);
-        let Ranged { low, shift, ranges_a_key, starts: places, mut ts, .. } = ranged;
+        let RowsByRange { low, shift, ranges_a_key, starts: places, mut ts, .. } = ranged;
         let shift = shift - bits;
         let of_key = (ranges_a_key << bits) as u32;
         let firsts = (0..=key_count as u32).map(|key| 1 + key * of_key);

@@ -23,14 +23,14 @@ pub(crate) trait Follow: Sync {
     /// The place.
     type Place: Copy + Default + Send;
     /// The thing that is found. Rows without a key get the default.
-    type Found: Value;
+    type Output: Value;
 
     /// The place before the first row of a key.
     fn begin(&self, key: u32) -> Self::Place;
 
     /// The thing for the row with this number and time. `place` is that of an earlier row of the
     /// key, and becomes that of this row. It is inlined, for wide instructions.
-    fn next(&self, place: &mut Self::Place, key: u32, row: usize, ts: i64) -> Self::Found;
+    fn next(&self, place: &mut Self::Place, key: u32, row: usize, ts: i64) -> Self::Output;
 }
 
 /// The place that is reached in one group.
@@ -52,7 +52,7 @@ impl<P: Copy + Default> Cursor<P> {
         key: u32,
         row: usize,
         ts: i64,
-    ) -> F::Found {
+    ) -> F::Output {
         if self.key != key {
             *self = Cursor { key, place: follow.begin(key) };
         }
@@ -66,7 +66,7 @@ pub(crate) fn follow<F: Follow>(
     key_count: usize,
     follow: &F,
     driver: &Driver,
-) -> Result<Pages<F::Found>, Stopped> {
+) -> Result<Pages<F::Output>, Stopped> {
     let mut found = Pages::unwritten(side.ts.len());
     if are_sorted(&[side.ts], driver)? {
         in_row_order(side, key_count, follow, &mut found, driver)?;
@@ -85,7 +85,7 @@ fn in_row_order<F: Follow>(
     side: JoinColumns<'_>,
     key_count: usize,
     follow: &F,
-    found: &mut [Slot<F::Found>],
+    found: &mut [Slot<F::Output>],
     driver: &Driver,
 ) -> Result<(), Stopped> {
     let rows = TASK_ROWS.min(side.ts.len().div_ceil(driver.parts(side.ts.len(), PART_ROWS)).max(1));
@@ -109,7 +109,7 @@ struct InRowOrder<'a, F: Follow> {
     ts: &'a [i64],
     keys: Option<&'a [u32]>,
     cursors: &'a mut [Cursor<F::Place>],
-    found: &'a mut [Slot<F::Found>],
+    found: &'a mut [Slot<F::Output>],
 }
 
 impl<F: Follow> Work for InRowOrder<'_, F> {
@@ -128,7 +128,7 @@ impl<F: Follow> Work for InRowOrder<'_, F> {
         let last = cursors.len() - 1;
         for (((found, &ts), &key), row) in found.iter_mut().zip(ts).zip(keys).zip(first..) {
             found.set(if key == NO_KEY {
-                F::Found::default()
+                F::Output::default()
             } else {
                 cursors[key as usize & last].next(follow, key, row, ts)
             });
@@ -140,13 +140,13 @@ impl<F: Follow> Work for InRowOrder<'_, F> {
 fn by_group<F: Follow>(
     side: Groups<'_>,
     follow: &F,
-    found: &mut [Slot<F::Found>],
+    found: &mut [Slot<F::Output>],
     driver: &Driver,
 ) -> Result<(), Stopped> {
     let total = side.starts[side.starts.len() - 1] as usize;
-    let mut by_group = Pages::<F::Found>::unwritten(total);
+    let mut by_group = Pages::<F::Output>::unwritten(total);
     let tasks = by_group.chunks_mut(TASK_ROWS).enumerate().collect();
-    driver.map(tasks, |(task, found): (usize, &mut [Slot<F::Found>])| {
+    driver.map(tasks, |(task, found): (usize, &mut [Slot<F::Output>])| {
         wide(ByGroup { follow, side: &side, first: task * TASK_ROWS, found });
     })?;
     side.put_by_row(by_group.written(), found, driver)
@@ -158,7 +158,7 @@ struct ByGroup<'a, 'b, F: Follow> {
     side: &'a Groups<'b>,
     /// The first place.
     first: usize,
-    found: &'a mut [Slot<F::Found>],
+    found: &'a mut [Slot<F::Output>],
 }
 
 impl<F: Follow> Work for ByGroup<'_, '_, F> {

@@ -10,7 +10,7 @@ use tidegate_structures::memory::partition::{
 };
 
 use super::JoinColumns;
-use super::sort::{Sorted, are_many, sort_by_key, sort_groups, sort_rows};
+use super::sort::{SortedRows, are_many, sort_by_key, sort_groups, sort_rows};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
 /// Rows whose values, of 8 bytes each, fit half of a small cache.
@@ -63,7 +63,7 @@ impl<'a> Groups<'a> {
             return Self::of_one_key(side.ts, is_sorted, driver);
         };
         let sorted = sort_side(keys, side.ts, key_count, is_sorted, true, driver)?;
-        let Sorted { starts, ts, numbers, ascending } = sorted;
+        let SortedRows { starts, ts, numbers, ascending } = sorted;
         Ok(Groups { starts, ts: Times::Owned(ts), numbers, ascending, is_sorted })
     }
 
@@ -197,7 +197,7 @@ impl<'a> OrderedTimes<'a> {
         &self.ts
     }
 
-    pub(super) fn of_sorted(sorted: Sorted) -> Self {
+    pub(super) fn of_sorted(sorted: SortedRows) -> Self {
         OrderedTimes { starts: sorted.starts, ts: Times::Owned(sorted.ts) }
     }
 
@@ -214,7 +214,7 @@ fn sort_side(
     is_sorted: bool,
     with_numbers: bool,
     driver: &Driver,
-) -> Result<Sorted, Stopped> {
+) -> Result<SortedRows, Stopped> {
     assert_eq!(keys.len(), ts.len(), "a time a key");
     if !is_sorted && are_many(keys.len(), key_count) {
         return sort_by_key(keys, ts, key_count, with_numbers, driver);
@@ -227,7 +227,7 @@ fn sort_side(
     let mut ts = sorted_ts.written_upto(with_key);
     let mut numbers = numbers.map(|numbers| numbers.written_upto(with_key));
     let ascending = is_sorted || sort_groups(&starts, &mut ts, numbers.as_deref_mut(), driver)?;
-    Ok(Sorted { starts, ts, numbers, ascending })
+    Ok(SortedRows { starts, ts, numbers, ascending })
 }
 
 /// Whether the times of no column ever fall.

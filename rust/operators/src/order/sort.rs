@@ -223,7 +223,7 @@ pub(super) fn sort_rows(
 
 /// Rows by key, then time, then row number.
 #[derive(Debug)]
-pub(super) struct Sorted {
+pub(super) struct SortedRows {
     /// Where each key's rows start, with the number of rows that have a key as last element.
     pub(super) starts: Vec<u32>,
     pub(super) ts: Pages<i64>,
@@ -245,13 +245,13 @@ pub(super) fn sort_by_key(
     key_count: usize,
     with_numbers: bool,
     driver: &Driver,
-) -> Result<Sorted, Stopped> {
-    Ranged::new(keys, ts, key_count, with_numbers, driver)?.sorted(driver)
+) -> Result<SortedRows, Stopped> {
+    RowsByRange::new(keys, ts, key_count, with_numbers, driver)?.sorted(driver)
 }
 
 /// Rows by key and range of time, in any order within a range.
 #[derive(Debug)]
-pub(super) struct Ranged {
+pub(super) struct RowsByRange {
     /// The smallest time of all.
     pub(super) low: i64,
     /// How long a range is, as a power of two.
@@ -263,7 +263,7 @@ pub(super) struct Ranged {
     numbers: Option<Pages<u32>>,
 }
 
-impl Ranged {
+impl RowsByRange {
     pub(super) fn new(
         keys: &[u32],
         ts: &[i64],
@@ -306,19 +306,19 @@ impl Ranged {
         let with_key = starts[count] as usize;
         let ts = sorted_ts.written_upto(with_key);
         let numbers = numbers.map(|numbers| numbers.written_upto(with_key));
-        Ok(Ranged { low, shift, ranges_a_key: ranges_a_key as usize, starts, ts, numbers })
+        Ok(RowsByRange { low, shift, ranges_a_key: ranges_a_key as usize, starts, ts, numbers })
     }
 
     /// The rows in time order within each key.
-    pub(super) fn sorted(self, driver: &Driver) -> Result<Sorted, Stopped> {
-        let Ranged { ranges_a_key, starts, mut ts, mut numbers, .. } = self;
+    pub(super) fn sorted(self, driver: &Driver) -> Result<SortedRows, Stopped> {
+        let RowsByRange { ranges_a_key, starts, mut ts, mut numbers, .. } = self;
         sort_groups(&starts, &mut ts, numbers.as_deref_mut(), driver)?;
         let starts: Vec<u32> = starts.into_iter().step_by(ranges_a_key).collect();
         let ascend = |numbers: &Pages<u32>| {
             starts.windows(2).all(|group| numbers[group[0] as usize..group[1] as usize].is_sorted())
         };
         let ascending = numbers.as_ref().is_some_and(ascend);
-        Ok(Sorted { starts, ts, numbers, ascending })
+        Ok(SortedRows { starts, ts, numbers, ascending })
     }
 }
 

@@ -94,7 +94,7 @@ struct Count<'a> {
 impl Follow for Count<'_> {
     /// Right rows that have ended, and right rows that have started.
     type Place = Run;
-    type Found = Run;
+    type Output = Run;
 
     fn begin(&self, key: u32) -> Run {
         let start = self.of_keys[key as usize];

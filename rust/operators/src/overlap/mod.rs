@@ -51,10 +51,10 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 
 use crate::driver::{Driver, PART_ROWS, Stopped};
-use crate::matches::{Listed, MAX_ROWS, Matches, cut};
+use crate::matches::{MAX_ROWS, Matches, RowLists, cut};
 use crate::order::{Follow, Groups, JoinColumns, OrderedTimes, follow, gallop, step};
 pub use count::count_overlaps;
-use windows::{Reached, Windows};
+use windows::{WindowReach, Windows};
 
 /// The columns of one side that decide which rows match.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +105,7 @@ impl<'a> IntervalColumns<'a> {
 #[derive(Debug)]
 pub struct Overlaps {
     /// How far each left row reaches.
-    reached: Pages<Reached>,
+    reached: Pages<WindowReach>,
     windows: Windows,
     right_rows: usize,
 }
@@ -155,7 +155,7 @@ impl Overlaps {
     /// the first of them.
     pub fn page(&self, start: usize, most: u64) -> Range<usize> {
         let mut candidates = 0;
-        let fits = |reached: &&Reached| {
+        let fits = |reached: &&WindowReach| {
             candidates += self.windows.candidates(**reached) as u64;
             candidates <= most
         };
@@ -173,7 +173,7 @@ impl Overlaps {
         let candidates = |row: usize| self.windows.candidates(self.reached[row]);
         let pieces = cut(page.clone(), candidates);
         let found = driver.map_with(pieces, Vec::new, |places, piece| {
-            let mut found = Listed::default();
+            let mut found = RowLists::default();
             found.lengths.reserve(piece.len());
             for row in piece {
                 let length =
@@ -197,17 +197,17 @@ struct Reach<'a> {
 impl Follow for Reach<'_> {
     /// A window.
     type Place = u32;
-    type Found = Reached;
+    type Output = WindowReach;
 
     fn begin(&self, key: u32) -> u32 {
         self.windows.of_key(key).start
     }
 
     #[inline(always)]
-    fn next(&self, window: &mut u32, key: u32, row: usize, start: i64) -> Reached {
+    fn next(&self, window: &mut u32, key: u32, row: usize, start: i64) -> WindowReach {
         let (first, end) = (self.right.starts[key as usize], self.right.starts[key as usize + 1]);
         if first == end {
-            return Reached::default();
+            return WindowReach::default();
         }
         let after = self.windows.of_key(key).end as usize;
         *window = gallop(&self.windows.times()[..after], *window, |time| time <= start) - 1;
@@ -215,7 +215,7 @@ impl Follow for Reach<'_> {
         let from = self.windows.first_after(*window);
         let begins = |ts| ts <= self.ends[row];
         let from = if from > first && !begins(group[from as usize - 1]) { first } else { from };
-        Reached { window: *window, end: step(group, from, begins) }
+        WindowReach { window: *window, end: step(group, from, begins) }
     }
 }
 

@@ -23,7 +23,7 @@ const ENDED: u32 = 8;
 /// How far a left row reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
-pub(super) struct Reached {
+pub(super) struct WindowReach {
     /// The last window that begins before the row starts.
     pub(super) window: u32,
     /// The place after the last right row that starts before the row ends.
@@ -148,7 +148,7 @@ impl Windows {
 
     /// How many right rows a left row is compared with.
     #[inline]
-    pub(super) fn candidates(&self, reached: Reached) -> usize {
+    pub(super) fn candidates(&self, reached: WindowReach) -> usize {
         let [window, next] = [0, 1].map(|nth| self.windows[reached.window as usize + nth]);
         (next.list - window.list) as usize + reached.end.saturating_sub(window.first) as usize
     }
@@ -158,7 +158,7 @@ impl Windows {
     #[inline]
     pub(super) fn list(
         &self,
-        reached: Reached,
+        reached: WindowReach,
         start: i64,
         places: &mut Vec<u32>,
         rows: &mut Vec<u32>,

@@ -13,14 +13,14 @@ use crate::rows::{Failed, Filter, FilterError, Results, Side};
 const EPOCH_ROWS: usize = if cfg!(test) { 7 } else { 1 << 16 };
 
 /// One side's rows in time order.
-struct Sorted<'a> {
+struct SortedSide<'a> {
     ts: &'a [i64],
     order: Option<Pages<u32>>,
     /// How many have been taken.
     taken: usize,
 }
 
-impl Sorted<'_> {
+impl SortedSide<'_> {
     fn row(&self, nth: usize) -> u32 {
         self.order.as_ref().map_or(nth as u32, |order| order[nth])
     }
@@ -43,9 +43,10 @@ pub fn pairs(
     check: impl Fn(u64) -> Result<(), FilterError>,
     driver: &Driver,
 ) -> Result<Results, Failed> {
-    let sorted =
-        |ts| Ok(Sorted { ts, order: time_order(ts, driver).map_err(Failed::Stopped)?, taken: 0 });
-    let mut sides: [Sorted<'_>; 2] = [sorted(left)?, sorted(right)?];
+    let sorted = |ts| {
+        Ok(SortedSide { ts, order: time_order(ts, driver).map_err(Failed::Stopped)?, taken: 0 })
+    };
+    let mut sides: [SortedSide<'_>; 2] = [sorted(left)?, sorted(right)?];
     let mut pairs = Results::default();
     loop {
         // 1. The next rows in merged order.

@@ -10,8 +10,8 @@ mod user;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cases::{
-    Between, Found, KEYS, Place, Row, Shape, ends_and_rows, epochs, float, go_streaming, many, run,
-    run_streaming, shapes, sources, with_input,
+    Between, KEYS, Place, ResultRow, Row, Shape, ends_and_rows, epochs, float, go_streaming, many,
+    run, run_streaming, shapes, sources, with_input,
 };
 use proptest::prelude::*;
 use tidegate_operators::aggregate::{
@@ -22,7 +22,7 @@ use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_sync::{Counter, Stop};
 
 /// The same, window by window and row by row.
-fn oracle(sources: &[Vec<Row>], shape: Shape) -> Vec<Found> {
+fn oracle(sources: &[Vec<Row>], shape: Shape) -> Vec<ResultRow> {
     let Shape { size, advance, offset } = shape;
     let times = || sources.iter().flatten().map(|row| row.0);
     let (Some(low), Some(high)) = (times().min(), times().max()) else { return Vec::new() };
@@ -186,7 +186,7 @@ proptest! {
 }
 
 /// The ends of all sessions, and their rows.
-fn run_sessions(sources: &[Vec<Row>], gap: i64, threads: usize) -> Vec<(i64, Found)> {
+fn run_sessions(sources: &[Vec<Row>], gap: i64, threads: usize) -> Vec<(i64, ResultRow)> {
     let driver = Driver::new(threads, Stop::default());
     let take = |page: Page| Ok::<_, Stopped>(ends_and_rows(page));
     with_input(sources, |streams, aggregates| {
@@ -197,7 +197,7 @@ fn run_sessions(sources: &[Vec<Row>], gap: i64, threads: usize) -> Vec<(i64, Fou
 }
 
 /// The sessions of one source, key by key.
-fn oracle_sessions(rows: &[Row], gap: i64) -> Vec<(i64, Found)> {
+fn oracle_sessions(rows: &[Row], gap: i64) -> Vec<(i64, ResultRow)> {
     let mut found = Vec::new();
     for key in 0..KEYS as u32 {
         let places: Vec<Place> = rows

@@ -10,12 +10,12 @@ use tidegate_operators::aggregate::{Epoch, OpenPartials, Slice};
 use tidegate_operators::driver::{Driver, Stopped};
 
 /// Windows that threads share.
-type Shared<'a> = (Vec<Writer<'a>>, HiveReader<Window, New<'a>>);
+type HiveHandles<'a> = (Vec<Writer<'a>>, HiveReader<Window, New<'a>>);
 type Writer<'a> = HiveWriter<Window, New<'a>>;
 type New<'a> = Box<dyn Fn() -> Window + Send + Sync + 'a>;
 
 /// A hive that has the partials of earlier epochs.
-fn hive<'a>(epoch: &'a Epoch<'_>, open: &OpenPartials, writers: usize) -> Shared<'a> {
+fn hive<'a>(epoch: &'a Epoch<'_>, open: &OpenPartials, writers: usize) -> HiveHandles<'a> {
     let new: New<'a> = Box::new(|| Window::new(epoch.rows.len()));
     let (mut writers, reader) = Hive::new(writers, new);
     seed(open, |slice, key, fill| writers[0].update(slice, key, fill));

@@ -69,18 +69,18 @@ pub(super) fn queued<'a, Q: Queue + 'a>(
 }
 
 /// A queue with a lock.
-pub(super) struct Locked(Arc<Mutex<VecDeque<Entry>>>);
+pub(super) struct LockedQueue(Arc<Mutex<VecDeque<Entry>>>);
 
-impl Locked {
+impl LockedQueue {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Entry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue for Locked {
+impl Queue for LockedQueue {
     fn ends() -> (Self, Self) {
         let queue = Arc::default();
-        (Locked(Arc::clone(&queue)), Locked(queue))
+        (LockedQueue(Arc::clone(&queue)), LockedQueue(queue))
     }
 
     fn push(&mut self, entry: Entry) {

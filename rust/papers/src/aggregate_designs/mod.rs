@@ -40,7 +40,7 @@ mod hive;
 mod merge;
 mod winsets;
 
-use merge::{End, Locked, merged, numbered, queued};
+use merge::{End, LockedQueue, merged, numbered, queued};
 use tidegate_operators::aggregate::{
     AddEpoch, Aggregate, Epoch, KeyOrder, OpenPartials, Page, Stream, StreamingAggregate,
     StreamingWindows, Windows, first_rows,
@@ -72,7 +72,9 @@ impl AddEpoch for MultiwayDesign {
         driver: &Driver,
     ) -> Result<OpenPartials, Stopped> {
         match self {
-            MultiwayDesign::MultiQueue => updated(epoch, open, queued::<Locked>(epoch), driver),
+            MultiwayDesign::MultiQueue => {
+                updated(epoch, open, queued::<LockedQueue>(epoch), driver)
+            }
             MultiwayDesign::LockFreeMultiQueue => {
                 updated(epoch, open, queued::<End>(epoch), driver)
             }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tidegate_structures::memory;
 use tidegate_sync::{HighWater, Receiver};
 
-use super::finder::Found;
-use super::message::Arrived;
+use super::finder::ResultPair;
+use super::message::ArrivalMarks;
 use super::{Bells, HandshakeAlgorithm};
 
 /// Empties the nodes' result queues.
@@ -17,7 +17,7 @@ pub struct Collector {
     /// One a node, in their order.
     inlets: Vec<Inlet>,
     bells: Bells,
-    arrived: [Arc<Arrived>; 2],
+    arrived: [Arc<ArrivalMarks>; 2],
     /// `None` where any order will do.
     sorter: Option<Sorter>,
 }
@@ -25,7 +25,7 @@ pub struct Collector {
 /// The way of a node's results.
 #[derive(Debug)]
 pub(super) struct Inlet {
-    pub(super) from: Receiver<Vec<Found>>,
+    pub(super) from: Receiver<Vec<ResultPair>>,
     pub(super) taken: u64,
     /// What the node knows of it.
     pub(super) mark: Arc<HighWater>,
@@ -36,7 +36,7 @@ impl Collector {
         algorithm: HandshakeAlgorithm,
         inlets: Vec<Inlet>,
         bells: Bells,
-        arrived: [Arc<Arrived>; 2],
+        arrived: [Arc<ArrivalMarks>; 2],
         ordered: bool,
     ) -> Self {
         Collector { algorithm, inlets, bells, arrived, sorter: ordered.then(Sorter::default) }
@@ -44,7 +44,7 @@ impl Collector {
 
     /// Appends the results that are next in order. All later ones are at or after the place in
     /// merged order that is returned: this is the punctuation.
-    pub fn collect(&mut self, results: &mut Vec<Found>) -> u64 {
+    pub fn collect(&mut self, results: &mut Vec<ResultPair>) -> u64 {
         // 1. High-water marks, before the queues: what is found by rows before a mark was sent
         //    before it was raised.
         let [left, right] = &self.arrived;
@@ -65,14 +65,14 @@ impl Collector {
 
     /// Appends all results that are left, before the place `end`. All messages have passed the
     /// chain, and the last ones told that all rows have expired.
-    pub fn rest(&mut self, end: u64, results: &mut Vec<Found>) {
+    pub fn rest(&mut self, end: u64, results: &mut Vec<ResultPair>) {
         self.empty_queues(results);
         if let Some(sorter) = &mut self.sorter {
             sorter.release(end, results);
         }
     }
 
-    fn empty_queues(&mut self, results: &mut Vec<Found>) {
+    fn empty_queues(&mut self, results: &mut Vec<ResultPair>) {
         for (node, Inlet { from, taken, mark }) in self.inlets.iter_mut().enumerate() {
             let before = *taken;
             while let Some(mut found) = from.receive() {
@@ -113,14 +113,14 @@ const SHIFT: u32 = if cfg!(test) { 2 } else { 8 };
 #[derive(Debug, Default)]
 struct Sorter {
     /// Results by place, in buckets; the first is numbered `first`.
-    buckets: VecDeque<Vec<Found>>,
+    buckets: VecDeque<Vec<ResultPair>>,
     first: u64,
     held: usize,
     most: usize,
 }
 
 impl Sorter {
-    fn add(&mut self, found: &[Found]) {
+    fn add(&mut self, found: &[ResultPair]) {
         for &result in found {
             let bucket = (result.seq >> SHIFT)
                 .checked_sub(self.first)
@@ -137,7 +137,7 @@ impl Sorter {
     }
 
     /// Appends the results before the place `upto`, in order.
-    fn release(&mut self, upto: u64, results: &mut Vec<Found>) {
+    fn release(&mut self, upto: u64, results: &mut Vec<ResultPair>) {
         let before = results.len();
         while self.first < upto >> SHIFT
             && let Some(mut bucket) = self.buckets.pop_front()
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn results_come_in_order_once_nothing_can_precede_them() {
         let mut sorter = Sorter::default();
-        let found = |seq| Found { seq, left: seq, right: 100 - seq };
+        let found = |seq| ResultPair { seq, left: seq, right: 100 - seq };
         let mut results = Vec::new();
         sorter.add(&[9, 3, 30, 2].map(found));
         sorter.release(3, &mut results);

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::local::Chunk;
-use super::message::{Arrived, IN_FLIGHT, Link, Message};
+use super::message::{ArrivalMarks, IN_FLIGHT, Link, Message};
 use super::predicate::{Columns, Predicate};
 use super::window::{Place, Tracker};
 use tidegate_operators::rows::{Retention, Side};
@@ -32,7 +32,7 @@ pub struct Feed<P: Predicate> {
     pub(super) tracker: Tracker,
     to_right: Link<P::Left>,
     to_left: Link<P::Right>,
-    arrived: [Arc<Arrived>; 2],
+    arrived: [Arc<ArrivalMarks>; 2],
     /// Messages sent in each direction.
     sent: [u64; 2],
     /// Rows of each side that each node was made the home of.
@@ -47,7 +47,7 @@ impl<P: Predicate> Feed<P> {
         nodes: usize,
         to_right: Link<P::Left>,
         to_left: Link<P::Right>,
-        arrived: [Arc<Arrived>; 2],
+        arrived: [Arc<ArrivalMarks>; 2],
     ) -> Self {
         let homes = [vec![0; nodes], vec![0; nodes]];
         Feed {

@@ -10,7 +10,7 @@ use super::window::Place;
 /// A pair of the result. Pairs in this order are in that of the contract: the later row in merged
 /// order, which is a left or a right row in all pairs of one place, then the earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
+pub struct ResultPair {
     /// The place of the later row in merged order.
     pub seq: u64,
     /// The number of the left row.
@@ -26,7 +26,7 @@ pub(super) struct Finder<P> {
     /// Pairs that match but for the windows.
     pairs: Vec<Pair>,
     /// Pairs that match.
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<ResultPair>,
     /// Candidate pairs that were looked at.
     pub(super) comparisons: u64,
 }
@@ -125,7 +125,7 @@ impl<P: Predicate> Finder<P> {
             let (left, right) = (&left[pair.left as usize], &right[pair.right as usize]);
             if left.meets(right) {
                 let seq = left.seq().max(right.seq());
-                self.found.push(Found { seq, left: left.number, right: right.number });
+                self.found.push(ResultPair { seq, left: left.number, right: right.number });
             }
         }
     }

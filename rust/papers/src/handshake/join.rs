@@ -6,9 +6,9 @@ use std::time::Duration;
 use tidegate_sync::{Lock, atomic};
 
 use super::entry::{Entry, Epoch, Figures, Progress};
-use super::finder::Found;
+use super::finder::ResultPair;
 use super::predicate::Predicate;
-use super::seat::{Next, Seat, Waiting};
+use super::seat::{Next, Seat, WaitingNode};
 use super::{Bells, Chain, Collector, HandshakeAlgorithm, MAX_NODES};
 use crate::threads::{Crew, Workers};
 use tidegate_operators::driver::{Driver, Stopped};
@@ -78,7 +78,7 @@ pub struct HandshakeJoin<P: Predicate> {
     /// How often the nodes' threads had rung then.
     heard: u64,
     /// Results in order that were not given yet.
-    found: Vec<Found>,
+    found: Vec<ResultPair>,
     /// Results before this place of the merged order were given.
     given: u64,
     /// Results before this place were given by another join, see `restore`; and whether rows before
@@ -129,7 +129,7 @@ impl<P: Predicate> HandshakeJoin<P> {
         let Chain { feed, nodes, collector } = made;
         let entry = atomic::Arc::new(Lock::new(Entry::new(feed, figures.clone())));
         let seat = |(number, node)| {
-            let waiting = Waiting { node, entry: entry.clone() };
+            let waiting = WaitingNode { node, entry: entry.clone() };
             let next = atomic::Arc::new(Lock::new(Some(waiting)));
             Seat { number, next, figures: figures.clone(), crew: crew.clone() }
         };
@@ -174,7 +174,7 @@ impl<P: Predicate> HandshakeJoin<P> {
         (self.put, self.handled, self.given, self.restored) = (0, 0, 0, 0);
         self.first = [0; 2];
         for (number, (next, node)) in self.seats.iter().zip(nodes).enumerate() {
-            let waiting = Waiting { node, entry: self.entry.clone() };
+            let waiting = WaitingNode { node, entry: self.entry.clone() };
             next.with(|next| *next = Some(waiting));
             self.crew.call(number).ring();
         }
@@ -281,7 +281,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     }
 
     /// Takes the results that were found, in order if the join is ordered.
-    pub(super) fn take(&mut self) -> Vec<Found> {
+    pub(super) fn take(&mut self) -> Vec<ResultPair> {
         let mut found = std::mem::take(&mut self.found);
         found.retain_mut(|found| {
             let place = found.seq.checked_sub(self.restored);
@@ -347,7 +347,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     pub fn memory(&self) -> usize {
         self.figures.iter().map(|figures| figures.memory.get()).sum::<usize>()
             + self.entry.with(|entry| entry.memory())
-            + self.collector.buffered() * size_of::<Found>()
+            + self.collector.buffered() * size_of::<ResultPair>()
     }
 
     /// Candidate pairs that each node has looked at, as far as its thread has told.

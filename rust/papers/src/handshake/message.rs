@@ -31,7 +31,7 @@ pub(super) struct Message<C> {
 
 /// How far one direction has come. Raised by the node at its end.
 #[derive(Debug, Default)]
-pub(super) struct Arrived {
+pub(super) struct ArrivalMarks {
     /// Messages that have arrived.
     pub(super) messages: HighWater,
     /// All nodes have handled the rows of the side before this place in merged order.

@@ -68,9 +68,9 @@ pub use bands::{BandPredicate, NumberColumn, NumberRows};
 pub use collect::Collector;
 use collect::Inlet;
 pub use feed::{Burst, Feed};
-pub use finder::Found;
+pub use finder::ResultPair;
 pub use join::HandshakeJoin;
-use message::{Arrived, line};
+use message::{ArrivalMarks, line};
 pub use node::Node;
 use node::Outlet;
 pub use predicate::{Columns, Kind, Lookup, Pair, Predicate};
@@ -148,7 +148,7 @@ impl<P: Predicate> Chain<P> {
         let (to_right, rightward) = line(0..nodes, &bells);
         let (to_left, mut leftward) = line((0..nodes).rev(), &bells);
         leftward.reverse();
-        let arrived = [(); 2].map(|()| Arc::new(Arrived::default()));
+        let arrived = [(); 2].map(|()| Arc::new(ArrivalMarks::default()));
         let feed = Feed::new(window, nodes, to_right, to_left, arrived.clone());
         let way_out = |_| {
             let ((to, from), mark) = (ring(RESULTS), Arc::new(HighWater::default()));

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tidegate_sync::{HighWater, Sender};
 
-use super::finder::{Finder, Found};
+use super::finder::{Finder, ResultPair};
 use super::local::{Chunk, LocalWindow};
 use super::low_latency::LowLatency;
-use super::message::{Arrived, Message, Station};
+use super::message::{ArrivalMarks, Message, Station};
 use super::original::Original;
 use super::predicate::{Columns, Predicate};
 use super::{HandshakeAlgorithm, MOST_WAITING};
@@ -36,7 +36,7 @@ pub(super) struct Core<P: Predicate> {
     rightward: Station<P::Left>,
     leftward: Station<P::Right>,
     /// Of left and of right messages. Raised by the last node and the first one.
-    arrived: [Arc<Arrived>; 2],
+    arrived: [Arc<ArrivalMarks>; 2],
     outlet: Outlet,
     /// A message has ended here.
     has_arrived: bool,
@@ -65,7 +65,7 @@ pub(super) struct Then<L, R> {
 /// The node's way to the collector.
 #[derive(Debug)]
 pub(super) struct Outlet {
-    pub(super) to: Sender<Vec<Found>>,
+    pub(super) to: Sender<Vec<ResultPair>>,
     /// Results that were sent.
     pub(super) sent: u64,
     /// Results that were taken. Raised by the collector.
@@ -74,7 +74,7 @@ pub(super) struct Outlet {
 
 impl Outlet {
     /// Sends results, or gives them back while too many wait.
-    fn send(&mut self, found: Vec<Found>) -> Result<(), Vec<Found>> {
+    fn send(&mut self, found: Vec<ResultPair>) -> Result<(), Vec<ResultPair>> {
         let results = found.len() as u64;
         if self.sent - self.taken.get() >= MOST_WAITING {
             return Err(found);
@@ -91,7 +91,7 @@ impl<P: Predicate> Node<P> {
         (number, nodes): (usize, usize),
         predicate: Arc<P>,
         (rightward, leftward): (Station<P::Left>, Station<P::Right>),
-        arrived: [Arc<Arrived>; 2],
+        arrived: [Arc<ArrivalMarks>; 2],
         outlet: Outlet,
     ) -> Self {
         let kind = match algorithm {
@@ -188,7 +188,7 @@ impl<P: Predicate> Node<P> {
         self.core.left_window.memory()
             + self.core.right_window.memory()
             + self.core.forwarded.iter().map(forwarded).sum::<usize>()
-            + self.core.finder.found.capacity() * size_of::<Found>()
+            + self.core.finder.found.capacity() * size_of::<ResultPair>()
     }
 }
 

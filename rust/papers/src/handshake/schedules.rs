@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::local::Chunk;
 use super::tests::{Near, Row, three_steps};
-use super::{Chain, Found, HandshakeAlgorithm};
+use super::{Chain, HandshakeAlgorithm, ResultPair};
 use tidegate_operators::rows::{Retention, Side};
 
 /// A node takes the next message of left rows, or of right rows.
@@ -97,7 +97,7 @@ fn feed(rows: &[Row], homes: &[usize], expiries: usize, mut chain: Chain<Near>) 
 
 /// Takes steps in this order. Marks are read after every step, which fails if a pair comes too late
 /// for one.
-fn take(chain: &mut Chain<Near>, steps: &[Step], results: &mut Vec<Found>) {
+fn take(chain: &mut Chain<Near>, steps: &[Step], results: &mut Vec<ResultPair>) {
     for &(node, side) in steps {
         let node = &mut chain.nodes[node];
         let worked = match side {
@@ -110,7 +110,7 @@ fn take(chain: &mut Chain<Near>, steps: &[Step], results: &mut Vec<Found>) {
 }
 
 /// Takes whatever steps are left, after a punctuation.
-fn drain(chain: &mut Chain<Near>, results: &mut Vec<Found>) {
+fn drain(chain: &mut Chain<Near>, results: &mut Vec<ResultPair>) {
     chain.feed.punctuate();
     while !chain.feed.is_through() {
         chain.nodes.iter_mut().for_each(|node| {

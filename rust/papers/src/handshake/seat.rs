@@ -15,13 +15,13 @@ const TURN: u64 = if cfg!(any(test, loom)) { 2 } else { 64 };
 
 /// A node that waits for its thread, and the entry of its chain.
 #[derive(Debug)]
-pub(super) struct Waiting<P: Predicate> {
+pub(super) struct WaitingNode<P: Predicate> {
     pub(super) node: Node<P>,
     pub(super) entry: atomic::Arc<Lock<Entry<P>>>,
 }
 
 /// Where the next node of a thread waits.
-pub(super) type Next<P> = atomic::Arc<Lock<Option<Waiting<P>>>>;
+pub(super) type Next<P> = atomic::Arc<Lock<Option<WaitingNode<P>>>>;
 
 /// A thread's seat in the chain. A thread has the node of a place in one chain after the other.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl<P: Predicate> Seat<P> {
             figures.memory.set(node.memory());
             *compared = node.comparisons();
         };
-        let Some(Waiting { mut node, mut entry }) = self.next.with(Option::take) else {
+        let Some(WaitingNode { mut node, mut entry }) = self.next.with(Option::take) else {
             panic!("a thread begins with a node")
         };
         while !self.crew.is_over() {
@@ -79,7 +79,7 @@ impl<P: Predicate> Seat<P> {
                 self.crew.told().ring();
             } else if let Some(next) = self.next.with(Option::take) {
                 // Nothing is on its way in a chain that another one follows.
-                Waiting { node, entry } = next;
+                WaitingNode { node, entry } = next;
                 (compared, found) = (0, 0);
                 patience.renew();
             }

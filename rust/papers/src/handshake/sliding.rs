@@ -15,7 +15,7 @@ use tidegate_structures::simd::scan::{Lane, Span};
 use tidegate_sync::Stop;
 
 use super::bands::{BandPredicate, NumberColumn, NumberRows};
-use super::finder::Found;
+use super::finder::ResultPair;
 use super::predicate::Kind;
 use super::window::shrink;
 use super::{HandshakeAlgorithm, HandshakeJoin};
@@ -55,7 +55,7 @@ pub struct SlidingHandshake<T: Rank> {
     /// order.
     origin: ([u64; 2], u64),
     /// Pairs that a former chain has found, and that were not given.
-    found: Vec<Found>,
+    found: Vec<ResultPair>,
     /// Whether a kept row compares with nothing.
     void: [VecDeque<bool>; 2],
     /// Rows whose results have not all been given, in merged order, from the place `given` on.
@@ -203,7 +203,7 @@ impl<T: Rank> SlidingHandshake<T> {
     /// Takes what the chain has found.
     fn take_found(&mut self) {
         let ([left, right], place) = self.origin;
-        let of_chain = self.join.take().into_iter().map(|found| Found {
+        let of_chain = self.join.take().into_iter().map(|found| ResultPair {
             seq: found.seq + place,
             left: found.left + left,
             right: found.right + right,
@@ -214,10 +214,10 @@ impl<T: Rank> SlidingHandshake<T> {
     /// The pairs that pass the filter, and whose rows compare with anything.
     fn filter(
         &self,
-        mut found: Vec<Found>,
+        mut found: Vec<ResultPair>,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Vec<Found>, Failed> {
+    ) -> Result<Vec<ResultPair>, Failed> {
         if !self.terms.is_empty() {
             let [left, right] = self.logs.each_ref().map(RowLog::first);
             let is_void = |side: usize, offset: u64| self.void[side][offset as usize];
@@ -242,7 +242,7 @@ impl<T: Rank> SlidingHandshake<T> {
     }
 
     /// The results of the rows up to a place in merged order, all of whose pairs these are.
-    fn give(&mut self, found: &[Found], upto: u64) -> Results {
+    fn give(&mut self, found: &[ResultPair], upto: u64) -> Results {
         let mut results = Results::default();
         let mut rest = found;
         let mut matches = Vec::new();
@@ -255,7 +255,7 @@ impl<T: Rank> SlidingHandshake<T> {
             let [left, right] = self.logs.each_ref().map(RowLog::first);
             let offset =
                 (self.next[side as usize] - if side == Side::Left { left } else { right }) as u32;
-            let other = |found: &Found| if side == Side::Left { found.right - right } else { found.left - left } as u32;
+            let other = |found: &ResultPair| if side == Side::Left { found.right - right } else { found.left - left } as u32;
             matches.clear();
             matches.extend(of_row.iter().map(other));
             if !matches.is_empty() {

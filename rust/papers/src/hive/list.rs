@@ -72,15 +72,15 @@ pub(super) struct List<T> {
     /// Before all winsets, on all levels.
     head: Box<Node<T>>,
     /// Nodes that the reader has left behind.
-    left: Stack<VecDeque<Owned<T>>>,
+    left: Stack<VecDeque<OwnedNode<T>>>,
 }
 
 /// A node that was boxed. The owner of this frees it.
-struct Owned<T>(*mut Node<T>);
+struct OwnedNode<T>(*mut Node<T>);
 
 // SAFETY: nodes hold values, which are handed from thread to thread, and are shared.
-unsafe impl<T: Send + Sync> Send for Owned<T> {}
-// SAFETY: as for `Owned`; all else is atomics.
+unsafe impl<T: Send + Sync> Send for OwnedNode<T> {}
+// SAFETY: as for `OwnedNode`; all else is atomics.
 unsafe impl<T: Send + Sync> Send for List<T> {}
 // SAFETY: likewise.
 unsafe impl<T: Send + Sync> Sync for List<T> {}
@@ -104,13 +104,13 @@ impl<T> List<T> {
 
 impl<T> Drop for List<T> {
     fn drop(&mut self) {
-        let mut given_out: Vec<Owned<T>> = self.left.take_all().into_iter().flatten().collect();
+        let mut given_out: Vec<OwnedNode<T>> = self.left.take_all().into_iter().flatten().collect();
         // The list goes on from where the reader stood; links to earlier nodes may lead nowhere.
         let last = given_out.last().map_or(ptr::from_ref(&*self.head), |owned| owned.0);
         // SAFETY: the head, or a node of the reader's that was not freed.
         let mut next = unsafe { (*last).next(0) };
         while !next.is_null() {
-            given_out.push(Owned(next));
+            given_out.push(OwnedNode(next));
             // SAFETY: a node that was not given out was not freed (H2).
             next = unsafe { (*next).next(0) };
         }
@@ -275,7 +275,7 @@ fn height(start: i64) -> usize {
 
 /// Nodes that were given out, in their order, until nobody looks at them any more.
 pub(super) struct Garbage<T> {
-    nodes: VecDeque<Owned<T>>,
+    nodes: VecDeque<OwnedNode<T>>,
 }
 
 impl<T> Default for Garbage<T> {
@@ -287,7 +287,7 @@ impl<T> Default for Garbage<T> {
 impl<T> Garbage<T> {
     /// Adds the node at which the reader stands now.
     pub(super) fn add(&mut self, node: &Node<T>) {
-        self.nodes.push_back(Owned(ptr::from_ref(node).cast_mut()));
+        self.nodes.push_back(OwnedNode(ptr::from_ref(node).cast_mut()));
     }
 
     pub(super) fn len(&self) -> usize {

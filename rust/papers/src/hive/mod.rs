@@ -71,7 +71,7 @@ impl Hive {
         new: N,
     ) -> (Vec<HiveWriter<V, N>>, HiveReader<V, N>) {
         let places: Vec<Arc<Place>> = (0..writers).map(|_| Arc::new(Place::default())).collect();
-        let shared = Arc::new(Shared { list: List::new(), new });
+        let shared = Arc::new(HiveState { list: List::new(), new });
         let writer = |place: &Arc<Place>| HiveWriter {
             cursor: shared.list.start(),
             place: place.clone(),
@@ -91,7 +91,7 @@ impl Hive {
 }
 
 /// The parts that all handles share. They are dropped with the last handle, and the list with them.
-struct Shared<V, N> {
+struct HiveState<V, N> {
     list: List<Trie<V>>,
     new: N,
 }
@@ -119,7 +119,7 @@ impl Default for Place {
 pub struct HiveWriter<V, N> {
     cursor: Cursor<Trie<V>>,
     place: Arc<Place>,
-    shared: Arc<Shared<V, N>>,
+    shared: Arc<HiveState<V, N>>,
     not_sync: NotSync,
 }
 
@@ -189,7 +189,7 @@ pub struct HiveReader<V, N> {
     /// Winsets given out and not freed.
     garbage: Garbage<Trie<V>>,
     places: Vec<Arc<Place>>,
-    shared: Arc<Shared<V, N>>,
+    shared: Arc<HiveState<V, N>>,
     not_sync: NotSync,
 }
 

@@ -13,7 +13,7 @@ use tidegate_sync::{HighWater, TryLock};
 
 /// The rows of one side that are in its index or enter it in this epoch, oldest first.
 #[derive(Debug)]
-pub(super) struct Leaving {
+pub(super) struct LeavingRows {
     rows: VecDeque<Entry>,
     /// The number of rows that may leave: no task that is active or to come looks for them.
     upto: HighWater,
@@ -21,16 +21,16 @@ pub(super) struct Leaving {
     taken: TryLock<usize>,
 }
 
-impl Default for Leaving {
+impl Default for LeavingRows {
     fn default() -> Self {
         Self::of(Vec::new())
     }
 }
 
-impl Leaving {
+impl LeavingRows {
     /// These rows, which are in the index.
     pub(super) fn of(rows: Vec<Entry>) -> Self {
-        Leaving { rows: rows.into(), upto: HighWater::default(), taken: TryLock::new(0) }
+        LeavingRows { rows: rows.into(), upto: HighWater::default(), taken: TryLock::new(0) }
     }
 
     /// Adds the rows of an epoch. The threads of the one before are through.

@@ -51,10 +51,10 @@ use tidegate_structures::memory::select::select_within;
 use tidegate_sync::{Counter, Lock, Prefix, TryLock};
 
 use crate::threads::{Turn, take_turns};
-use leaving::Leaving;
+use leaving::LeavingRows;
 use merge::Merge;
 pub use merge::MergeOptions;
-use queue::{Acquired, Indexes, Queue};
+use queue::{Indexes, NextWork, Queue};
 use shared_index::SharedIndex;
 use tidegate_operators::band::index::{self, Find, RowMatches, Rows as EpochRows};
 use tidegate_operators::driver::Driver;
@@ -160,7 +160,7 @@ pub struct TaskJoin {
     rows: Vec<TaskRow>,
     sides: Vec<Side>,
     /// The rows of each side's index, where it loses them one by one.
-    leaving: Vec<Leaving>,
+    leaving: Vec<LeavingRows>,
     /// The results of each task, once it is completed.
     results: Vec<Lock<Option<Results>>>,
     /// Matches in results, about, and how many are enough.
@@ -200,7 +200,7 @@ impl TaskJoin {
             queue: Lock::new(Queue::new(sides, options.index)),
             rows: Vec::new(),
             sides: Vec::new(),
-            leaving: (0..leave_one_by_one).map(|_| Leaving::default()).collect(),
+            leaving: (0..leave_one_by_one).map(|_| LeavingRows::default()).collect(),
             results: Vec::new(),
             matches: Counter::new(0),
             enough: usize::MAX,
@@ -366,7 +366,7 @@ impl TaskJoin {
             queue.changes += 1;
         });
         if let Some(leaving) = self.leaving.get_mut(side) {
-            *leaving = Leaving::of(entries);
+            *leaving = LeavingRows::of(entries);
         }
     }
 
@@ -393,7 +393,7 @@ impl TaskJoin {
     /// Whether all tasks that were handed out are through, and the rows that have left are removed.
     fn is_through(&self, rows: usize) -> bool {
         self.output.try_with(|output| output.row == rows).unwrap_or(false)
-            && self.leaving.iter().all(Leaving::is_through)
+            && self.leaving.iter().all(LeavingRows::is_through)
     }
 }
 
@@ -447,7 +447,7 @@ impl Find for TaskJoin {
         let indexes: Vec<SharedIndex> =
             self.queue.with(|queue| queue.sides.iter().map(|side| side.index.clone()).collect());
         indexes.iter().map(SharedIndex::memory).sum::<usize>()
-            + self.leaving.iter().map(Leaving::memory).sum::<usize>()
+            + self.leaving.iter().map(LeavingRows::memory).sum::<usize>()
     }
 }
 
@@ -549,19 +549,19 @@ impl Worker<'_> {
             return turn;
         }
         match join.acquire(&mut self.indexes) {
-            Acquired::Task(rows) => {
+            NextWork::Task(rows) => {
                 self.work(rows);
                 Turn::Worked
             }
-            Acquired::Merge(side, tree, options) => {
+            NextWork::Merge(side, tree, options) => {
                 self.merge = Some(Merge::begin(side, tree, options));
                 Turn::Worked
             }
-            Acquired::Wait => {
+            NextWork::Wait => {
                 join.propagate();
                 Turn::Waiting
             }
-            Acquired::Nothing(rows) => {
+            NextWork::Nothing(rows) => {
                 join.propagate();
                 if join.remove(&self.indexes, REMOVED) {
                     return Turn::Worked;

@@ -25,12 +25,12 @@ pub(super) struct Queue {
     pub(super) merges: u64,
     /// How often an index, or whether tasks insert into it, has changed.
     pub(super) changes: u64,
-    pub(super) sides: Vec<Indexed>,
+    pub(super) sides: Vec<SideIndex>,
 }
 
 /// The index of one side.
 #[derive(Debug)]
-pub(super) struct Indexed {
+pub(super) struct SideIndex {
     pub(super) index: SharedIndex,
     /// Whether tasks insert their rows.
     pub(super) is_indexing: bool,
@@ -52,7 +52,7 @@ pub(super) struct Indexes {
 
 /// The next work of a thread.
 #[derive(Debug)]
-pub(super) enum Acquired {
+pub(super) enum NextWork {
     /// Rows that the thread has to do.
     Task(Rows),
     /// The index of this side is to be merged, by this thread.
@@ -66,7 +66,7 @@ pub(super) enum Acquired {
 impl Queue {
     pub(super) fn new(sides: usize, index: TaskIndex) -> Self {
         let sides = (0..sides)
-            .map(|_| Indexed { index: SharedIndex::new(index), is_indexing: true, first: 0 })
+            .map(|_| SideIndex { index: SharedIndex::new(index), is_indexing: true, first: 0 })
             .collect();
         Queue {
             next: 0,
@@ -105,30 +105,30 @@ impl Queue {
 
 impl TaskJoin {
     /// Takes what is next to do out of the queue, with the indexes for it.
-    pub(super) fn acquire(&self, indexes: &mut Indexes) -> Acquired {
+    pub(super) fn acquire(&self, indexes: &mut Indexes) -> NextWork {
         self.queue.with(|queue| {
             if queue.is_blocked {
-                return Acquired::Wait;
+                return NextWork::Wait;
             }
             // Before anything else: once it is said that there is nothing, nothing begins any more.
             if queue.next == queue.rows || self.matches.get() >= self.enough {
                 if queue.is_merging {
-                    return Acquired::Wait;
+                    return NextWork::Wait;
                 }
                 queue.show(indexes);
-                return Acquired::Nothing(queue.next);
+                return NextWork::Nothing(queue.next);
             }
             if !queue.is_merging {
                 let mut sides = queue.sides.iter().enumerate();
                 let full = sides.find_map(|(side, own)| Some((side, own.index.full()?)));
                 if let Some((side, (tree, options))) = full {
-                    let merge = Acquired::Merge(side, tree.clone(), options);
+                    let merge = NextWork::Merge(side, tree.clone(), options);
                     (queue.is_merging, queue.is_blocked) = (true, true);
                     return merge;
                 }
             }
             if queue.is_far_ahead(self.options.rows) {
-                return Acquired::Wait;
+                return NextWork::Wait;
             }
             let rows = queue.next..queue.rows.min(queue.next + self.options.rows);
             for row in &self.rows[rows.clone()] {
@@ -137,7 +137,7 @@ impl TaskJoin {
             queue.next = rows.end;
             queue.active.push(rows.start);
             queue.show(indexes);
-            Acquired::Task(rows)
+            NextWork::Task(rows)
         })
     }
 }

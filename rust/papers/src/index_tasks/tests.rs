@@ -230,7 +230,7 @@ fn an_interrupted_thread_does_not_make_the_others_compare_all_rows() {
         join.queue_up(tasks(&rows, 2, &mut [0; 2], ROWS as u32, 0));
         let interrupted = join.worker(0);
         let mut indexes = Indexes::default();
-        let Acquired::Task(task) = join.acquire(&mut indexes) else { panic!("rows are waiting") };
+        let NextWork::Task(task) = join.acquire(&mut indexes) else { panic!("rows are waiting") };
         let interrupted = Worker { indexes, ..interrupted };
         let mut other = join.worker(1);
         while other.step() == Turn::Worked {}

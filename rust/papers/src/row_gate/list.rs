@@ -7,7 +7,7 @@ use tidegate_sync::atomic::Arc;
 
 use super::node::Node;
 use super::reader::Reader;
-use super::reclaim::Shared;
+use super::reclaim::GateState;
 use super::source::{Place, Source};
 use tidegate_structures::gate::promise::PromiseCell;
 use tidegate_structures::gate::{Handles, TooManySources};
@@ -66,7 +66,7 @@ impl ScaleGate {
         if sources > MAX_SOURCES {
             return Err(TooManySources);
         }
-        let shared = Arc::new(Shared::new(sources, Budget::new(limit)));
+        let shared = Arc::new(GateState::new(sources, Budget::new(limit)));
         let cells: Vec<_> = (0..sources).map(|_| Arc::new(PromiseCell::new(i64::MIN))).collect();
         // A reader first: it holds the head while the other handles are made.
         let seed = Reader::seed(&shared, &cells);

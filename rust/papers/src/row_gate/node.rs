@@ -255,20 +255,20 @@ pub(super) struct Arena<T> {
 }
 
 /// The other end of the chain, at which segments are freed; the reclaimer has it.
-pub(super) struct Passed<T> {
+pub(super) struct PassedNodes<T> {
     oldest: *mut Segment<T>,
 }
 
 // SAFETY: an arena is the one end of a chain of nodes, whose payloads it hands to other threads.
 unsafe impl<T: Send + Sync> Send for Arena<T> {}
 // SAFETY: as for `Arena`; payloads are dropped through it on whatever thread has it.
-unsafe impl<T: Send + Sync> Send for Passed<T> {}
+unsafe impl<T: Send + Sync> Send for PassedNodes<T> {}
 
 impl<T> Arena<T> {
     /// A chain of one segment of `nodes` nodes, and its two ends.
-    pub(super) fn new(nodes: usize, charge: Charge) -> (Self, Passed<T>) {
+    pub(super) fn new(nodes: usize, charge: Charge) -> (Self, PassedNodes<T>) {
         let segment = Segment::allocate(nodes, charge);
-        (Arena { segment, used_links: 0 }, Passed { oldest: segment })
+        (Arena { segment, used_links: 0 }, PassedNodes { oldest: segment })
     }
 
     fn segment(&self) -> &Segment<T> {
@@ -288,7 +288,8 @@ impl<T> Arena<T> {
     pub(super) fn grow(&mut self, nodes: usize, charge: Charge) {
         debug_assert!(self.segment().is_full());
         let segment = Segment::allocate(nodes, charge);
-        // Release: publishes the full segment and the new one to the Acquire of `Passed::free`.
+        // Release: publishes the full segment and the new one to the Acquire in
+        // `PassedNodes::free`.
         self.segment().next.store(segment, Ordering::Release);
         self.segment = segment;
         self.used_links = 0;
@@ -324,10 +325,10 @@ impl<T> Arena<T> {
     }
 }
 
-impl<T> Passed<T> {
+impl<T> PassedNodes<T> {
     /// Of a handle without nodes.
     pub(super) fn none() -> Self {
-        Passed { oldest: ptr::null_mut() }
+        PassedNodes { oldest: ptr::null_mut() }
     }
 
     pub(super) fn is_empty(&self) -> bool {

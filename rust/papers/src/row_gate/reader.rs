@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use tidegate_sync::atomic::Arc;
 
 use super::list::Row;
-use super::node::{Hold, Node, NodePtr, Passed};
-use super::reclaim::Shared;
+use super::node::{Hold, Node, NodePtr, PassedNodes};
+use super::reclaim::GateState;
 use tidegate_structures::gate::Next;
 use tidegate_structures::gate::promise::{Fork, Frontier, Promise, PromiseCell, Sources};
 use tidegate_structures::gate::{Key, NotSync, Rank};
@@ -18,7 +18,7 @@ const ROWS_BETWEEN: u32 = if cfg!(any(loom, tidegate_stress)) { 1 } else { 4096 
 
 /// A consumer of the gate that gets every row from where it began.
 pub struct Reader<T: Send + Sync> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<GateState<T>>,
     /// The row given last: the paper's `head`. The hold stands at it.
     pub(super) at: NodePtr<T>,
     hold: Arc<Hold<T>>,
@@ -33,13 +33,13 @@ pub struct Reader<T: Send + Sync> {
 unsafe impl<T: Send + Sync> Send for Reader<T> {}
 
 impl<T: Send + Sync> Reader<T> {
-    pub(super) fn seed(shared: &Arc<Shared<T>>, cells: &[Arc<PromiseCell>]) -> Self {
+    pub(super) fn seed(shared: &Arc<GateState<T>>, cells: &[Arc<PromiseCell>]) -> Self {
         let lanes =
             cells.iter().map(|cell| Some(Lane { cell: cell.clone(), last_fork: None })).collect();
         Reader {
             shared: shared.clone(),
             at: shared.head(),
-            hold: shared.hold(shared.head(), Passed::none()),
+            hold: shared.hold(shared.head(), PassedNodes::none()),
             frontier: Frontier::new((0..=u16::MAX).take(cells.len()).map(Rank::from)),
             lanes: Lanes(lanes),
             until_reclaim: ROWS_BETWEEN,
@@ -125,7 +125,7 @@ impl<T: Send + Sync> Reader<T> {
         Reader {
             shared: self.shared.clone(),
             at: self.at,
-            hold: self.shared.hold(self.at, Passed::none()),
+            hold: self.shared.hold(self.at, PassedNodes::none()),
             frontier: self.frontier.clone(),
             lanes: self.lanes.clone(),
             until_reclaim: ROWS_BETWEEN,

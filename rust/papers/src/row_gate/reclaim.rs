@@ -3,19 +3,19 @@
 use tidegate_sync::atomic::Arc;
 use tidegate_sync::{Budget, Counter, Stack, TryLock};
 
-use super::node::{Head, Hold, Node, NodePtr, Passed};
+use super::node::{Head, Hold, Node, NodePtr, PassedNodes};
 use tidegate_structures::gate::Key;
 
 /// Nodes given out between two looks for memory to free: a look reads a word of every handle.
 const NODES_BETWEEN: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 1024 };
 
 /// The parts that all handles of a gate share.
-pub(super) struct Shared<T> {
+pub(super) struct GateState<T> {
     head: Box<Head<T>>,
     /// Handles that the reclaimer does not know yet.
-    arrivals: Stack<Known<T>>,
+    arrivals: Stack<KnownHandle<T>>,
     /// The handles. The thread that has the lock is the reclaimer.
-    known: TryLock<Vec<Known<T>>>,
+    known: TryLock<Vec<KnownHandle<T>>>,
     /// Nodes for which memory was taken since the last look. Written by sources.
     taken: Counter,
     /// Handles at the last look. Written by the reclaimer.
@@ -26,22 +26,22 @@ pub(super) struct Shared<T> {
 }
 
 /// A handle as the reclaimer sees it.
-pub(super) struct Known<T> {
+pub(super) struct KnownHandle<T> {
     pub(super) hold: Arc<Hold<T>>,
     /// The rows that came through it.
-    pub(super) passed: Passed<T>,
+    pub(super) passed: PassedNodes<T>,
 }
 
 // SAFETY: the head's links lead to nodes that the gate hands from thread to thread; everything else
 // is `Send` by itself.
-unsafe impl<T: Send + Sync> Send for Shared<T> {}
+unsafe impl<T: Send + Sync> Send for GateState<T> {}
 // SAFETY: shared, the head gives out references to nodes, whose payloads are `Sync`, and takes in
 // nodes, whose payloads are `Send`; everything else is `Sync` by itself.
-unsafe impl<T: Send + Sync> Sync for Shared<T> {}
+unsafe impl<T: Send + Sync> Sync for GateState<T> {}
 
-impl<T> Shared<T> {
+impl<T> GateState<T> {
     pub(super) fn new(sources: usize, budget: Budget) -> Self {
-        Shared {
+        GateState {
             head: Node::head(),
             arrivals: Stack::default(),
             known: TryLock::new(Vec::new()),
@@ -59,9 +59,9 @@ impl<T> Shared<T> {
     /// A hold at `node`, known to the reclaimer.
     ///
     /// A hold that stands at `node` or before it must outlast the call.
-    pub(super) fn hold(&self, node: NodePtr<T>, passed: Passed<T>) -> Arc<Hold<T>> {
+    pub(super) fn hold(&self, node: NodePtr<T>, passed: PassedNodes<T>) -> Arc<Hold<T>> {
         let hold = Arc::new(Hold::at(node));
-        self.arrivals.push(Known { hold: hold.clone(), passed });
+        self.arrivals.push(KnownHandle { hold: hold.clone(), passed });
         hold
     }
 
@@ -105,7 +105,7 @@ impl<T> Shared<T> {
     /// on. But it arrives before the other moves. So if the reclaimer has read the other's new
     /// place, it finds the new handle among the arrivals afterwards, and reads again; and if it has
     /// read the old place, that is no higher than where the new handle begins.
-    fn lowest(&self, known: &mut Vec<Known<T>>) -> Key {
+    fn lowest(&self, known: &mut Vec<KnownHandle<T>>) -> Key {
         loop {
             known.extend(self.arrivals.take_all());
             // SAFETY: `known` is reached through the lock, so this thread is the reclaimer.
@@ -121,7 +121,7 @@ impl<T> Shared<T> {
     }
 }
 
-impl<T> Drop for Shared<T> {
+impl<T> Drop for GateState<T> {
     fn drop(&mut self) {
         let arrivals = self.arrivals.take_all();
         for mut handle in arrivals.into_iter().chain(self.known.get_mut().drain(..)) {

@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 use tidegate_sync::OnceLink;
 use tidegate_sync::atomic::Arc;
 
-use super::node::{Arena, Hold, LEVELS, Node, NodePtr, Passed, Segment};
-use super::reclaim::Shared;
+use super::node::{Arena, Hold, LEVELS, Node, NodePtr, PassedNodes, Segment};
+use super::reclaim::GateState;
 use tidegate_structures::gate::promise::{Fork, PromiseCell};
 use tidegate_structures::gate::{Key, MAX_SOURCES, NotSync, Rank, RowId};
-use tidegate_structures::gate::{Rejected, TooManySources};
+use tidegate_structures::gate::{Rejection, TooManySources};
 
 /// What a source that goes counts for in the decision to look for memory to free: often enough that
 /// its rows are not forgotten, and not so often that 60 000 sources are each looked for 60 000
@@ -75,7 +75,7 @@ impl<T> Copy for Place<T> {}
 ///
 /// It can be given to another thread, and cannot be used by two: its place in the list is its own.
 pub struct Source<T: Send + Sync> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<GateState<T>>,
     number: u16,
     position: u64,
     place: Place<T>,
@@ -96,12 +96,12 @@ unsafe impl<T: Send + Sync> Send for Source<T> {}
 
 impl<T: Send + Sync> Source<T> {
     pub(super) fn new(
-        shared: &Arc<Shared<T>>,
+        shared: &Arc<GateState<T>>,
         number: u16,
         cell: Arc<PromiseCell>,
         place: Place<T>,
     ) -> Self {
-        let hold = shared.hold(place.top(), Passed::none());
+        let hold = shared.hold(place.top(), PassedNodes::none());
         Source {
             shared: shared.clone(),
             number,
@@ -132,12 +132,12 @@ impl<T: Send + Sync> Source<T> {
     /// A row below what the source has promised, and a row for which there is no memory, is given
     /// back, and the gate is as it was.
     #[inline]
-    pub fn push(&mut self, ts: i64, payload: T) -> Result<(), Rejected<T>> {
+    pub fn push(&mut self, ts: i64, payload: T) -> Result<(), Rejection<T>> {
         if ts < self.place.promised {
-            return Err(Rejected::Late { ts, promised: self.place.promised, row: payload });
+            return Err(Rejection::Late { ts, promised: self.place.promised, row: payload });
         }
-        if let Err(exceeded) = self.make_room() {
-            return Err(Rejected::Full { exceeded, row: payload });
+        if let Err(overrun) = self.make_room() {
+            return Err(Rejection::Full { overrun, row: payload });
         }
         let height = if self.place.levels < LEVELS { LEVELS } else { self.heights.next() }; // L47
         let key = Key { ts, id: RowId::new(self.number, self.position) };
@@ -194,7 +194,7 @@ impl<T: Send + Sync> Source<T> {
 
     /// Takes memory for the next node if there is none.
     #[inline]
-    fn make_room(&mut self) -> Result<(), tidegate_sync::Exceeded> {
+    fn make_room(&mut self) -> Result<(), tidegate_sync::Overrun> {
         match &self.arena {
             Some(arena) => match arena.wants() {
                 None => Ok(()),
@@ -205,7 +205,7 @@ impl<T: Send + Sync> Source<T> {
     }
 
     #[cold]
-    fn grow(&mut self, nodes: usize) -> Result<(), tidegate_sync::Exceeded> {
+    fn grow(&mut self, nodes: usize) -> Result<(), tidegate_sync::Overrun> {
         self.shared.took(nodes);
         let bytes = Segment::<T>::bytes(nodes);
         let charge = self.shared.budget.charge(bytes).or_else(|_| {

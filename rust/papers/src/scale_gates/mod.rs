@@ -55,7 +55,7 @@ use tidegate_structures::memory;
 use tidegate_sync::atomic::Arc;
 
 use crate::threads::Workers;
-pub use pipes::{Entry, Exit, Passage, Process, Taken, pipes};
+pub use pipes::{Entry, Exit, Passage, Process, WorkerMatches, pipes};
 use share::{Figures, Item, Piece, Processor};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::predicate::{Operand, Term};
@@ -216,7 +216,12 @@ impl GatedScaleJoin {
     }
 
     /// Leaves the pairs alone that a filter keeps.
-    fn filter(&self, taken: Taken, driver: &Driver, filter: &Filter<'_>) -> Result<Taken, Failed> {
+    fn filter(
+        &self,
+        taken: WorkerMatches,
+        driver: &Driver,
+        filter: &Filter<'_>,
+    ) -> Result<WorkerMatches, Failed> {
         let mut pairs = [memory::vec(taken.numbers.len()), memory::vec(taken.numbers.len())];
         let mut start = 0;
         for &(row, end) in &taken.rows {
@@ -236,7 +241,7 @@ impl GatedScaleJoin {
         let kept = driver.map(blocks, keep).map_err(Failed::Stopped)?;
         let kept = kept.into_iter().collect::<Result<Vec<_>, FilterError>>();
         let kept = memory::concat(&kept.map_err(Failed::Filter)?);
-        let mut left = Taken::default();
+        let mut left = WorkerMatches::default();
         let mut start = 0;
         for (row, end) in taken.rows {
             let before = left.numbers.len();
@@ -251,9 +256,9 @@ impl GatedScaleJoin {
     }
 
     /// The results of rows whose matches are all here.
-    fn collect(&mut self, taken: Taken) -> Results {
+    fn collect(&mut self, taken: WorkerMatches) -> Results {
         let mut results = Results::default();
-        let Taken { rows, mut numbers } = taken;
+        let WorkerMatches { rows, mut numbers } = taken;
         let mut start = 0;
         for (row, end) in rows {
             let piece = self.piece(row);

@@ -50,7 +50,7 @@ pub trait Process<T>: Send {
 }
 
 /// The parts that threads share.
-struct Shared {
+struct PipeState {
     /// Workers have one bell: there are more rows, or there is room for matches. The thread that
     /// takes is told that rows are through.
     crew: Arc<Crew>,
@@ -70,7 +70,7 @@ pub struct Entry<T: Send + Sync> {
     /// One a side.
     sources: [Source<T>; 2],
     rows: u64,
-    shared: Arc<Shared>,
+    shared: Arc<PipeState>,
 }
 
 /// A processing thread's way from SG_in to SG_out.
@@ -78,7 +78,7 @@ pub struct Passage<T: Send + Sync> {
     number: usize,
     rows: Reader<T>,
     out: Source<Vec<u32>>,
-    shared: Arc<Shared>,
+    shared: Arc<PipeState>,
 }
 
 /// Where matches are taken.
@@ -91,7 +91,7 @@ pub struct Exit {
     /// Rows that all workers had passed when this was looked at last, and how often they had rung.
     passed: u64,
     heard: u64,
-    shared: Arc<Shared>,
+    shared: Arc<PipeState>,
 }
 
 /// What a worker found of a row.
@@ -104,7 +104,7 @@ struct Matches {
 
 /// What all workers found of some rows.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct WorkerMatches {
     /// Rows that have matches, and where these end.
     pub rows: Vec<(u64, usize)>,
     /// Numbers of the rows that match, of each row in any order.
@@ -119,7 +119,7 @@ pub fn pipes<T: Send + Sync>(workers: usize) -> (Entry<T>, Vec<Passage<T>>, Exit
     let marks = || (0..workers).map(|_| HighWater::default()).collect();
     let crew = Crew::new(1);
     let (wanted, passed, taken) = (HighWater::default(), marks(), marks());
-    let shared = Arc::new(Shared { crew: crew.clone(), wanted, passed, taken });
+    let shared = Arc::new(PipeState { crew: crew.clone(), wanted, passed, taken });
     let sources = <[Source<T>; 2]>::try_from(sources).expect("there are two");
     let worker = |(number, (rows, out))| Passage { number, rows, out, shared: shared.clone() };
     let parts = readers.into_iter().zip(outs).enumerate().map(worker).collect();
@@ -264,8 +264,8 @@ impl Exit {
 
     /// The matches of rows before `upto`, which all workers have passed: no more than `most`, or
     /// the matches of one row. Returns the row that they all are before.
-    pub fn take(&mut self, upto: u64, most: usize) -> (Taken, u64) {
-        let mut all = Taken::default();
+    pub fn take(&mut self, upto: u64, most: usize) -> (WorkerMatches, u64) {
+        let mut all = WorkerMatches::default();
         let mut end = upto;
         while let Some(Matches { row, worker, numbers }) = self.next() {
             let is_new = all.rows.last().is_none_or(|last| last.0 != row);

@@ -61,7 +61,7 @@ struct Work {
 
 /// What all joiners read of an epoch.
 #[derive(Debug)]
-struct Shared<'a> {
+struct EpochState<'a> {
     epoch: &'a KeyedEpoch,
     reach: &'a Reach,
     schedule: &'a Schedule,
@@ -78,7 +78,7 @@ struct Shared<'a> {
 }
 
 /// What an epoch needs, from the operator.
-pub(super) struct Given<'a> {
+pub(super) struct EpochInput<'a> {
     pub(super) epoch: &'a KeyedEpoch,
     pub(super) reach: &'a Reach,
     pub(super) schedule: &'a Schedule,
@@ -93,7 +93,7 @@ pub struct JoinerWork<'a> {
     writers: [ListWriter<'a>; 2],
     keys: &'a mut [Keys; 2],
     work: &'a mut Work,
-    shared: Arc<Shared<'a>>,
+    shared: Arc<EpochState<'a>>,
     filter: Option<&'a Filter<'a>>,
     /// Whether it has no more to do until its pairs are taken.
     is_at_rest: bool,
@@ -102,7 +102,7 @@ pub struct JoinerWork<'a> {
 /// The work of all joiners, which wait for each other.
 pub(super) fn works<'a>(
     joiners: &'a mut [Joiner],
-    given: Given<'a>,
+    given: EpochInput<'a>,
     driver: &Driver,
     filter: Option<&'a Filter<'a>>,
 ) -> Vec<JoinerWork<'a>> {
@@ -113,10 +113,11 @@ pub(super) fn works<'a>(
         readers.push([of_left, of_right]);
         parts.push(([left, right], keys, work));
     }
-    let Given { epoch, reach, schedule, stored, kept, first } = given;
+    let EpochInput { epoch, reach, schedule, stored, kept, first } = given;
     let running = Counter::new(parts.len());
     let driver = driver.clone();
-    let shared = Shared { epoch, reach, schedule, readers, stored, kept, first, running, driver };
+    let shared =
+        EpochState { epoch, reach, schedule, readers, stored, kept, first, running, driver };
     let shared = Arc::new(shared);
     let part = |(me, (writers, keys, work))| {
         let shared = shared.clone();
@@ -173,7 +174,7 @@ impl JoinerWork<'_> {
         if !self.work.has_begun {
             self.begin();
         }
-        let Shared { epoch, reach, stored, .. } = &*self.shared;
+        let EpochState { epoch, reach, stored, .. } = &*self.shared;
         let from = self.work.stored;
         let rows = &self.work.mine[from..self.work.mine.len().min(from + BATCH)];
         for &row in rows {
@@ -193,7 +194,7 @@ impl JoinerWork<'_> {
     /// Picks the rows of the epoch that are this joiner's, and cuts rows off its lists that are too
     /// old for all rows of the epoch.
     fn begin(&mut self) {
-        let Shared { epoch, reach, .. } = &*self.shared;
+        let EpochState { epoch, reach, .. } = &*self.shared;
         let of_all = epoch.routes.iter().enumerate().filter(|&(_, &route)| route == self.me);
         self.work.mine.extend(of_all.map(|(row, _)| row as u32));
         self.work.has_begun = true;
@@ -240,7 +241,7 @@ impl JoinerWork<'_> {
 
     /// Looks for the matches of a row among the rows that came before it.
     fn look_for(&mut self, row: usize) {
-        let Shared { epoch, reach, schedule, readers, kept, first, .. } = &*self.shared;
+        let EpochState { epoch, reach, schedule, readers, kept, first, .. } = &*self.shared;
         let (ts, side, key) = (epoch.ts[row], epoch.sides[row], epoch.keys[row]);
         if key == NO_KEY {
             return;

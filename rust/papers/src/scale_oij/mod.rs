@@ -59,7 +59,7 @@ use tidegate_sync::Prefix;
 
 use crate::threads::take_turns;
 pub use joiner::JoinerWork;
-use joiner::{Given, Joiner, works};
+use joiner::{EpochInput, Joiner, works};
 use schedule::Schedule;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::streaming::{
@@ -153,7 +153,7 @@ impl ScaleOij {
     ) -> Vec<JoinerWork<'a>> {
         let kept = self.oldest();
         let ScaleOij { joiners, epoch, reach, schedule, stored, first, .. } = self;
-        let given = Given { epoch, reach, schedule, stored, kept, first: *first };
+        let given = EpochInput { epoch, reach, schedule, stored, kept, first: *first };
         works(joiners, given, driver, filter)
     }
 

@@ -19,7 +19,7 @@ use crate::split_join::split_join;
 mod oracle;
 
 use oracle::{
-    Case, Found, NEAR, Row, assert_equal_work, cases, cuts_of, filtered, many, named, numbers,
+    Case, NEAR, ResultRow, Row, assert_equal_work, cases, cuts_of, filtered, many, named, numbers,
     rows, terms, three_steps,
 };
 
@@ -77,7 +77,7 @@ fn run_ahead(
     cuts: &[usize],
     steps: &[usize],
     mut join: Box<SlidingJoin>,
-) -> Vec<Found> {
+) -> Vec<ResultRow> {
     let driver = Driver::new(1, Stop::default());
     let mut results = Vec::new();
     let value = |side: Side, number: u32| {

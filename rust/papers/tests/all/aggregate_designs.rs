@@ -7,7 +7,7 @@ mod cases;
 mod user;
 
 use cases::{
-    Between, Found, Row, Shape, epochs, go_streaming, many, run, run_streaming, shapes, sources,
+    Between, ResultRow, Row, Shape, epochs, go_streaming, many, run, run_streaming, shapes, sources,
 };
 use proptest::prelude::*;
 use tidegate_operators::aggregate::{Aggregate, StreamingAggregate, Windows};
@@ -34,7 +34,7 @@ fn run_by(
     shape: Shape,
     threads: usize,
     epochs: &[(usize, Between)],
-) -> Vec<Found> {
+) -> Vec<ResultRow> {
     let windows = Windows::new(shape.size, shape.advance, shape.offset);
     let mut designs = designs.iter().copied().cycle();
     let new = |aggregates: &[Aggregate]| match designs.next().expect("there is one") {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use tidegate_papers::row_gate::{KeyedReader, Reader, Row, ScaleGate, SharedReader, Source};
-use tidegate_structures::gate::{MAX_SOURCES, Next, Rejected, TooManySources};
+use tidegate_structures::gate::{MAX_SOURCES, Next, Rejection, TooManySources};
 
 /// Fails to compile if `T` is `Sync`: then both implementations apply and the call is ambiguous.
 macro_rules! assert_send_and_not_sync {
@@ -114,7 +114,7 @@ fn a_silent_reader_fills_the_gate_and_no_more() {
         }
     };
     assert!(
-        matches!(rejected, Rejected::Full { exceeded, .. } if exceeded.limit == LIMIT),
+        matches!(rejected, Rejection::Full { overrun, .. } if overrun.limit == LIMIT),
         "{rejected}"
     );
     assert!(
@@ -205,12 +205,12 @@ fn a_part_that_does_not_exist_is_refused() {
 
 /// A payload that counts its drops, of which one panics.
 #[derive(Debug)]
-struct Counted {
+struct CountedPayload {
     row: usize,
     drops: Arc<Vec<tidegate_sync::Counter>>,
 }
 
-impl Drop for Counted {
+impl Drop for CountedPayload {
     fn drop(&mut self) {
         assert!(self.drops[self.row].add(1) > 0 || self.row != 700, "the payload's drop failed");
     }
@@ -229,7 +229,7 @@ fn a_payload_whose_drop_panics_is_dropped_once() {
     for row in 0..ROWS {
         call(&mut || {
             sources[0]
-                .push(row as i64, Counted { row, drops: drops.clone() })
+                .push(row as i64, CountedPayload { row, drops: drops.clone() })
                 .expect("there is room");
         });
         call(&mut || while let Next::Ready(_) = readers[0].next_ready() {});

@@ -5,22 +5,25 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use tidegate_papers::row_gate::{Reader, ScaleGate, SharedReader, Source};
-use tidegate_structures::gate::{Next, Rejected};
+use tidegate_structures::gate::{Next, Rejection};
 
-use crate::loom_payloads::{Counted, check};
+use crate::loom_payloads::{CountedPayload, check};
 
-fn gate(alive: &Arc<AtomicUsize>, sources: usize) -> (Vec<Source<Counted>>, Reader<Counted>) {
+fn gate(
+    alive: &Arc<AtomicUsize>,
+    sources: usize,
+) -> (Vec<Source<CountedPayload>>, Reader<CountedPayload>) {
     let _ = alive;
     let (sources, mut readers) = ScaleGate::new(sources, 1).unwrap();
     (sources, readers.pop().unwrap())
 }
 
-fn push(source: &mut Source<Counted>, alive: &Arc<AtomicUsize>, ts: i64) {
-    assert!(source.push(ts, Counted::new(alive)).is_ok());
+fn push(source: &mut Source<CountedPayload>, alive: &Arc<AtomicUsize>, ts: i64) {
+    assert!(source.push(ts, CountedPayload::new(alive)).is_ok());
 }
 
 /// Reads what is ready, in order after `rows`.
-fn read(reader: &mut Reader<Counted>, rows: &mut Vec<(i64, u16)>) -> bool {
+fn read(reader: &mut Reader<CountedPayload>, rows: &mut Vec<(i64, u16)>) -> bool {
     loop {
         match reader.next_ready() {
             Next::Ready(row) => {
@@ -136,8 +139,8 @@ fn loom_advance() {
             thread::spawn(move || {
                 b.advance(3);
                 assert!(matches!(
-                    b.push(2, Counted::new(&alive)),
-                    Err(Rejected::Late { promised: 3, .. })
+                    b.push(2, CountedPayload::new(&alive)),
+                    Err(Rejection::Late { promised: 3, .. })
                 ));
                 push(&mut b, &alive, 4);
             })
@@ -279,7 +282,7 @@ fn loom_reclaim() {
 fn loom_short_of_memory() {
     // What one row takes is asked of a gate outside the models' threads.
     check(2, |alive| {
-        let (mut sources, readers) = ScaleGate::new::<Counted>(1, 1).unwrap();
+        let (mut sources, readers) = ScaleGate::new::<CountedPayload>(1, 1).unwrap();
         push(&mut sources[0], alive, 0);
         let row = readers[0].memory();
         drop((sources, readers));
@@ -309,7 +312,7 @@ fn loom_short_of_memory() {
     });
 }
 
-fn read_shared(reader: &mut SharedReader<Counted>) -> Vec<i64> {
+fn read_shared(reader: &mut SharedReader<CountedPayload>) -> Vec<i64> {
     std::iter::from_fn(|| reader.next_ready().ready().map(|row| row.ts)).collect()
 }
 

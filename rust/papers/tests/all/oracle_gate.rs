@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use tidegate_papers::row_gate::{Reader, ScaleGate, Source};
-use tidegate_structures::gate::{Next, Rejected, Tier};
+use tidegate_structures::gate::{Next, Rejection, Tier};
 
 use crate::gate_model::{Gate, Model, Row, run, step};
 
@@ -30,7 +30,7 @@ impl Gate for Rows {
 
     fn push_late(source: &mut Source<Row>, ts: i64) -> Result<(), TestCaseError> {
         let late = (ts, (Tier::First, 0), 0);
-        prop_assert_eq!(source.push(ts, late).map_err(Rejected::into_inner), Err(late));
+        prop_assert_eq!(source.push(ts, late).map_err(Rejection::into_inner), Err(late));
         Ok(())
     }
 

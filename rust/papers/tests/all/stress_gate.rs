@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::thread;
 
 use tidegate_papers::row_gate::{Reader, ScaleGate, SharedReader, Source};
-use tidegate_structures::gate::{Next, Rejected};
+use tidegate_structures::gate::{Next, Rejection};
 use tidegate_sync::Counter;
 
-use crate::payloads::{Counted, Row, rise};
+use crate::payloads::{CountedPayload, Row, rise};
 use crate::random::Random;
 
 /// Pushes `rows` rows with promises and forks in between; what was pushed, forks' rows included.
 fn feed(
-    mut source: Source<Counted>,
+    mut source: Source<CountedPayload>,
     rows: u64,
     mut random: Random,
     alive: &Arc<Counter>,
@@ -24,9 +24,9 @@ fn feed(
     for position in 0..rows {
         ts += rise(&mut random);
         let row = (ts, source.number(), position);
-        let mut payload = Counted::new(row, alive);
+        let mut payload = CountedPayload::new(row, alive);
         while let Err(rejected) = source.push(ts, payload) {
-            assert!(matches!(rejected, Rejected::Full { .. }), "{rejected}");
+            assert!(matches!(rejected, Rejection::Full { .. }), "{rejected}");
             payload = rejected.into_inner();
             thread::yield_now();
         }
@@ -47,7 +47,7 @@ fn feed(
     pushed
 }
 
-fn seen(reader: &mut Reader<Counted>, random: &mut Random) -> Vec<Row> {
+fn seen(reader: &mut Reader<CountedPayload>, random: &mut Random) -> Vec<Row> {
     let mut rows = Vec::new();
     loop {
         match reader.next_ready() {
@@ -70,11 +70,11 @@ fn stress_rows() {
     for seed in 0..30 {
         let alive = Arc::new(Counter::new(0));
         let (sources, mut readers) =
-            ScaleGate::with_memory_limit::<Counted>(6, 4, 4 << 20).unwrap();
+            ScaleGate::with_memory_limit::<CountedPayload>(6, 4, 4 << 20).unwrap();
         let short = readers.pop().unwrap();
         let (mut pushed, read) = thread::scope(|scope| {
             let alive = &alive;
-            let number = |source: &Source<Counted>| seed * 100 + u64::from(source.number());
+            let number = |source: &Source<CountedPayload>| seed * 100 + u64::from(source.number());
             let feeders: Vec<_> = sources
                 .into_iter()
                 .map(|source| {
@@ -135,7 +135,7 @@ fn stress_shared() {
     for seed in 0..30 {
         let alive = Arc::new(Counter::new(0));
         let (sources, mut readers) =
-            ScaleGate::with_memory_limit::<Counted>(4, 1, 4 << 20).unwrap();
+            ScaleGate::with_memory_limit::<CountedPayload>(4, 1, 4 << 20).unwrap();
         let group = readers.pop().unwrap().share();
         let (mut pushed, mut read) = thread::scope(|scope| {
             let alive = &alive;
@@ -148,7 +148,7 @@ fn stress_shared() {
                     })
                 })
                 .collect();
-            let forks: Vec<SharedReader<Counted>> = (0..3).map(|_| group.fork()).collect();
+            let forks: Vec<SharedReader<CountedPayload>> = (0..3).map(|_| group.fork()).collect();
             drop(group);
             let readers: Vec<_> = forks
                 .into_iter()

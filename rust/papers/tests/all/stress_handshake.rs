@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{Retention, Side};
 use tidegate_papers::handshake::{
-    BandPredicate, Burst, Chain, Found, HandshakeAlgorithm, Kind, NumberColumn, NumberRows,
+    BandPredicate, Burst, Chain, HandshakeAlgorithm, Kind, NumberColumn, NumberRows, ResultPair,
 };
 use tidegate_papers::threads::{Turn, take_turns};
 use tidegate_structures::simd::scan::Span;
@@ -124,7 +124,7 @@ fn run(
         (*fed, *of_side) = (next.end, upto);
         Turn::Worked
     };
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<ResultPair> = Vec::new();
     let mut collecting = || {
         let through = {
             let (feed, fed, _, ends) = &*feed.lock().unwrap();

@@ -13,24 +13,24 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use tidegate::{Error, shown};
-use tidegate_import::{Unopened, UnreadBatch};
+use tidegate_import::{UnopenedStream, UnreadBatch};
 
 use crate::interpreter::error::{error, raise};
 use crate::interpreter::threads::calling;
 
 /// The stream of an object with `__arrow_c_stream__`, called `name` in messages.
-pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
+pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<UnopenedStream> {
     stream_of(name, &call(name, ob, || ob.call_method0(STREAM))?)
 }
 
 const STREAM: &str = "__arrow_c_stream__";
 
-fn stream_of(name: &str, capsule: &Bound<'_, PyAny>) -> PyResult<Unopened> {
+fn stream_of(name: &str, capsule: &Bound<'_, PyAny>) -> PyResult<UnopenedStream> {
     let pointer = pointer(name, STREAM, capsule, c"arrow_array_stream")?;
     // SAFETY: a capsule of this name holds a stream, which is ours to take (Arrow PyCapsule
     // interface). The thread has the GIL, or the capsule's other users synchronise with it as that
     // interface asks them to.
-    imported(name, || unsafe { Unopened::take(pointer) })
+    imported(name, || unsafe { UnopenedStream::take(pointer) })
 }
 
 /// The rows of an object with `__arrow_c_array__`.

@@ -2,8 +2,8 @@
 //!
 //! `tidegate-import` checks the structures of Arrow's C interfaces. This file checks the contents
 //! of the buffers before any value is read. It rejects decreasing offsets, text that is not UTF-8,
-//! and dictionary indices that are out of bounds. [`Unchecked`] does not expose its rows until they
-//! have been checked.
+//! and dictionary indices that are out of bounds. [`UncheckedRows`] does not expose its rows until
+//! they have been checked.
 
 use std::cell::OnceCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tidegate::stream::Source;
 use tidegate::{Driver, Error, Extra, Stop, Table, check_call, without_index};
-use tidegate_import::{Stream, Unopened, UnreadBatch};
+use tidegate_import::{Stream, UnopenedStream, UnreadBatch};
 
 use crate::arrow::reader::{BatchReader, SharedStream, next};
 use crate::arrow::{capsule, export, frames};
@@ -28,13 +28,13 @@ use crate::interpreter::threads::{attached, calling, this_thread};
 /// Rows whose values have not been checked yet. Every method that returns the rows checks them
 /// first.
 #[derive(Clone)]
-pub(crate) struct Unchecked {
+pub(crate) struct UncheckedRows {
     name: String,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
 }
 
-impl Unchecked {
+impl UncheckedRows {
     /// Returns the schema, which has already been checked.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -55,7 +55,7 @@ impl Unchecked {
     /// Replaces the schema with one that has different column types. This is valid only while there
     /// are no rows.
     pub(crate) fn of_schema(self, schema: SchemaRef) -> Self {
-        Unchecked { schema, ..self }
+        UncheckedRows { schema, ..self }
     }
 
     /// Returns the rows as a table.
@@ -116,7 +116,7 @@ pub(crate) struct Input {
 }
 
 enum Rows {
-    Stream(Unopened),
+    Stream(UnopenedStream),
     Batch(UnreadBatch),
     /// One of our own readers, and the thread that passed it in.
     Reader(SharedStream, SchemaRef, u64),
@@ -205,13 +205,13 @@ impl Input {
                 check_call()?;
                 let stream = stream.open().map_err(|failure| error(&name, failure))?;
                 let schema = stream.schema();
-                (Open::Stream(stream), schema)
+                (OpenInput::Stream(stream), schema)
             }
             Rows::Batch(batch) => {
                 let schema = batch.schema();
-                (Open::Batch(Some(batch)), schema)
+                (OpenInput::Batch(Some(batch)), schema)
             }
-            Rows::Reader(batches, schema, caller) => (Open::Reader(batches, caller), schema),
+            Rows::Reader(batches, schema, caller) => (OpenInput::Reader(batches, caller), schema),
         };
         let (schema, kept) = plain(schema, &rows);
         Ok(Batches { name, rows, schema, kept, stop: Stop::default(), user_thread: None })
@@ -224,14 +224,14 @@ impl Input {
         Ok(batches)
     }
 
-    fn read(self, stop: &Stop) -> tidegate::Result<Unchecked> {
+    fn read(self, stop: &Stop) -> tidegate::Result<UncheckedRows> {
         let mut given = self.open_until(stop)?;
         let mut batches = Vec::new();
         while let Some(batch) = given.next_unchecked()? {
             batches.push(batch);
             check(stop)?;
         }
-        Ok(Unchecked { name: given.name, schema: given.schema, batches })
+        Ok(UncheckedRows { name: given.name, schema: given.schema, batches })
     }
 }
 
@@ -239,7 +239,7 @@ impl Input {
 ///
 /// Each object is read completely before the stream of the next one is requested, because a DuckDB
 /// connection cannot open a second result while the first is open.
-pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<Unchecked> {
+pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<UncheckedRows> {
     let input = take(name, ob)?;
     let reading = stop.clone();
     if input.waits {
@@ -330,7 +330,7 @@ fn check(stop: &Stop) -> tidegate::Result<()> {
 /// The batches of an input, read without the GIL.
 pub(crate) struct Batches {
     name: String,
-    rows: Open,
+    rows: OpenInput,
     schema: SchemaRef,
     /// The positions of the columns to keep, if the pandas index is dropped.
     kept: Option<Vec<usize>>,
@@ -344,7 +344,7 @@ pub(crate) struct Batches {
 /// started.
 pub(crate) type UserThread = Arc<Mutex<Option<u64>>>;
 
-enum Open {
+enum OpenInput {
     Stream(Stream),
     Batch(Option<UnreadBatch>),
     Reader(SharedStream, u64),
@@ -365,7 +365,8 @@ impl Batches {
     pub(crate) fn next_batch(&mut self, driver: &Driver) -> tidegate::Result<Option<RecordBatch>> {
         while let Some(batch) = self.next_unchecked()? {
             let (name, schema) = (self.name.clone(), self.schema.clone());
-            let mut batches = Unchecked { name, schema, batches: vec![batch] }.batches(driver)?;
+            let mut batches =
+                UncheckedRows { name, schema, batches: vec![batch] }.batches(driver)?;
             if let Some(batch) = batches.pop() {
                 return Ok(Some(batch));
             }
@@ -385,14 +386,14 @@ impl Batches {
             *user_thread.lock().unwrap_or_else(PoisonError::into_inner) = own_number();
         }
         let batch = match &mut self.rows {
-            Open::Stream(stream) => {
+            OpenInput::Stream(stream) => {
                 stream.next_batch().map_err(|failure| error(&self.name, failure))
             }
-            Open::Batch(batch) => {
+            OpenInput::Batch(batch) => {
                 let read = batch.take().map(UnreadBatch::read).transpose();
                 read.map_err(|failure| error(&self.name, failure))
             }
-            Open::Reader(batches, caller) => next(batches, *caller, || check(&self.stop)),
+            OpenInput::Reader(batches, caller) => next(batches, *caller, || check(&self.stop)),
         }?;
         batch.map(|batch| self.without_index(batch)).transpose()
     }
@@ -408,9 +409,9 @@ impl Batches {
 
 /// Returns the schema without the pandas index, and the positions of the remaining columns. Our own
 /// readers do not have an index.
-fn plain(schema: SchemaRef, rows: &Open) -> (SchemaRef, Option<Vec<usize>>) {
+fn plain(schema: SchemaRef, rows: &OpenInput) -> (SchemaRef, Option<Vec<usize>>) {
     match without_index(&schema) {
-        Some((schema, kept)) if !matches!(rows, Open::Reader(..)) => (schema, Some(kept)),
+        Some((schema, kept)) if !matches!(rows, OpenInput::Reader(..)) => (schema, Some(kept)),
         _ => (schema, None),
     }
 }

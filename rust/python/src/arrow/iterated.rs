@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use tidegate::{Error, Next, check_call, in_background};
 
 use crate::arrow::import;
-use crate::arrow::reader::{BatchReader, BatchStream, Held, Numbers};
+use crate::arrow::reader::{BatchReader, BatchStream, HeldInputs, Numbers};
 use crate::interpreter::error::of_python;
 use crate::interpreter::threads::{attached, this_thread};
 
@@ -19,15 +19,15 @@ use crate::interpreter::threads::{attached, this_thread};
 #[pyfunction]
 pub(crate) fn reader_of(rows: Bound<'_, PyAny>, made_by: &str) -> PyResult<BatchReader> {
     let schema = import::schema("the result", &rows.getattr("schema")?)?;
-    Ok(BatchReader::new(Made::new(rows.unbind()), schema, made_by))
+    Ok(BatchReader::new(IteratedBatches::new(rows.unbind()), schema, made_by))
 }
 
 /// The batches, and the thread that makes them.
-struct Made {
-    shared: Arc<Shared>,
+struct IteratedBatches {
+    shared: Arc<ReaderState>,
 }
 
-struct Shared {
+struct ReaderState {
     /// Gives batches by `__next__`, and None from time to time, so that a closed reader is noticed.
     rows: Py<PyAny>,
     state: Mutex<State>,
@@ -44,7 +44,7 @@ struct State {
     thread: Option<u64>,
 }
 
-impl Shared {
+impl ReaderState {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,14 +115,14 @@ enum Step {
     End,
 }
 
-impl Made {
+impl IteratedBatches {
     fn new(rows: Py<PyAny>) -> Self {
         let (state, changed) = (Mutex::default(), Condvar::new());
-        Made { shared: Arc::new(Shared { rows, state, changed }) }
+        IteratedBatches { shared: Arc::new(ReaderState { rows, state, changed }) }
     }
 }
 
-impl BatchStream for Made {
+impl BatchStream for IteratedBatches {
     fn next_within(&self, patience: Duration) -> tidegate::Result<Next> {
         let deadline = Instant::now() + patience;
         let mut state = self.shared.state();
@@ -179,7 +179,7 @@ impl BatchStream for Made {
         drop(made);
     }
 
-    fn held(&self) -> Held {
+    fn held(&self) -> HeldInputs {
         let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();
         Arc::downgrade(&shared)
     }
@@ -193,7 +193,7 @@ impl BatchStream for Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for IteratedBatches {
     fn drop(&mut self) {
         self.close();
     }

@@ -35,7 +35,7 @@ pub(crate) trait BatchStream: Send + Sync {
     fn close(&self);
 
     /// What lives as long as this, and as long as threads of it hold inputs.
-    fn held(&self) -> Held;
+    fn held(&self) -> HeldInputs;
 
     /// The thread, by Python's number, that runs user code to make batches, if there is one.
     fn user_thread(&self) -> Option<u64> {
@@ -111,14 +111,14 @@ impl Stream {
 }
 
 /// Lives while threads hold inputs.
-pub(crate) type Held = Weak<dyn Any + Send + Sync>;
+pub(crate) type HeldInputs = Weak<dyn Any + Send + Sync>;
 
 /// A stream, what lives while threads of it hold inputs, and the process that these threads belong
 /// to.
-type Open = (u32, Weak<Stream>, Held);
+type OpenStream = (u32, Weak<Stream>, HeldInputs);
 
 /// Streams that may have threads.
-static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+static OPEN: Mutex<Vec<OpenStream>> = Mutex::new(Vec::new());
 
 /// Ends all readers, and calls that go on after Ctrl-C, before the interpreter ends.
 ///
@@ -130,7 +130,8 @@ static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
     let here = open.into_iter().filter(|(process, ..)| *process == std::process::id());
-    let readers: Vec<(Weak<Stream>, Held)> = here.map(|(_, reader, held)| (reader, held)).collect();
+    let readers: Vec<(Weak<Stream>, HeldInputs)> =
+        here.map(|(_, reader, held)| (reader, held)).collect();
     let calls = end_calls();
     released(py, || {
         readers.iter().filter_map(|(reader, _)| reader.upgrade()).for_each(|reader| reader.close())

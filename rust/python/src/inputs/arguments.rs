@@ -10,7 +10,7 @@ use crate::inputs::expression;
 use crate::interpreter::error::raise;
 
 /// An argument as it came.
-pub(crate) type Given<'a, 'py> = &'a Bound<'py, PyAny>;
+pub(crate) type Argument<'a, 'py> = &'a Bound<'py, PyAny>;
 
 /// A name for each side: one for both, or a pair.
 pub(crate) fn name_pair(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<(String, String)> {

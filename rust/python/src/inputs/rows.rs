@@ -6,14 +6,14 @@ use pyo3::types::{PyList, PyTuple};
 use tidegate::Stop;
 
 use crate::arrow::export;
-use crate::arrow::import::{self, Unchecked};
+use crate::arrow::import::{self, UncheckedRows};
 
 // The package reads one input in full before it asks the next for its columns: an open result of a
 // database may keep its connection from giving another.
 #[doc = manual!(InputRows)]
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub(crate) struct InputRows {
-    rows: Unchecked,
+    rows: UncheckedRows,
 }
 
 #[pymethods]
@@ -32,7 +32,7 @@ impl InputRows {
 }
 
 /// Reads an input in full, unless it has been read.
-pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<Unchecked> {
+pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<UncheckedRows> {
     match ob.cast::<InputRows>() {
         Ok(rows) => Ok(rows.get().rows.clone()),
         Err(_) => import::read(name, ob, stop),

@@ -12,7 +12,7 @@ use tidegate::stream::{self, AggregateOptions};
 use tidegate::{Bound as Duration, Driver, Error, Stop, with_threads};
 
 use crate::arrow::export;
-use crate::arrow::import::Unchecked;
+use crate::arrow::import::UncheckedRows;
 use crate::inputs::arguments::{self, bound, bytes, count, names, threads_of, word};
 use crate::inputs::expression::extract_row;
 use crate::inputs::functions::aggregates;
@@ -244,10 +244,10 @@ fn to_table<'py>(
     let names = stream_names(streams.len());
     let stop = Stop::default();
     let inputs = names.iter().zip(streams);
-    let read: Vec<Unchecked> =
+    let read: Vec<UncheckedRows> =
         inputs.map(|(name, stream)| read(name, stream, &stop)).collect::<PyResult<_>>()?;
     let running = stop.clone();
-    let (threads, rows) = (query.threads, read.iter().map(Unchecked::rows).sum());
+    let (threads, rows) = (query.threads, read.iter().map(UncheckedRows::rows).sum());
     let work = move || {
         let schemas: Vec<SchemaRef> = read.iter().map(|rows| rows.schema().clone()).collect();
         let schemas = untyped::of_aggregation(&query, &schemas, |at| read[at].rows() == 0);

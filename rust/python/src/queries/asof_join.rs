@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use tidegate::stream::{self, Operator, StreamOptions};
 use tidegate::{AsofJoin as Query, Bound as Length, Strategy};
 
-use crate::inputs::arguments::{Given, bound, name_pair, word};
+use crate::inputs::arguments::{Argument, bound, name_pair, word};
 use crate::interpreter::interrupt::detached;
 use crate::queries::join::{Options, Sides, asof_class, asof_query, check_no_width, pairs};
 
@@ -30,9 +30,9 @@ pairs! { Query {
 
 /// The join that the arguments ask for.
 fn read(
-    on: Given<'_, '_>,
+    on: Argument<'_, '_>,
     strategy: &str,
-    tolerance: Option<Given<'_, '_>>,
+    tolerance: Option<Argument<'_, '_>>,
     allow_exact_matches: bool,
     options: Options<'_, '_>,
 ) -> PyResult<Query> {
@@ -53,9 +53,9 @@ asof_query! { asof_join_query("asof_join") = read }
 asof_class! { AsofJoin = open }
 
 fn open(
-    on: Given<'_, '_>,
+    on: Argument<'_, '_>,
     strategy: &str,
-    tolerance: Option<Given<'_, '_>>,
+    tolerance: Option<Argument<'_, '_>>,
     allow_exact_matches: bool,
     options: Options<'_, '_>,
     sides: Sides<'_, '_>,

@@ -10,23 +10,25 @@ use tidegate::{
     Sliding, TaskIndex, TaskOptions, Within,
 };
 
-use crate::inputs::arguments::{Given, bound, count, name_pair, name_pairs, word};
+use crate::inputs::arguments::{Argument, bound, count, name_pair, name_pairs, word};
 use crate::interpreter::error::raise;
 use crate::interpreter::interrupt::detached;
-use crate::queries::join::{Asked, Options, Sides, check_no_width, join_class, join_query, pairs};
+use crate::queries::join::{
+    JoinRequest, Options, Sides, check_no_width, join_class, join_query, pairs,
+};
 use crate::queries::window_join::windows;
 
 join_query! {
     band_join_query("band_join") = ask;
-    before_by(on: Given, within: Given, time: Option<Given> = None, window: Option<Given> = None)
-    before_suffix(settings: Option<Given> = None)
+    before_by(on: Argument, within: Argument, time: Option<Argument> = None, window: Option<Argument> = None)
+    before_suffix(settings: Option<Argument> = None)
     before_threads(algorithm: &str = "auto")
 }
 
 join_class! {
     BandJoin = open;
-    before_by(on: Given, within: Given, time: Given, window: Given)
-    before_suffix(settings: Option<Given> = None)
+    before_by(on: Argument, within: Argument, time: Argument, window: Argument)
+    before_suffix(settings: Option<Argument> = None)
     before_threads(algorithm: &str = "auto")
 }
 
@@ -45,26 +47,26 @@ pairs! { tidegate::BandJoin {
 
 /// The pairs or the aggregates that the arguments ask for.
 fn ask(
-    on: Given,
-    within: Given,
-    time: Option<Given>,
-    window: Option<Given>,
-    settings: Option<Given>,
+    on: Argument,
+    within: Argument,
+    time: Option<Argument>,
+    window: Option<Argument>,
+    settings: Option<Argument>,
     algorithm: &str,
     options: Options,
-) -> PyResult<Asked<tidegate::BandJoin>> {
+) -> PyResult<JoinRequest<tidegate::BandJoin>> {
     let functions = options.functions()?;
     let query = read(on, within, time, window, settings, algorithm, options)?;
-    Asked::new(query, functions, PartnerJoin::Band)
+    JoinRequest::new(query, functions, PartnerJoin::Band)
 }
 
 /// The join that the arguments ask for.
 fn read(
-    on: Given,
-    within: Given,
-    time: Option<Given>,
-    window: Option<Given>,
-    settings: Option<Given>,
+    on: Argument,
+    within: Argument,
+    time: Option<Argument>,
+    window: Option<Argument>,
+    settings: Option<Argument>,
     algorithm: &str,
     options: Options,
 ) -> PyResult<tidegate::BandJoin> {
@@ -100,11 +102,11 @@ fn read(
 
 #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
 fn open(
-    on: Given,
-    within: Given,
-    time: Given,
-    window: Given,
-    settings: Option<Given>,
+    on: Argument,
+    within: Argument,
+    time: Argument,
+    window: Argument,
+    settings: Option<Argument>,
     algorithm: &str,
     options: Options,
     sides: Sides,
@@ -112,7 +114,7 @@ fn open(
     let py = on.py();
     let query = ask(on, within, Some(time), Some(window), settings, algorithm, options)?;
     if sides.right.is_none() {
-        let Asked::Pairs(query) = query else {
+        let JoinRequest::Pairs(query) = query else {
             return Err(raise(Error::argument(
                 "aggs: without right rows there are no partners to aggregate; leave aggs out, or \
                  give the schema a second time as right",
@@ -123,13 +125,15 @@ fn open(
     }
     let (left, right, options) = sides.read()?;
     detached(py, || match query {
-        Asked::Pairs(query) => stream::band_join(&query, left, right, &options),
-        Asked::Aggregates(query) => stream::partner_aggregates(&query, None, left, right, &options),
+        JoinRequest::Pairs(query) => stream::band_join(&query, left, right, &options),
+        JoinRequest::Aggregates(query) => {
+            stream::partner_aggregates(&query, None, left, right, &options)
+        }
     })
 }
 
 /// An algorithm by name, with its settings; `threads` may use it.
-fn algorithm(name: &str, settings: Option<Given>, threads: usize) -> PyResult<BandAlgorithm> {
+fn algorithm(name: &str, settings: Option<Argument>, threads: usize) -> PyResult<BandAlgorithm> {
     let index = BandAlgorithm::Index;
     let name = word("algorithm", name, &ALGORITHMS.map(|name| (name, name)))?;
     let mut settings = Settings::new(name, settings)?;
@@ -215,7 +219,7 @@ struct Settings<'a, 'py> {
 }
 
 impl<'a, 'py> Settings<'a, 'py> {
-    fn new(algorithm: &'static str, given: Option<Given<'a, 'py>>) -> PyResult<Self> {
+    fn new(algorithm: &'static str, given: Option<Argument<'a, 'py>>) -> PyResult<Self> {
         let given = given.map(|given| {
             given.cast::<PyDict>().map_err(|_| {
                 PyTypeError::new_err(format!(

@@ -6,22 +6,22 @@ use pyo3::prelude::*;
 use tidegate::stream::{self, Operator, Parallelism, StreamOptions};
 use tidegate::{Bound as Length, Closed, Error, IntervalJoin as Query, PartnerJoin};
 
-use crate::inputs::arguments::{Given, bound, end, name_pair, word};
+use crate::inputs::arguments::{Argument, bound, end, name_pair, word};
 use crate::interpreter::error::raise;
 use crate::interpreter::interrupt::detached;
-use crate::queries::join::{Asked, Options, Sides, join_class, join_query, pairs};
+use crate::queries::join::{JoinRequest, Options, Sides, join_class, join_query, pairs};
 
 join_query! {
     interval_join_query("interval_join") = ask;
-    before_by(on: Given, lower: Given, upper: Given)
+    before_by(on: Argument, lower: Argument, upper: Argument)
     before_suffix(closed: &str = "both", prevailing: bool = false)
     before_threads()
 }
 
 join_class! {
     IntervalJoin = open;
-    before_by(on: Given, lower: Given, upper: Given)
-    before_suffix(closed: &str = "both", prevailing: bool = false, max_width: Option<Given> = None, load_factor: Option<Given> = None)
+    before_by(on: Argument, lower: Argument, upper: Argument)
+    before_suffix(closed: &str = "both", prevailing: bool = false, max_width: Option<Argument> = None, load_factor: Option<Argument> = None)
     before_threads(parallelism: &str = "auto")
 }
 
@@ -44,13 +44,13 @@ pairs! { Query {
 
 /// The pairs or the aggregates that the arguments ask for.
 fn ask(
-    on: Given,
-    lower: Given,
-    upper: Given,
+    on: Argument,
+    lower: Argument,
+    upper: Argument,
     closed: &str,
     prevailing: bool,
     options: Options,
-) -> PyResult<Asked<Query>> {
+) -> PyResult<JoinRequest<Query>> {
     let functions = options.functions()?;
     if prevailing && functions.is_none() {
         return Err(raise(Error::argument(
@@ -59,11 +59,20 @@ fn ask(
         )));
     }
     let query = read(on, lower, upper, closed, options)?;
-    Asked::new(query, functions, |join| PartnerJoin::Interval { join, with_prevailing: prevailing })
+    JoinRequest::new(query, functions, |join| PartnerJoin::Interval {
+        join,
+        with_prevailing: prevailing,
+    })
 }
 
 /// The join that the arguments ask for.
-fn read(on: Given, lower: Given, upper: Given, closed: &str, options: Options) -> PyResult<Query> {
+fn read(
+    on: Argument,
+    lower: Argument,
+    upper: Argument,
+    closed: &str,
+    options: Options,
+) -> PyResult<Query> {
     Ok(Query {
         on: name_pair("on", on)?,
         lower: end("lower", lower)?,
@@ -75,13 +84,13 @@ fn read(on: Given, lower: Given, upper: Given, closed: &str, options: Options) -
 
 #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
 fn open(
-    on: Given,
-    lower: Given,
-    upper: Given,
+    on: Argument,
+    lower: Argument,
+    upper: Argument,
     closed: &str,
     prevailing: bool,
-    max_width: Option<Given>,
-    load_factor: Option<Given>,
+    max_width: Option<Argument>,
+    load_factor: Option<Argument>,
     parallelism: &str,
     options: Options,
     sides: Sides,
@@ -96,7 +105,7 @@ fn open(
     let load_factor = load_factor.map(factor).transpose()?;
     let (left, right, options) = sides.read()?;
     detached(py, || match query {
-        Asked::Pairs(query) => stream::interval_join(
+        JoinRequest::Pairs(query) => stream::interval_join(
             &query,
             parallelism,
             load_factor,
@@ -105,14 +114,14 @@ fn open(
             right,
             &options,
         ),
-        Asked::Aggregates(_) if load_factor.is_some() => Err(Error::argument(
+        JoinRequest::Aggregates(_) if load_factor.is_some() => Err(Error::argument(
             "load_factor: with aggs, no keys are assigned to threads, since left rows that are \
              final are joined as tables are; leave it out",
         )),
-        Asked::Aggregates(query) if parallelism == Parallelism::Auto => {
+        JoinRequest::Aggregates(query) if parallelism == Parallelism::Auto => {
             stream::partner_aggregates(&query, max_width, left, right, &options)
         }
-        Asked::Aggregates(_) => Err(Error::argument(
+        JoinRequest::Aggregates(_) => Err(Error::argument(
             "parallelism: with aggs, no keys are assigned to threads, since left rows that are \
              final are joined as tables are; leave it out",
         )),
@@ -120,7 +129,7 @@ fn open(
 }
 
 /// A number.
-fn factor(given: Given) -> PyResult<f64> {
+fn factor(given: Argument) -> PyResult<f64> {
     given.extract().map_err(|_| {
         PyTypeError::new_err(format!("load_factor: expected a number, got {}", given.get_type()))
     })

@@ -12,7 +12,7 @@ use tidegate::{
 };
 
 use crate::inputs::arguments::{
-    Given, count, name_pairs, names, of_other_libraries, threads_of, word,
+    Argument, count, name_pairs, names, of_other_libraries, threads_of, word,
 };
 use crate::inputs::expression;
 use crate::inputs::functions::aggregates;
@@ -30,15 +30,15 @@ pub(crate) fn default_threads() -> usize {
 /// The keyword arguments that any join has, as they came.
 #[derive(Clone, Copy)]
 pub(crate) struct Options<'a, 'py> {
-    pub(crate) by: Option<Given<'a, 'py>>,
-    pub(crate) r#where: Option<Given<'a, 'py>>,
+    pub(crate) by: Option<Argument<'a, 'py>>,
+    pub(crate) r#where: Option<Argument<'a, 'py>>,
     pub(crate) how: Option<&'a str>,
-    pub(crate) aggs: Option<Given<'a, 'py>>,
+    pub(crate) aggs: Option<Argument<'a, 'py>>,
     pub(crate) suffix: &'a str,
-    pub(crate) columns: Option<Given<'a, 'py>>,
-    pub(crate) threads: Option<Given<'a, 'py>>,
-    pub(crate) max_rows: Option<Given<'a, 'py>>,
-    pub(crate) batch_rows: Option<Given<'a, 'py>>,
+    pub(crate) columns: Option<Argument<'a, 'py>>,
+    pub(crate) threads: Option<Argument<'a, 'py>>,
+    pub(crate) max_rows: Option<Argument<'a, 'py>>,
+    pub(crate) batch_rows: Option<Argument<'a, 'py>>,
 }
 
 /// The functions of partners, and the left rows that the result has.
@@ -101,12 +101,12 @@ pub(crate) const HOW: [(&str, How); 6] = [
 ];
 
 /// The result that a function of a kind of join is asked for: pairs, or aggregates of partners.
-pub(crate) enum Asked<Q> {
+pub(crate) enum JoinRequest<Q> {
     Pairs(Q),
     Aggregates(Box<PartnerAggregation>),
 }
 
-impl<Q> Asked<Q> {
+impl<Q> JoinRequest<Q> {
     /// The pairs of a query, or functions of the partners that `join` makes of it.
     pub(crate) fn new(
         query: Q,
@@ -114,10 +114,10 @@ impl<Q> Asked<Q> {
         join: impl FnOnce(Q) -> PartnerJoin,
     ) -> PyResult<Self> {
         Ok(match functions {
-            None => Asked::Pairs(query),
+            None => JoinRequest::Pairs(query),
             Some((functions, how)) => {
                 let query = PartnerAggregation::new(join(query), functions, how);
-                Asked::Aggregates(Box::new(query.map_err(raise)?))
+                JoinRequest::Aggregates(Box::new(query.map_err(raise)?))
             }
         })
     }
@@ -186,50 +186,50 @@ macro_rules! pairs {
 }
 pub(crate) use pairs;
 
-impl<Q: Pairs> Relation for Asked<Q> {
+impl<Q: Pairs> Relation for JoinRequest<Q> {
     fn options(&self) -> &JoinOptions {
         match self {
-            Asked::Pairs(query) => query.options(),
-            Asked::Aggregates(query) => query.options(),
+            JoinRequest::Pairs(query) => query.options(),
+            JoinRequest::Aggregates(query) => query.options(),
         }
     }
 
     fn how(&self) -> String {
         match self {
-            Asked::Pairs(query) => format!("{:?}", query.options().how).to_lowercase(),
-            Asked::Aggregates(query) => query.how().to_owned(),
+            JoinRequest::Pairs(query) => format!("{:?}", query.options().how).to_lowercase(),
+            JoinRequest::Aggregates(query) => query.how().to_owned(),
         }
     }
 
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join> {
         match self {
-            Asked::Pairs(query) => query.start(left, right, stop),
-            Asked::Aggregates(query) => query.start(left, right, stop),
+            JoinRequest::Pairs(query) => query.start(left, right, stop),
+            JoinRequest::Aggregates(query) => query.start(left, right, stop),
         }
     }
 
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan> {
         match self {
-            Asked::Pairs(query) => query.plan(left, right),
-            Asked::Aggregates(query) => query.query_plan(left, right),
+            JoinRequest::Pairs(query) => query.plan(left, right),
+            JoinRequest::Aggregates(query) => query.query_plan(left, right),
         }
     }
 
     fn pairs(&self) -> Vec<(String, String)> {
         match self {
-            Asked::Pairs(query) => query.pairs(),
-            Asked::Aggregates(query) => query.pairs(),
+            JoinRequest::Pairs(query) => query.pairs(),
+            JoinRequest::Aggregates(query) => query.pairs(),
         }
     }
 
     fn is_plain(&self) -> bool {
-        matches!(self, Asked::Pairs(query) if !query.has_expressions())
+        matches!(self, JoinRequest::Pairs(query) if !query.has_expressions())
     }
 
     fn row_ends(&self) -> [bool; 2] {
         match self {
-            Asked::Pairs(query) => query.row_ends(),
-            Asked::Aggregates(query) => query.row_ends(),
+            JoinRequest::Pairs(query) => query.row_ends(),
+            JoinRequest::Aggregates(query) => query.row_ends(),
         }
     }
 
@@ -241,8 +241,8 @@ impl<Q: Pairs> Relation for Asked<Q> {
         options: &StreamOptions,
     ) -> tidegate::Result<Operator> {
         match self {
-            Asked::Pairs(query) => query.operator(left, right, max_width, options),
-            Asked::Aggregates(query) => {
+            JoinRequest::Pairs(query) => query.operator(left, right, max_width, options),
+            JoinRequest::Aggregates(query) => {
                 stream::partner_aggregates(query, max_width, left, right, options)
             }
         }
@@ -262,8 +262,8 @@ pub(crate) fn check_no_width(max_width: Option<Length>) -> tidegate::Result<()> 
 /// The function that makes the query of a kind of join.
 ///
 /// Three lists have the arguments of this kind alone, by the place in the signature; the options of
-/// all joins stand around them. `$ask` takes these arguments and the [`Options`], and makes what is
-/// [`Asked`].
+/// all joins stand around them. `$ask` takes these arguments and the [`Options`], and makes the
+/// [`JoinRequest`].
 macro_rules! join_query {
     (
         $name:ident($function:literal) = $ask:ident;
@@ -347,7 +347,7 @@ macro_rules! asof_query {
             arguments.set_item("strategy", strategy)?;
             arguments.set_item("tolerance", tolerance)?;
             arguments.set_item("allow_exact_matches", allow_exact_matches)?;
-            let asked = $crate::queries::join::Asked::Pairs(join);
+            let asked = $crate::queries::join::JoinRequest::Pairs(join);
             Ok($crate::queries::query::JoinQuery::new($function, arguments, asked))
         }
     };
@@ -481,11 +481,11 @@ pub(crate) use join_class;
 
 /// The arguments of any join of sources that a join of tables has not, as they came.
 pub(crate) struct Sides<'a, 'py> {
-    pub(crate) left: Given<'a, 'py>,
-    pub(crate) right: Given<'a, 'py>,
-    pub(crate) sources: Option<Given<'a, 'py>>,
-    pub(crate) lateness: Option<Given<'a, 'py>>,
-    pub(crate) memory_limit: Option<Given<'a, 'py>>,
+    pub(crate) left: Argument<'a, 'py>,
+    pub(crate) right: Argument<'a, 'py>,
+    pub(crate) sources: Option<Argument<'a, 'py>>,
+    pub(crate) lateness: Option<Argument<'a, 'py>>,
+    pub(crate) memory_limit: Option<Argument<'a, 'py>>,
     pub(crate) ordered: bool,
     pub(crate) pin: Option<bool>,
 }

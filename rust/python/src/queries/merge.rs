@@ -10,8 +10,8 @@ use tidegate::stream::{self, MergeOptions, MergeStreams, merge_tables, merged_sc
 use tidegate::{Bound as Length, Driver, Next, Stop, Table};
 
 use crate::arrow::export;
-use crate::arrow::import::{Input, Unchecked, UserThread, take};
-use crate::arrow::reader::{BatchReader, BatchStream, Held, Numbers};
+use crate::arrow::import::{Input, UncheckedRows, UserThread, take};
+use crate::arrow::reader::{BatchReader, BatchStream, HeldInputs, Numbers};
 use crate::inputs::arguments::{self, bound, bytes, count, threads_of};
 use crate::inputs::rows::{listed, read, schema};
 use crate::inputs::untyped;
@@ -37,10 +37,10 @@ pub(crate) fn merge<'py>(
     let stop = Stop::default();
     // Tables lie in memory, and all of the result will: so streams are read to their ends first.
     let named = streams.iter().enumerate();
-    let read: Vec<Unchecked> = named
+    let read: Vec<UncheckedRows> = named
         .map(|(at, stream)| read(&format!("streams[{at}]"), stream, &stop))
         .collect::<PyResult<_>>()?;
-    let rows = read.iter().map(Unchecked::rows).sum();
+    let rows = read.iter().map(UncheckedRows::rows).sum();
     let (on, time, running) = (on.to_owned(), on.to_owned(), stop.clone());
     let is_short = are_few(&read.iter().collect::<Vec<_>>());
     let size = if is_short { Size::Short } else { Size::Rows(rows) };
@@ -71,17 +71,17 @@ pub(crate) fn merge_batches(
     threads: Option<&Bound<'_, PyAny>>,
     memory_limit: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<BatchReader> {
-    let mut opening = Opening::read(streams, on, lateness, threads)?;
+    let mut opening = MergeArguments::read(streams, on, lateness, threads)?;
     opening.memory_limit = bytes("memory_limit", memory_limit)?;
     let user_thread = UserThread::default();
     let told = user_thread.clone();
     let merge = interrupt::run(py, &Stop::default(), move || opening.open(&told))?;
     let schema = merge.schema().clone();
-    Ok(BatchReader::new(Merging { merge, user_thread }, schema, "merge_batches"))
+    Ok(BatchReader::new(RunningMerge { merge, user_thread }, schema, "merge_batches"))
 }
 
 /// The arguments of a merge of streams.
-struct Opening {
+struct MergeArguments {
     streams: Vec<Input>,
     on: String,
     lateness: Option<Length>,
@@ -89,7 +89,7 @@ struct Opening {
     memory_limit: Option<usize>,
 }
 
-impl Opening {
+impl MergeArguments {
     fn read(
         streams: &Bound<'_, PyAny>,
         on: &str,
@@ -104,7 +104,7 @@ impl Opening {
             take(&name, stream)
         };
         let streams = streams.iter().enumerate().map(take).collect::<PyResult<_>>()?;
-        Ok(Opening { streams, on: on.to_owned(), lateness, threads, memory_limit: None })
+        Ok(MergeArguments { streams, on: on.to_owned(), lateness, threads, memory_limit: None })
     }
 
     /// Asks the streams for their schemas. A stream that may wait is read by another thread, and
@@ -124,12 +124,12 @@ impl Opening {
 }
 
 /// A merge of streams, of which one thread reads those that may wait.
-struct Merging {
+struct RunningMerge {
     merge: MergeStreams,
     user_thread: UserThread,
 }
 
-impl BatchStream for Merging {
+impl BatchStream for RunningMerge {
     fn next_within(&self, patience: Duration) -> tidegate::Result<Next> {
         self.merge.next_within(patience)
     }
@@ -143,7 +143,7 @@ impl BatchStream for Merging {
         self.merge.close();
     }
 
-    fn held(&self) -> Held {
+    fn held(&self) -> HeldInputs {
         self.merge.held()
     }
 

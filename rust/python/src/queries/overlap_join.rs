@@ -6,13 +6,13 @@ use pyo3::prelude::*;
 use tidegate::stream::{Operator, StreamOptions};
 use tidegate::{Bound as Length, Closed, Error, OverlapJoin as Query, PartnerJoin};
 
-use crate::inputs::arguments::{Given, bound, word};
-use crate::queries::join::{Asked, Options, join_query, pairs};
+use crate::inputs::arguments::{Argument, bound, word};
+use crate::queries::join::{JoinRequest, Options, join_query, pairs};
 
 join_query! {
     overlap_join_query("overlap_join") = ask;
-    before_by(on: Given)
-    before_suffix(closed: &str = "both", min_overlap: Option<Given> = None)
+    before_by(on: Argument)
+    before_suffix(closed: &str = "both", min_overlap: Option<Argument> = None)
     before_threads()
 }
 
@@ -30,11 +30,11 @@ pairs! { Query {
 
 /// The pairs or the aggregates that the arguments ask for.
 fn ask(
-    on: Given,
+    on: Argument,
     closed: &str,
-    min_overlap: Option<Given>,
+    min_overlap: Option<Argument>,
     options: Options,
-) -> PyResult<Asked<Query>> {
+) -> PyResult<JoinRequest<Query>> {
     let functions = options.functions()?;
     let query = Query {
         on: sides(on)?,
@@ -45,13 +45,13 @@ fn ask(
         },
         options: options.read()?,
     };
-    Asked::new(query, functions, PartnerJoin::Overlap)
+    JoinRequest::new(query, functions, PartnerJoin::Overlap)
 }
 
 const CLOSED: [(&str, Closed); 2] = [("both", Closed::Both), ("left", Closed::Left)];
 
 /// The start and the end column of each side.
-fn sides(on: Given) -> PyResult<[(String, String); 2]> {
+fn sides(on: Argument) -> PyResult<[(String, String); 2]> {
     if let Ok(names) = on.extract::<(String, String)>() {
         return Ok([names.clone(), names]);
     }

@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 use tidegate::How;
 
 use crate::arrow::reader::BatchReader;
-use crate::inputs::arguments::{Given, bound};
+use crate::inputs::arguments::{Argument, bound};
 use crate::inputs::rows::schema;
 use crate::interpreter::interrupt::detached;
 use crate::operators::stream_join::{StreamJoin, options};
@@ -129,8 +129,8 @@ impl JoinQuery {
         py: Python<'py>,
         left: &Bound<'py, PyAny>,
         right: &Bound<'py, PyAny>,
-        max_width: Option<Given<'_, 'py>>,
-        lateness: Option<Given<'_, 'py>>,
+        max_width: Option<Argument<'_, 'py>>,
+        lateness: Option<Argument<'_, 'py>>,
         pin: Option<bool>,
     ) -> PyResult<Bound<'py, StreamJoin>> {
         let max_width = match max_width {

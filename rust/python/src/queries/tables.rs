@@ -10,8 +10,8 @@ use tidegate::stream::{Operator, StreamOptions};
 use tidegate::{Batches, Bound as Length, Driver, Join, JoinOptions, Next, QueryPlan, Stop, Table};
 
 use crate::arrow::export;
-use crate::arrow::import::Unchecked;
-use crate::arrow::reader::{BatchReader, BatchStream, Held, Numbers};
+use crate::arrow::import::UncheckedRows;
+use crate::arrow::reader::{BatchReader, BatchStream, HeldInputs, Numbers};
 use crate::inputs::rows::{read, schema};
 use crate::inputs::untyped;
 use crate::interpreter::error::raise;
@@ -60,7 +60,7 @@ const FEW_BYTES: usize = 1 << 18;
 const MOST_PAIR_BYTES: usize = 1 << 26;
 
 /// Returns whether inputs have few rows and few bytes.
-pub(crate) fn are_few(inputs: &[&Unchecked]) -> bool {
+pub(crate) fn are_few(inputs: &[&UncheckedRows]) -> bool {
     inputs.iter().map(|input| input.rows()).sum::<usize>() <= FEW_ROWS
         && inputs.iter().map(|input| input.bytes()).sum::<usize>() <= FEW_BYTES
 }
@@ -171,7 +171,7 @@ impl BatchStream for Batches {
         Batches::close(self);
     }
 
-    fn held(&self) -> Held {
+    fn held(&self) -> HeldInputs {
         Batches::held(self)
     }
 }

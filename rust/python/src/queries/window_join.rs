@@ -8,20 +8,22 @@ use pyo3::types::{PyTuple, PyType};
 use tidegate::stream::{self, Operator, StreamOptions};
 use tidegate::{Algorithm, Bound as Length, PartnerJoin, Window, WindowJoin as Query};
 
-use crate::inputs::arguments::{Given, bound, name_pair, word};
+use crate::inputs::arguments::{Argument, bound, name_pair, word};
 use crate::interpreter::interrupt::detached;
-use crate::queries::join::{Asked, Options, Sides, check_no_width, join_class, join_query, pairs};
+use crate::queries::join::{
+    JoinRequest, Options, Sides, check_no_width, join_class, join_query, pairs,
+};
 
 join_query! {
     window_join_query("window_join") = ask;
-    before_by(on: Given, window: Given)
+    before_by(on: Argument, window: Argument)
     before_suffix()
     before_threads(algorithm: &str = "auto")
 }
 
 join_class! {
     WindowJoin = open;
-    before_by(on: Given, window: Given)
+    before_by(on: Argument, window: Argument)
     before_suffix()
     before_threads(algorithm: &str = "auto")
 }
@@ -51,13 +53,18 @@ pairs! { Query {
 } }
 
 /// The pairs or the aggregates that the arguments ask for.
-fn ask(on: Given, window: Given, algorithm: &str, options: Options) -> PyResult<Asked<Query>> {
+fn ask(
+    on: Argument,
+    window: Argument,
+    algorithm: &str,
+    options: Options,
+) -> PyResult<JoinRequest<Query>> {
     let functions = options.functions()?;
-    Asked::new(read(on, window, algorithm, options)?, functions, PartnerJoin::Window)
+    JoinRequest::new(read(on, window, algorithm, options)?, functions, PartnerJoin::Window)
 }
 
 /// The join that the arguments ask for.
-fn read(on: Given, window: Given, algorithm: &str, options: Options) -> PyResult<Query> {
+fn read(on: Argument, window: Argument, algorithm: &str, options: Options) -> PyResult<Query> {
     let algorithm = word("algorithm", algorithm, &ALGORITHMS)?;
     Ok(Query {
         on: name_pair("on", on)?,
@@ -68,8 +75,8 @@ fn read(on: Given, window: Given, algorithm: &str, options: Options) -> PyResult
 }
 
 fn open(
-    on: Given,
-    window: Given,
+    on: Argument,
+    window: Argument,
     algorithm: &str,
     options: Options,
     sides: Sides,
@@ -80,8 +87,10 @@ fn open(
     let pin = sides.pin.or((algorithm == "scalejoin-gates").then_some(true));
     let (left, right, options) = Sides { pin, ..sides }.read()?;
     detached(py, || match query {
-        Asked::Pairs(query) => stream::window_join(&query, left, right, &options),
-        Asked::Aggregates(query) => stream::partner_aggregates(&query, None, left, right, &options),
+        JoinRequest::Pairs(query) => stream::window_join(&query, left, right, &options),
+        JoinRequest::Aggregates(query) => {
+            stream::partner_aggregates(&query, None, left, right, &options)
+        }
     })
 }
 

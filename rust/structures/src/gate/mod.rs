@@ -35,9 +35,11 @@ pub mod promise;
 
 use std::fmt;
 
-pub use block::{Block, BlockGate, BlockReader, BlockSource, Filler, Planned, Pushed, Run, Slabs};
+pub use block::{
+    Block, BlockGate, BlockReader, BlockSource, Filler, Planned, PushedRun, Run, Slabs,
+};
 pub use key::{Key, MAX_SOURCES, NotSync, Rank, RowId, Tier};
-use tidegate_sync::Exceeded;
+use tidegate_sync::Overrun;
 
 /// A new gate: its sources and its readers.
 pub type Handles<S, R> = Result<(Vec<S>, Vec<R>), TooManySources>;
@@ -65,7 +67,7 @@ impl<R> Next<R> {
 
 /// Why a source's row or run was not taken; it comes back, and the gate is as it was.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Rejected<R> {
+pub enum Rejection<R> {
     /// It begins below what the source has promised.
     Late {
         /// Its smallest event time.
@@ -78,31 +80,31 @@ pub enum Rejected<R> {
     /// The memory limit would be exceeded.
     Full {
         /// The bytes that were asked for, and the bytes that there are.
-        exceeded: Exceeded,
+        overrun: Overrun,
         /// The row, or the run of rows, that was pushed.
         row: R,
     },
 }
 
-impl<R> Rejected<R> {
+impl<R> Rejection<R> {
     /// The row, or the run of rows, that was pushed.
     pub fn into_inner(self) -> R {
         match self {
-            Rejected::Late { row, .. } | Rejected::Full { row, .. } => row,
+            Rejection::Late { row, .. } | Rejection::Full { row, .. } => row,
         }
     }
 }
 
-impl<R> fmt::Display for Rejected<R> {
+impl<R> fmt::Display for Rejection<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Rejected::Late { ts, promised, .. } => {
+            Rejection::Late { ts, promised, .. } => {
                 write!(
                     f,
                     "ts {ts} is below {promised}, but the source has promised no earlier time"
                 )
             }
-            Rejected::Full { exceeded: Exceeded { asked, used, limit }, .. } => {
+            Rejection::Full { overrun: Overrun { asked, used, limit }, .. } => {
                 write!(
                     f,
                     "{asked} more bytes do not fit, since {used} of at most {limit} are held; read \
@@ -113,13 +115,13 @@ impl<R> fmt::Display for Rejected<R> {
     }
 }
 
-impl<R> fmt::Debug for Rejected<R> {
+impl<R> fmt::Debug for Rejection<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Rejected({self})")
+        write!(f, "Rejection({self})")
     }
 }
 
-impl<R> std::error::Error for Rejected<R> {}
+impl<R> std::error::Error for Rejection<R> {}
 
 /// More than 65 536 sources were asked for in the life of one gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ mod merge;
 use std::fmt;
 
 use super::pages::Slot;
-pub use merge::{Leaving, Timed};
+pub use merge::{LeavingRows, TimedRows};
 
 const TOO_MANY: &str = "row numbers fit in 32 bits";
 

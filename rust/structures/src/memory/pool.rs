@@ -297,14 +297,14 @@ impl Extent {
             return Arc::strong_count(&self.mapping) > 1;
         }
         self.state = State::Fresh;
-        self.advise(Freed::Now)
+        self.advise(ReleaseTime::Now)
     }
 
     /// Lets the kernel take the pages until they are written to again, if it can. Until
     /// [`taken_back`](Self::taken_back), the contents may change at any time, and nothing may look
     /// at them.
     fn lend(&mut self) -> bool {
-        let lent = self.advise(Freed::Later);
+        let lent = self.advise(ReleaseTime::Later);
         if lent {
             self.state = State::Lent;
         }
@@ -313,10 +313,10 @@ impl Extent {
 
     /// Whether the kernel has taken the pages, or will.
     #[cfg(target_os = "linux")]
-    fn advise(&mut self, freed: Freed) -> bool {
+    fn advise(&mut self, freed: ReleaseTime) -> bool {
         let advice = match freed {
-            Freed::Now => memmap2::UncheckedAdvice::DontNeed,
-            Freed::Later => memmap2::UncheckedAdvice::Free,
+            ReleaseTime::Now => memmap2::UncheckedAdvice::DontNeed,
+            ReleaseTime::Later => memmap2::UncheckedAdvice::Free,
         };
         // SAFETY: the extent has these addresses for itself, and is borrowed for good: nobody
         // counts on the contents. Those of lent pages are not read until they are taken back.
@@ -324,7 +324,7 @@ impl Extent {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn advise(&mut self, _: Freed) -> bool {
+    fn advise(&mut self, _: ReleaseTime) -> bool {
         false
     }
 
@@ -399,7 +399,7 @@ impl Extent {
 
 /// When the kernel takes pages.
 #[derive(Clone, Copy, Debug)]
-enum Freed {
+enum ReleaseTime {
     Now,
     Later,
 }

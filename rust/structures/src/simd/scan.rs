@@ -44,7 +44,8 @@ pub trait Lane: Copy + Default + Send + Sync + 'static {
     ///
     /// The processor has NEON.
     #[cfg(target_arch = "aarch64")]
-    unsafe fn within_neon(values: &[Self; neon::WIDTH], span: &neon::Filled<Self>) -> neon::Bytes;
+    unsafe fn within_neon(values: &[Self; neon::WIDTH], span: &neon::WideSpan<Self>)
+    -> neon::Bytes;
 }
 
 macro_rules! lanes {
@@ -70,7 +71,7 @@ macro_rules! lanes {
             #[inline(always)]
             unsafe fn within_neon(
                 values: &[Self; neon::WIDTH],
-                span: &neon::Filled<Self>,
+                span: &neon::WideSpan<Self>,
             ) -> neon::Bytes {
                 // SAFETY: the processor has NEON, as the caller says.
                 unsafe { neon::$lane(values, span) }
@@ -172,11 +173,11 @@ impl<A: Lane, B: Lane, const N: usize> Ranges<'_, A, B, N> {
 }
 
 /// Ranges that were moved, of both columns.
-type Moved<A, B, const N: usize> = ([Span<A>; N], [Span<B>; N]);
+type MovedRanges<A, B, const N: usize> = ([Span<A>; N], [Span<B>; N]);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Lane, Moved, Ranges, tiles};
+    use super::{Lane, MovedRanges, Ranges, tiles};
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     pub(super) fn avx512<A: Lane, B: Lane, const TWO: bool, const N: usize>(
@@ -189,7 +190,7 @@ mod x86 {
     #[target_feature(enable = "avx2")]
     pub(super) fn avx2<A: Lane, B: Lane, const TWO: bool, const N: usize>(
         ranges: Ranges<'_, A, B, N>,
-        moved: &Moved<A, B, N>,
+        moved: &MovedRanges<A, B, N>,
         found: &mut [Vec<u32>; N],
     ) {
         tiles::<A, B, TWO, N>(ranges, Some(moved), found);
@@ -199,7 +200,7 @@ mod x86 {
 #[inline(never)]
 fn portable<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     ranges: Ranges<'_, A, B, N>,
-    moved: &Moved<A, B, N>,
+    moved: &MovedRanges<A, B, N>,
     found: &mut [Vec<u32>; N],
 ) {
     tiles::<A, B, TWO, N>(ranges, Some(moved), found);
@@ -210,7 +211,7 @@ fn portable<A: Lane, B: Lane, const TWO: bool, const N: usize>(
 #[inline(always)]
 fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     ranges: Ranges<'_, A, B, N>,
-    moved: Option<&Moved<A, B, N>>,
+    moved: Option<&MovedRanges<A, B, N>>,
     found: &mut [Vec<u32>; N],
 ) {
     let Ranges { values, second, spans, second_spans, base } = ranges;

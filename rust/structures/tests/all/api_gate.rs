@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use tidegate_structures::gate::{
-    BlockGate, BlockReader, BlockSource, MAX_SOURCES, Next, Rejected, Tier, TooManySources,
+    BlockGate, BlockReader, BlockSource, MAX_SOURCES, Next, Rejection, Tier, TooManySources,
 };
 
 /// Fails to compile if `T` is `Sync`: then both implementations apply and the call is ambiguous.
@@ -103,12 +103,12 @@ fn what_is_out_of_order_comes_back() {
     let (mut sources, mut readers) = BlockGate::new::<Vec<i64>>(1, 1).unwrap();
     assert_eq!(
         sources[0].push(vec![1, 3, 2]).unwrap_err(),
-        Rejected::Late { ts: 2, promised: 3, row: vec![1, 3, 2] }
+        Rejection::Late { ts: 2, promised: 3, row: vec![1, 3, 2] }
     );
     sources[0].push(vec![1]).unwrap();
     assert_eq!(
         sources[0].push(vec![0]).unwrap_err(),
-        Rejected::Late { ts: 0, promised: 1, row: vec![0] }
+        Rejection::Late { ts: 0, promised: 1, row: vec![0] }
     );
     sources[0].push(Vec::new()).unwrap();
     let Next::Ready(block) = readers[0].next_block() else { panic!("the row at 1 is ready") };
@@ -127,7 +127,7 @@ fn a_silent_reader_fills_the_gate_and_no_more() {
     }
     assert_eq!(runs as usize, LIMIT / (100 * 24));
     assert!(
-        matches!(sources[0].push(vec![runs; 100]), Err(Rejected::Full { row, .. }) if row.len() == 100)
+        matches!(sources[0].push(vec![runs; 100]), Err(Rejection::Full { row, .. }) if row.len() == 100)
     );
     let mut rows = 0;
     while let Next::Ready(block) = readers[0].next_block() {

@@ -16,10 +16,10 @@ use loom::sync::atomic::AtomicUsize;
 use loom::thread;
 use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, Next, Tier};
 
-use crate::loom_payloads::{Counted, check};
+use crate::loom_payloads::{CountedPayload, check};
 
 /// A run that counts itself.
-struct CountedRun(Vec<i64>, #[allow(dead_code, reason = "counts by being dropped")] Counted);
+struct CountedRun(Vec<i64>, #[allow(dead_code, reason = "counts by being dropped")] CountedPayload);
 
 impl tidegate_structures::gate::Run for CountedRun {
     fn ts(&self) -> &[i64] {
@@ -28,7 +28,7 @@ impl tidegate_structures::gate::Run for CountedRun {
 }
 
 fn push_run(source: &mut BlockSource<CountedRun>, alive: &Arc<AtomicUsize>, ts: &[i64]) {
-    assert!(source.push(CountedRun(ts.to_vec(), Counted::new(alive))).is_ok());
+    assert!(source.push(CountedRun(ts.to_vec(), CountedPayload::new(alive))).is_ok());
 }
 
 fn read_blocks(reader: &mut BlockReader<CountedRun>, rows: &mut Vec<(i64, u16)>) -> bool {

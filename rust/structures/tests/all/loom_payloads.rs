@@ -6,16 +6,16 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use tidegate_sync::explore;
 
 /// A payload that counts those alive.
-pub(crate) struct Counted(pub(crate) Arc<AtomicUsize>);
+pub(crate) struct CountedPayload(pub(crate) Arc<AtomicUsize>);
 
-impl Counted {
+impl CountedPayload {
     pub(crate) fn new(alive: &Arc<AtomicUsize>) -> Self {
         alive.fetch_add(1, Ordering::Relaxed);
-        Counted(alive.clone())
+        CountedPayload(alive.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedPayload {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

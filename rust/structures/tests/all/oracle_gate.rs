@@ -2,7 +2,7 @@
 //! with sources in two tiers. Races are not caught: see `loom_gate.rs` and `stress_gate.rs`.
 
 use proptest::prelude::*;
-use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, Next, Rejected, Tier};
+use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, Next, Rejection, Tier};
 
 use crate::gate_model::{Gate, Model, Row, run, step};
 
@@ -28,7 +28,7 @@ impl Gate for Blocks {
     }
 
     fn push_late(source: &mut Source, ts: i64) -> Result<(), TestCaseError> {
-        prop_assert_eq!(source.push(vec![ts]).map_err(Rejected::into_inner), Err(vec![ts]));
+        prop_assert_eq!(source.push(vec![ts]).map_err(Rejection::into_inner), Err(vec![ts]));
         Ok(())
     }
 

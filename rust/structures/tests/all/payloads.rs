@@ -20,19 +20,19 @@ pub(crate) fn rise(random: &mut Random) -> i64 {
 }
 
 /// A payload that counts those alive and holds memory whose misuse a sanitizer sees.
-pub(crate) struct Counted {
+pub(crate) struct CountedPayload {
     pub(crate) row: Box<Row>,
     alive: Arc<Counter>,
 }
 
-impl Counted {
+impl CountedPayload {
     pub(crate) fn new(row: Row, alive: &Arc<Counter>) -> Self {
         alive.add(1);
-        Counted { row: Box::new(row), alive: alive.clone() }
+        CountedPayload { row: Box::new(row), alive: alive.clone() }
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedPayload {
     fn drop(&mut self) {
         // A sanitizer sees if it is there no more.
         std::hint::black_box(*self.row);

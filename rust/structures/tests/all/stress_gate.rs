@@ -19,14 +19,14 @@
 use std::sync::Arc;
 use std::thread;
 
-use tidegate_structures::gate::{BlockGate, Next, Rejected, Run};
+use tidegate_structures::gate::{BlockGate, Next, Rejection, Run};
 use tidegate_sync::Counter;
 
-use crate::payloads::{Counted, Row, rise};
+use crate::payloads::{CountedPayload, Row, rise};
 use crate::random::Random;
 
 /// A run that counts itself.
-struct CountedRun(Vec<i64>, #[allow(dead_code, reason = "counts by being dropped")] Counted);
+struct CountedRun(Vec<i64>, #[allow(dead_code, reason = "counts by being dropped")] CountedPayload);
 
 impl Run for CountedRun {
     fn ts(&self) -> &[i64] {
@@ -58,9 +58,9 @@ fn stress_blocks() {
                             pushed.push((*ts, source.number(), *position));
                             *position += 1;
                         }
-                        let mut run = CountedRun(run, Counted::new((0, 0, 0), alive));
+                        let mut run = CountedRun(run, CountedPayload::new((0, 0, 0), alive));
                         while let Err(rejected) = source.push(run) {
-                            assert!(matches!(rejected, Rejected::Full { .. }), "{rejected}");
+                            assert!(matches!(rejected, Rejection::Full { .. }), "{rejected}");
                             run = rejected.into_inner();
                             thread::yield_now();
                         }

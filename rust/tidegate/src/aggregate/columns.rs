@@ -65,23 +65,23 @@ struct Values {
 }
 
 /// A function and its input, as operators have it.
-enum Given<'a> {
+enum FunctionWithInput<'a> {
     States(Aggregate<'a>),
     AllValues(AllValues<'a>),
 }
 
-impl<'a> Given<'a> {
+impl<'a> FunctionWithInput<'a> {
     fn of_states(self) -> Option<Aggregate<'a>> {
         match self {
-            Given::States(aggregate) => Some(aggregate),
-            Given::AllValues(_) => None,
+            FunctionWithInput::States(aggregate) => Some(aggregate),
+            FunctionWithInput::AllValues(_) => None,
         }
     }
 
     fn of_all_values(self) -> Option<AllValues<'a>> {
         match self {
-            Given::States(_) => None,
-            Given::AllValues(all) => Some(all),
+            FunctionWithInput::States(_) => None,
+            FunctionWithInput::AllValues(all) => Some(all),
         }
     }
 }
@@ -249,11 +249,12 @@ impl Values {
             && self.column == output.taken()
     }
 
-    fn function(&self) -> Given<'_> {
+    fn function(&self) -> FunctionWithInput<'_> {
         let masks = || self.masks.iter().map(Option::as_ref).collect();
-        let quantile =
-            |quantile| Given::AllValues(AllValues::Quantile { values: self.floats(), quantile });
-        Given::States(match &self.function {
+        let quantile = |quantile| {
+            FunctionWithInput::AllValues(AllValues::Quantile { values: self.floats(), quantile })
+        };
+        FunctionWithInput::States(match &self.function {
             Function::Count => Aggregate::Count(masks()),
             Function::Sum => Aggregate::Sum(self.numbers()),
             Function::Mean => Aggregate::Mean(self.numbers()),
@@ -278,10 +279,10 @@ impl Values {
             }
             Function::Quantile(which) => return quantile(*which),
             Function::CountDistinct => {
-                return Given::AllValues(AllValues::Distinct(self.integers()));
+                return FunctionWithInput::AllValues(AllValues::Distinct(self.integers()));
             }
             Function::Collect | Function::Udf(_) => {
-                return Given::AllValues(AllValues::Rows(masks()));
+                return FunctionWithInput::AllValues(AllValues::Rows(masks()));
             }
         })
     }

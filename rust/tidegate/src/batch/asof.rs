@@ -6,7 +6,7 @@ use tidegate_operators::matches::Matches;
 use tidegate_sync::Stop;
 
 use super::condition::Condition;
-use super::join::{Candidates, Found, Join};
+use super::join::{Candidates, FoundPairs, Join};
 use super::sides::Sides;
 use crate::Result;
 use crate::columns::expression::Predicate;
@@ -28,7 +28,7 @@ impl AsofJoin {
         let Partners { key_method, condition_method, matches } =
             partners(&plan, left, right, &driver)?;
         let plan = JoinPlan { predicate: None, ..plan.join };
-        let found = Found { key_method, candidates: Candidates::runs(matches) };
+        let found = FoundPairs { key_method, candidates: Candidates::runs(matches) };
         let join = Join::new(&self.options, plan, (left, right), found, None, driver)?;
         Ok(join.with_condition_method(condition_method))
     }

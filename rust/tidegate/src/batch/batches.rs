@@ -24,14 +24,14 @@ const AHEAD_A_THREAD: usize = 2;
 #[derive(Debug)]
 pub struct Batches {
     schema: SchemaRef,
-    shared: Arc<Shared>,
+    shared: Arc<ReaderState>,
     /// The join, until the first read.
     join: Mutex<Option<Join>>,
     stop: Stop,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ReaderState {
     state: Mutex<State>,
     /// Signalled when the reader has something to look at.
     filled: Condvar,
@@ -54,7 +54,7 @@ struct State {
     stats: JoinStats,
 }
 
-impl Shared {
+impl ReaderState {
     /// The state, which is whole between any two statements, so that a panic elsewhere does not
     /// spoil it.
     fn state(&self) -> MutexGuard<'_, State> {
@@ -86,7 +86,7 @@ impl Shared {
     }
 }
 
-impl Shared {
+impl ReaderState {
     /// Ends the reading with the last piece.
     fn finish(&self) {
         let mut state = self.state();
@@ -116,7 +116,7 @@ impl Batches {
             closed: false,
             stats: join.stats().clone(),
         };
-        let shared = Shared {
+        let shared = ReaderState {
             state: Mutex::new(state),
             filled: Condvar::new(),
             taken: Condvar::new(),
@@ -268,7 +268,7 @@ mod tests {
             stats,
         };
         let (filled, taken) = (Condvar::new(), Condvar::new());
-        let shared = Shared { state: Mutex::new(state), filled, taken, ahead: 2 };
+        let shared = ReaderState { state: Mutex::new(state), filled, taken, ahead: 2 };
         Batches {
             schema: Arc::new(Schema::empty()),
             shared: Arc::new(shared),

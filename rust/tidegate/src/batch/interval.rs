@@ -4,7 +4,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::interval_join;
 use tidegate_sync::Stop;
 
-use super::join::{Candidates, Found, Join};
+use super::join::{Candidates, FoundPairs, Join};
 use super::partners::{FoundPartners, Source, TimedPartners};
 use super::row_ends;
 use super::sides::Sides;
@@ -23,7 +23,7 @@ impl IntervalJoin {
             IntervalEnds::Fixed(interval) => {
                 let (left, right) = rows.columns();
                 let matches = interval_join(left, right, rows.key_count(), interval, &driver)?;
-                Found { key_method: rows.key_method(), candidates: Candidates::runs(matches) }
+                FoundPairs { key_method: rows.key_method(), candidates: Candidates::runs(matches) }
             }
             IntervalEnds::OfRows(ends) => {
                 // The number of pairs tells whether a row has any.

@@ -176,7 +176,7 @@ impl Candidates {
 }
 
 /// The pairs that a kind of join has found in two tables.
-pub(super) struct Found {
+pub(super) struct FoundPairs {
     /// How keys were numbered.
     pub(super) key_method: &'static str,
     pub(super) candidates: Candidates,
@@ -188,11 +188,11 @@ impl Join {
         options: &JoinOptions,
         plan: JoinPlan,
         (left, right): (&Table, &Table),
-        found: Found,
+        found: FoundPairs,
         aggregation: Option<Aggregation>,
         driver: Driver,
     ) -> Result<Self> {
-        let Found { key_method, candidates } = found;
+        let FoundPairs { key_method, candidates } = found;
         let gather = gather(&plan, left, right, options.how);
         let condition = match plan.predicate {
             None => None,

@@ -11,7 +11,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 use tidegate_sync::Stop;
 
-use super::join::{Candidates, Found, Join, too_many};
+use super::join::{Candidates, FoundPairs, Join, too_many};
 use super::partners::{FoundPartners, Source};
 use super::sides::{some_keys, take_one_sided};
 use crate::columns::keys::Keys;
@@ -39,7 +39,7 @@ impl OverlapJoin {
         // The number of pairs tells whether a row has any.
         let are_counted = !how.pairs() && !has_condition;
         let candidates = sides.find(are_counted, &driver)?.0;
-        let found = Found { key_method, candidates };
+        let found = FoundPairs { key_method, candidates };
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
 
@@ -56,7 +56,7 @@ impl OverlapJoin {
         let key_method = sides.key_method();
         let are_counted = are_counted && plan.join.predicate.is_none();
         let (candidates, starts) = sides.find(are_counted, driver)?;
-        let partners = Source::Pairs(Found { key_method, candidates }, Some(starts));
+        let partners = Source::Pairs(FoundPairs { key_method, candidates }, Some(starts));
         Ok(FoundPartners { plan: plan.join, key_method, partners })
     }
 }

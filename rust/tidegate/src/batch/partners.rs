@@ -16,7 +16,7 @@ use tidegate_operators::matches::{BitSet, Matches};
 use tidegate_operators::rows::Interval;
 use tidegate_sync::Stop;
 
-use super::join::{Candidates, Found, Join};
+use super::join::{Candidates, FoundPairs, Join};
 use super::sides::{Sides, take_one_sided};
 use crate::Result;
 use crate::aggregate::columns::{Columns, Extent};
@@ -40,7 +40,7 @@ pub(super) enum Source {
     /// They are runs of a key's rows in time order. Conditions have not been looked at.
     Runs(Box<TimedPartners>),
     /// They are pairs, which functions see by these times, if there are any, and right row order.
-    Pairs(Found, Option<Int64s>),
+    Pairs(FoundPairs, Option<Int64s>),
 }
 
 /// The right rows of each left row's key in its interval. They are found once they are asked for.
@@ -125,13 +125,13 @@ pub(super) struct Aggregation {
 }
 
 /// The functions of right rows' values, of all left rows.
-pub(super) struct Folded<'a> {
+pub(super) struct PartnerFunctions<'a> {
     columns: &'a Columns,
     of_states: PartnerAggregates<'a>,
     of_all_values: Option<PartnerValues<'a>>,
 }
 
-impl Folded<'_> {
+impl PartnerFunctions<'_> {
     /// The values for some neighbouring left rows.
     pub(super) fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
         let all_values = self.of_all_values.as_ref().map(|functions| functions.of(left.clone()));
@@ -186,7 +186,7 @@ impl PartnerAggregation {
                 None => {
                     let matches = timed.find_matches(&driver)?;
                     order = Some(timed.sides.right);
-                    (None, Found { key_method, candidates: Candidates::runs(matches) })
+                    (None, FoundPairs { key_method, candidates: Candidates::runs(matches) })
                 }
                 Some([of_left, of_right]) => {
                     if let Some(kept) = &of_left {
@@ -194,7 +194,7 @@ impl PartnerAggregation {
                     }
                     counted = of_right;
                     let candidates = Candidates::runs(Matches::none());
-                    (Some(timed), Found { key_method, candidates })
+                    (Some(timed), FoundPairs { key_method, candidates })
                 }
             },
         };
@@ -252,7 +252,7 @@ impl Aggregation {
     /// # Panics
     ///
     /// When pairs are to be looked at.
-    pub(super) fn fold(&self, driver: &Driver) -> Result<Folded<'_>, Stopped> {
+    pub(super) fn fold(&self, driver: &Driver) -> Result<PartnerFunctions<'_>, Stopped> {
         let partners = self.partners.as_deref().expect("partners that are runs");
         let find = || partners.find(driver);
         let all_values = self.columns.all_values();
@@ -260,7 +260,7 @@ impl Aggregation {
             .then(|| PartnerValues::new(find()?, &all_values, driver))
             .transpose()?;
         let aggregates = self.aggregates();
-        Ok(Folded {
+        Ok(PartnerFunctions {
             columns: &self.columns,
             of_all_values,
             of_states: PartnerAggregates::new(partners.columns(), find, &aggregates, driver)?,

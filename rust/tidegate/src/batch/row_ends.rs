@@ -23,7 +23,7 @@ use tidegate_operators::rows;
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_sync::Stop;
 
-use super::join::{Candidates, Found};
+use super::join::{Candidates, FoundPairs};
 use super::overlap::{self, Intervals};
 use super::sides::{Sides, take_one_sided};
 use crate::Result;
@@ -49,7 +49,7 @@ pub(super) fn find(
     (left, right): (&Table, &Table),
     are_counted: bool,
     driver: &Driver,
-) -> Result<(Found, Int64s)> {
+) -> Result<(FoundPairs, Int64s)> {
     let key_method = rows.key_method();
     let [of_left, of_right] = endpoints(ends);
     if !ends.reads(Origin::Right) {
@@ -57,7 +57,7 @@ pub(super) fn find(
             rows.keep(&kept);
         }
         let matches = of_left_rows(left, &rows, of_left, driver)?;
-        return Ok((Found { key_method, candidates: Candidates::runs(matches) }, rows.right));
+        return Ok((FoundPairs { key_method, candidates: Candidates::runs(matches) }, rows.right));
     }
     let is_mixed = ends.reads(Origin::Left);
     let interval = |table, ts: &[i64], side, endpoints| {
@@ -78,7 +78,7 @@ pub(super) fn find(
     // Rows that end before they start cannot be counted by their starts and ends.
     let are_counted = are_counted && !is_mixed && plan.predicate.is_none();
     let (candidates, _) = sides.find(are_counted, driver)?;
-    Ok((Found { key_method, candidates }, rows.right))
+    Ok((FoundPairs { key_method, candidates }, rows.right))
 }
 
 /// Where the intervals of left and of right rows start and end, such that two rows are a pair if

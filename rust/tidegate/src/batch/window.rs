@@ -7,7 +7,7 @@ use tidegate_operators::rows::{Interval, Retention};
 use tidegate_operators::window::counts::{Counts, count_window_join};
 use tidegate_sync::Stop;
 
-use super::join::{Candidates, Found, Join};
+use super::join::{Candidates, FoundPairs, Join};
 use super::partners::{FoundPartners, Source, TimedPartners};
 use super::sides::Sides;
 use super::sliding;
@@ -28,7 +28,7 @@ impl WindowJoin {
             let tables = sliding::Tables { left, right, ts, keys: rows.keys.as_ref() };
             let matches = self.compare(algorithm, &plan, &tables, &driver)?;
             let plan = JoinPlan { predicate: None, ..plan.join };
-            let found = Found { key_method, candidates: Candidates::runs(matches) };
+            let found = FoundPairs { key_method, candidates: Candidates::runs(matches) };
             return Join::new(&self.options, plan, (left, right), found, None, driver);
         }
         let (left_side, right_side) = rows.columns();
@@ -39,7 +39,7 @@ impl WindowJoin {
             }
             Retention::Rows { left, right } => in_counts(&rows, left, right, &driver)?,
         };
-        let found = Found { key_method, candidates: Candidates::runs(matches) };
+        let found = FoundPairs { key_method, candidates: Candidates::runs(matches) };
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
 
@@ -60,7 +60,7 @@ impl WindowJoin {
             }
             Retention::Rows { left, right } => {
                 let matches = in_counts(&rows, left, right, driver)?;
-                let found = Found { key_method, candidates: Candidates::runs(matches) };
+                let found = FoundPairs { key_method, candidates: Candidates::runs(matches) };
                 Source::Pairs(found, Some(rows.right))
             }
         };

@@ -31,7 +31,8 @@ use arrow_select::take::take;
 
 use crate::{Error, Result};
 
-type Made<T> = std::result::Result<T, ArrowError>;
+/// A result whose error is of Arrow.
+pub(super) type ArrowResult<T> = std::result::Result<T, ArrowError>;
 
 /// Calls a function for the type of a dictionary's indices.
 macro_rules! by_indices {
@@ -50,7 +51,7 @@ macro_rules! by_indices {
 }
 
 /// The arrays, which are of one type, one behind the other.
-pub(crate) fn concat(arrays: &[&dyn Array]) -> Made<ArrayRef> {
+pub(crate) fn concat(arrays: &[&dyn Array]) -> ArrowResult<ArrayRef> {
     let shared = shared(arrays, usize::MAX)?;
     let arrays = &shared.as_deref().map_or_else(|| arrays.to_vec(), borrowed);
     let unified = unified(arrays)?;
@@ -59,7 +60,10 @@ pub(crate) fn concat(arrays: &[&dyn Array]) -> Made<ArrayRef> {
 }
 
 /// The values at `places`: the number of an array, and of a row there.
-pub(crate) fn interleave(arrays: &[&dyn Array], places: &[(usize, usize)]) -> Made<ArrayRef> {
+pub(crate) fn interleave(
+    arrays: &[&dyn Array],
+    places: &[(usize, usize)],
+) -> ArrowResult<ArrayRef> {
     let shared = shared(arrays, places.len())?;
     let arrays = &shared.as_deref().map_or_else(|| arrays.to_vec(), borrowed);
     if !is_tight(arrays) {
@@ -74,7 +78,7 @@ pub(crate) fn interleave(arrays: &[&dyn Array], places: &[(usize, usize)]) -> Ma
     let places: Vec<(usize, usize)> = places.iter().map(place).collect();
     let taken =
         |(array, rows): (&&dyn Array, Vec<u32>)| take(*array, &UInt32Array::from(rows), None);
-    let taken = arrays.iter().zip(rows).map(taken).collect::<Made<Vec<ArrayRef>>>()?;
+    let taken = arrays.iter().zip(rows).map(taken).collect::<ArrowResult<Vec<ArrayRef>>>()?;
     let taken = unified(&borrowed(&taken))?.unwrap_or(taken);
     let interleave = |arrays: &[&dyn Array]| arrow_select::interleave::interleave(arrays, &places);
     of_one(&borrowed(&taken), &interleave)
@@ -106,7 +110,7 @@ fn by_column(
     schema: &SchemaRef,
     batches: &[&RecordBatch],
     rows: usize,
-    make: impl Fn(&[&dyn Array]) -> Made<ArrayRef>,
+    make: impl Fn(&[&dyn Array]) -> ArrowResult<ArrayRef>,
 ) -> Result<RecordBatch> {
     let column = |at: usize| {
         let arrays: Vec<&dyn Array> = batches.iter().map(|batch| &**batch.column(at)).collect();
@@ -128,8 +132,8 @@ pub(crate) fn of_column(name: &str, error: ArrowError) -> Error {
 }
 
 /// The values as a dictionary with indices of a type; each value is there once.
-pub(crate) fn encoded(indices: &DataType, values: &ArrayRef) -> Made<ArrayRef> {
-    fn each_its_own<K: ArrowDictionaryKeyType>(values: &ArrayRef) -> Made<ArrayRef> {
+pub(crate) fn encoded(indices: &DataType, values: &ArrayRef) -> ArrowResult<ArrayRef> {
+    fn each_its_own<K: ArrowDictionaryKeyType>(values: &ArrayRef) -> ArrowResult<ArrayRef> {
         let nulls = values.logical_nulls();
         let is_there = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
         let rows = (0..values.len()).filter(|&row| is_there(row));
@@ -147,7 +151,7 @@ pub(crate) fn encoded(indices: &DataType, values: &ArrayRef) -> Made<ArrayRef> {
 /// Returns the same values with one shared dictionary that contains all values from the original
 /// dictionaries. Returns `None` if the arrays already share a dictionary, if they have more than
 /// `most` values in total, or if one dictionary cannot hold all values.
-fn shared(arrays: &[&dyn Array], most: usize) -> Made<Option<Vec<ArrayRef>>> {
+fn shared(arrays: &[&dyn Array], most: usize) -> ArrowResult<Option<Vec<ArrayRef>>> {
     let Some(DataType::Dictionary(indices, _)) = arrays.first().map(|array| array.data_type())
     else {
         return Ok(None);
@@ -172,11 +176,11 @@ fn shared(arrays: &[&dyn Array], most: usize) -> Made<Option<Vec<ArrayRef>>> {
 }
 
 /// Returns the dictionary arrays with a single dictionary that contains all their values.
-fn of_all_values<K: ArrowDictionaryKeyType>(arrays: &[&dyn Array]) -> Made<Vec<ArrayRef>> {
+fn of_all_values<K: ArrowDictionaryKeyType>(arrays: &[&dyn Array]) -> ArrowResult<Vec<ArrayRef>> {
     let arrays: Vec<_> = arrays.iter().map(|array| array.as_dictionary::<K>()).collect();
     let mut numbers = Numbers::<K>::new(arrays[0].values().data_type())?;
     let number = |(at, array): (usize, &&DictionaryArray<K>)| numbers.of(array.values(), at);
-    let number_of = arrays.iter().enumerate().map(number).collect::<Made<Vec<_>>>()?;
+    let number_of = arrays.iter().enumerate().map(number).collect::<ArrowResult<Vec<_>>>()?;
     let values = numbers.values(&arrays.iter().map(|array| array.values()).collect::<Vec<_>>())?;
     let array = |(array, number_of): (&&DictionaryArray<K>, &Vec<K::Native>)| {
         let keys = array.keys().iter().map(|key| key.map(|key| number_of[key.as_usize()]));
@@ -188,7 +192,10 @@ fn of_all_values<K: ArrowDictionaryKeyType>(arrays: &[&dyn Array]) -> Made<Vec<A
 
 /// Combines several arrays into one by calling `make`. For dictionary arrays that share a
 /// dictionary, only the indices are combined.
-fn of_one(arrays: &[&dyn Array], make: &dyn Fn(&[&dyn Array]) -> Made<ArrayRef>) -> Made<ArrayRef> {
+fn of_one(
+    arrays: &[&dyn Array],
+    make: &dyn Fn(&[&dyn Array]) -> ArrowResult<ArrayRef>,
+) -> ArrowResult<ArrayRef> {
     match arrays.first().map(|array| array.data_type()) {
         Some(DataType::Dictionary(indices, _)) if is_one(arrays) => {
             by_indices!(&**indices, of_keys(arrays, make))
@@ -201,8 +208,8 @@ fn of_one(arrays: &[&dyn Array], make: &dyn Fn(&[&dyn Array]) -> Made<ArrayRef>)
 /// dictionary with itself.
 fn of_keys<K: ArrowDictionaryKeyType>(
     arrays: &[&dyn Array],
-    make: &dyn Fn(&[&dyn Array]) -> Made<ArrayRef>,
-) -> Made<ArrayRef> {
+    make: &dyn Fn(&[&dyn Array]) -> ArrowResult<ArrayRef>,
+) -> ArrowResult<ArrayRef> {
     let first = arrays[0].as_dictionary::<K>();
     let keys = |array: &&'_ dyn Array| array.as_dictionary::<K>().keys().clone();
     let keys: Vec<PrimitiveArray<K>> = arrays.iter().map(keys).collect();
@@ -228,7 +235,7 @@ fn is_tight(arrays: &[&dyn Array]) -> bool {
 
 /// Returns the same values with a common dictionary that contains only the values used by the rows.
 /// Returns `None` if the arrays do not need one.
-fn unified(arrays: &[&dyn Array]) -> Made<Option<Vec<ArrayRef>>> {
+fn unified(arrays: &[&dyn Array]) -> ArrowResult<Option<Vec<ArrayRef>>> {
     if !is_tight(arrays) {
         return Ok(None);
     }
@@ -313,7 +320,7 @@ fn children(arrays: &[ArrayData], at: usize) -> Vec<ArrayData> {
 }
 
 /// The arrays, with one dictionary wherever a type of them has one.
-fn with_one(arrays: Vec<ArrayData>) -> Made<Vec<ArrayData>> {
+fn with_one(arrays: Vec<ArrayData>) -> ArrowResult<Vec<ArrayData>> {
     let mut made: Vec<Vec<ArrayData>> = vec![Vec::new(); arrays.len()];
     for at in 0..arrays[0].child_data().len() {
         let of_child = with_one(children(&arrays, at))?;
@@ -323,7 +330,7 @@ fn with_one(arrays: Vec<ArrayData>) -> Made<Vec<ArrayData>> {
         true => Ok(array),
         false => array.into_builder().child_data(children).build(),
     });
-    let arrays = rebuilt.collect::<Made<Vec<ArrayData>>>()?;
+    let arrays = rebuilt.collect::<ArrowResult<Vec<ArrayData>>>()?;
     match arrays[0].data_type() {
         DataType::Dictionary(indices, _) => by_indices!(&**indices, one_dictionary(arrays)),
         _ => Ok(arrays),
@@ -331,7 +338,9 @@ fn with_one(arrays: Vec<ArrayData>) -> Made<Vec<ArrayData>> {
 }
 
 /// The dictionary arrays with one dictionary, of the values that their rows use.
-fn one_dictionary<K: ArrowDictionaryKeyType>(arrays: Vec<ArrayData>) -> Made<Vec<ArrayData>> {
+fn one_dictionary<K: ArrowDictionaryKeyType>(
+    arrays: Vec<ArrayData>,
+) -> ArrowResult<Vec<ArrayData>> {
     let arrays: Vec<ArrayRef> = arrays.into_iter().map(make_array).collect();
     let arrays: Vec<&DictionaryArray<K>> =
         arrays.iter().map(|array| array.as_dictionary::<K>()).collect();
@@ -365,7 +374,7 @@ fn one_dictionary<K: ArrowDictionaryKeyType>(arrays: Vec<ArrayData>) -> Made<Vec
 /// Returns the dictionary with another index type, reduced to the values used by its rows.
 pub(crate) fn compacted<K: ArrowDictionaryKeyType>(
     array: &DictionaryArray<Int32Type>,
-) -> Made<ArrayData> {
+) -> ArrowResult<ArrayData> {
     let mut is_used = vec![false; array.values().len()];
     array.keys().iter().flatten().for_each(|key| is_used[key.as_usize()] = true);
     let used = UInt32Array::from_iter_values(
@@ -393,7 +402,7 @@ struct Numbers<K: ArrowDictionaryKeyType> {
 }
 
 impl<K: ArrowDictionaryKeyType> Numbers<K> {
-    fn new(data_type: &DataType) -> Made<Self> {
+    fn new(data_type: &DataType) -> ArrowResult<Self> {
         let fields = vec![SortField::new(data_type.clone())];
         let converter = match RowConverter::supports_fields(&fields) {
             true => Some(RowConverter::new(fields)?),
@@ -403,7 +412,7 @@ impl<K: ArrowDictionaryKeyType> Numbers<K> {
     }
 
     /// The numbers of the values of the array at `at`.
-    fn of(&mut self, values: &ArrayRef, at: usize) -> Made<Vec<K::Native>> {
+    fn of(&mut self, values: &ArrayRef, at: usize) -> ArrowResult<Vec<K::Native>> {
         let places = &mut self.places;
         let mut next = |row: usize| {
             let number = K::Native::from_usize(places.len());
@@ -426,7 +435,7 @@ impl<K: ArrowDictionaryKeyType> Numbers<K> {
     }
 
     /// The values by their numbers; `arrays` are the ones that were numbered.
-    fn values(&self, arrays: &[&ArrayRef]) -> Made<ArrayRef> {
+    fn values(&self, arrays: &[&ArrayRef]) -> ArrowResult<ArrayRef> {
         let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &***array).collect();
         arrow_select::interleave::interleave(&arrays, &self.places)
     }

@@ -17,15 +17,13 @@ use arrow_array::{
 };
 use arrow_cast::cast;
 use arrow_data::ArrayData;
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use tidegate_structures::memory;
 
-use super::dictionary::{compacted, have_room, of_column};
+use super::dictionary::{ArrowResult, compacted, have_room, of_column};
 use super::nested::{children, with_fields};
 use super::table::Table;
 use crate::Result;
-
-type Made<T> = std::result::Result<T, ArrowError>;
 
 /// Returns the schema with wide indices in all dictionaries.
 pub(crate) fn roomy(schema: &SchemaRef) -> SchemaRef {
@@ -125,7 +123,7 @@ pub(crate) fn with_indices(batch: &RecordBatch, schema: &SchemaRef) -> Result<Re
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 
-fn recoded(data: ArrayData, to: &DataType) -> Made<ArrayData> {
+fn recoded(data: ArrayData, to: &DataType) -> ArrowResult<ArrayData> {
     if data.data_type() == to {
         return Ok(data);
     }
@@ -140,12 +138,13 @@ fn recoded(data: ArrayData, to: &DataType) -> Made<ArrayData> {
         };
     }
     let parts = data.child_data().iter().zip(children(to));
-    let parts = parts.map(|(part, to)| recoded(part.clone(), to)).collect::<Made<Vec<_>>>()?;
+    let parts =
+        parts.map(|(part, to)| recoded(part.clone(), to)).collect::<ArrowResult<Vec<_>>>()?;
     data.into_builder().data_type(to.clone()).child_data(parts).build()
 }
 
 /// Returns the dictionary with 32-bit indices.
-fn widened(array: &ArrayRef) -> Made<ArrayData> {
+fn widened(array: &ArrayRef) -> ArrowResult<ArrayData> {
     let dictionary = array.as_any_dictionary();
     let keys = cast(dictionary.keys(), &DataType::Int32)?;
     let keys = keys.as_primitive::<Int32Type>().clone();
@@ -154,7 +153,7 @@ fn widened(array: &ArrayRef) -> Made<ArrayData> {
 
 /// Returns the dictionary with narrower indices. The dictionary keeps all values if they fit, and
 /// otherwise only those used by the rows.
-fn narrowed<K: ArrowDictionaryKeyType>(array: &ArrayRef) -> Made<ArrayData> {
+fn narrowed<K: ArrowDictionaryKeyType>(array: &ArrayRef) -> ArrowResult<ArrayData> {
     let dictionary = array.as_dictionary::<Int32Type>();
     let keys = cast(dictionary.keys(), &K::DATA_TYPE)?;
     if keys.null_count() == dictionary.keys().null_count() {

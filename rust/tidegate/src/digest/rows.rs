@@ -433,12 +433,12 @@ fn bytes<'a, A: Sync, F: Fn(&A, usize) -> &[u8] + Send + Sync + 'a>(
 }
 
 /// Values that lie elsewhere: of a dictionary, of runs.
-struct Chosen<'a, F> {
+struct IndirectColumn<'a, F> {
     place: F,
     values: Box<dyn Column + 'a>,
 }
 
-impl<F: Fn(usize) -> Option<usize> + Send + Sync> Column for Chosen<'_, F> {
+impl<F: Fn(usize) -> Option<usize> + Send + Sync> Column for IndirectColumn<'_, F> {
     fn width(&self) -> Option<usize> {
         self.values.width()
     }
@@ -455,7 +455,7 @@ fn chosen<'a>(
     place: impl Fn(usize) -> Option<usize> + Send + Sync + 'a,
     values: &'a dyn Array,
 ) -> Box<dyn Column + 'a> {
-    Box::new(Chosen { place, values: column(values) })
+    Box::new(IndirectColumn { place, values: column(values) })
 }
 
 /// Where the value of a row lies in a dictionary; `None` if it is null.

@@ -38,10 +38,10 @@ fn cast_to(array: &dyn Array, data_type: &DataType) -> RecordBatch {
     one_of(cast(array, data_type).unwrap())
 }
 
-type Mixed = (Option<i64>, Option<f64>, Option<String>, bool);
+type MixedRow = (Option<i64>, Option<f64>, Option<String>, bool);
 
 /// A batch with columns of many kinds.
-fn mixed(rows: &[Mixed]) -> RecordBatch {
+fn mixed(rows: &[MixedRow]) -> RecordBatch {
     let integers: Int64Array = rows.iter().map(|row| row.0).collect();
     let floats: Float64Array = rows.iter().map(|row| row.1).collect();
     let texts: StringArray = rows.iter().map(|row| row.2.clone()).collect();

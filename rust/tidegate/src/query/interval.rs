@@ -95,7 +95,7 @@ const OF_MIXED_ENDS: &str = "lists of the right rows that are open at some times
 
 /// A join of rows as they come.
 #[derive(Debug)]
-pub(crate) struct Bounded {
+pub(crate) struct IntervalBounds {
     /// The times within which all pairs are.
     pub(crate) interval: Interval,
     /// How far ends may be from the times of left and of right rows.
@@ -104,7 +104,7 @@ pub(crate) struct Bounded {
     max_width: Option<i64>,
 }
 
-impl Bounded {
+impl IntervalBounds {
     /// The line of an explanation on rows that are set aside.
     pub(crate) fn describe(&self, unit: Unit) -> Option<String> {
         self.max_width.map(|most| {
@@ -185,10 +185,14 @@ impl IntervalJoin {
 
     /// As rows come: the interval within which all pairs are, given how far an end may be from the
     /// time of its row.
-    pub(crate) fn bounded(&self, plan: &IntervalPlan, max_width: Option<Bound>) -> Result<Bounded> {
+    pub(crate) fn bounded(
+        &self,
+        plan: &IntervalPlan,
+        max_width: Option<Bound>,
+    ) -> Result<IntervalBounds> {
         match (&plan.ends, max_width) {
             (IntervalEnds::Fixed(interval), None) => {
-                Ok(Bounded { interval: *interval, widths: [None, None], max_width: None })
+                Ok(IntervalBounds { interval: *interval, widths: [None, None], max_width: None })
             }
             (IntervalEnds::Fixed(_), Some(_)) => Err(Error::argument(
                 "max_width: it bounds ends that are computed from columns, but here lower and upper \
@@ -200,7 +204,7 @@ impl IntervalJoin {
             )),
             (IntervalEnds::OfRows(ends), Some(width)) => {
                 let most = time::length("max_width", width, plan.unit)?;
-                Ok(Bounded {
+                Ok(IntervalBounds {
                     interval: ends.within(most),
                     widths: [Origin::Left, Origin::Right].map(|side| ends.width(side, most)),
                     max_width: Some(most),
@@ -262,7 +266,7 @@ impl IntervalJoin {
     /// As [`identity`](Self::identity), of rows as they come.
     pub(crate) fn stream_identity(
         &self,
-        bounded: &Bounded,
+        bounded: &IntervalBounds,
         left: &Schema,
         right: &Schema,
     ) -> Identity {

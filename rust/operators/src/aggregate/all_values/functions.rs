@@ -10,7 +10,7 @@ use crate::aggregate::states::functions::one_nan;
 ///
 /// Values are whole numbers in the order of what they stand for. A window holds ranks: the places of
 /// values in `sorted`.
-pub(super) trait Sliding: Sync {
+pub(super) trait WindowFunction: Sync {
     type Output: OutputValue;
     type Window: Default + Send;
 
@@ -100,7 +100,7 @@ pub(super) struct Quantiles(pub(super) Vec<Quantile>);
 /// Up to this many values are all put in order: quantiles are looked for among more.
 const FEW: usize = 16;
 
-impl Sliding for Quantiles {
+impl WindowFunction for Quantiles {
     type Output = f64;
     type Window = RankSet;
 
@@ -170,7 +170,7 @@ pub(super) struct Counts {
     present: i64,
 }
 
-impl Sliding for Distinct {
+impl WindowFunction for Distinct {
     type Output = i64;
     type Window = Counts;
 

@@ -29,10 +29,10 @@ use super::inputs::places::Place;
 use super::output::{OutputColumn, OutputValue, OutputValues};
 use crate::driver::{Driver, Stopped};
 use crate::matches::Run;
-use functions::{Distinct, Quantiles, Sliding};
+use functions::{Distinct, Quantiles, WindowFunction};
 pub use functions::{Interpolation, Quantile, float_of, order_of};
 pub use partners::{PartnerValues, all_values_of_matches};
-use sliding::{Item, Placed, Scratch, slide};
+use sliding::{Item, Scratch, ValuesByPlace, slide};
 pub use windows::{WindowRows, WindowValues};
 
 /// A function of all values of some rows, and what it is of, for each source.
@@ -68,7 +68,7 @@ impl AllValues<'_> {
         places: usize,
         row: impl Fn(usize) -> Place + Sync,
         driver: &Driver,
-    ) -> Result<Placed, Stopped> {
+    ) -> Result<ValuesByPlace, Stopped> {
         let mask = |source: usize| -> Mask<'_> {
             match self {
                 AllValues::Quantile { values, .. } => values[source].mask,
@@ -102,7 +102,7 @@ impl AllValues<'_> {
             }
             AllValues::Rows(_) => Pages::default(),
         };
-        Ok(Placed { codes, counted })
+        Ok(ValuesByPlace { codes, counted })
     }
 }
 
@@ -124,9 +124,9 @@ fn codes(
 }
 
 /// The results of runs, in their order, of a function that has one for each.
-fn of_runs<F: Sliding>(
+fn of_runs<F: WindowFunction>(
     function: &F,
-    placed: &Placed,
+    placed: &ValuesByPlace,
     runs: impl ExactSizeIterator<Item = Run>,
     driver: &Driver,
 ) -> Result<OutputColumn, Stopped> {
@@ -152,7 +152,7 @@ fn column<T: OutputValue>(results: impl ExactSizeIterator<Item = Option<T>>) -> 
 
 /// The rows of runs, as lists; `row` gives the number of the row at a place.
 fn lists(
-    placed: &Placed,
+    placed: &ValuesByPlace,
     runs: impl ExactSizeIterator<Item = Run>,
     row: impl Fn(u32) -> u32,
 ) -> OutputColumn {

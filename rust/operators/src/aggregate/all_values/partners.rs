@@ -7,7 +7,10 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot, Unwritten};
 use tidegate_structures::memory::partition::{ranges, split_buckets};
 
-use super::{AllValues, Distinct, Item, Placed, Quantiles, Scratch, Sliding, column, lists, slide};
+use super::{
+    AllValues, Distinct, Item, Quantiles, Scratch, ValuesByPlace, WindowFunction, column, lists,
+    slide,
+};
 use crate::aggregate::folds::partners::listed::Lists;
 use crate::aggregate::inputs::columns::Mask;
 use crate::aggregate::inputs::places::Place;
@@ -53,14 +56,14 @@ const BUCKET: u32 = if cfg!(test) { 7 } else { 1 << 15 };
 /// # Ok::<(), Stopped>(())
 /// ```
 #[derive(Debug)]
-pub struct PartnerValues<'a>(Vec<Found<'a>>);
+pub struct PartnerValues<'a>(Vec<ValueResults<'a>>);
 
 #[derive(Debug)]
-enum Found<'a> {
+enum ValueResults<'a> {
     Floats(Results<f64>),
     Integers(Results<i64>),
     /// Rows are listed when they are asked for, since there may be many more than left rows.
-    Rows(&'a Partners, Placed),
+    Rows(&'a Partners, ValuesByPlace),
 }
 
 /// The result of each left row, and whether there is one.
@@ -104,7 +107,7 @@ impl<'a> PartnerValues<'a> {
         let rows = partners.rows();
         let row = |place| Place { source: 0, row: rows.map_or(place, |rows| rows[place] as usize) };
         let places = partners.places();
-        let mut all: Vec<Option<Found<'_>>> = functions.iter().map(|_| None).collect();
+        let mut all: Vec<Option<ValueResults<'_>>> = functions.iter().map(|_| None).collect();
         for (at, function) in functions.iter().enumerate() {
             if all[at].is_some() {
                 continue;
@@ -118,14 +121,14 @@ impl<'a> PartnerValues<'a> {
                     let quantiles = Quantiles(together.iter().filter_map(quantile).collect());
                     let found = Results::new(&quantiles, partners, &placed, driver)?;
                     for (at, results) in together.into_iter().zip(found) {
-                        all[at] = Some(Found::Floats(results));
+                        all[at] = Some(ValueResults::Floats(results));
                     }
                 }
                 AllValues::Distinct(_) => {
                     let found = Results::new(&Distinct, partners, &placed, driver)?;
-                    all[at] = found.into_iter().next().map(Found::Integers);
+                    all[at] = found.into_iter().next().map(ValueResults::Integers);
                 }
-                AllValues::Rows(_) => all[at] = Some(Found::Rows(partners, placed)),
+                AllValues::Rows(_) => all[at] = Some(ValueResults::Rows(partners, placed)),
             }
         }
         Ok(PartnerValues(all.into_iter().flatten().collect()))
@@ -133,10 +136,10 @@ impl<'a> PartnerValues<'a> {
 
     /// The results of some neighbouring left rows, for each function.
     pub fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
-        let of_function = |found: &Found<'_>| match found {
-            Found::Floats(results) => results.of(left.clone()),
-            Found::Integers(results) => results.of(left.clone()),
-            Found::Rows(partners, placed) => {
+        let of_function = |found: &ValueResults<'_>| match found {
+            ValueResults::Floats(results) => results.of(left.clone()),
+            ValueResults::Integers(results) => results.of(left.clone()),
+            ValueResults::Rows(partners, placed) => {
                 let rows = partners.rows();
                 let row = |place| rows.map_or(place, |rows| rows[place as usize]);
                 lists(placed, left.clone().map(partners.whole_runs()), row)
@@ -149,10 +152,10 @@ impl<'a> PartnerValues<'a> {
 impl<T: OutputValue + Value> Results<T> {
     /// The results of a function, one after the other. Left rows are put in the order of their
     /// runs, so that neighbouring runs meet, and their results back in row order.
-    fn new<F: Sliding<Output = T>>(
+    fn new<F: WindowFunction<Output = T>>(
         function: &F,
         partners: &Partners,
-        placed: &Placed,
+        placed: &ValuesByPlace,
         driver: &Driver,
     ) -> Result<Vec<Self>, Stopped> {
         // A left row without partners has the result of no values, or none.
@@ -283,7 +286,7 @@ pub fn all_values_of_matches(
 }
 
 /// The result of each list by itself, of a function that has one.
-fn one_by_one<F: Sliding>(
+fn one_by_one<F: WindowFunction>(
     function: &F,
     lists: &Lists<'_>,
     mask: Mask<'_>,

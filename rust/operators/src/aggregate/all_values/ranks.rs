@@ -14,11 +14,11 @@ pub(super) struct RankSet {
     words: Vec<u64>,
     len: usize,
     /// Where the last search of each series has ended.
-    series: Vec<Found>,
+    series: Vec<SearchPlace>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Found {
+struct SearchPlace {
     at: usize,
     /// The number of members below `at`.
     below: usize,
@@ -32,7 +32,7 @@ impl RankSet {
         self.words.resize(bound.div_ceil(WORD), 0);
         self.len = 0;
         self.series.clear();
-        self.series.resize(series, Found::default());
+        self.series.resize(series, SearchPlace::default());
     }
 
     pub(super) fn len(&self) -> usize {
@@ -62,7 +62,7 @@ impl RankSet {
     /// The member that has `smaller` smaller ones, for a series; there are more members.
     #[inline]
     pub(super) fn find(&mut self, series: usize, smaller: usize) -> usize {
-        let Found { at, below } = self.series[series];
+        let SearchPlace { at, below } = self.series[series];
         let (mut word, bit) = (at / WORD, at % WORD);
         // The members of the word, and the number of all below it.
         let low = (1 << bit) - 1;
@@ -86,7 +86,7 @@ impl RankSet {
             bits &= bits - 1;
         }
         let at = word * WORD + bits.trailing_zeros() as usize;
-        self.series[series] = Found { at, below: smaller };
+        self.series[series] = SearchPlace { at, below: smaller };
         at
     }
 

@@ -10,7 +10,7 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::bits::BitSet;
 use tidegate_structures::memory::pages::Pages;
 
-use super::functions::Sliding;
+use super::functions::WindowFunction;
 
 /// The fewest places whose values are sorted together, if there are more.
 const CHUNK: u32 = if cfg!(test) { 5 } else { 1 << 10 };
@@ -20,13 +20,13 @@ const FEW: usize = if cfg!(test) { 3 } else { 16 };
 
 /// The value of the row at each place, as whole numbers in the order of values.
 #[derive(Debug)]
-pub(super) struct Placed {
+pub(super) struct ValuesByPlace {
     pub(super) codes: Pages<i64>,
     /// The places of rows that count; none if all do.
     pub(super) counted: Option<BitSet>,
 }
 
-impl Placed {
+impl ValuesByPlace {
     #[inline]
     pub(super) fn counts(&self, place: u32) -> bool {
         self.counted.as_ref().is_none_or(|counted| counted.contains(place as usize))
@@ -43,7 +43,7 @@ pub(super) struct Item {
 
 /// Memory that is used again.
 #[derive(Debug)]
-pub(super) struct Scratch<F: Sliding> {
+pub(super) struct Scratch<F: WindowFunction> {
     window: F::Window,
     /// The values of a chunk with their places in it, and the same in order.
     pairs: Vec<(i64, u32)>,
@@ -58,7 +58,7 @@ pub(super) struct Scratch<F: Sliding> {
 
 const NOT_COUNTED: u32 = u32::MAX;
 
-impl<F: Sliding> Default for Scratch<F> {
+impl<F: WindowFunction> Default for Scratch<F> {
     fn default() -> Self {
         Scratch {
             window: F::Window::default(),
@@ -74,9 +74,9 @@ impl<F: Sliding> Default for Scratch<F> {
 
 /// Hands the results of each item to `set`, one after the other, with its number. Items are in the order of where their
 /// runs begin, then end.
-pub(super) fn slide<F: Sliding>(
+pub(super) fn slide<F: WindowFunction>(
     function: &F,
-    placed: &Placed,
+    placed: &ValuesByPlace,
     items: &[Item],
     scratch: &mut Scratch<F>,
     driver: &Driver,
@@ -117,9 +117,9 @@ pub(super) fn slide<F: Sliding>(
     Ok(())
 }
 
-impl<F: Sliding> Scratch<F> {
+impl<F: WindowFunction> Scratch<F> {
     /// Ranks the values at some places.
-    fn sort(&mut self, placed: &Placed, places: std::ops::Range<u32>) {
+    fn sort(&mut self, placed: &ValuesByPlace, places: std::ops::Range<u32>) {
         let Scratch { pairs, dealt, starts, sorted, ranks, .. } = self;
         let (start, len) = (places.start, places.len());
         pairs.clear();
@@ -214,13 +214,13 @@ fn in_order<'a>(
 }
 
 #[inline]
-fn insert<F: Sliding>(function: &F, window: &mut F::Window, ranks: &[u32]) {
+fn insert<F: WindowFunction>(function: &F, window: &mut F::Window, ranks: &[u32]) {
     let counted = ranks.iter().filter(|&&rank| rank != NOT_COUNTED);
     counted.for_each(|&rank| function.insert(window, rank as usize));
 }
 
 #[inline]
-fn remove<F: Sliding>(function: &F, window: &mut F::Window, ranks: &[u32]) {
+fn remove<F: WindowFunction>(function: &F, window: &mut F::Window, ranks: &[u32]) {
     let counted = ranks.iter().filter(|&&rank| rank != NOT_COUNTED);
     counted.for_each(|&rank| function.remove(window, rank as usize));
 }

@@ -1,6 +1,6 @@
 //! Functions of all values of windows.
 
-use super::{AllValues, Distinct, Placed, Quantiles, lists, of_runs};
+use super::{AllValues, Distinct, Quantiles, ValuesByPlace, lists, of_runs};
 use crate::aggregate::inputs::columns::{Stream, first_rows};
 use crate::aggregate::inputs::places::Place;
 use crate::aggregate::output::{OutputColumn, Page};
@@ -110,7 +110,7 @@ impl WindowRows {
 pub struct WindowValues<'a> {
     rows: &'a WindowRows,
     function: Function,
-    placed: Placed,
+    placed: ValuesByPlace,
 }
 
 #[derive(Debug)]

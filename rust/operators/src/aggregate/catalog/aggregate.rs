@@ -4,7 +4,7 @@
 use super::kind::{Kind, kind_of};
 use super::user::{UserAggregate, UserFunction};
 use crate::aggregate::inputs::columns::{Column, ColumnPairs, Mask, NumberColumns, Stream};
-use crate::aggregate::inputs::values::{Chosen, ChosenByValue, Pairs, Rows};
+use crate::aggregate::inputs::values::{Pairs, RowCandidates, RowCandidatesByValue, Rows};
 use crate::aggregate::states::functions::{
     Count, Covariance, Extreme, Mean, Pick, Product, RowOfExtreme, Sum, Variance, WeightedMean,
 };
@@ -60,7 +60,7 @@ pub(in crate::aggregate) fn kind<'a>(
     rows: &'a [Stream<'a>],
     first_rows: &'a [u32],
 ) -> Box<dyn Kind + 'a> {
-    let chosen = |masks: &'a [Mask<'a>]| Chosen { streams: rows, first_rows, masks };
+    let chosen = |masks: &'a [Mask<'a>]| RowCandidates { streams: rows, first_rows, masks };
     let pairs = |of: &'a ColumnPairs<'a>| Pairs { values: &of.values, others: &of.others };
     match aggregate {
         Aggregate::Count(masks) => kind_of::<Count, _>(rows, Rows(masks)),
@@ -90,12 +90,14 @@ pub(in crate::aggregate) fn kind<'a>(
         Aggregate::Correlation(of) => kind_of::<Covariance<true>, _>(rows, pairs(of)),
         Aggregate::First(masks) => kind_of::<Pick<false>, _>(rows, chosen(masks)),
         Aggregate::Last(masks) => kind_of::<Pick<true>, _>(rows, chosen(masks)),
-        Aggregate::RowOfMin(values) => {
-            kind_of::<RowOfExtreme<false>, _>(rows, ChosenByValue { rows: chosen(&[]), values })
-        }
-        Aggregate::RowOfMax(values) => {
-            kind_of::<RowOfExtreme<true>, _>(rows, ChosenByValue { rows: chosen(&[]), values })
-        }
+        Aggregate::RowOfMin(values) => kind_of::<RowOfExtreme<false>, _>(
+            rows,
+            RowCandidatesByValue { rows: chosen(&[]), values },
+        ),
+        Aggregate::RowOfMax(values) => kind_of::<RowOfExtreme<true>, _>(
+            rows,
+            RowCandidatesByValue { rows: chosen(&[]), values },
+        ),
         Aggregate::User(user) => user.kind(rows),
     }
 }

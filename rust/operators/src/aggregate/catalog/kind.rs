@@ -15,7 +15,7 @@ impl<T: Fold + AddRows + OfPartners> Kind for T {}
 /// A function of the rows of streams.
 pub(in crate::aggregate) fn kind_of<'a, F: InPanes, G: CellStates<F> + 'a>(
     streams: &'a [Stream<'a>],
-    given: G,
+    input: G,
 ) -> Box<dyn Kind + 'a> {
-    Box::new(WithInput::<F, G>::new(streams, given))
+    Box::new(WithInput::<F, G>::new(streams, input))
 }

@@ -9,7 +9,7 @@ use crate::aggregate::folds::partners::functions::InPanes;
 use crate::aggregate::inputs::columns::{Column, Stream};
 use crate::aggregate::output::OutputValue;
 use crate::aggregate::states::functions::{Function, RowOrder};
-use crate::aggregate::states::words::{STATE_WORDS, StateWords, Stored, three};
+use crate::aggregate::states::words::{STATE_WORDS, StateWords, StoredFunction, three};
 
 /// A function of the values of a window, by states that combine.
 ///
@@ -149,7 +149,7 @@ impl<F: UserFunction> InPanes for User<F> {
     type Family = F;
 }
 
-impl<F: UserFunction> Stored for User<F> {
+impl<F: UserFunction> StoredFunction for User<F> {
     fn to_words(state: F::State) -> StateWords {
         three(F::to_words(state))
     }
@@ -161,7 +161,7 @@ impl<F: UserFunction> Stored for User<F> {
 
 /// Any function of a user, with its input.
 #[derive(Clone)]
-pub struct UserAggregate<'a>(Arc<dyn Defined + 'a>);
+pub struct UserAggregate<'a>(Arc<dyn AnyUserFunction + 'a>);
 
 impl fmt::Debug for UserAggregate<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -183,13 +183,13 @@ impl<'a> UserAggregate<'a> {
     }
 }
 
-trait Defined: Send + Sync {
+trait AnyUserFunction: Send + Sync {
     fn kind<'b>(&'b self, streams: &'b [Stream<'b>]) -> Box<dyn Kind + 'b>;
 }
 
 struct Of<'a, F: UserFunction>(Vec<Column<'a, F::Input>>);
 
-impl<F: UserFunction> Defined for Of<'_, F> {
+impl<F: UserFunction> AnyUserFunction for Of<'_, F> {
     fn kind<'b>(&'b self, streams: &'b [Stream<'b>]) -> Box<dyn Kind + 'b> {
         kind_of::<User<F>, _>(streams, &self.0[..])
     }

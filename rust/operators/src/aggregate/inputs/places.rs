@@ -12,14 +12,14 @@ pub(in crate::aggregate) struct Place {
 }
 
 /// The rows of all sources by time, source and position.
-pub(in crate::aggregate) struct Merged {
+pub(in crate::aggregate) struct MergedRows {
     /// Where each row is.
     pub(in crate::aggregate) places: Vec<Place>,
     ts: Vec<i64>,
     keys: Option<Vec<u32>>,
 }
 
-impl Merged {
+impl MergedRows {
     pub(in crate::aggregate) fn new(
         streams: &[Stream<'_>],
         driver: &Driver,
@@ -34,7 +34,7 @@ impl Merged {
         }
         let keys = streams.iter().any(|stream| stream.keys.is_some());
         let key = |place: &Place| streams[place.source].keys.map_or(0, |keys| keys[place.row]);
-        Ok(Merged {
+        Ok(MergedRows {
             ts: places.iter().map(|place| streams[place.source].ts[place.row]).collect(),
             keys: keys.then(|| places.iter().map(key).collect()),
             places,

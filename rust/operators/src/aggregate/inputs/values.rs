@@ -17,7 +17,9 @@ use crate::aggregate::states::functions::{ByValue, Count, Function, Pick};
 pub(in crate::aggregate) type Memory = [usize; 3];
 
 /// The input of a function, row by row.
-pub(in crate::aggregate) trait Given<F: Function>: Send + Sync {
+pub(in crate::aggregate) trait FunctionInput<F: Function>:
+    Send + Sync
+{
     /// The values that some rows of a source add.
     fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = F::Input> + Send;
 
@@ -41,7 +43,7 @@ pub(in crate::aggregate) trait Given<F: Function>: Send + Sync {
     fn announce(&self, _source: usize, _rows: &Range<usize>) {}
 }
 
-impl<F: Function> Given<F> for &[Column<'_, F::Input>] {
+impl<F: Function> FunctionInput<F> for &[Column<'_, F::Input>] {
     fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = F::Input> + Send {
         self[source].values[rows].iter().copied()
     }
@@ -75,7 +77,7 @@ pub(in crate::aggregate) struct Pairs<'a> {
     pub(in crate::aggregate) others: &'a [Column<'a, f64>],
 }
 
-impl<F: Function<Input = (f64, f64)>> Given<F> for Pairs<'_> {
+impl<F: Function<Input = (f64, f64)>> FunctionInput<F> for Pairs<'_> {
     fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = (f64, f64)> + Send {
         let values = self.values[source].values[rows.clone()].iter().copied();
         values.zip(self.others[source].values[rows].iter().copied())
@@ -101,12 +103,12 @@ impl<F: Function<Input = (f64, f64)>> Given<F> for Pairs<'_> {
 }
 
 /// Rows by the value of a column. The function chooses one of them.
-pub(in crate::aggregate) struct ChosenByValue<'a> {
-    pub(in crate::aggregate) rows: Chosen<'a>,
+pub(in crate::aggregate) struct RowCandidatesByValue<'a> {
+    pub(in crate::aggregate) rows: RowCandidates<'a>,
     pub(in crate::aggregate) values: &'a [Column<'a, i64>],
 }
 
-impl<F: Function<Input = ByValue>> Given<F> for ChosenByValue<'_> {
+impl<F: Function<Input = ByValue>> FunctionInput<F> for RowCandidatesByValue<'_> {
     fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = ByValue> + Send {
         let values = self.values[source].values[rows.clone()].iter().copied();
         let first = self.rows.first_rows[source] + rows.start as u32;
@@ -135,7 +137,7 @@ impl<F: Function<Input = ByValue>> Given<F> for ChosenByValue<'_> {
 /// Rows that are only counted.
 pub(in crate::aggregate) struct Rows<'a>(pub(in crate::aggregate) &'a [Mask<'a>]);
 
-impl Given<Count> for Rows<'_> {
+impl FunctionInput<Count> for Rows<'_> {
     fn values(&self, _source: usize, rows: Range<usize>) -> impl Iterator<Item = ()> + Send {
         rows.map(|_| ())
     }
@@ -148,14 +150,14 @@ impl Given<Count> for Rows<'_> {
 }
 
 /// Rows by time and number. The function chooses one of them.
-pub(in crate::aggregate) struct Chosen<'a> {
+pub(in crate::aggregate) struct RowCandidates<'a> {
     pub(in crate::aggregate) streams: &'a [Stream<'a>],
     /// The number of each source's first row.
     pub(in crate::aggregate) first_rows: &'a [u32],
     pub(in crate::aggregate) masks: &'a [Mask<'a>],
 }
 
-impl<const LAST: bool> Given<Pick<LAST>> for Chosen<'_> {
+impl<const LAST: bool> FunctionInput<Pick<LAST>> for RowCandidates<'_> {
     fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = (i64, u32)> + Send {
         let first = self.first_rows[source] + rows.start as u32;
         self.streams[source].ts[rows].iter().copied().zip(first..)
@@ -177,12 +179,12 @@ impl<const LAST: bool> Given<Pick<LAST>> for Chosen<'_> {
 /// A function and what it is of. The [folds](crate::aggregate::folds) say how they use it.
 pub(in crate::aggregate) struct WithInput<'a, F, G> {
     pub(in crate::aggregate) streams: &'a [Stream<'a>],
-    pub(in crate::aggregate) given: G,
+    pub(in crate::aggregate) input: G,
     function: PhantomData<F>,
 }
 
-impl<'a, F: Function, G: Given<F>> WithInput<'a, F, G> {
-    pub(in crate::aggregate) fn new(streams: &'a [Stream<'a>], given: G) -> Self {
-        WithInput { streams, given, function: PhantomData }
+impl<'a, F: Function, G: FunctionInput<F>> WithInput<'a, F, G> {
+    pub(in crate::aggregate) fn new(streams: &'a [Stream<'a>], input: G) -> Self {
+        WithInput { streams, input, function: PhantomData }
     }
 }

@@ -41,7 +41,7 @@ use tidegate_structures::memory;
 use super::catalog::aggregate::{Aggregate, kind};
 use super::folds::partners::blocks::{Block, FoldedWord, OfBlocks};
 use super::folds::partners::listed::Lists;
-use super::folds::partners::panes::Folding;
+use super::folds::partners::panes::PaneFold;
 use super::folds::partners::passes::Passes;
 use super::folds::partners::runs::Runs;
 use super::inputs::columns::Stream;
@@ -124,7 +124,7 @@ impl<'a> PartnerAggregates<'a> {
                 None => {
                     let found = *partners.insert(find()?);
                     let folding =
-                        folding.get_or_insert_with(|| Folding::new(found, columns, driver));
+                        folding.get_or_insert_with(|| PaneFold::new(found, columns, driver));
                     kind.panes(folding)?
                 }
             });

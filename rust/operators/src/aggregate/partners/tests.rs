@@ -14,11 +14,11 @@ use crate::rows::{Closed, Interval, NO_KEY};
 
 /// The function that all rows make together, each being `x -> a * x + b`: two rows in another order
 /// make another function.
-struct Composed;
+struct Composition;
 
 const PRIME: u64 = 1_000_003;
 
-impl UserFunction for Composed {
+impl UserFunction for Composition {
     type Input = u64;
     type State = (u64, u64);
     type Output = i64;
@@ -86,7 +86,7 @@ proptest! {
         let mut mask = BitSet::new(right.len());
         right.iter().enumerate().filter(|(_, row)| row.2).for_each(|(at, _)| mask.insert(at));
         let column = Column { values: &numbers[..], mask: is_masked.then_some(&mask) };
-        let aggregates = [Aggregate::user::<Composed>(vec![column])];
+        let aggregates = [Aggregate::user::<Composition>(vec![column])];
 
         let expected: Vec<Option<i64>> = left.iter().map(|&(ts, key)| {
             let is_of_key = |row: &(i64, u32, bool)| !with_keys || (key != NO_KEY && row.1 == key);
@@ -103,13 +103,13 @@ proptest! {
             }
             partners.extend(before.filter(|_| prevailing));
             partners.sort_unstable();
-            let mut state = Composed::EMPTY;
+            let mut state = Composition::EMPTY;
             for (_, at) in partners {
                 if !is_masked || right[at].2 {
-                    Composed::add(&mut state, at as u64);
+                    Composition::add(&mut state, at as u64);
                 }
             }
-            Composed::finish(state)
+            Composition::finish(state)
         }).collect();
 
         let partners = interval_partners(columns, &driver).unwrap();

@@ -221,7 +221,7 @@ impl Function for Product {
 
 /// The sums of weighted values and of weights.
 #[derive(Clone, Copy)]
-pub(in crate::aggregate) struct Weighted {
+pub(in crate::aggregate) struct WeightedSum {
     pub(in crate::aggregate) value: f64,
     pub(in crate::aggregate) weight: f64,
     pub(in crate::aggregate) rows: u64,
@@ -233,21 +233,21 @@ pub(in crate::aggregate) struct WeightedMean;
 impl Function for WeightedMean {
     /// A value and its weight.
     type Input = (f64, f64);
-    type State = Weighted;
+    type State = WeightedSum;
     type Output = f64;
 
     const ORDER: RowOrder = RowOrder::Source;
-    const EMPTY: Weighted = Weighted { value: 0.0, weight: 0.0, rows: 0 };
+    const EMPTY: WeightedSum = WeightedSum { value: 0.0, weight: 0.0, rows: 0 };
 
     #[inline]
-    fn add(state: &mut Weighted, (value, weight): (f64, f64)) {
-        let own = Weighted { value: value * weight, weight, rows: 1 };
+    fn add(state: &mut WeightedSum, (value, weight): (f64, f64)) {
+        let own = WeightedSum { value: value * weight, weight, rows: 1 };
         *state = Self::combine(*state, own);
     }
 
     #[inline]
-    fn combine(earlier: Weighted, later: Weighted) -> Weighted {
-        Weighted {
+    fn combine(earlier: WeightedSum, later: WeightedSum) -> WeightedSum {
+        WeightedSum {
             value: earlier.value + later.value,
             weight: earlier.weight + later.weight,
             rows: earlier.rows + later.rows,
@@ -255,7 +255,7 @@ impl Function for WeightedMean {
     }
 
     #[inline]
-    fn finish(state: Weighted) -> Option<f64> {
+    fn finish(state: WeightedSum) -> Option<f64> {
         (state.rows > 0).then(|| one_nan(state.value / state.weight))
     }
 }

@@ -3,7 +3,7 @@
 
 use super::functions::{
     ByValue, Count, Covariance, Extreme, Function, JointMoments, Mean, Moments, NO_ROW, Number, Of,
-    Pick, Product, RowOfExtreme, Sum, Variance, Weighted, WeightedMean,
+    Pick, Product, RowOfExtreme, Sum, Variance, WeightedMean, WeightedSum,
 };
 
 /// Words of a state of a user's function.
@@ -32,7 +32,7 @@ pub struct StateBounds {
 }
 
 /// A function whose states outlive an epoch.
-pub(in crate::aggregate) trait Stored: Function {
+pub(in crate::aggregate) trait StoredFunction: Function {
     /// The number of words that a snapshot has of a state.
     const WORDS: usize = 3;
 
@@ -61,7 +61,7 @@ fn came(rows: u64, bounds: &StateBounds) -> bool {
     (1..=bounds.rows).contains(&rows)
 }
 
-impl Stored for Count {
+impl StoredFunction for Count {
     fn is_sound(state: u64, bounds: &StateBounds) -> bool {
         came(state, bounds)
     }
@@ -130,7 +130,7 @@ fn of_words<T: Words>([low, high, rows, ..]: StateWords) -> Of<T> {
     Of { value: T::of_words([low, high]), rows }
 }
 
-impl<T: Words> Stored for Sum<T> {
+impl<T: Words> StoredFunction for Sum<T> {
     fn is_sound(state: Of<T>, bounds: &StateBounds) -> bool {
         came(state.rows, bounds) && state.value.is_sum()
     }
@@ -144,7 +144,7 @@ impl<T: Words> Stored for Sum<T> {
     }
 }
 
-impl<T: Words> Stored for Mean<T> {
+impl<T: Words> StoredFunction for Mean<T> {
     fn is_sound(state: Of<T>, bounds: &StateBounds) -> bool {
         Sum::<T>::is_sound(state, bounds)
     }
@@ -158,7 +158,7 @@ impl<T: Words> Stored for Mean<T> {
     }
 }
 
-impl Stored for Product {
+impl StoredFunction for Product {
     fn is_sound(state: Of<f64>, bounds: &StateBounds) -> bool {
         came(state.rows, bounds)
     }
@@ -172,21 +172,21 @@ impl Stored for Product {
     }
 }
 
-impl Stored for WeightedMean {
-    fn is_sound(state: Weighted, bounds: &StateBounds) -> bool {
+impl StoredFunction for WeightedMean {
+    fn is_sound(state: WeightedSum, bounds: &StateBounds) -> bool {
         came(state.rows, bounds)
     }
 
-    fn to_words(state: Weighted) -> StateWords {
+    fn to_words(state: WeightedSum) -> StateWords {
         three([state.value.to_bits(), state.weight.to_bits(), state.rows])
     }
 
-    fn of_words([value, weight, rows, ..]: StateWords) -> Weighted {
-        Weighted { value: f64::from_bits(value), weight: f64::from_bits(weight), rows }
+    fn of_words([value, weight, rows, ..]: StateWords) -> WeightedSum {
+        WeightedSum { value: f64::from_bits(value), weight: f64::from_bits(weight), rows }
     }
 }
 
-impl<const LARGEST: bool> Stored for Extreme<LARGEST> {
+impl<const LARGEST: bool> StoredFunction for Extreme<LARGEST> {
     fn is_sound(state: Of<i64>, bounds: &StateBounds) -> bool {
         came(state.rows, bounds)
     }
@@ -204,7 +204,7 @@ impl<const LARGEST: bool> Stored for Extreme<LARGEST> {
     }
 }
 
-impl<const ROOT: bool> Stored for Variance<ROOT> {
+impl<const ROOT: bool> StoredFunction for Variance<ROOT> {
     fn is_sound(state: Moments, bounds: &StateBounds) -> bool {
         state.rows >= 1.0 && state.rows.fract() == 0.0 && state.rows <= bounds.rows as f64
     }
@@ -219,7 +219,7 @@ impl<const ROOT: bool> Stored for Variance<ROOT> {
     }
 }
 
-impl<const LAST: bool> Stored for Pick<LAST> {
+impl<const LAST: bool> StoredFunction for Pick<LAST> {
     fn is_sound((_, row): (i64, u32), bounds: &StateBounds) -> bool {
         row < bounds.chosen
     }
@@ -237,7 +237,7 @@ impl<const LAST: bool> Stored for Pick<LAST> {
     }
 }
 
-impl<const LARGEST: bool> Stored for RowOfExtreme<LARGEST> {
+impl<const LARGEST: bool> StoredFunction for RowOfExtreme<LARGEST> {
     fn is_sound(state: ByValue, bounds: &StateBounds) -> bool {
         state.row < bounds.chosen
     }
@@ -259,7 +259,7 @@ impl<const LARGEST: bool> Stored for RowOfExtreme<LARGEST> {
     }
 }
 
-impl<const RATIO: bool> Stored for Covariance<RATIO> {
+impl<const RATIO: bool> StoredFunction for Covariance<RATIO> {
     const WORDS: usize = 6;
 
     fn is_sound(state: JointMoments, bounds: &StateBounds) -> bool {

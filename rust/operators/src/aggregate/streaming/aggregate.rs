@@ -11,9 +11,11 @@ use crate::aggregate::catalog::aggregate::{Aggregate, kind};
 use crate::aggregate::catalog::kind::Kind;
 use crate::aggregate::folds::epochs::epoch::{AddEpoch, Adder, Epoch};
 use crate::aggregate::folds::epochs::lane::{Lane, Task};
-use crate::aggregate::folds::epochs::open::{Closing, Kept, Open, OpenPartials, arrange, close};
+use crate::aggregate::folds::epochs::open::{
+    ClosedSlice, ClosingSlice, OpenPartials, SourcePartials, arrange, close,
+};
 use crate::aggregate::inputs::columns::Stream;
-use crate::aggregate::inputs::places::{Merged, Place};
+use crate::aggregate::inputs::places::{MergedRows, Place};
 use crate::aggregate::output::Page;
 use crate::aggregate::slices::partials::Run;
 use crate::aggregate::slices::steps::Steps;
@@ -56,8 +58,8 @@ pub struct StreamingAggregate {
     /// The sources that bring rows.
     sources: usize,
     lanes: Vec<Box<dyn Lane>>,
-    open: Vec<Open>,
-    kept: VecDeque<Kept>,
+    open: Vec<SourcePartials>,
+    kept: VecDeque<ClosedSlice>,
     /// No row of a slice before it can come.
     closed: Slice,
     position: Position,
@@ -79,7 +81,7 @@ impl StreamingAggregate {
             way: None,
             sources,
             lanes: kinds.iter().map(|kind| kind.lane(all)).collect(),
-            open: (0..all).map(|_| Open::default()).collect(),
+            open: (0..all).map(|_| SourcePartials::default()).collect(),
             kept: VecDeque::new(),
             closed: Slice::MIN,
             position: Position::new(Slice::MIN),
@@ -111,7 +113,7 @@ impl StreamingAggregate {
                 None => kind.add(&mut **lane, &self.open, &mut tasks),
                 Some(places) if kind.needs_order() => {
                     lane.make_room(&self.open);
-                    let Open { keys, partial_of, .. } = &self.open[sources];
+                    let SourcePartials { keys, partial_of, .. } = &self.open[sources];
                     tasks.push(kind.add_in_order(
                         &mut **lane,
                         sources,
@@ -154,7 +156,7 @@ impl StreamingAggregate {
 
     /// The partials of all sources with their states.
     fn partials(&self) -> OpenPartials {
-        let source = |(source, open): (usize, &Open)| {
+        let source = |(source, open): (usize, &SourcePartials)| {
             let slice = |run: &Run| {
                 let state = |partial: usize| {
                     self.lanes.iter().flat_map(move |lane| lane.words(source, partial)).collect()
@@ -181,7 +183,7 @@ impl StreamingAggregate {
         runs.sort_by_key(|run| run.slice);
         let slices = runs.chunk_by(|a, b| a.slice == b.slice).collect();
         let (open, spare) = (&self.open, &self.spare);
-        let closing: Vec<Closing> = driver.map(slices, |runs| {
+        let closing: Vec<ClosingSlice> = driver.map(slices, |runs| {
             let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
             let mut slots = spare().pop().unwrap_or_default();
             let closing = close(runs, open, &mut slots);
@@ -191,8 +193,9 @@ impl StreamingAggregate {
         let tasks: Vec<Task<'_>> =
             self.lanes.iter_mut().flat_map(|lane| lane.close(&closing)).collect();
         driver.map(tasks, |task| task())?;
-        self.kept
-            .extend(closing.into_iter().map(|Closing { slice, keys, .. }| Kept { slice, keys }));
+        self.kept.extend(
+            closing.into_iter().map(|ClosingSlice { slice, keys, .. }| ClosedSlice { slice, keys }),
+        );
         let forgotten: Vec<usize> = self.open.iter_mut().map(|open| open.forget(upto)).collect();
         self.lanes.iter_mut().for_each(|lane| lane.forget(&forgotten));
         Ok(())
@@ -264,7 +267,7 @@ impl StreamingAggregate {
         }
         for (slice, keys) in saved.kept {
             self.keys = keys.iter().fold(self.keys, |most, &key| most.max(key as usize + 1));
-            self.kept.push_back(Kept { slice, keys });
+            self.kept.push_back(ClosedSlice { slice, keys });
         }
         let mut words = saved.words.into_iter();
         self.lanes.iter_mut().for_each(|lane| lane.restore(&partials, &cells, &mut words));
@@ -285,9 +288,9 @@ impl StreamingWindows for StreamingAggregate {
         let kinds: Vec<_> =
             aggregates.iter().map(|aggregate| kind(aggregate, rows, first_rows)).collect();
         let merged =
-            (self.open.len() > self.sources).then(|| Merged::new(rows, driver)).transpose()?;
+            (self.open.len() > self.sources).then(|| MergedRows::new(rows, driver)).transpose()?;
         let (places, mut every) = (merged.as_ref().map(|merged| &merged.places[..]), rows.to_vec());
-        every.extend(merged.as_ref().map(Merged::stream));
+        every.extend(merged.as_ref().map(MergedRows::stream));
         match &self.way {
             None => self.add_by_slices(&every, places, &kinds, driver)?,
             Some(way) => {
@@ -394,7 +397,7 @@ impl StreamingWindows for StreamingAggregate {
     }
 
     fn bytes(&self) -> usize {
-        let slots = self.open.iter().map(Open::bytes).sum::<usize>();
+        let slots = self.open.iter().map(SourcePartials::bytes).sum::<usize>();
         (self.cells() + 2 * self.keys) * self.cell_bytes() + slots
     }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tidegate_structures::memory::pages::Pages;
 
-use crate::aggregate::folds::epochs::open::Kept;
+use crate::aggregate::folds::epochs::open::ClosedSlice;
 use crate::aggregate::slices::steps::{Present, Step, Steps};
 use crate::aggregate::slices::windows::{Slice, Windows};
 
@@ -35,7 +35,7 @@ impl Position {
     /// order of results.
     pub(super) fn steps(
         &mut self,
-        kept: &VecDeque<Kept>,
+        kept: &VecDeque<ClosedSlice>,
         closed: Slice,
         windows: &Windows,
         order: &[u32],
@@ -51,7 +51,7 @@ impl Position {
     /// Appends the step to the next window, if it is complete.
     fn step(
         &mut self,
-        kept: &VecDeque<Kept>,
+        kept: &VecDeque<ClosedSlice>,
         closed: Slice,
         windows: &Windows,
         order: &[u32],
@@ -103,7 +103,7 @@ impl Position {
     }
 
     /// How many slices no window needs any more; they are forgotten.
-    pub(super) fn drop_slices(&mut self, kept: &VecDeque<Kept>) -> usize {
+    pub(super) fn drop_slices(&mut self, kept: &VecDeque<ClosedSlice>) -> usize {
         if kept.back().is_some_and(|last| last.slice < self.next) {
             *self = Position::new(self.next);
             return kept.len();

@@ -1,6 +1,6 @@
 //! Sessions of rows that come epoch by epoch.
 //!
-//! An epoch's rows go in merged order, as [`Merged`] has them, into the sessions of
+//! An epoch's rows go in merged order, as [`MergedRows`] has them, into the sessions of
 //! their keys; then each function adds them. A session is over once no row can extend it, and then
 //! its result is made. Rows of results are in the order of the sessions' ends, then keys, for one
 //! that begins early may last for ever.
@@ -21,7 +21,7 @@ use super::windows::{KeyOrder, StreamingWindows};
 use crate::aggregate::catalog::aggregate::{Aggregate, kind};
 use crate::aggregate::folds::epochs::lane::{Lane, Task};
 use crate::aggregate::inputs::columns::Stream;
-use crate::aggregate::inputs::places::Merged;
+use crate::aggregate::inputs::places::MergedRows;
 use crate::aggregate::output::{Page, Window};
 use crate::aggregate::sessions::{PAGE_ROWS, extends};
 use crate::aggregate::states::words::StateBounds;
@@ -193,7 +193,7 @@ impl StreamingWindows for StreamingSessions {
         driver: &Driver,
     ) -> Result<(), Stopped> {
         self.of_key.resize(keys.max(self.of_key.len()), NONE);
-        let merged = Merged::new(rows, driver)?;
+        let merged = MergedRows::new(rows, driver)?;
         self.find(merged.stream());
         let kinds: Vec<_> =
             aggregates.iter().map(|aggregate| kind(aggregate, rows, first_rows)).collect();

@@ -13,7 +13,7 @@ use super::{
 pub(crate) type Row = (i64, Side, i64);
 
 /// A result row: the numbers of its rows, or none.
-pub(crate) type Found = (Option<u64>, Option<u64>);
+pub(crate) type ResultRow = (Option<u64>, Option<u64>);
 
 /// A row in a window: its number, its time, its value, and whether it has had a match.
 type InWindow = (u64, i64, i64, bool);
@@ -33,15 +33,15 @@ pub(crate) fn three_steps(
     windows: Retention,
     how: How,
     with_filter: bool,
-) -> Vec<Found> {
+) -> Vec<ResultRow> {
     let (mut kept, mut counts): ([Vec<InWindow>; 2], _) = ([Vec::new(), Vec::new()], [0_u64; 2]);
     // Rows that have left a window of rows, with the time and side of the one that took their
     // place: theirs is after it.
     let mut left_at: Vec<(i64, Side, InWindow)> = Vec::new();
-    let mut results: Vec<Found> = Vec::new();
+    let mut results: Vec<ResultRow> = Vec::new();
     // How long a row stays, in its unit, and a row that leaves.
     let stays = |side: Side| windows.length(side) as i64;
-    let leave = |side: Side, row: InWindow, results: &mut Vec<Found>| match side {
+    let leave = |side: Side, row: InWindow, results: &mut Vec<ResultRow>| match side {
         Side::Left if !row.3 && (how.keeps_left() || how == How::Anti) => {
             results.push((Some(row.0), None))
         }
@@ -169,7 +169,7 @@ impl Case {
         rows: &[Row],
         cuts: &[usize],
         made: impl Fn() -> Box<SlidingJoin>,
-    ) -> (Vec<Found>, Vec<u64>) {
+    ) -> (Vec<ResultRow>, Vec<u64>) {
         let driver = Driver::new(self.threads, Stop::default());
         let mut join = made();
         let mut results = Vec::new();
@@ -205,7 +205,7 @@ impl Case {
             };
             let filter: Option<&Filter<'_>> =
                 if self.with_filter || !scanned { Some(&keeps) } else { None };
-            let drain = |join: &mut SlidingJoin, results: &mut Vec<Found>| {
+            let drain = |join: &mut SlidingJoin, results: &mut Vec<ResultRow>| {
                 let firsts = [base[0] + join.first(Side::Left), base[1] + join.first(Side::Right)];
                 while !join.is_done() {
                     let found = join.advance(&driver, filter).unwrap().into_results();
@@ -268,7 +268,7 @@ impl Case {
 }
 
 /// Results by the numbers of their rows.
-pub(crate) fn named(results: &Results, firsts: [u64; 2]) -> Vec<Found> {
+pub(crate) fn named(results: &Results, firsts: [u64; 2]) -> Vec<ResultRow> {
     let number =
         |side: usize, offset: u32| (offset != NO_ROW).then(|| firsts[side] + u64::from(offset));
     let right = |at: usize| results.right.get(at).copied().unwrap_or(NO_ROW);

@@ -28,7 +28,7 @@ pub(crate) struct Shape {
 }
 
 /// A result row: window, key, and the values as text, floats by their bits.
-pub(crate) type Found = ((i64, u32), Vec<String>);
+pub(crate) type ResultRow = ((i64, u32), Vec<String>);
 
 /// Hands what the test asks for, of the columns of each source, to `use_it`.
 pub(crate) fn with_input<R>(
@@ -92,7 +92,7 @@ pub(crate) fn with_input<R>(
     use_it(&streams, &aggregates)
 }
 
-pub(crate) fn run(sources: &[Vec<Row>], shape: Shape, threads: usize) -> Vec<Found> {
+pub(crate) fn run(sources: &[Vec<Row>], shape: Shape, threads: usize) -> Vec<ResultRow> {
     let windows = Windows::new(shape.size, shape.advance, shape.offset);
     let driver = Driver::new(threads, Stop::default());
     let take = |page: Page| Ok::<_, Stopped>(rows_of(page));
@@ -119,7 +119,7 @@ pub(crate) fn run_streaming(
     shape: Shape,
     threads: usize,
     epochs: &[(usize, Between)],
-) -> Vec<Found> {
+) -> Vec<ResultRow> {
     let windows = Windows::new(shape.size, shape.advance, shape.offset);
     let new =
         |aggregates: &[Aggregate]| StreamingAggregate::new(windows, sources.len(), aggregates);
@@ -132,7 +132,7 @@ pub(crate) fn go_streaming<O: StreamingWindows>(
     mut new: impl FnMut(&[Aggregate]) -> O,
     threads: usize,
     epochs: &[(usize, Between)],
-) -> Vec<(i64, Found)> {
+) -> Vec<(i64, ResultRow)> {
     let driver = Driver::new(threads, Stop::default());
     let none = vec![Vec::new(); sources.len()];
     let mut new = || with_input(&none, |_, aggregates| new(aggregates));
@@ -148,7 +148,7 @@ pub(crate) fn go_streaming<O: StreamingWindows>(
     }
     places.sort_unstable();
     let (mut streaming, mut found, mut taken) = (new(), Vec::new(), vec![0; sources.len()]);
-    let pages = |streaming: &mut O, found: &mut Vec<(i64, Found)>| loop {
+    let pages = |streaming: &mut O, found: &mut Vec<(i64, ResultRow)>| loop {
         let made = streaming.pages(2, order, &driver).unwrap();
         if made.is_empty() {
             break;
@@ -197,7 +197,7 @@ pub(crate) fn go_streaming<O: StreamingWindows>(
     found
 }
 
-pub(crate) fn ends_and_rows(page: Page) -> Vec<(i64, Found)> {
+pub(crate) fn ends_and_rows(page: Page) -> Vec<(i64, ResultRow)> {
     let ends: Vec<i64> = page
         .windows
         .iter()
@@ -211,7 +211,7 @@ pub(crate) fn float(value: i64) -> f64 {
     if value == 0 { -0.0 } else { 1.0 / value as f64 * 10_f64.powi((value % 17) as i32) }
 }
 
-pub(crate) fn rows_of(page: Page) -> Vec<Found> {
+pub(crate) fn rows_of(page: Page) -> Vec<ResultRow> {
     let windows =
         page.windows.iter().flat_map(|window| std::iter::repeat_n(window.start, window.rows));
     let text = |at: usize| {
@@ -225,7 +225,7 @@ pub(crate) fn rows_of(page: Page) -> Vec<Found> {
         };
         page.columns.iter().map(column).collect()
     };
-    let rows: Vec<Found> =
+    let rows: Vec<ResultRow> =
         windows.enumerate().map(|(at, start)| ((start, page.keys[at]), text(at))).collect();
     assert_eq!(rows.len(), page.rows);
     rows

@@ -54,27 +54,27 @@ pub struct OlcTree {
 
 /// A node as of a version at which it belonged to where the thread came from.
 #[derive(Debug)]
-struct Seen<'a, N> {
+struct NodeView<'a, N> {
     number: u32,
     node: &'a N,
     version: Version,
 }
 
-impl<N> Clone for Seen<'_, N> {
+impl<N> Clone for NodeView<'_, N> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<N> Copy for Seen<'_, N> {}
+impl<N> Copy for NodeView<'_, N> {}
 
 /// An inner node, and which of its children the way goes on to.
-type Parent<'a> = (Seen<'a, Inner>, usize);
+type Parent<'a> = (NodeView<'a, Inner>, usize);
 
 #[derive(Clone, Copy)]
 enum Any<'a> {
-    Leaf(Seen<'a, Leaf>),
-    Inner(Seen<'a, Inner>),
+    Leaf(NodeView<'a, Leaf>),
+    Inner(NodeView<'a, Inner>),
 }
 
 /// Nodes of a kind: where they are, and how their numbers are told from others.
@@ -164,10 +164,10 @@ impl OlcTree {
 
     /// A node of a kind, as of now; it may be any (O1).
     #[inline]
-    fn see<N: Kind>(&self, number: u32) -> Attempt<Seen<'_, N>> {
+    fn see<N: Kind>(&self, number: u32) -> Attempt<NodeView<'_, N>> {
         let node = N::arena(self).get(number & !LEAF).ok_or(Restart)?;
         pause();
-        Ok(Seen { number, node, version: node.lock().read() })
+        Ok(NodeView { number, node, version: node.lock().read() })
     }
 
     /// A node, as of now; it may be any (O1).
@@ -189,7 +189,7 @@ impl OlcTree {
 
     /// The child of a node, and where it is, as of a moment at which it was (O2).
     #[inline]
-    fn child<'a>(&'a self, parent: Seen<'a, Inner>, rank: Rank) -> Attempt<(Any<'a>, usize)> {
+    fn child<'a>(&'a self, parent: NodeView<'a, Inner>, rank: Rank) -> Attempt<(Any<'a>, usize)> {
         let at = parent.node.place(rank);
         let child = self.look(parent.node.child(at))?;
         parent.check()?;
@@ -198,7 +198,7 @@ impl OlcTree {
 
     /// The leaf to which a rank belongs.
     #[inline]
-    fn leaf(&self, rank: Rank) -> Attempt<Seen<'_, Leaf>> {
+    fn leaf(&self, rank: Rank) -> Attempt<NodeView<'_, Leaf>> {
         let mut any = self.root()?;
         loop {
             match any {
@@ -236,7 +236,7 @@ impl OlcTree {
 
     /// Splits a full node, or the root if it has no parent.
     #[cold]
-    fn split<N: Kind>(&self, parent: Option<Parent<'_>>, full: Seen<'_, N>) -> Attempt<()> {
+    fn split<N: Kind>(&self, parent: Option<Parent<'_>>, full: NodeView<'_, N>) -> Attempt<()> {
         full.check()?;
         // Before anything is locked: there may be no memory.
         let number = N::arena(self).take();
@@ -252,11 +252,11 @@ impl OlcTree {
     fn split_into<N: Kind>(
         &self,
         parent: Option<Parent<'_>>,
-        full: Seen<'_, N>,
+        full: NodeView<'_, N>,
         number: u32,
         above: Option<u32>,
     ) -> Attempt<()> {
-        let right: Seen<'_, N> = self.see(number)?;
+        let right: NodeView<'_, N> = self.see(number)?;
         let root = above.map(|above| self.see::<Inner>(above)).transpose()?;
         let _parent = parent.map(|(parent, _)| parent.lock()).transpose()?;
         let _full = full.lock()?;
@@ -302,7 +302,7 @@ impl OlcTree {
 
     /// Makes the root's only child the root.
     #[cold]
-    fn lower_root(&self, root: Seen<'_, Inner>) -> Attempt<()> {
+    fn lower_root(&self, root: NodeView<'_, Inner>) -> Attempt<()> {
         let held = root.lock()?;
         pause();
         self.set_root(root.node.child(0));
@@ -313,7 +313,7 @@ impl OlcTree {
 
     /// Evens out a node that has few entries or children and its neighbour, or merges the two.
     #[cold]
-    fn even_out<N: Kind>(&self, (parent, at): Parent<'_>, few: Seen<'_, N>) -> Attempt<()> {
+    fn even_out<N: Kind>(&self, (parent, at): Parent<'_>, few: NodeView<'_, N>) -> Attempt<()> {
         // 1. The neighbour to the right, or the one to the left of the last child. It is looked at
         //    before anything is locked, as the thread may have to wait for it (O4).
         //    Of a parent that was split meanwhile, the child may be behind the last one.
@@ -321,7 +321,7 @@ impl OlcTree {
         let other_at = if is_last { at.checked_sub(1) } else { Some(at + 1) };
         let other_number = parent.node.child(other_at.ok_or(Restart)?);
         parent.check()?;
-        let other: Seen<'_, N> = self.see(other_number)?;
+        let other: NodeView<'_, N> = self.see(other_number)?;
         // 2. All three as of the versions at which they belong together.
         let held = (parent.lock()?, few.lock()?, other.lock()?);
         let (at, left, right) = if is_last { (at - 1, other, few) } else { (at, few, other) };
@@ -419,7 +419,7 @@ impl WindowIndex for OlcTree {
     }
 }
 
-impl<'a, N: Node> Seen<'a, N> {
+impl<'a, N: Node> NodeView<'a, N> {
     /// Whether what was read of the node since it was seen belongs together.
     #[inline]
     fn check(&self) -> Attempt<()> {

@@ -7,7 +7,7 @@ use tidegate_sync::atomic::{Arc, into_inner};
 use tidegate_sync::{Counter, OnceLink};
 
 use super::lane::Piece;
-use super::log::{Pushed, Record, Run};
+use super::log::{PushedRun, Record, Run};
 use super::reader::BLOCK_ROWS;
 use super::scatter::Scatter;
 use crate::gate::key::{Key, RowId};
@@ -96,7 +96,7 @@ impl<R: Run> Block<R> {
     }
 
     /// Returns the runs that contain the rows, ordered by rank and position.
-    pub fn runs(&self) -> impl ExactSizeIterator<Item = &Pushed<R>> {
+    pub fn runs(&self) -> impl ExactSizeIterator<Item = &PushedRun<R>> {
         self.plan.runs.iter().map(|record| record.rows())
     }
 
@@ -189,7 +189,7 @@ impl<R: Run> Planned<R> {
 
     /// Returns the rows as ranges of runs, ordered by rank and position. The block itself is not
     /// filled, since some consumers only need to know which rows are ready.
-    pub fn pieces(&self) -> impl Iterator<Item = (&Pushed<R>, Range<usize>)> {
+    pub fn pieces(&self) -> impl Iterator<Item = (&PushedRun<R>, Range<usize>)> {
         let plan = &self.0.plan;
         let mut rows = vec![0..0; plan.runs.len()];
         for piece in &plan.pieces {

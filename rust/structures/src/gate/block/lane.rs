@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use tidegate_sync::atomic::Arc;
 
-use super::log::{Entry, Pushed, Record, Run};
+use super::log::{Entry, PushedRun, Record, Run};
 use crate::gate::key::{Key, Rank, RowId};
 use crate::gate::promise::{Promise, Sources};
 
@@ -202,7 +202,7 @@ impl<R: Run> Lanes<R> {
 
     /// Returns the rows that are not yet in a block, as ranges of runs ordered by rank and
     /// position.
-    pub(super) fn unread(&self) -> impl Iterator<Item = (&Pushed<R>, Range<usize>)> {
+    pub(super) fn unread(&self) -> impl Iterator<Item = (&PushedRun<R>, Range<usize>)> {
         self.iter().flat_map(|lane| {
             lane.runs.iter().enumerate().map(|(nth, record)| {
                 let pushed = record.rows();

@@ -36,7 +36,7 @@ impl Run for std::sync::Arc<[i64]> {
 
 /// A run in the gate.
 #[derive(Debug)]
-pub struct Pushed<R> {
+pub struct PushedRun<R> {
     /// The id of its first row.
     pub first: RowId,
     /// The run that was pushed; never empty.
@@ -44,9 +44,9 @@ pub struct Pushed<R> {
     _charge: Charge,
 }
 
-impl<R> Pushed<R> {
+impl<R> PushedRun<R> {
     pub(super) fn new(first: RowId, run: R, charge: Charge) -> Self {
-        Pushed { first, run, _charge: charge }
+        PushedRun { first, run, _charge: charge }
     }
 }
 
@@ -56,7 +56,7 @@ pub(super) enum Entry<R> {
     /// Nothing yet: where a log begins.
     Begin,
     /// It pushed a run.
-    Rows(Pushed<R>),
+    Rows(PushedRun<R>),
     /// It promised that no later row is below this.
     Advance(i64),
     /// Another source was forked from this one, starting with the promise `from`.
@@ -80,7 +80,7 @@ impl<R> Record<R> {
 
     /// The run of a record that is known to hold one.
     #[inline]
-    pub(super) fn rows(&self) -> &Pushed<R> {
+    pub(super) fn rows(&self) -> &PushedRun<R> {
         match &self.entry {
             Entry::Rows(pushed) => pushed,
             _ => unreachable!("only records of runs are kept for their rows"),

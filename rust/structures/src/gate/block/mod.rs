@@ -34,11 +34,11 @@ use tidegate_sync::{Budget, Counter};
 
 pub use self::block::{Block, Filler, Planned};
 use self::log::{Entry, Record};
-pub use self::log::{Pushed, Run};
+pub use self::log::{PushedRun, Run};
 pub use self::reader::BlockReader;
 pub use self::scatter::Slabs;
 use super::key::{Key, MAX_SOURCES, NotSync, Rank, RowId, Tier};
-use super::{Handles, Rejected, TooManySources};
+use super::{Handles, Rejection, TooManySources};
 
 /// Bytes that a row will take in a block, charged when it is pushed: a time and an id.
 const BLOCK_ROW: usize = size_of::<i64>() + size_of::<RowId>();
@@ -94,7 +94,7 @@ impl BlockGate {
             return Err(TooManySources);
         }
         let shared =
-            Arc::new(Shared { next_source: Counter::new(sources), budget: Budget::new(limit) });
+            Arc::new(GateState { next_source: Counter::new(sources), budget: Budget::new(limit) });
         let ranks = tiers.zip(0..=u16::MAX).map(|(tier, number)| Rank::new(tier, number));
         let logs: Vec<_> = ranks.map(|rank| (rank, Record::new(Entry::Begin))).collect();
         let seed = BlockReader::new(&logs, shared.budget.clone());
@@ -106,7 +106,7 @@ impl BlockGate {
 
 /// The parts that all sources of a gate share.
 #[derive(Debug)]
-struct Shared {
+struct GateState {
     /// Number of the next source. Written by sources.
     next_source: Counter,
     budget: Budget,
@@ -114,7 +114,7 @@ struct Shared {
 
 /// A feeder of the gate. Dropping it closes it.
 pub struct BlockSource<R: Run> {
-    shared: Arc<Shared>,
+    shared: Arc<GateState>,
     rank: Rank,
     /// The id of the next row.
     next: RowId,
@@ -125,7 +125,7 @@ pub struct BlockSource<R: Run> {
 }
 
 impl<R: Run> BlockSource<R> {
-    fn new(shared: Arc<Shared>, rank: Rank, promised: i64, log: Arc<Record<R>>) -> Self {
+    fn new(shared: Arc<GateState>, rank: Rank, promised: i64, log: Arc<Record<R>>) -> Self {
         BlockSource {
             shared,
             rank,
@@ -148,22 +148,22 @@ impl<R: Run> BlockSource<R> {
 
     /// Adds a run. Its rows are sorted by time and none is below what the source has promised;
     /// a run that is not so, and one for which there is no memory, is given back.
-    pub fn push(&mut self, run: R) -> Result<(), Rejected<R>> {
+    pub fn push(&mut self, run: R) -> Result<(), Rejection<R>> {
         let ts = run.ts();
         let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Ok(()) };
         if first < self.promised {
-            return Err(Rejected::Late { ts: first, promised: self.promised, row: run });
+            return Err(Rejection::Late { ts: first, promised: self.promised, row: run });
         }
         let rows = ts.len();
         // Before the rows are looked at: a source that finds no room asks again and again.
         let charge = match self.shared.budget.charge(run.bytes() + rows * BLOCK_ROW) {
             Ok(charge) => charge,
-            Err(exceeded) => return Err(Rejected::Full { exceeded, row: run }),
+            Err(overrun) => return Err(Rejection::Full { overrun, row: run }),
         };
         if let Some(at) = first_descent(ts) {
-            return Err(Rejected::Late { ts: ts[at], promised: ts[at - 1], row: run });
+            return Err(Rejection::Late { ts: ts[at], promised: ts[at - 1], row: run });
         }
-        self.append(Entry::Rows(Pushed::new(self.next, run, charge)));
+        self.append(Entry::Rows(PushedRun::new(self.next, run, charge)));
         self.next = self.next.plus(rows);
         self.promised = last;
         Ok(())

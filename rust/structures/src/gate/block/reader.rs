@@ -11,7 +11,7 @@ use tidegate_sync::atomic::Arc;
 
 use super::block::{Block, Filler, Plan, Planned};
 use super::lane::Lanes;
-use super::log::{Pushed, Record, Run};
+use super::log::{PushedRun, Record, Run};
 use super::scatter::MOST_ROWS;
 use crate::gate::Next;
 use crate::gate::key::{Key, NotSync, Rank};
@@ -214,7 +214,7 @@ impl<R: Run> BlockReader<R> {
 
     /// Returns the rows that were pushed but not yet returned to this reader, ready or not, as
     /// ranges of runs ordered by rank and position.
-    pub fn unread(&mut self) -> impl Iterator<Item = (&Pushed<R>, Range<usize>)> {
+    pub fn unread(&mut self) -> impl Iterator<Item = (&PushedRun<R>, Range<usize>)> {
         // Blocks ahead are of rows that the lanes have given up; they come first, and may share
         // runs with them.
         assert!(self.ahead.is_empty(), "the reader has come by blocks that it was not given");

@@ -25,7 +25,7 @@ use crate::memory::pages::Slot;
 
 /// Rows in time order.
 #[derive(Clone, Copy, Debug)]
-pub struct Timed<'a> {
+pub struct TimedRows<'a> {
     /// The times, which never fall.
     pub ts: &'a [i64],
     /// A dense key a row, or [`NO_KEY`](super::NO_KEY).
@@ -34,9 +34,9 @@ pub struct Timed<'a> {
 
 /// Rows that leave their buckets.
 #[derive(Debug)]
-pub struct Leaving<'a> {
+pub struct LeavingRows<'a> {
     /// The rows that have not left yet.
-    pub rows: Timed<'a>,
+    pub rows: TimedRows<'a>,
     /// The place of the first such row of each bucket; last, of those without a key.
     pub first: Vec<u32>,
     /// A row is too early for a left row if it is no more than this after it.
@@ -58,8 +58,8 @@ impl Writer<'_> {
         mut self,
         ts: &[i64],
         late: i64,
-        leaving: Leaving<'_>,
-        left: Timed<'_>,
+        leaving: LeavingRows<'_>,
+        left: TimedRows<'_>,
         runs: &mut [Slot<[u32; 2]>],
     ) {
         let runs = Slot::values(runs);
@@ -73,7 +73,7 @@ impl Writer<'_> {
         assert!(left.ts.len() == runs.len(), "a run a left row");
         let (places, runs, mut left_by) = (self.places, runs.as_mut_ptr(), leaving.first);
         let mut leave = End::<0>::new(left, leaving.rows, leaving.early, &mut left_by, runs);
-        let mut enter = End::<1>::new(left, Timed { ts, keys }, late, &mut self.next, runs);
+        let mut enter = End::<1>::new(left, TimedRows { ts, keys }, late, &mut self.next, runs);
         // Opaque, or the compiler would leave out what is written here, by a branch.
         let mut unused = 0;
         let nowhere = black_box(&raw mut unused);
@@ -117,8 +117,8 @@ impl Writer<'_> {
 /// One end of the runs: the place that a left row's bucket has reached when the right rows before
 /// that end are through.
 struct End<'a, const AT: usize> {
-    left: Timed<'a>,
-    right: Timed<'a>,
+    left: TimedRows<'a>,
+    right: TimedRows<'a>,
     /// A right row comes before the end of a left row if it is no more than this after it.
     distance: i64,
     /// The place reached, a bucket.
@@ -130,8 +130,8 @@ struct End<'a, const AT: usize> {
 
 impl<'a, const AT: usize> End<'a, AT> {
     fn new(
-        left: Timed<'a>,
-        right: Timed<'a>,
+        left: TimedRows<'a>,
+        right: TimedRows<'a>,
         distance: i64,
         next: &'a mut Vec<u32>,
         runs: *mut [u32; 2],
@@ -228,9 +228,9 @@ mod tests {
             let chunks = [0..cut, cut..keys.len()].map(|range| Chunk::count(rows.slice(range), buckets));
             let mut numbers = vec![0; keys.len()];
             let mut writers = writers(chunks.into(), Target { keys: None, ts: None, numbers: Some(Slot::of(&mut numbers)) }).1;
-            let leaving = Leaving { rows: Timed { ts: &ts, keys: &keys }, first: writers[0].next().to_vec(), early };
+            let leaving = LeavingRows { rows: TimedRows { ts: &ts, keys: &keys }, first: writers[0].next().to_vec(), early };
             let mut runs = vec![[7; 2]; left.len()];
-            let left_side = Timed { ts: &left_ts, keys: &left_keys };
+            let left_side = TimedRows { ts: &left_ts, keys: &left_keys };
             writers.remove(1).merge(&ts[cut..], late, leaving, left_side, Slot::of(&mut runs));
             writers.remove(0).run();
             for (&(ts, key), [start, end]) in left.iter().zip(runs) {

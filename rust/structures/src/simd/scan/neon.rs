@@ -17,9 +17,9 @@ pub(crate) const WIDTH: usize = 16;
 pub(crate) type Bytes = uint8x16_t;
 
 /// A range whose bounds are repeated, so that they fill a register.
-pub(crate) type Filled<A> = Span<[A; WIDTH]>;
+pub(crate) type WideSpan<A> = Span<[A; WIDTH]>;
 
-fn filled<A: Lane>(span: Span<A>) -> Filled<A> {
+fn filled<A: Lane>(span: Span<A>) -> WideSpan<A> {
     Span { low: [span.low; WIDTH], width: [span.width; WIDTH] }
 }
 
@@ -66,8 +66,8 @@ pub(super) fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
 fn list<A: Lane, B: Lane, const TWO: bool>(
     first: &[A; TILE],
     second: &[B; TILE],
-    of_first: &Filled<A>,
-    of_second: &Filled<B>,
+    of_first: &WideSpan<A>,
+    of_second: &WideSpan<B>,
     base: u32,
     found: &mut Vec<u32>,
 ) {
@@ -92,8 +92,8 @@ fn list<A: Lane, B: Lane, const TWO: bool>(
 fn within<A: Lane, B: Lane, const TWO: bool>(
     first: &[A; WIDTH],
     second: &[B; WIDTH],
-    of_first: &Filled<A>,
-    of_second: &Filled<B>,
+    of_first: &WideSpan<A>,
+    of_second: &WideSpan<B>,
 ) -> Bytes {
     // SAFETY: the processor has NEON, since this function asks for it.
     let (a, b) = unsafe { (A::within_neon(first, of_first), B::within_neon(second, of_second)) };
@@ -120,7 +120,7 @@ macro_rules! compared {
     ($lane:ident, $load:ident, $less:ident, $upto:ident, $bytes:ident) => {
         #[target_feature(enable = "neon")]
         #[inline]
-        pub(super) fn $lane(values: &[$lane; WIDTH], span: &Filled<$lane>) -> Bytes {
+        pub(super) fn $lane(values: &[$lane; WIDTH], span: &WideSpan<$lane>) -> Bytes {
             // SAFETY: sixteen values are 16 bytes or more.
             let (low, width) = unsafe { ($load(span.low.as_ptr()), $load(span.width.as_ptr())) };
             let mut masks = [vdupq_n_u8(0); size_of::<$lane>()];

@@ -23,20 +23,24 @@ const EPOCH_ROWS: usize = 1 << 16;
 const MOST_PAIRS: u64 = u32::MAX as u64;
 
 /// The rows of one side in merged order.
-struct Ordered {
+struct OrderedSide {
     ts: Vec<i64>,
     /// Their numbers; `None` for rows that are in this order.
     rows: Option<Vec<u32>>,
     columns: Vec<CodeRanges>,
 }
 
-impl Ordered {
+impl OrderedSide {
     fn new(ts: &[i64], columns: Vec<CodeRanges>, driver: &Driver) -> Result<Self> {
         let Some(order) = time_order(ts, driver)? else {
-            return Ok(Ordered { ts: memory::collect(ts.iter().copied()), rows: None, columns });
+            return Ok(OrderedSide {
+                ts: memory::collect(ts.iter().copied()),
+                rows: None,
+                columns,
+            });
         };
         let columns = driver.map(columns, |column| column.take(&order))?;
-        Ok(Ordered {
+        Ok(OrderedSide {
             ts: memory::collect(order.iter().map(|&row| ts[row as usize])),
             rows: Some(memory::collect(order.iter().copied())),
             columns,
@@ -68,8 +72,8 @@ impl Tables<'_> {
             }
         };
         let mut sides = [
-            Ordered::new(&left_ts, self.ranges(Side::Left)?, driver)?,
-            Ordered::new(&right_ts, self.ranges(Side::Right)?, driver)?,
+            OrderedSide::new(&left_ts, self.ranges(Side::Left)?, driver)?,
+            OrderedSide::new(&right_ts, self.ranges(Side::Right)?, driver)?,
         ];
         let (indexed, _) = most_selective(&sides[0].bands(), &sides[1].bands(), 0);
         sides.iter_mut().for_each(|side| side.columns.swap(0, indexed));
@@ -93,7 +97,7 @@ impl Tables<'_> {
     fn run(
         &self,
         mut join: AnyIndexJoin,
-        sides: &[Ordered; 2],
+        sides: &[OrderedSide; 2],
         most: Option<u64>,
     ) -> Result<Vec<(Vec<u32>, Vec<u32>)>> {
         let mut done = [0; 2];
@@ -127,7 +131,7 @@ impl Tables<'_> {
     fn begin(
         &self,
         join: &mut AnyIndexJoin,
-        sides: &[Ordered; 2],
+        sides: &[OrderedSide; 2],
         done: &mut [usize; 2],
     ) -> Option<i64> {
         let from = *done;
@@ -154,7 +158,11 @@ impl Tables<'_> {
 }
 
 /// The numbers of the left and right rows of a piece's pairs.
-fn numbers(join: &AnyIndexJoin, sides: &[Ordered; 2], piece: Range<usize>) -> (Vec<u32>, Vec<u32>) {
+fn numbers(
+    join: &AnyIndexJoin,
+    sides: &[OrderedSide; 2],
+    piece: Range<usize>,
+) -> (Vec<u32>, Vec<u32>) {
     let found = join.assemble(piece);
     let [left_first, right_first] = [Side::Left, Side::Right].map(|side| join.first(side) as usize);
     let left = found.left.iter().map(|&offset| sides[0].row(left_first + offset as usize));

@@ -6,7 +6,7 @@ mod sort;
 use tidegate_operators::driver::Driver;
 use tidegate_sync::Stop;
 
-use super::join::{Candidates, Found, Join};
+use super::join::{Candidates, FoundPairs, Join};
 use super::partners::{FoundPartners, Source};
 use crate::Result;
 use crate::columns::keys::Keys;
@@ -56,7 +56,7 @@ impl BandJoin {
         right: &Table,
         most: Option<u64>,
         driver: &Driver,
-    ) -> Result<Found> {
+    ) -> Result<FoundPairs> {
         let keys = plan.join.encode_keys(left, right, driver)?;
         let key_method = keys.as_ref().map_or("none", |keys| keys.method);
         let tables = Tables { plan, left, right, keys: keys.as_ref(), driver };
@@ -71,7 +71,7 @@ impl BandJoin {
             Some((matches, _)) => Candidates::runs(matches),
             None => Candidates::runs(tables.index(self.algorithm, most)?),
         };
-        Ok(Found { key_method, candidates })
+        Ok(FoundPairs { key_method, candidates })
     }
 
     /// The most pairs that a result can have, if it has pairs.

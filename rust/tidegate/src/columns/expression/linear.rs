@@ -24,7 +24,7 @@ use tidegate_operators::rows::Side;
 
 use super::Arithmetic;
 use super::bound::{Bound, Operation, cast};
-use super::split::{Constant, Domain, Pushable, Pushed, column, domain, reads};
+use super::split::{Constant, Domain, Pushable, PushedComparison, column, domain, reads};
 use super::turn::Turn;
 
 /// `first <order> second` for all orders; `None` if a scan cannot make the comparison.
@@ -108,7 +108,11 @@ impl Forms {
             false => Constraint::Sum { order, than },
         };
         let relation = Relation::Whole(vec![constraint]);
-        self.found.pushed.push(Pushed { left: number(&left)?, right: number(&right)?, relation });
+        self.found.pushed.push(PushedComparison {
+            left: number(&left)?,
+            right: number(&right)?,
+            relation,
+        });
         Some(())
     }
 
@@ -244,7 +248,7 @@ impl Forms {
             _ => return None,
         };
         let (left, right) = if swapped { (second, first) } else { (first, second) };
-        self.found.pushed.push(Pushed {
+        self.found.pushed.push(PushedComparison {
             left: column(left, Domain::Float)?.clone(),
             right: column(right, Domain::Float)?.clone(),
             relation: Relation::Float(vec![constraint]),
@@ -321,7 +325,7 @@ impl Forms {
         };
         let constraint = Constraint::Compare { left_plus: 0.0, order, right_plus: 0.0 };
         let relation = Relation::Float(vec![constraint]);
-        self.found.pushed.push(Pushed { left, right, relation });
+        self.found.pushed.push(PushedComparison { left, right, relation });
         Some(())
     }
 }

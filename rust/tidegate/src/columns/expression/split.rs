@@ -36,7 +36,7 @@ struct Conjunct {
 /// The comparisons that a conjunct is made of.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pushable {
-    pub(super) pushed: Vec<Pushed>,
+    pub(super) pushed: Vec<PushedComparison>,
     /// Expressions of both sides in integers. None of the comparisons computes them as they are
     /// written, so overflow is watched for.
     pub(super) watched: Vec<Bound>,
@@ -44,13 +44,13 @@ pub(super) struct Pushable {
 
 /// A comparison between a number of each side, which is pushed down into a scan.
 #[derive(Clone, Debug)]
-pub(super) struct Pushed {
+pub(super) struct PushedComparison {
     pub(super) left: Bound,
     pub(super) right: Bound,
     pub(super) relation: Relation,
 }
 
-impl Pushed {
+impl PushedComparison {
     /// The two numbers and their types.
     fn names(&self) -> [(&str, &DataType); 2] {
         [&self.left, &self.right].map(|bound| (&*bound.text, &bound.data_type))
@@ -68,7 +68,7 @@ pub(super) enum Domain {
 /// evaluated on the pairs that they leave.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
-    pushed: Vec<Pushed>,
+    pushed: Vec<PushedComparison>,
     watched: Vec<Overflow>,
     residual: Option<Predicate>,
 }
@@ -77,8 +77,9 @@ impl Scan {
     /// The pushed comparisons, between sides that have no rows yet.
     pub(crate) fn terms(&self) -> Vec<Term> {
         let none = |bound: &Bound| Operand::new(no_numbers(&bound.data_type), None);
-        let term =
-            |one: &Pushed| Term::new(none(&one.left), none(&one.right), one.relation.clone());
+        let term = |one: &PushedComparison| {
+            Term::new(none(&one.left), none(&one.right), one.relation.clone())
+        };
         self.pushed.iter().map(|one| term(one).expect("a term without rows")).collect()
     }
 
@@ -93,7 +94,7 @@ impl Scan {
         right: &SideColumns,
     ) -> Option<Vec<(Operand, Operand)>> {
         let sides = Sides { left, right };
-        let numbers = |one: &Pushed| {
+        let numbers = |one: &PushedComparison| {
             Some((sides.numbers(&one.left, Side::Left)?, sides.numbers(&one.right, Side::Right)?))
         };
         let all: Vec<(Operand, Operand)> =
@@ -110,7 +111,7 @@ impl Scan {
     /// The numbers of right rows that are compared, for people.
     pub(crate) fn of_right(&self) -> Vec<&str> {
         let mut texts: Vec<&str> = Vec::new();
-        for Pushed { right, .. } in &self.pushed {
+        for PushedComparison { right, .. } in &self.pushed {
             if !texts.contains(&&*right.text) {
                 texts.push(&right.text);
             }
@@ -132,7 +133,7 @@ impl Predicate {
 
     /// The same, if only some of the conjuncts are pushed that a scan can test.
     fn scan_of(&self, is_pushed: impl Fn(&Pushable) -> bool) -> Scan {
-        let mut pushed: Vec<Pushed> = Vec::new();
+        let mut pushed: Vec<PushedComparison> = Vec::new();
         let mut watched: Vec<Bound> = Vec::new();
         let mut residual: Vec<Bound> = Vec::new();
         for Conjunct { whole, pushable } in self.conjuncts() {
@@ -171,8 +172,9 @@ impl Predicate {
     ) -> (Vec<Term>, Option<Predicate>) {
         // Where a pair may overflow in a conjunct, the others may still be scanned.
         for mut scan in [self.scan(), self.scan_of(|pushable| pushable.watched.is_empty())] {
-            let term =
-                |(one, (left, right)): (&Pushed, _)| Term::new(left, right, one.relation.clone());
+            let term = |(one, (left, right)): (&PushedComparison, _)| {
+                Term::new(left, right, one.relation.clone())
+            };
             let numbers = scan.numbers(left, right);
             let terms = numbers.and_then(|all| scan.pushed.iter().zip(all).map(term).collect());
             if let Some(terms) = terms {
@@ -393,7 +395,7 @@ fn sums(left: &Bound, right: &Bound, orders: Vec<Order>, domain: Domain) -> Opti
             Relation::Float(orders.into_iter().map(one).collect())
         }
     };
-    let pushed = vec![Pushed { left: left.clone(), right: right.clone(), relation }];
+    let pushed = vec![PushedComparison { left: left.clone(), right: right.clone(), relation }];
     Some(Pushable { pushed, watched: Vec::new() })
 }
 

@@ -32,7 +32,7 @@ pub(super) type Place = (usize, usize);
 const NO_PLACE: Place = (usize::MAX, 0);
 
 /// A column of several chunks, of which values are gathered.
-pub(super) trait Chunked {
+pub(super) trait ChunkedColumn {
     /// Asks for the values at these places.
     fn ask(&self, places: &[Place]);
 
@@ -62,7 +62,7 @@ pub(super) struct Chunks<'a, T> {
     pub(super) out: &'a mut [Slot<T>],
 }
 
-impl<T: Value + AnyBitPattern + NoUninit + Default> Chunked for Chunks<'_, T> {
+impl<T: Value + AnyBitPattern + NoUninit + Default> ChunkedColumn for Chunks<'_, T> {
     fn ask(&self, places: &[Place]) {
         for &(chunk, place) in places {
             if let Some(chunk) = self.chunks.get(chunk) {
@@ -140,7 +140,11 @@ pub(super) fn gather_columns(
 }
 
 /// Writes the values of rows of several chunks.
-fn gather_scattered(finder: &ChunkFinder<'_>, columns: &mut [Box<dyn Chunked + '_>], rows: &[u32]) {
+fn gather_scattered(
+    finder: &ChunkFinder<'_>,
+    columns: &mut [Box<dyn ChunkedColumn + '_>],
+    rows: &[u32],
+) {
     // Where rows are is found once for all columns, and ahead, so that values come from memory
     // meanwhile.
     let mut groups = [[NO_PLACE; GROUP]; UNDER_WAY];

@@ -14,7 +14,7 @@ use tidegate_operators::rows::NO_ROW;
 use tidegate_structures::memory::gather::{Store, Value, gather};
 use tidegate_structures::memory::pages::{Pages, Slot};
 
-use super::chunks::{ChunkFinder, Chunked, Chunks, gather_columns};
+use super::chunks::{ChunkFinder, ChunkedColumn, Chunks, gather_columns};
 use super::demand_texts;
 use crate::Result;
 use crate::columns::dictionary::{concat, interleave};
@@ -246,11 +246,11 @@ impl Column {
     }
 
     /// The chunks as values of their width, and where values gathered from them go.
-    pub(super) fn chunked<'a>(&'a self, out: &'a mut [Slot<u8>]) -> Box<dyn Chunked + 'a> {
+    pub(super) fn chunked<'a>(&'a self, out: &'a mut [Slot<u8>]) -> Box<dyn ChunkedColumn + 'a> {
         fn of<'a, T: Value + AnyBitPattern + NoUninit + Default>(
             values: &'a [Buffer],
             out: &'a mut [Slot<u8>],
-        ) -> Box<dyn Chunked + 'a> {
+        ) -> Box<dyn ChunkedColumn + 'a> {
             let chunks: Vec<&[T]> =
                 values.iter().map(|values| bytemuck::cast_slice(values)).collect();
             Box::new(Chunks { chunks, out: Slot::cast(out) })

@@ -3,12 +3,12 @@
 use tidegate_structures::memory;
 
 use super::lane::{Lane, States, Task};
-use super::open::Open;
+use super::open::SourcePartials;
 use crate::aggregate::inputs::places::Place;
-use crate::aggregate::inputs::values::{Given, WithInput};
+use crate::aggregate::inputs::values::{FunctionInput, WithInput};
 use crate::aggregate::slices::partials::each;
 use crate::aggregate::states::functions::RowOrder;
-use crate::aggregate::states::words::{StateWords, Stored};
+use crate::aggregate::states::words::{StateWords, StoredFunction};
 
 /// The steps of the pass over epochs, for a function and its input.
 pub(in crate::aggregate) trait AddRows: Send + Sync {
@@ -19,7 +19,12 @@ pub(in crate::aggregate) trait AddRows: Send + Sync {
     fn needs_order(&self) -> bool;
 
     /// Appends the work of adding rows to the partials that `open` has found, source by source.
-    fn add<'a>(&'a self, lane: &'a mut dyn Lane, open: &'a [Open], tasks: &mut Vec<Task<'a>>);
+    fn add<'a>(
+        &'a self,
+        lane: &'a mut dyn Lane,
+        open: &'a [SourcePartials],
+        tasks: &mut Vec<Task<'a>>,
+    );
 
     /// The work of adding rows of any sources, in the order in which they are given, to the states
     /// of the source `at`, which then has as many as `states`; `partial_of` tells the state of each
@@ -38,11 +43,11 @@ pub(in crate::aggregate) trait AddRows: Send + Sync {
 }
 
 /// The states of a function.
-fn states<F: Stored>(lane: &mut dyn Lane) -> &mut States<F> {
+fn states<F: StoredFunction>(lane: &mut dyn Lane) -> &mut States<F> {
     lane.as_any().downcast_mut().expect("an aggregate computes the same in every epoch")
 }
 
-impl<F: Stored, G: Given<F>> AddRows for WithInput<'_, F, G> {
+impl<F: StoredFunction, G: FunctionInput<F>> AddRows for WithInput<'_, F, G> {
     fn lane(&self, sources: usize) -> Box<dyn Lane> {
         Box::new(States::<F>::new(sources))
     }
@@ -51,13 +56,18 @@ impl<F: Stored, G: Given<F>> AddRows for WithInput<'_, F, G> {
         F::ORDER == RowOrder::Merged
     }
 
-    fn add<'a>(&'a self, lane: &'a mut dyn Lane, open: &'a [Open], tasks: &mut Vec<Task<'a>>) {
+    fn add<'a>(
+        &'a self,
+        lane: &'a mut dyn Lane,
+        open: &'a [SourcePartials],
+        tasks: &mut Vec<Task<'a>>,
+    ) {
         let sources = states::<F>(lane).open.iter_mut().zip(open).enumerate();
         let with_rows = sources.filter(|(_, (_, open))| !open.partial_of.is_empty());
         tasks.extend(with_rows.map(|(source, (states, open))| -> Task<'a> {
             Box::new(move || {
-                let (mask, rows) = (self.given.mask(source), 0..open.partial_of.len());
-                let values = self.given.values(source, rows);
+                let (mask, rows) = (self.input.mask(source), 0..open.partial_of.len());
+                let values = self.input.values(source, rows);
                 states.resize(open.keys.len(), F::EMPTY);
                 each(mask, 0, &open.partial_of, values, |partial, value| {
                     F::add(&mut states[partial], value);
@@ -79,19 +89,19 @@ impl<F: Stored, G: Given<F>> AddRows for WithInput<'_, F, G> {
             memory::reserve(states, count.saturating_sub(states.len()));
             states.resize(count, F::EMPTY);
             for (&partial, &place) in partial_of.iter().zip(places) {
-                if self.given.counts(place) {
-                    F::add(&mut states[partial as usize], self.given.at(place));
+                if self.input.counts(place) {
+                    F::add(&mut states[partial as usize], self.input.at(place));
                 }
             }
         })
     }
 
     fn added(&self, place: Place, state: StateWords) -> StateWords {
-        if !self.given.counts(place) {
+        if !self.input.counts(place) {
             return state;
         }
         let mut state = F::of_words(state);
-        F::add(&mut state, self.given.at(place));
+        F::add(&mut state, self.input.at(place));
         F::to_words(state)
     }
 }

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 
 use tidegate_structures::memory::pages::Pages;
 
-use super::open::{Closing, Kept, Open, SlicePartials};
+use super::open::{ClosedSlice, ClosingSlice, SlicePartials, SourcePartials};
 use crate::aggregate::output::{OutputColumn, OutputValue};
 use crate::aggregate::slices::partials::Run;
 use crate::aggregate::slices::steps::Steps;
 use crate::aggregate::slices::suffix_prefix::{SliceStates, SuffixPrefix};
 use crate::aggregate::states::functions::Function;
-use crate::aggregate::states::words::{MAX_WORDS, StateBounds, StateWords, Stored};
+use crate::aggregate::states::words::{MAX_WORDS, StateBounds, StateWords, StoredFunction};
 
 /// How many closed slices are one thread's work at a time, at least: fewer are not worth handing
 /// over.
@@ -23,7 +23,7 @@ pub(in crate::aggregate) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
 /// The states of one function, whichever it is.
 pub(in crate::aggregate) trait Lane: Send + Sync {
     /// Combines the partials of closed slices to cells, in source order.
-    fn close<'a>(&'a mut self, closing: &'a [Closing]) -> Vec<Task<'a>>;
+    fn close<'a>(&'a mut self, closing: &'a [ClosingSlice]) -> Vec<Task<'a>>;
 
     /// Forgets the first partials of each source but for the one that is none.
     fn forget(&mut self, partials: &[usize]);
@@ -32,7 +32,12 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
     fn drop_slices(&mut self, slices: usize);
 
     /// The results of the next windows, page by page.
-    fn write(&mut self, pages: &[Steps], kept: &VecDeque<Kept>, keys: usize) -> Vec<OutputColumn>;
+    fn write(
+        &mut self,
+        pages: &[Steps],
+        kept: &VecDeque<ClosedSlice>,
+        keys: usize,
+    ) -> Vec<OutputColumn>;
 
     /// Puts the partials of each source, and the cells of each slice that is kept, into another
     /// order: where each was.
@@ -56,7 +61,7 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
     fn values_of_windows(&mut self, visit: &mut dyn FnMut(&mut i64));
 
     /// Makes partials, of no rows, up to those that each source has.
-    fn make_room(&mut self, open: &[Open]);
+    fn make_room(&mut self, open: &[SourcePartials]);
 
     /// Takes out the results of some partials of a source, which then have no rows.
     fn take(&mut self, source: usize, partials: &[u32]) -> OutputColumn;
@@ -100,7 +105,7 @@ pub(in crate::aggregate) struct States<F: Function> {
     suffix_prefix: SuffixPrefix<F>,
 }
 
-impl<F: Stored> States<F> {
+impl<F: StoredFunction> States<F> {
     pub(in crate::aggregate) fn new(sources: usize) -> Self {
         States {
             open: vec![vec![F::EMPTY]; sources],
@@ -113,7 +118,7 @@ impl<F: Stored> States<F> {
 /// The cells of the slices that are kept.
 struct KeptCells<'a, F: Function> {
     cells: &'a VecDeque<Vec<F::State>>,
-    kept: &'a VecDeque<Kept>,
+    kept: &'a VecDeque<ClosedSlice>,
     keys: usize,
 }
 
@@ -131,12 +136,12 @@ impl<F: Function> SliceStates<F> for KeptCells<'_, F> {
     }
 }
 
-impl<F: Stored> Lane for States<F> {
-    fn close<'a>(&'a mut self, closing: &'a [Closing]) -> Vec<Task<'a>> {
+impl<F: StoredFunction> Lane for States<F> {
+    fn close<'a>(&'a mut self, closing: &'a [ClosingSlice]) -> Vec<Task<'a>> {
         let (open, first) = (&self.open, self.cells.len());
         self.cells.resize_with(first + closing.len(), Vec::new);
         let mut slices = self.cells.range_mut(first..);
-        let task = |closing: &'a [Closing]| -> Task<'a> {
+        let task = |closing: &'a [ClosingSlice]| -> Task<'a> {
             let taken: Vec<_> = slices.by_ref().take(closing.len()).zip(closing).collect();
             Box::new(move || {
                 taken
@@ -158,7 +163,12 @@ impl<F: Stored> Lane for States<F> {
         self.cells.drain(..slices);
     }
 
-    fn write(&mut self, pages: &[Steps], kept: &VecDeque<Kept>, keys: usize) -> Vec<OutputColumn> {
+    fn write(
+        &mut self,
+        pages: &[Steps],
+        kept: &VecDeque<ClosedSlice>,
+        keys: usize,
+    ) -> Vec<OutputColumn> {
         let States { cells, suffix_prefix, .. } = self;
         let slices = KeptCells::<F> { cells, kept, keys };
         let page = |steps: &Steps| {
@@ -208,7 +218,7 @@ impl<F: Stored> Lane for States<F> {
         });
     }
 
-    fn make_room(&mut self, open: &[Open]) {
+    fn make_room(&mut self, open: &[SourcePartials]) {
         self.open
             .iter_mut()
             .zip(open)
@@ -288,7 +298,7 @@ impl<F: Stored> Lane for States<F> {
 }
 
 /// The cells of a closed slice.
-fn combined<F: Function>(closing: &Closing, open: &[Vec<F::State>]) -> Vec<F::State> {
+fn combined<F: Function>(closing: &ClosingSlice, open: &[Vec<F::State>]) -> Vec<F::State> {
     let partials = |run: &Run| &open[run.source][run.partials.clone()];
     let Some(cell_of) = &closing.cell_of else { return partials(&closing.runs[0]).to_vec() };
     let mut cells = vec![F::EMPTY; closing.keys.len()];

@@ -13,7 +13,7 @@ pub type OpenPartials = Vec<Vec<SlicePartials>>;
 
 /// The partials of one source, without their states.
 #[derive(Debug)]
-pub(in crate::aggregate) struct Open {
+pub(in crate::aggregate) struct SourcePartials {
     /// By key: the partial that it had last.
     slots: Vec<u32>,
     /// The key of each partial; the first partial is none.
@@ -24,13 +24,18 @@ pub(in crate::aggregate) struct Open {
     pub(in crate::aggregate) partial_of: Vec<u32>,
 }
 
-impl Default for Open {
+impl Default for SourcePartials {
     fn default() -> Self {
-        Open { slots: Vec::new(), keys: vec![0], runs: Vec::new(), partial_of: Vec::new() }
+        SourcePartials {
+            slots: Vec::new(),
+            keys: vec![0],
+            runs: Vec::new(),
+            partial_of: Vec::new(),
+        }
     }
 }
 
-impl Open {
+impl SourcePartials {
     /// Finds the partials of the rows of an epoch. Keys are less than `keys`.
     pub(in crate::aggregate) fn number(
         &mut self,
@@ -41,7 +46,7 @@ impl Open {
     ) {
         self.slots.resize(keys.max(self.slots.len()), NOWHERE);
         self.partial_of.resize(rows.ts.len(), NOWHERE);
-        let Open { slots, keys: known, runs, partial_of } = self;
+        let SourcePartials { slots, keys: known, runs, partial_of } = self;
         number_rows(rows, source, windows, slots, known, runs, partial_of);
     }
 
@@ -109,7 +114,7 @@ pub(in crate::aggregate) fn arrange(keys: &mut [u32], ranks: &[u32]) -> Vec<usiz
 
 /// A slice that gets no more rows.
 #[derive(Debug)]
-pub(in crate::aggregate) struct Closing {
+pub(in crate::aggregate) struct ClosingSlice {
     pub(in crate::aggregate) slice: Slice,
     /// The sources' runs of partials, in source order.
     pub(in crate::aggregate) runs: Vec<Run>,
@@ -122,7 +127,7 @@ pub(in crate::aggregate) struct Closing {
 
 /// A closed slice.
 #[derive(Debug)]
-pub(in crate::aggregate) struct Kept {
+pub(in crate::aggregate) struct ClosedSlice {
     pub(in crate::aggregate) slice: Slice,
     /// The key of each cell.
     pub(in crate::aggregate) keys: Vec<u32>,
@@ -130,11 +135,15 @@ pub(in crate::aggregate) struct Kept {
 
 /// Finds the cells of a slice from the partials of its runs. `slots` has a slot for each key, and
 /// is left as it was.
-pub(in crate::aggregate) fn close(runs: &[Run], open: &[Open], slots: &mut Vec<u32>) -> Closing {
+pub(in crate::aggregate) fn close(
+    runs: &[Run],
+    open: &[SourcePartials],
+    slots: &mut Vec<u32>,
+) -> ClosingSlice {
     let keys_of = |run: &Run| &open[run.source].keys[run.partials.clone()];
     let slice = runs[0].slice;
     if let [run] = runs {
-        return Closing {
+        return ClosingSlice {
             slice,
             runs: vec![run.clone()],
             keys: keys_of(run).to_vec(),
@@ -154,5 +163,5 @@ pub(in crate::aggregate) fn close(runs: &[Run], open: &[Open], slots: &mut Vec<u
     }
     clear(slots, &keys[1..]);
     keys.remove(0);
-    Closing { slice, runs: runs.to_vec(), keys, cell_of: Some(cell_of) }
+    ClosingSlice { slice, runs: runs.to_vec(), keys, cell_of: Some(cell_of) }
 }

@@ -36,16 +36,16 @@ pub(in crate::aggregate) trait Results {
 }
 
 /// A column of results that grows.
-pub(super) struct Growing<'a, F, T> {
+pub(super) struct ResultColumn<'a, F, T> {
     pub(super) function: &'a F,
     values: Unwritten<T>,
     filled: usize,
     missing: Vec<usize>,
 }
 
-impl<'a, F, T: OutputValue> Growing<'a, F, T> {
+impl<'a, F, T: OutputValue> ResultColumn<'a, F, T> {
     pub(super) fn new(function: &'a F, rows: usize) -> Self {
-        Growing { function, values: Pages::unwritten(rows), filled: 0, missing: Vec::new() }
+        ResultColumn { function, values: Pages::unwritten(rows), filled: 0, missing: Vec::new() }
     }
 
     pub(super) fn extend(&mut self, results: impl ExactSizeIterator<Item = Option<T>>) {

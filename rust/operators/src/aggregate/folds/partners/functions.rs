@@ -3,24 +3,24 @@
 
 use std::marker::PhantomData;
 
-use super::blocks::{Block, Growing, OfBlocks, Results};
+use super::blocks::{Block, OfBlocks, ResultColumn, Results};
 use super::listed::Lists;
-use super::panes::{Folding, PaneFunction};
+use super::panes::{PaneFold, PaneFunction};
 use super::words::{AddedUp, OfWords, WordFunction};
 use crate::aggregate::inputs::places::Place;
-use crate::aggregate::inputs::values::{Given, WithInput};
+use crate::aggregate::inputs::values::{FunctionInput, WithInput};
 use crate::aggregate::output::{OutputColumn, OutputValue};
 use crate::aggregate::states::functions::{
     Count, Covariance, Extreme, Function, Mean, Of, Pick, Product, RowOfExtreme, Sum, Variance,
     WeightedMean,
 };
-use crate::aggregate::states::words::Stored;
+use crate::aggregate::states::words::StoredFunction;
 use crate::driver::Stopped;
 
 /// A function of partners, with its input.
 pub(in crate::aggregate) trait OfPartners {
     /// The function of any run, after all right rows were folded.
-    fn panes(&self, folding: &mut Folding<'_>) -> Result<Box<dyn OfBlocks>, Stopped>;
+    fn panes(&self, folding: &mut PaneFold<'_>) -> Result<Box<dyn OfBlocks>, Stopped>;
 
     /// The function by its words, if its states are words.
     fn in_words(&self) -> Option<WordFunction<'_>>;
@@ -29,41 +29,41 @@ pub(in crate::aggregate) trait OfPartners {
     fn of_lists(&self, lists: &Lists<'_>) -> OutputColumn;
 }
 
-impl<F: InPanes, G: Given<F>> OfPartners for WithInput<'_, F, G> {
-    fn panes(&self, folding: &mut Folding<'_>) -> Result<Box<dyn OfBlocks>, Stopped> {
-        F::panes(&self.given, folding)
+impl<F: InPanes, G: FunctionInput<F>> OfPartners for WithInput<'_, F, G> {
+    fn panes(&self, folding: &mut PaneFold<'_>) -> Result<Box<dyn OfBlocks>, Stopped> {
+        F::panes(&self.input, folding)
     }
 
     fn in_words(&self) -> Option<WordFunction<'_>> {
-        F::in_words(&self.given)
+        F::in_words(&self.input)
     }
 
     fn of_lists(&self, lists: &Lists<'_>) -> OutputColumn {
-        lists.fold::<F, G>(&self.given)
+        lists.fold::<F, G>(&self.input)
     }
 }
 
 /// A function that is folded in panes.
-pub(in crate::aggregate) trait InPanes: Stored {
+pub(in crate::aggregate) trait InPanes: StoredFunction {
     /// Functions of one family have the same states of the same rows.
     type Family: 'static;
 
-    fn panes<G: Given<Self>>(
-        given: &G,
-        folding: &mut Folding<'_>,
+    fn panes<G: FunctionInput<Self>>(
+        input: &G,
+        folding: &mut PaneFold<'_>,
     ) -> Result<Box<dyn OfBlocks>, Stopped>
     where
         Self: Sized,
     {
         let value = |row| {
             let place = Place { source: 0, row };
-            given.counts(place).then(|| given.at(place))
+            input.counts(place).then(|| input.at(place))
         };
-        folding.fold::<AsWords<Self>, Self::Family>(given.memory(), value)
+        folding.fold::<AsWords<Self>, Self::Family>(input.memory(), value)
     }
 
     /// The function by its words, if its states are words.
-    fn in_words<G: Given<Self>>(_given: &G) -> Option<WordFunction<'_>>
+    fn in_words<G: FunctionInput<Self>>(_input: &G) -> Option<WordFunction<'_>>
     where
         Self: Sized,
     {
@@ -75,7 +75,7 @@ pub(in crate::aggregate) trait InPanes: Stored {
 /// the others, and there are as many others as the state has.
 struct AsWords<F, const LEN: usize = 4>(PhantomData<F>);
 
-impl<F: Stored, const LEN: usize> AsWords<F, LEN> {
+impl<F: StoredFunction, const LEN: usize> AsWords<F, LEN> {
     #[inline]
     fn write(state: F::State) -> [u64; LEN] {
         const { assert!(LEN == F::WORDS + 1, "all words of a state, and one more") };
@@ -92,7 +92,7 @@ impl<F: Stored, const LEN: usize> AsWords<F, LEN> {
     }
 }
 
-impl<F: Stored, const LEN: usize> PaneFunction for AsWords<F, LEN> {
+impl<F: StoredFunction, const LEN: usize> PaneFunction for AsWords<F, LEN> {
     type Input = F::Input;
     type State = [u64; LEN];
     type Output = F::Output;
@@ -122,10 +122,10 @@ impl<F: Stored, const LEN: usize> PaneFunction for AsWords<F, LEN> {
 }
 
 /// A function of values that all count: how many they are is known from elsewhere.
-struct Uncounted<F>(PhantomData<F>);
+struct NonNullFunction<F>(PhantomData<F>);
 
 impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = Of<T>>> PaneFunction
-    for Uncounted<F>
+    for NonNullFunction<F>
 {
     type Input = T;
     type State = T;
@@ -152,21 +152,21 @@ impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = Of<T>>> PaneFu
 }
 
 /// Folds values, without a count beside them if all rows count.
-fn fold_values<T: OutputValue + Send + Sync, F, G: Given<F>>(
-    given: &G,
-    folding: &mut Folding<'_>,
+fn fold_values<T: OutputValue + Send + Sync, F, G: FunctionInput<F>>(
+    input: &G,
+    folding: &mut PaneFold<'_>,
 ) -> Result<Box<dyn OfBlocks>, Stopped>
 where
     F: InPanes + Function<Input = T, State = Of<T>>,
 {
-    match given.mask(0) {
+    match input.mask(0) {
         None => {
-            let value = |row| Some(given.at(Place { source: 0, row }));
-            folding.fold::<Uncounted<F>, F::Family>(given.memory(), value)
+            let value = |row| Some(input.at(Place { source: 0, row }));
+            folding.fold::<NonNullFunction<F>, F::Family>(input.memory(), value)
         }
         Some(mask) => {
-            let value = |row| mask.contains(row).then(|| given.at(Place { source: 0, row }));
-            folding.fold::<AsWords<F>, F::Family>(given.memory(), value)
+            let value = |row| mask.contains(row).then(|| input.at(Place { source: 0, row }));
+            folding.fold::<AsWords<F>, F::Family>(input.memory(), value)
         }
     }
 }
@@ -177,15 +177,15 @@ macro_rules! of_values {
         impl $(<$number: AddedUp>)? InPanes for $function {
             type Family = $family;
 
-            fn panes<G: Given<Self>>(
-                given: &G,
-                folding: &mut Folding<'_>,
+            fn panes<G: FunctionInput<Self>>(
+                input: &G,
+                folding: &mut PaneFold<'_>,
             ) -> Result<Box<dyn OfBlocks>, Stopped> {
-                fold_values(given, folding)
+                fold_values(input, folding)
             }
 
-            fn in_words<G: Given<Self>>(given: &G) -> Option<WordFunction<'_>> {
-                (!Self::OPERATIONS.is_empty()).then(|| WordFunction::new::<Self, Self::Family, G>(given))
+            fn in_words<G: FunctionInput<Self>>(input: &G) -> Option<WordFunction<'_>> {
+                (!Self::OPERATIONS.is_empty()).then(|| WordFunction::new::<Self, Self::Family, G>(input))
             }
         }
     )*};
@@ -201,11 +201,11 @@ of_values! {
 impl InPanes for Product {
     type Family = Self;
 
-    fn panes<G: Given<Self>>(
-        given: &G,
-        folding: &mut Folding<'_>,
+    fn panes<G: FunctionInput<Self>>(
+        input: &G,
+        folding: &mut PaneFold<'_>,
     ) -> Result<Box<dyn OfBlocks>, Stopped> {
-        fold_values(given, folding)
+        fold_values(input, folding)
     }
 }
 
@@ -216,8 +216,8 @@ impl<const ROOT: bool> InPanes for Variance<ROOT> {
 impl InPanes for WeightedMean {
     type Family = Self;
 
-    fn in_words<G: Given<Self>>(given: &G) -> Option<WordFunction<'_>> {
-        Some(WordFunction::new::<Self, Self::Family, G>(given))
+    fn in_words<G: FunctionInput<Self>>(input: &G) -> Option<WordFunction<'_>> {
+        Some(WordFunction::new::<Self, Self::Family, G>(input))
     }
 }
 
@@ -228,36 +228,36 @@ impl<const LARGEST: bool> InPanes for RowOfExtreme<LARGEST> {
 impl<const RATIO: bool> InPanes for Covariance<RATIO> {
     type Family = Covariance<false>;
 
-    fn panes<G: Given<Self>>(
-        given: &G,
-        folding: &mut Folding<'_>,
+    fn panes<G: FunctionInput<Self>>(
+        input: &G,
+        folding: &mut PaneFold<'_>,
     ) -> Result<Box<dyn OfBlocks>, Stopped> {
         let value = |row| {
             let place = Place { source: 0, row };
-            given.counts(place).then(|| given.at(place))
+            input.counts(place).then(|| input.at(place))
         };
-        folding.fold::<AsWords<Self, 7>, Self::Family>(given.memory(), value)
+        folding.fold::<AsWords<Self, 7>, Self::Family>(input.memory(), value)
     }
 }
 
 impl InPanes for Count {
     type Family = Self;
 
-    fn panes<G: Given<Self>>(
-        given: &G,
-        folding: &mut Folding<'_>,
+    fn panes<G: FunctionInput<Self>>(
+        input: &G,
+        folding: &mut PaneFold<'_>,
     ) -> Result<Box<dyn OfBlocks>, Stopped> {
-        match given.mask(0) {
+        match input.mask(0) {
             None => Ok(Box::new(Lengths)),
             Some(mask) => {
                 let value = |row| mask.contains(row).then_some(());
-                folding.fold::<AsWords<Self>, Self::Family>(given.memory(), value)
+                folding.fold::<AsWords<Self>, Self::Family>(input.memory(), value)
             }
         }
     }
 
-    fn in_words<G: Given<Self>>(given: &G) -> Option<WordFunction<'_>> {
-        Some(WordFunction::new::<Self, Self::Family, G>(given))
+    fn in_words<G: FunctionInput<Self>>(input: &G) -> Option<WordFunction<'_>> {
+        Some(WordFunction::new::<Self, Self::Family, G>(input))
     }
 }
 
@@ -266,38 +266,38 @@ struct Lengths;
 
 impl OfBlocks for Lengths {
     fn results(&self, rows: usize) -> Box<dyn Results + '_> {
-        Box::new(Growing::<Self, i64>::new(self, rows))
+        Box::new(ResultColumn::<Self, i64>::new(self, rows))
     }
 }
 
-impl Results for Growing<'_, Lengths, i64> {
+impl Results for ResultColumn<'_, Lengths, i64> {
     fn add(&mut self, block: &Block<'_>) {
         self.extend(block.runs().ends.iter().map(|ends| Some(i64::from(ends.partners))));
     }
 
     fn finish(self: Box<Self>) -> OutputColumn {
-        Growing::finish(*self)
+        ResultColumn::finish(*self)
     }
 }
 
 impl<const LAST: bool> InPanes for Pick<LAST> {
     type Family = Self;
 
-    fn panes<G: Given<Self>>(
-        given: &G,
-        folding: &mut Folding<'_>,
+    fn panes<G: FunctionInput<Self>>(
+        input: &G,
+        folding: &mut PaneFold<'_>,
     ) -> Result<Box<dyn OfBlocks>, Stopped> {
-        match given.mask(0) {
+        match input.mask(0) {
             None => Ok(Box::new(End::<LAST>)),
             Some(mask) => {
-                let value = |row| mask.contains(row).then(|| given.at(Place { source: 0, row }));
-                folding.fold::<AsWords<Self>, Self::Family>(given.memory(), value)
+                let value = |row| mask.contains(row).then(|| input.at(Place { source: 0, row }));
+                folding.fold::<AsWords<Self>, Self::Family>(input.memory(), value)
             }
         }
     }
 
-    fn in_words<G: Given<Self>>(given: &G) -> Option<WordFunction<'_>> {
-        Some(WordFunction::new::<Self, Self::Family, G>(given))
+    fn in_words<G: FunctionInput<Self>>(input: &G) -> Option<WordFunction<'_>> {
+        Some(WordFunction::new::<Self, Self::Family, G>(input))
     }
 }
 
@@ -306,17 +306,17 @@ struct End<const LAST: bool>;
 
 impl<const LAST: bool> OfBlocks for End<LAST> {
     fn results(&self, rows: usize) -> Box<dyn Results + '_> {
-        Box::new(Growing::<Self, u32>::new(self, rows))
+        Box::new(ResultColumn::<Self, u32>::new(self, rows))
     }
 }
 
-impl<const LAST: bool> Results for Growing<'_, End<LAST>, u32> {
+impl<const LAST: bool> Results for ResultColumn<'_, End<LAST>, u32> {
     fn add(&mut self, block: &Block<'_>) {
         let chosen = |(first, last)| if LAST { last } else { first };
         self.extend(block.runs().edges().map(|edges| edges.map(chosen)));
     }
 
     fn finish(self: Box<Self>) -> OutputColumn {
-        Growing::finish(*self)
+        ResultColumn::finish(*self)
     }
 }

@@ -7,7 +7,7 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
 
 use crate::aggregate::inputs::places::Place;
-use crate::aggregate::inputs::values::Given;
+use crate::aggregate::inputs::values::FunctionInput;
 use crate::aggregate::output::{OutputColumn, OutputValue, OutputValues};
 use crate::aggregate::states::functions::Function;
 use crate::matches::{Matches, Run};
@@ -77,7 +77,10 @@ impl<'a> Lists<'a> {
     }
 
     /// The value of a function for each left row.
-    pub(in crate::aggregate) fn fold<F: Function, G: Given<F>>(&self, given: &G) -> OutputColumn {
+    pub(in crate::aggregate) fn fold<F: Function, G: FunctionInput<F>>(
+        &self,
+        input: &G,
+    ) -> OutputColumn {
         let rows = self.rows();
         let mut values = Pages::unwritten(self.runs.len());
         let mut missing = Vec::new();
@@ -86,8 +89,8 @@ impl<'a> Lists<'a> {
             for place in run.start..run.end {
                 let row = rows.map_or(place, |rows| rows[place as usize]);
                 let place = Place { source: 0, row: row as usize };
-                if given.counts(place) {
-                    F::add(&mut state, given.at(place));
+                if input.counts(place) {
+                    F::add(&mut state, input.at(place));
                 }
             }
             let value = F::finish(state);

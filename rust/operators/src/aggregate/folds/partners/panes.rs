@@ -11,7 +11,7 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::gather::prefetch;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
-use super::blocks::{Block, Growing, OfBlocks, Results};
+use super::blocks::{Block, OfBlocks, ResultColumn, Results};
 use super::runs::{AHEAD, Ends, states};
 use crate::aggregate::inputs::values::Memory;
 use crate::aggregate::output::{OutputColumn, OutputValue};
@@ -51,13 +51,13 @@ struct Panes<S> {
 }
 
 /// A function and its states.
-struct Folded<P: PaneFunction> {
+struct FunctionPanes<P: PaneFunction> {
     panes: Arc<Panes<P::State>>,
     function: PhantomData<P>,
 }
 
 /// The right rows that functions fold, and the states that there are.
-pub(in crate::aggregate) struct Folding<'a> {
+pub(in crate::aggregate) struct PaneFold<'a> {
     partners: &'a Partners,
     columns: PartnerColumns<'a>,
     driver: &'a Driver,
@@ -65,13 +65,13 @@ pub(in crate::aggregate) struct Folding<'a> {
     states: HashMap<(TypeId, TypeId, Memory), Arc<dyn Any + Send + Sync>>,
 }
 
-impl<'a> Folding<'a> {
+impl<'a> PaneFold<'a> {
     pub(in crate::aggregate) fn new(
         partners: &'a Partners,
         columns: PartnerColumns<'a>,
         driver: &'a Driver,
     ) -> Self {
-        Folding { partners, columns, driver, states: HashMap::new() }
+        PaneFold { partners, columns, driver, states: HashMap::new() }
     }
 
     /// Folds the right rows; `value` gives what a row adds, if it counts. Functions of one family
@@ -93,7 +93,7 @@ impl<'a> Folding<'a> {
                 panes
             }
         };
-        Ok(Box::new(Folded::<P> { panes, function: PhantomData }))
+        Ok(Box::new(FunctionPanes::<P> { panes, function: PhantomData }))
     }
 
     fn panes<P: PaneFunction>(
@@ -296,13 +296,13 @@ fn cut(pane_starts: &[u32]) -> Vec<Range<usize>> {
     parts
 }
 
-impl<P: PaneFunction> OfBlocks for Folded<P> {
+impl<P: PaneFunction> OfBlocks for FunctionPanes<P> {
     fn results(&self, rows: usize) -> Box<dyn Results + '_> {
-        Box::new(Growing::<Self, P::Output>::new(self, rows))
+        Box::new(ResultColumn::<Self, P::Output>::new(self, rows))
     }
 }
 
-impl<P: PaneFunction> Results for Growing<'_, Folded<P>, P::Output> {
+impl<P: PaneFunction> Results for ResultColumn<'_, FunctionPanes<P>, P::Output> {
     fn add(&mut self, block: &Block<'_>) {
         let panes = &self.function.panes;
         let (prefixes, suffixes) = (&panes.prefixes[..], &panes.suffixes[..]);
@@ -329,6 +329,6 @@ impl<P: PaneFunction> Results for Growing<'_, Folded<P>, P::Output> {
     }
 
     fn finish(self: Box<Self>) -> OutputColumn {
-        Growing::finish(*self)
+        ResultColumn::finish(*self)
     }
 }

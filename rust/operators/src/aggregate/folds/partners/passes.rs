@@ -189,7 +189,7 @@ impl<'a> Passes<'a> {
         let done = driver.map_with(tasks, scratch, |(states, own), (task, found)| {
             let merge = if is_large { merges.many } else { merges.few };
             let merge = if task.is_forward { merge.forward } else { merge.backward };
-            let folding = Folding { passes: self, words, merge, empty, states, own, driver };
+            let folding = PassFold { passes: self, words, merge, empty, states, own, driver };
             match task.is_forward {
                 true => folding.run::<true>(task, found),
                 false => folding.run::<false>(task, found),
@@ -239,13 +239,13 @@ impl<'a> Passes<'a> {
 }
 
 /// Where the words of neighbouring left rows are written.
-type Found<'a, const WORDS: usize> = [&'a mut [Slot<u64>]; WORDS];
+type LeftWords<'a, const WORDS: usize> = [&'a mut [Slot<u64>]; WORDS];
 
 /// The places of the first rows, which are no longer among the others then.
 fn split_off<'a, const WORDS: usize>(
-    found: &mut Found<'a, WORDS>,
+    found: &mut LeftWords<'a, WORDS>,
     rows: usize,
-) -> Found<'a, WORDS> {
+) -> LeftWords<'a, WORDS> {
     found.each_mut().map(|found| found.split_off_mut(..rows).expect("rows that are there"))
 }
 
@@ -269,7 +269,7 @@ const fn operation<const OPERATIONS: u8>(word: usize) -> Operation {
 /// The loop over neighbouring rows for some operations. Only this is compiled for each group of
 /// operations: all else runs once for a pane, or for some thousand rows of it.
 type Merge<const WORDS: usize> =
-    fn(&Merging<'_, WORDS>, &mut [[u64; WORDS]], Found<'_, WORDS>) -> usize;
+    fn(&PassRows<'_, WORDS>, &mut [[u64; WORDS]], LeftWords<'_, WORDS>) -> usize;
 
 /// This loop in both directions.
 #[derive(Clone, Copy)]
@@ -301,7 +301,7 @@ impl<const WORDS: usize> Merges<WORDS> {
 }
 
 /// What a thread folds with.
-struct Folding<'a, const WORDS: usize> {
+struct PassFold<'a, const WORDS: usize> {
     passes: &'a Passes<'a>,
     words: &'a [&'a Word<'a>],
     merge: Merge<WORDS>,
@@ -314,11 +314,11 @@ struct Folding<'a, const WORDS: usize> {
     driver: &'a Driver,
 }
 
-impl<const WORDS: usize> Folding<'_, WORDS> {
+impl<const WORDS: usize> PassFold<'_, WORDS> {
     fn run<const FORWARD: bool>(
         mut self,
         task: Task,
-        mut found: Found<'_, WORDS>,
+        mut found: LeftWords<'_, WORDS>,
     ) -> Result<(), Stopped> {
         let passes = self.passes;
         let reach = passes.reach(FORWARD);
@@ -342,7 +342,7 @@ impl<const WORDS: usize> Folding<'_, WORDS> {
     }
 
     /// Writes the state of no rows everywhere.
-    fn fill_empty(&self, found: Found<'_, WORDS>) {
+    fn fill_empty(&self, found: LeftWords<'_, WORDS>) {
         for (found, word) in found.into_iter().zip(self.empty) {
             Slot::fill(found, word);
         }
@@ -363,7 +363,7 @@ impl<const WORDS: usize> Folding<'_, WORDS> {
         &mut self,
         rows: Range<usize>,
         left: Rows<'_>,
-        mut found: Found<'_, WORDS>,
+        mut found: LeftWords<'_, WORDS>,
     ) -> Result<(), Stopped> {
         let passes = self.passes;
         let (mut rest, mut waiting) = (rows, 0..left.len());
@@ -384,7 +384,7 @@ impl<const WORDS: usize> Folding<'_, WORDS> {
                 let without = own.iter_mut().zip(right.keys).filter(|(_, key)| **key == NO_KEY);
                 without.for_each(|(own, _)| *own = self.empty);
             }
-            let merging = Merging {
+            let merging = PassRows {
                 right,
                 own,
                 left: left.slice(waiting.clone()),
@@ -408,7 +408,7 @@ impl<const WORDS: usize> Folding<'_, WORDS> {
 }
 
 /// Neighbouring rows of both sides.
-struct Merging<'a, const WORDS: usize> {
+struct PassRows<'a, const WORDS: usize> {
     right: Rows<'a>,
     /// What each right row adds, and last, what a left row adds: nothing.
     own: &'a [[u64; WORDS]],
@@ -420,9 +420,9 @@ struct Merging<'a, const WORDS: usize> {
 /// Takes the rows in their order until one side has none any more. Right rows change the state of
 /// their key; the states of left rows' keys are written. Returns how many left rows were taken.
 fn merge<const WORDS: usize, const OPERATIONS: u8, const FORWARD: bool, const MANY: bool>(
-    rows: &Merging<'_, WORDS>,
+    rows: &PassRows<'_, WORDS>,
     states: &mut [[u64; WORDS]],
-    found: Found<'_, WORDS>,
+    found: LeftWords<'_, WORDS>,
 ) -> usize {
     let (rights, lefts) = (rows.right.len(), rows.left.len());
     let (right_ts, right_keys) = (rows.right.ts, &rows.right.keys[..rights]);

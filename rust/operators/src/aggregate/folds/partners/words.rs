@@ -4,13 +4,13 @@ use std::any::TypeId;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::blocks::{Block, Growing, OfBlocks, Results};
+use super::blocks::{Block, OfBlocks, ResultColumn, Results};
 use crate::aggregate::inputs::columns::Mask;
 use crate::aggregate::inputs::places::Place;
-use crate::aggregate::inputs::values::{Given, Memory, address_of};
+use crate::aggregate::inputs::values::{FunctionInput, Memory, address_of};
 use crate::aggregate::output::OutputColumn;
 use crate::aggregate::states::functions::{
-    Count, Extreme, Function, Mean, Of, Pick, Sum, Weighted, WeightedMean,
+    Count, Extreme, Function, Mean, Of, Pick, Sum, WeightedMean, WeightedSum,
 };
 use crate::aggregate::states::words::Words;
 
@@ -86,13 +86,13 @@ type Make = fn(Vec<usize>) -> Box<dyn OfBlocks>;
 
 impl<'a> WordFunction<'a> {
     /// The words of a function. Functions of one family have the same words of the same memory.
-    pub(super) fn new<F: OfWords, Family: 'static, G: Given<F>>(given: &'a G) -> Self {
-        let mask = given.mask(0);
+    pub(super) fn new<F: OfWords, Family: 'static, G: FunctionInput<F>>(input: &'a G) -> Self {
+        let mask = input.mask(0);
         let word = |(at, &operation): (usize, &Operation)| Word {
             operation,
-            source: given.memory().map(|memory| (TypeId::of::<Family>(), memory, at)),
+            source: input.memory().map(|memory| (TypeId::of::<Family>(), memory, at)),
             write: Box::new(move |rows, words, step| {
-                let value = |row| F::words(given.at(Place { source: 0, row }))[at];
+                let value = |row| F::words(input.at(Place { source: 0, row }))[at];
                 write(rows, words, step, mask, operation.empty(), value);
             }),
         };
@@ -103,7 +103,7 @@ impl<'a> WordFunction<'a> {
                 source: Some((TypeId::of::<Count>(), [0, 0, address_of(mask)], 0)),
                 write: Box::new(move |rows, words, step| write(rows, words, step, mask, 0, |_| 1)),
             },
-            make: |places| Box::new(Passed::<F> { places, function: PhantomData }),
+            make: |places| Box::new(PassFunction::<F> { places, function: PhantomData }),
         }
     }
 
@@ -148,18 +148,18 @@ fn write_all(rows: Range<usize>, words: &mut [u64], step: usize, value: impl Fn(
 }
 
 /// A function of words.
-struct Passed<F> {
+struct PassFunction<F> {
     places: Vec<usize>,
     function: PhantomData<F>,
 }
 
-impl<F: OfWords> OfBlocks for Passed<F> {
+impl<F: OfWords> OfBlocks for PassFunction<F> {
     fn results(&self, rows: usize) -> Box<dyn Results + '_> {
-        Box::new(Growing::<Self, F::Output>::new(self, rows))
+        Box::new(ResultColumn::<Self, F::Output>::new(self, rows))
     }
 }
 
-impl<F: OfWords> Results for Growing<'_, Passed<F>, F::Output> {
+impl<F: OfWords> Results for ResultColumn<'_, PassFunction<F>, F::Output> {
     fn add(&mut self, block: &Block<'_>) {
         let word = |at: usize| block.words[self.function.places[at]].of(&block.left);
         let rows = word(F::OPERATIONS.len()).map(|(one, other)| one + other);
@@ -176,7 +176,7 @@ impl<F: OfWords> Results for Growing<'_, Passed<F>, F::Output> {
     }
 
     fn finish(self: Box<Self>) -> OutputColumn {
-        Growing::finish(*self)
+        ResultColumn::finish(*self)
     }
 }
 
@@ -260,9 +260,9 @@ impl OfWords for WeightedMean {
     }
 
     #[inline]
-    fn state(words: [u64; WORDS], rows: u64) -> Weighted {
+    fn state(words: [u64; WORDS], rows: u64) -> WeightedSum {
         let [value, weight] = words.map(f64::from_bits);
-        Weighted { value, weight, rows }
+        WeightedSum { value, weight, rows }
     }
 }
 

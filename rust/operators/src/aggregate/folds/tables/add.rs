@@ -9,33 +9,33 @@ use super::cells::{Belongs, Partials};
 use super::in_order;
 use super::part::Part;
 use crate::aggregate::inputs::columns::{Mask, Stream};
-use crate::aggregate::inputs::values::Given;
+use crate::aggregate::inputs::values::FunctionInput;
 use crate::aggregate::slices::partials::each;
 use crate::aggregate::states::functions::{Function, RowOrder};
 
 /// The states of the cells of a part, of any function of what is given.
-pub(in crate::aggregate) fn cells<F: Function, G: Given<F>>(
-    given: &G,
+pub(in crate::aggregate) fn cells<F: Function, G: FunctionInput<F>>(
+    input: &G,
     streams: &[Stream<'_>],
     part: &Part,
     belongs: &Belongs<'_>,
 ) -> Vec<F::State> {
     // A constant, so that this is compiled only for functions of merged order.
     if const { matches!(F::ORDER, RowOrder::Merged) } && streams.len() > 1 {
-        return in_order::cells::<F, G>(given, streams, part, belongs);
+        return in_order::cells::<F, G>(input, streams, part, belongs);
     }
     match belongs {
-        Belongs::Partials(partials) => of_partials::<F, G>(given, part, partials),
-        Belongs::Keys(dense) => dense.fold::<F, G>(given, part, streams),
+        Belongs::Partials(partials) => of_partials::<F, G>(input, part, partials),
+        Belongs::Keys(dense) => dense.fold::<F, G>(input, part, streams),
     }
 }
 
-fn of_partials<F: Function, G: Given<F>>(
-    given: &G,
+fn of_partials<F: Function, G: FunctionInput<F>>(
+    input: &G,
     part: &Part,
     of: &Partials<'_>,
 ) -> Vec<F::State> {
-    let (mask, values) = (|source| given.mask(source), |source, rows| given.values(source, rows));
+    let (mask, values) = (|source| input.mask(source), |source, rows| input.values(source, rows));
     let partials = add_to_partials::<F, _>(of, mask, values);
     let Some(cell_of) = &of.cell_of else { return partials };
     let mut cells = memory::filled(part.keys.len(), F::EMPTY);

@@ -8,11 +8,15 @@ use super::add::{add_to_partials, cells};
 use super::cells::{Belongs, Partials};
 use super::part::Part;
 use crate::aggregate::inputs::columns::{Column, Stream};
-use crate::aggregate::inputs::values::{Chosen, ChosenByValue, Given, Pairs, Rows};
+use crate::aggregate::inputs::values::{
+    FunctionInput, Pairs, RowCandidates, RowCandidatesByValue, Rows,
+};
 use crate::aggregate::states::functions::{ByValue, Count, Edge, Function, NO_ROW, Pick};
 
 /// The input of a function in the pass over tables.
-pub(in crate::aggregate) trait CellStates<F: Function>: Given<F> {
+pub(in crate::aggregate) trait CellStates<F: Function>:
+    FunctionInput<F>
+{
     /// The function that combines the cells of tables to windows: the same, unless cells need to
     /// know less than rows.
     type OfCells: Function<Output = F::Output>;
@@ -42,7 +46,7 @@ impl<F: Function<Input = (f64, f64)>> CellStates<F> for Pairs<'_> {
     }
 }
 
-impl<F: Function<Input = ByValue>> CellStates<F> for ChosenByValue<'_> {
+impl<F: Function<Input = ByValue>> CellStates<F> for RowCandidatesByValue<'_> {
     type OfCells = F;
 
     fn cells(&self, streams: &[Stream<'_>], part: &Part, belongs: &Belongs<'_>) -> Vec<F::State> {
@@ -62,7 +66,7 @@ impl CellStates<Count> for Rows<'_> {
     }
 }
 
-impl Chosen<'_> {
+impl RowCandidates<'_> {
     /// The rows of cells. A source's rows come in time order, so the number alone says which is
     /// better: a partial has 4 bytes instead of 16, and only the times of the rows that partials
     /// have chosen are read.
@@ -83,7 +87,7 @@ impl Chosen<'_> {
     }
 }
 
-impl<const LAST: bool> CellStates<Pick<LAST>> for Chosen<'_> {
+impl<const LAST: bool> CellStates<Pick<LAST>> for RowCandidates<'_> {
     /// Cells follow each other in time, so windows are made of 4 bytes a cell instead of 16.
     type OfCells = Edge<LAST>;
 

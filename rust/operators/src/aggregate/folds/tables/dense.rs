@@ -14,7 +14,7 @@ use tidegate_structures::memory::gather::prefetch_range;
 
 use super::part::{Part, SliceCells};
 use crate::aggregate::inputs::columns::Stream;
-use crate::aggregate::inputs::values::Given;
+use crate::aggregate::inputs::values::FunctionInput;
 use crate::aggregate::slices::partials::slice_runs;
 use crate::aggregate::slices::windows::Windows;
 use crate::aggregate::states::functions::{Function, RowOrder};
@@ -114,9 +114,9 @@ impl Dense {
     }
 
     /// The states of the part's cells.
-    pub(in crate::aggregate) fn fold<F: Function, G: Given<F>>(
+    pub(in crate::aggregate) fn fold<F: Function, G: FunctionInput<F>>(
         &self,
-        given: &G,
+        input: &G,
         part: &Part,
         streams: &[Stream<'_>],
     ) -> Vec<F::State> {
@@ -127,11 +127,11 @@ impl Dense {
         for (slice, runs) in part.slices.iter().zip(&self.slices) {
             for at in runs.clone() {
                 if let Some(next) = self.runs.get(at + 1) {
-                    given.announce(next.source, &next.rows);
+                    input.announce(next.source, &next.rows);
                 }
                 let run = &self.runs[at];
-                let values = || given.values(run.source, run.rows.clone());
-                let mask = given.mask(run.source);
+                let values = || input.values(run.source, run.rows.clone());
+                let mask = input.mask(run.source);
                 let keys = streams[run.source].keys.map(|keys| &keys[run.rows.clone()]);
                 if F::ORDER == RowOrder::Any || runs.len() == 1 {
                     self.add::<F>(&mut cells, keys, mask, run.rows.start, values());

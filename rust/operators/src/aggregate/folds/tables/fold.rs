@@ -6,7 +6,7 @@ use std::any::Any;
 use super::cell_states::CellStates;
 use super::cells::Belongs;
 use super::part::Part;
-use super::slide::{Cells, Folded};
+use super::slide::{Cells, FunctionStates};
 use crate::aggregate::inputs::values::WithInput;
 use crate::aggregate::states::functions::Function;
 
@@ -19,15 +19,15 @@ pub(in crate::aggregate) trait Fold: Sync {
     fn fold(&self, part: &Part, belongs: &Belongs<'_>) -> PartStates;
 
     /// Puts together the states that [`fold`](Self::fold) made of each part.
-    fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn Folded>;
+    fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn FunctionStates>;
 }
 
 impl<F: Function, G: CellStates<F>> Fold for WithInput<'_, F, G> {
     fn fold(&self, part: &Part, belongs: &Belongs<'_>) -> PartStates {
-        Box::new(self.given.cells(self.streams, part, belongs))
+        Box::new(self.input.cells(self.streams, part, belongs))
     }
 
-    fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn Folded> {
+    fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn FunctionStates> {
         let states =
             |part: PartStates| *part.downcast().expect("a function makes states of one type");
         Box::new(Cells::<G::OfCells>(parts.into_iter().map(states).collect()))

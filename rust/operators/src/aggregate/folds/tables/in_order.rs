@@ -11,12 +11,12 @@ use super::dense::Dense;
 use super::part::Part;
 use crate::aggregate::inputs::columns::Stream;
 use crate::aggregate::inputs::places::Place;
-use crate::aggregate::inputs::values::Given;
+use crate::aggregate::inputs::values::FunctionInput;
 use crate::aggregate::states::functions::Function;
 
 /// As [`cells`](super::add::cells), in merged order.
-pub(in crate::aggregate) fn cells<F: Function, G: Given<F>>(
-    given: &G,
+pub(in crate::aggregate) fn cells<F: Function, G: FunctionInput<F>>(
+    input: &G,
     streams: &[Stream<'_>],
     part: &Part,
     belongs: &Belongs<'_>,
@@ -25,8 +25,8 @@ pub(in crate::aggregate) fn cells<F: Function, G: Given<F>>(
         // They come source by source.
         rows.sort_by_key(|(place, _)| streams[place.source].ts[place.row]);
         for (place, state) in rows {
-            if given.counts(place) {
-                F::add(&mut states[state], given.at(place));
+            if input.counts(place) {
+                F::add(&mut states[state], input.at(place));
             }
         }
     };

@@ -193,14 +193,14 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
 pub(in crate::aggregate) struct Block {
     /// The keys that occur, ascending. Within the block a key goes by its place here.
     keys: Vec<u32>,
-    slices: Vec<Placed>,
+    slices: Vec<SlicePlace>,
     /// The key of each cell, slice after slice.
     locals: Vec<u32>,
     /// How many of the slices are of the first of the two blocks.
     suffix: usize,
 }
 
-struct Placed {
+struct SlicePlace {
     slice: Slice,
     part: usize,
     cells: Range<usize>,
@@ -230,7 +230,7 @@ impl Block {
             let first = locals.len();
             locals.extend(keys_of(found).iter().map(|key| scratch.local[*key as usize]));
             let (part, slice) = *found;
-            Placed {
+            SlicePlace {
                 slice: slice.slice,
                 part,
                 cells: slice.cells.clone(),
@@ -241,7 +241,7 @@ impl Block {
         Block { keys, slices, locals, suffix }
     }
 
-    fn locals(&self, slice: &Placed) -> &[u32] {
+    fn locals(&self, slice: &SlicePlace) -> &[u32] {
         &self.locals[slice.locals.clone()]
     }
 }
@@ -257,7 +257,7 @@ pub(in crate::aggregate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub(in crate::aggregate) fn new(task: &Task, functions: &'a [Box<dyn Folded>]) -> Self {
+    pub(in crate::aggregate) fn new(task: &Task, functions: &'a [Box<dyn FunctionStates>]) -> Self {
         let sliders = functions.iter().map(|function| function.slider()).collect();
         Writer {
             sliders,
@@ -377,14 +377,14 @@ pub(in crate::aggregate) trait Slide {
 }
 
 /// The states of one function, whichever it is.
-pub(in crate::aggregate) trait Folded: Send + Sync {
+pub(in crate::aggregate) trait FunctionStates: Send + Sync {
     fn slider(&self) -> Box<dyn Slide + '_>;
 }
 
 /// The states of one function's cells, part by part.
 pub(in crate::aggregate) struct Cells<F: Function>(pub(in crate::aggregate) Vec<Vec<F::State>>);
 
-impl<F: Function> Folded for Cells<F> {
+impl<F: Function> FunctionStates for Cells<F> {
     fn slider(&self) -> Box<dyn Slide + '_> {
         Box::new(Slider::<F> {
             states: &self.0,
