@@ -21,9 +21,9 @@ use super::groups::Groups;
 use super::streams::Streams;
 use crate::columns::cast::cast;
 use crate::columns::keys::KeyColumn;
-use crate::query::aggregate::output_types::leaf;
 use crate::query::aggregate::plan::{FunctionsPlan, OutputPlan};
 use crate::query::aggregate::user::Of;
+use crate::query::aggregate::value_types::leaf;
 use crate::query::aggregate::{Function, Takes};
 use crate::{Error, Result};
 

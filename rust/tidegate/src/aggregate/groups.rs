@@ -19,7 +19,7 @@ use crate::Result;
 use crate::columns::cast::cast;
 use crate::columns::keys::{KeyColumn, canonical, encode_groups, split};
 use crate::columns::table::Table;
-use crate::query::aggregate::output_types::leaf;
+use crate::query::aggregate::value_types::leaf;
 use crate::results::gather::Column;
 
 /// The fewest rows worth a thread.

@@ -14,9 +14,10 @@ use tidegate_operators::rows::{NO_KEY, Side};
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
-use super::cast::{cast, misfit};
+use super::cast::cast;
 use super::distance::{CodeStep, Distance, Within};
 use super::keys::common_type;
+use super::misfit::misfit;
 use super::table::{Table, column};
 use super::time::{Int64s, Unit, as_int64, common_unit};
 use crate::columns::type_name::TypeName;

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `table.rs` | inputs, validated |
 //! | `time/`, `duration.rs` | units, zones and bounds; durations as text |
-//! | `cast.rs` | casts values to another type, or fails |
+//! | `cast.rs`, `misfit.rs` | casts values to another type, or fails; the first value that does not fit |
 //! | `fit.rs` | rows as a schema asks for them |
 //! | `dictionary.rs` | concatenates arrays whose dictionary indices may be narrow |
 //! | `roomy.rs` | widens the dictionary indices that operators store |
@@ -27,6 +27,7 @@ pub(crate) mod faults;
 pub(crate) mod fit;
 pub(crate) mod keys;
 pub(crate) mod metadata;
+pub(crate) mod misfit;
 pub(crate) mod names;
 pub(crate) mod nested;
 pub(crate) mod roomy;

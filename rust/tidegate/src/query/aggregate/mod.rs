@@ -1,9 +1,9 @@
 //! Aggregates over sliding windows, as they are asked for.
 
-pub(crate) mod output_types;
 pub(crate) mod plan;
 pub(crate) mod udf;
 pub(crate) mod user;
+pub(crate) mod value_types;
 
 use arrow_schema::{Schema, SchemaRef};
 pub use tidegate_operators::aggregate::{

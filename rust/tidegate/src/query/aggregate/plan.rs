@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidegate_operators::aggregate::{Quantile, Windows};
 
-use super::output_types::{is_number, is_ordered, leaf, meaning, output_type};
+use super::value_types::{is_number, is_ordered, leaf, list_item, meaning};
 use super::{Aggregate, Aggregation, Design, Function, Takes};
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::faults::Faults;
@@ -568,6 +568,52 @@ impl FunctionsPlan {
             of.name(),
             TypeName(of.data_type())
         )))
+    }
+}
+
+fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
+    let OutputPlan { name, function, .. } = output;
+    let Some(of) = of else { return Ok(DataType::Int64) };
+    let given = of.data_type();
+    let values = leaf(given);
+    let refuse = |expected: &str| {
+        Error::schema(format!(
+            "aggs: `{name}`: {} of column `{}` of type {}: expected {expected}; cast it first",
+            function.name(),
+            of.name(),
+            TypeName(given)
+        ))
+    };
+    match function {
+        Function::Count => Ok(DataType::Int64),
+        Function::First | Function::Last | Function::ArgMin | Function::ArgMax => Ok(given.clone()),
+        Function::Collect => Ok(DataType::List(list_item(of))),
+        Function::Udf(udf) => Ok(udf.returns.clone()),
+        Function::CountDistinct if is_ordered(values) => Ok(DataType::Int64),
+        Function::CountDistinct => Err(refuse("numbers, times, booleans, text or binary")),
+        Function::User(user) => user.result(values).ok_or_else(|| refuse(user.expected())),
+        Function::Min | Function::Max if is_ordered(values) => Ok(values.clone()),
+        Function::Min | Function::Max => Err(refuse("numbers, times, booleans, text or binary")),
+        Function::Any | Function::All if *values == DataType::Boolean => Ok(DataType::Boolean),
+        Function::Any | Function::All => Err(refuse("booleans")),
+        _ if !is_number(values) => Err(refuse("numbers")),
+        Function::Sum if values.is_unsigned_integer() => Ok(DataType::UInt64),
+        Function::Sum if values.is_integer() => Ok(DataType::Int64),
+        Function::Sum => Ok(match values {
+            DataType::Decimal32(_, scale)
+            | DataType::Decimal64(_, scale)
+            | DataType::Decimal128(_, scale) => DataType::Decimal128(38, *scale),
+            _ => DataType::Float64,
+        }),
+        Function::Mean
+        | Function::Var
+        | Function::Std
+        | Function::WeightedMean
+        | Function::Product
+        | Function::Covar
+        | Function::Corr
+        | Function::Median
+        | Function::Quantile(_) => Ok(DataType::Float64),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::aggregate::groups::canonical_values;
 use crate::columns::cast::cast;
 use crate::columns::keys::KeyColumn;
 use crate::columns::table::Table;
-use crate::query::aggregate::output_types::leaf;
+use crate::query::aggregate::value_types::leaf;
 use crate::results::gather::Column;
 use crate::stream::state::keys::{KeyNumbers, copied};
 use crate::{Error, Result};

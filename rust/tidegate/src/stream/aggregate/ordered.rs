@@ -19,8 +19,8 @@ use crate::Result;
 use crate::aggregate::columns::{OrderedCodes, is_ordered_only};
 use crate::columns::table::Table;
 use crate::query::aggregate::Takes;
-use crate::query::aggregate::output_types::leaf;
 use crate::query::aggregate::plan::{AggregatePlan, OutputPlan};
+use crate::query::aggregate::value_types::leaf;
 use crate::results::gather::Column;
 
 /// How far apart codes are that are given evenly.
