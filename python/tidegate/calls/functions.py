@@ -96,42 +96,45 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         {'ts': [10, 30], 'ts_right': [8, 10], 'bid': [9, 8]}
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The time column, or a pair of names if the two sides name it differently. It has
-            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-            of the two sides may differ.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
-            with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
-            before and a row after are equally far away, the row before.
-        tolerance: The largest distance of the times, end included. It is a timedelta, a numpy
-            timedelta64 or a string such as "1h30m" or "250ms"; for integer times, it is an integer
-            in their unit. None sets no bound.
-        allow_exact_matches: Whether a right row of the same time is a candidate.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `left`: all left rows; without a partner, right columns are null. `inner`: the left
-            rows that have a partner. `semi`, `anti`: the left columns of the left rows that have a
-            partner, or that have none.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The time column, or a pair of names if the two sides name it differently. It must
+            contain integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The two sides may use different units.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
+            `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
+            smallest `abs(l.on - r.on)`; if a row before and a row after are equally far away, the
+            row before.
+        tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
+            string such as "1h30m" or "250ms". If times are integers, give an integer in the same
+            unit. None sets no bound.
+        allow_exact_matches: Whether a right row with the same time may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
+            are null. `inner`: only the matched left rows. `semi`, `anti`: the left columns of the
+            matched or of the unmatched left rows.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order. Other columns are not computed. None
             means all columns.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
 
     Returns:
@@ -199,44 +202,48 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         [[8, None], [7]]
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The time column, or a pair of names if the two sides name it differently. It has
-            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-            of the two sides may differ.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
-            with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
-            before and a row after are equally far away, the row before.
-        tolerance: The largest distance of the times, end included. It is a timedelta, a numpy
-            timedelta64 or a string such as "1h30m" or "250ms"; for integer times, it is an integer
-            in their unit. None sets no bound.
-        allow_exact_matches: Whether a right row of the same time is a candidate.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `left`: all left rows; without a partner, right columns are null. `inner`: the left
-            rows that have a partner. `semi`, `anti`: the left columns of the left rows that have a
-            partner, or that have none.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The time column, or a pair of names if the two sides name it differently. It must
+            contain integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The two sides may use different units.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
+            `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
+            smallest `abs(l.on - r.on)`; if a row before and a row after are equally far away, the
+            row before.
+        tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
+            string such as "1h30m" or "250ms". If times are integers, give an integer in the same
+            unit. None sets no bound.
+        allow_exact_matches: Whether a right row with the same time may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
+            are null. `inner`: only the matched left rows. `semi`, `anti`: the left columns of the
+            matched or of the unmatched left rows.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order. Other columns are not computed. None
             means all columns.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
-        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+        batch_rows: The maximum number of rows per batch. None means that a batch holds a few
+            megabytes.
 
     Returns:
         A reader of the batches. Together they are one table: the left columns, then the right ones;
@@ -320,66 +327,70 @@ def band_join(  # noqa: PLR0913 - the options of the query
         [7, 6]
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
-            to right names. They have integers, floats, decimals, dates or timestamps. A float on
-            either side means that both are compared as floats.
-        within: How far the values of a pair may be apart: one distance for all columns, a list with
-            one for each column, or a mapping from left names. A distance is a number. For dates and
-            timestamps it is a duration: a timedelta, a numpy timedelta64, a string such as "250ms",
-            or an integer where times are integers. A pair `(below, above)` means `l.on - below <=
-            r.on <= l.on + above`, where None sets no bound.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. They must contain integers, floats, decimals, dates or timestamps. If
+            either side of a column is a float, both sides are compared as floats.
+        within: How far apart the values of two matching rows may be. Give one distance for all
+            columns, a list with one distance per column, or a mapping from left names to distances.
+            A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
+            or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
+            above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if the two sides
             name it differently.
-        window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer where times are integers.
-            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
-            and the right side.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
+            pair to give each side its own window, left first.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
-            rows of its subindexes when they are merged, as a part of the rows of the window, above
-            0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
-            `im-tree` has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to
-            1024. `ibwj` and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`,
-            the rows of a task, from 1 to 65536; `ibwj-bplus-tree` has `task_rows`. None takes the
-            values that were measured to be the fastest.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
+            settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
+            fraction of the rows in the window; it must be greater than 0 and at most 1.
+            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
+            has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to 1024. `ibwj`
+            and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`, the number of
+            rows per task, from 1 to 65536. `ibwj-bplus-tree` has `task_rows`. None uses the values
+            that were the fastest in benchmarks.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
-            right rows in the order of a band column; the window is one more band. The others take
-            the rows in time order and look for each row in an index of the other side's window:
-            `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`.
-            With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees that threads
-            share (section 4 of the paper). Only `ibwj` merges the trees while tasks go on. With
-            `ibwj-bplus-tree`, the same tasks work on B+-trees that threads share, and which are
-            never merged. `auto` is `sort`. With a window, it is `buckets` if a sample says that a
-            left row would have a thousand pairs to be checked.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        algorithm: How matching rows are found. All algorithms return the same rows in the same
+            order. `sort` sorts the right rows by a band column, and treats the window as another
+            band. The others process the rows in time order, and look each row up in an index of the
+            other side's window: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`,
+            `ib-chain`, `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
+            rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
+            tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which
+            are never merged. `auto` is `sort`. If there is a window, `auto` is `buckets` if a
+            sample shows that `sort` would have to check more than about a thousand pairs per left
+            row.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
 
     Returns:
@@ -456,69 +467,75 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         [[6, 7], [6]]
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
-            to right names. They have integers, floats, decimals, dates or timestamps. A float on
-            either side means that both are compared as floats.
-        within: How far the values of a pair may be apart: one distance for all columns, a list with
-            one for each column, or a mapping from left names. A distance is a number. For dates and
-            timestamps it is a duration: a timedelta, a numpy timedelta64, a string such as "250ms",
-            or an integer where times are integers. A pair `(below, above)` means `l.on - below <=
-            r.on <= l.on + above`, where None sets no bound.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. They must contain integers, floats, decimals, dates or timestamps. If
+            either side of a column is a float, both sides are compared as floats.
+        within: How far apart the values of two matching rows may be. Give one distance for all
+            columns, a list with one distance per column, or a mapping from left names to distances.
+            A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
+            or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
+            above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if the two sides
             name it differently.
-        window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer where times are integers.
-            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
-            and the right side.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
+            pair to give each side its own window, left first.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
-            rows of its subindexes when they are merged, as a part of the rows of the window, above
-            0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
-            `im-tree` has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to
-            1024. `ibwj` and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`,
-            the rows of a task, from 1 to 65536; `ibwj-bplus-tree` has `task_rows`. None takes the
-            values that were measured to be the fastest.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
+            settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
+            fraction of the rows in the window; it must be greater than 0 and at most 1.
+            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
+            has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to 1024. `ibwj`
+            and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`, the number of
+            rows per task, from 1 to 65536. `ibwj-bplus-tree` has `task_rows`. None uses the values
+            that were the fastest in benchmarks.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
-            right rows in the order of a band column; the window is one more band. The others take
-            the rows in time order and look for each row in an index of the other side's window:
-            `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`.
-            With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees that threads
-            share (section 4 of the paper). Only `ibwj` merges the trees while tasks go on. With
-            `ibwj-bplus-tree`, the same tasks work on B+-trees that threads share, and which are
-            never merged. `auto` is `sort`. With a window, it is `buckets` if a sample says that a
-            left row would have a thousand pairs to be checked.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
-            checked while batches are made, as with `where`, batches may come before the error.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        algorithm: How matching rows are found. All algorithms return the same rows in the same
+            order. `sort` sorts the right rows by a band column, and treats the window as another
+            band. The others process the rows in time order, and look each row up in an index of the
+            other side's window: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`,
+            `ib-chain`, `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
+            rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
+            tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which
+            are never merged. `auto` is `sort`. If there is a window, `auto` is `buckets` if a
+            sample shows that `sort` would have to check more than about a thousand pairs per left
+            row.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
+            while batches are produced, as with `where`, you may receive some batches before the
+            error.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
-        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+        batch_rows: The maximum number of rows per batch. None means that a batch holds a few
+            megabytes.
 
     Returns:
         A reader of the batches. Together they are one table: the left columns, then the right ones;
@@ -606,51 +623,55 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         1  15   A        30        30    3.0
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The time column, or a pair of names if the two sides name it differently. It has
-            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-            of the two sides may differ.
-        lower: How long after the left time the interval begins; a negative value begins before it.
-            It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
-            an integer. Integer times take an integer, in their unit. None sets no bound. An
-            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text,
-            gives each row an end of its own. Its value is a duration or an integer, or of the left
-            side a time, which is the end itself. A row with a null end has no pair.
-        upper: How long after the left time the interval ends, in the same forms. It is not less
-            than `lower`, or the row has no pair. None sets no bound.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The time column, or a pair of names if the two sides name it differently. It must
+            contain integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The two sides may use different units.
+        lower: The start of the interval, relative to the left time; a negative value starts the
+            interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
+            "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
+            sets no bound. To set the start row by row, give an expression over the columns of one
+            side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
+            integer. An expression over left columns may also return a time, which then is the start
+            itself. If the expression is null, the row matches nothing.
+        upper: The end of the interval, relative to the left time. It accepts the same values as
+            `lower`, and must not be less than `lower`. If an expression makes the end of a row less
+            than its start, the row matches nothing. None sets no bound.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row of the key before the interval is a partner, too, if
-            `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
-            rows.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row before the interval is also a partner, if it has the
+            same key and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds
+            that are the same for all rows.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
 
     Returns:
@@ -732,54 +753,60 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         3
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The time column, or a pair of names if the two sides name it differently. It has
-            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-            of the two sides may differ.
-        lower: How long after the left time the interval begins; a negative value begins before it.
-            It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
-            an integer. Integer times take an integer, in their unit. None sets no bound. An
-            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text,
-            gives each row an end of its own. Its value is a duration or an integer, or of the left
-            side a time, which is the end itself. A row with a null end has no pair.
-        upper: How long after the left time the interval ends, in the same forms. It is not less
-            than `lower`, or the row has no pair. None sets no bound.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The time column, or a pair of names if the two sides name it differently. It must
+            contain integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The two sides may use different units.
+        lower: The start of the interval, relative to the left time; a negative value starts the
+            interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
+            "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
+            sets no bound. To set the start row by row, give an expression over the columns of one
+            side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
+            integer. An expression over left columns may also return a time, which then is the start
+            itself. If the expression is null, the row matches nothing.
+        upper: The end of the interval, relative to the left time. It accepts the same values as
+            `lower`, and must not be less than `lower`. If an expression makes the end of a row less
+            than its start, the row matches nothing. None sets no bound.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row of the key before the interval is a partner, too, if
-            `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
-            rows.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row before the interval is also a partner, if it has the
+            same key and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds
+            that are the same for all rows.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
-            checked while batches are made, as with `where`, batches may come before the error.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
+            while batches are produced, as with `where`, you may receive some batches before the
+            error.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
-        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+        batch_rows: The maximum number of rows per batch. None means that a batch holds a few
+            megabytes.
 
     Returns:
         A reader of the batches. Together they are one table: the left columns, then the right ones;
@@ -876,44 +903,48 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         {'ts': [13, 13, 40], 'job': ['x', 'y', 'x']}
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The start and the end column of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
-            it lies in. The columns have integers, dates or timestamps.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The start and end columns of both sides, or a pair of names for each side, as in
+            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
+            its rows then match the intervals that contain that time. The columns must contain
+            integers, dates or timestamps.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
-            ends do not belong to them; an empty interval then overlaps nothing.
-        min_overlap: The least length of the part that the two have in common: a timedelta, a numpy
-            timedelta64, a string such as "5s", or an integer where the columns are integers. None
-            takes any, a single point too.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        closed: Whether intervals include their end; they always include their start. `both`: they
+            do, so intervals that touch overlap. `left`: they do not, so intervals that touch do not
+            overlap, and an empty interval overlaps nothing.
+        min_overlap: The minimum length of the overlap: a timedelta, a numpy timedelta64, a string
+            such as "5s", or an integer if the columns contain integers. None accepts any overlap,
+            even a single point.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
 
     Returns:
@@ -978,47 +1009,53 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         [['x', 'y', 'z'], ['x', 'z']]
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The start and the end column of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
-            it lies in. The columns have integers, dates or timestamps.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The start and end columns of both sides, or a pair of names for each side, as in
+            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
+            its rows then match the intervals that contain that time. The columns must contain
+            integers, dates or timestamps.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
-            ends do not belong to them; an empty interval then overlaps nothing.
-        min_overlap: The least length of the part that the two have in common: a timedelta, a numpy
-            timedelta64, a string such as "5s", or an integer where the columns are integers. None
-            takes any, a single point too.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        closed: Whether intervals include their end; they always include their start. `both`: they
+            do, so intervals that touch overlap. `left`: they do not, so intervals that touch do not
+            overlap, and an empty interval overlaps nothing.
+        min_overlap: The minimum length of the overlap: a timedelta, a numpy timedelta64, a string
+            such as "5s", or an integer if the columns contain integers. None accepts any overlap,
+            even a single point.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
-            checked while batches are made, as with `where`, batches may come before the error.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
+            while batches are produced, as with `where`, you may receive some batches before the
+            error.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
-        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+        batch_rows: The maximum number of rows per batch. None means that a batch holds a few
+            megabytes.
 
     Returns:
         A reader of the batches. Together they are one table: the left columns, then the right ones;
@@ -1098,50 +1135,52 @@ def window_join(  # noqa: PLR0913 - the options of the query
         {'ts': [10, 10, 20, 20, 30, 30], 'ts_right': [8, 10, 10, 29, 29, 31]}
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The time column, or a pair of names if the two sides name it differently. It has
-            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-            of the two sides may differ.
-        window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer where times are integers.
-            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
-            and the right side.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The time column, or a pair of names if the two sides name it differently. It must
+            contain integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The two sides may use different units.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
+            pair to give each side its own window, left first.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
-            as a run of right rows, with an index for `by`. It compares every row of the run. If a
-            sample of pairs says that an index of a number that `where` compares is faster, it uses
-            that index. The others are the algorithms of papers, through which both tables go as
-            streams: `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake`
-            and `low-latency-handshake`. They hold eight bytes a pair, and compare keys like other
-            numbers.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        algorithm: How matching rows are found; the result is the same. `auto` finds the window of
+            each left row as a range of right rows, with an index for `by`, and compares all rows of
+            the range. If `where` compares numbers, and a sample of pairs shows that an index of
+            such a number is faster, `auto` uses that index instead. The others are published
+            algorithms, which process both tables as streams: `scalejoin`, `scalejoin-gates`,
+            `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. They hold
+            eight bytes per pair, and compare keys like other numbers.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
 
     Returns:
@@ -1206,53 +1245,57 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         [2, 2]
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The time column, or a pair of names if the two sides name it differently. It has
-            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-            of the two sides may differ.
-        window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer where times are integers.
-            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
-            and the right side.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The time column, or a pair of names if the two sides name it differently. It must
+            contain integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The two sides may use different units.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
+            pair to give each side its own window, left first.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
-            as a run of right rows, with an index for `by`. It compares every row of the run. If a
-            sample of pairs says that an index of a number that `where` compares is faster, it uses
-            that index. The others are the algorithms of papers, through which both tables go as
-            streams: `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake`
-            and `low-latency-handshake`. They hold eight bytes a pair, and compare keys like other
-            numbers.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
-            checked while batches are made, as with `where`, batches may come before the error.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        algorithm: How matching rows are found; the result is the same. `auto` finds the window of
+            each left row as a range of right rows, with an index for `by`, and compares all rows of
+            the range. If `where` compares numbers, and a sample of pairs shows that an index of
+            such a number is faster, `auto` uses that index instead. The others are published
+            algorithms, which process both tables as streams: `scalejoin`, `scalejoin-gates`,
+            `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. They hold
+            eight bytes per pair, and compare keys like other numbers.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
+            while batches are produced, as with `where`, you may receive some batches before the
+            error.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
-        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+        batch_rows: The maximum number of rows per batch. None means that a batch holds a few
+            megabytes.
 
     Returns:
         A reader of the batches. Together they are one table: the left columns, then the right ones;
@@ -1320,39 +1363,45 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 
     Args:
         streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
-            record arrays or dicts of arrays. Columns of the same name are taken together. The
-            inputs are numbered from 0 in this order.
-        on: The time column. It has integers, dates or timestamps.
-        size: How long a window is: a timedelta, a numpy timedelta64, a string such as "1h30m" or
-            "250ms", or an integer. Integer times take an integer, in their unit. The size is a
-            whole number of these units, greater than 0.
-        advance: How much later the next window begins, in the same forms. None takes `size`. An
-            advance greater than the size leaves gaps.
-        offset: Where windows begin, counted from 1970-01-01T00:00 UTC (from 0 for integers), in the
-            same forms and with any sign. None takes 0.
-        session: How long a session lasts after its last row, in the same forms, in place of `size`,
-            `advance` and `offset`. A row at its very end is the first of the next session.
-        by: The key columns: a name or a list of names. Without keys, all rows are one group. Null
-            is a group, NaN equals NaN and 0.0 equals -0.0.
-        aggs: What is computed: a mapping from the names of the result's columns to functions of
+            record arrays or dicts of arrays. The columns of different inputs are matched by name.
+            The inputs are numbered from 0 in this order.
+        on: The time column. It must contain integers, dates or timestamps.
+        size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
+            or "250ms". If times are integers, give an integer in the same unit. The size must be
+            greater than 0, and a whole number of the units of the time column.
+        advance: The time from the start of one window to the start of the next. It accepts the same
+            values as `size`. None means that it equals `size`. If it is greater than `size`, there
+            are gaps between windows.
+        offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
+            times. It accepts the same values as `size`, and may also be negative or 0. None means
+            0.
+        session: How long a session stays open after its last row. It accepts the same values as
+            `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
+            session starts the next session.
+        by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
+            with a null key form a group too. NaN equals NaN, and 0.0 equals -0.0.
+        aggs: The aggregates to compute: a mapping from result column names to functions from
             `tidegate.agg`.
-        where: Which rows take part: a condition on `tidegate.row` columns, or its SQL text.
-        algorithm: How rows come into windows; the result is the same. `auto` is `slices`, the
-            fastest. It adds rows up by slice of time, which all windows share, with states of its
-            own for each stream, and combines slices to windows. The others are the designs of the
-            paper, section 5, to compare with. `mq` has queues with locks and `mq-lf` has queues
-            without, from which one thread merges and updates. A gate merges for one thread in
-            `tumlsc`, and for many in `tumlmc`. In `wiml` nothing is merged, and each stream updates
-            by itself. They go row by row, and take far more time and memory. Sessions have an
-            algorithm of their own.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the streams hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Streams may
-            then be larger than memory. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of a stream may be out of time order, in the
-            forms of a duration. A row that is further out of order is an `OrderError`. With None, a
-            stream that is not known to be in order is sorted in temporary files.
+        where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
+            or give it as SQL text.
+        algorithm: How rows are assigned to windows; the result is the same. `auto` is `slices`, the
+            fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
+            separate states for each stream, and combines slices into windows. The other algorithms
+            are the designs from section 5 of the paper, for comparison. In `mq` and `mq-lf`, one
+            thread merges the streams and updates the windows; its queues have locks in `mq`, and
+            are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams, for one
+            updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is merged, and
+            each stream updates the windows independently. These designs process rows one by one,
+            and need far more time and memory. Sessions always use a separate algorithm.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, streams may be larger than memory. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of a stream may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. A row that is further out of order raises an `OrderError`. With None, a stream
+            that is not known to be in order is sorted in temporary files.
 
     Returns:
         `window_start` and `window_end` (int64 for integers, date32 for dates, else a timestamp in
@@ -1428,39 +1477,45 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
 
     Args:
         streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
-            record arrays or dicts of arrays. Columns of the same name are taken together. The
-            inputs are numbered from 0 in this order.
-        on: The time column. It has integers, dates or timestamps.
-        size: How long a window is: a timedelta, a numpy timedelta64, a string such as "1h30m" or
-            "250ms", or an integer. Integer times take an integer, in their unit. The size is a
-            whole number of these units, greater than 0.
-        advance: How much later the next window begins, in the same forms. None takes `size`. An
-            advance greater than the size leaves gaps.
-        offset: Where windows begin, counted from 1970-01-01T00:00 UTC (from 0 for integers), in the
-            same forms and with any sign. None takes 0.
-        session: How long a session lasts after its last row, in the same forms, in place of `size`,
-            `advance` and `offset`. A row at its very end is the first of the next session.
-        by: The key columns: a name or a list of names. Without keys, all rows are one group. Null
-            is a group, NaN equals NaN and 0.0 equals -0.0.
-        aggs: What is computed: a mapping from the names of the result's columns to functions of
+            record arrays or dicts of arrays. The columns of different inputs are matched by name.
+            The inputs are numbered from 0 in this order.
+        on: The time column. It must contain integers, dates or timestamps.
+        size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
+            or "250ms". If times are integers, give an integer in the same unit. The size must be
+            greater than 0, and a whole number of the units of the time column.
+        advance: The time from the start of one window to the start of the next. It accepts the same
+            values as `size`. None means that it equals `size`. If it is greater than `size`, there
+            are gaps between windows.
+        offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
+            times. It accepts the same values as `size`, and may also be negative or 0. None means
+            0.
+        session: How long a session stays open after its last row. It accepts the same values as
+            `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
+            session starts the next session.
+        by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
+            with a null key form a group too. NaN equals NaN, and 0.0 equals -0.0.
+        aggs: The aggregates to compute: a mapping from result column names to functions from
             `tidegate.agg`.
-        where: Which rows take part: a condition on `tidegate.row` columns, or its SQL text.
-        algorithm: How rows come into windows; the result is the same. `auto` is `slices`, the
-            fastest. It adds rows up by slice of time, which all windows share, with states of its
-            own for each stream, and combines slices to windows. The others are the designs of the
-            paper, section 5, to compare with. `mq` has queues with locks and `mq-lf` has queues
-            without, from which one thread merges and updates. A gate merges for one thread in
-            `tumlsc`, and for many in `tumlmc`. In `wiml` nothing is merged, and each stream updates
-            by itself. They go row by row, and take far more time and memory. Sessions have an
-            algorithm of their own.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the streams hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Streams may
-            then be larger than memory. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of a stream may be out of time order, in the
-            forms of a duration. A row that is further out of order is an `OrderError`. With None, a
-            stream that is not known to be in order is sorted in temporary files.
+        where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
+            or give it as SQL text.
+        algorithm: How rows are assigned to windows; the result is the same. `auto` is `slices`, the
+            fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
+            separate states for each stream, and combines slices into windows. The other algorithms
+            are the designs from section 5 of the paper, for comparison. In `mq` and `mq-lf`, one
+            thread merges the streams and updates the windows; its queues have locks in `mq`, and
+            are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams, for one
+            updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is merged, and
+            each stream updates the windows independently. These designs process rows one by one,
+            and need far more time and memory. Sessions always use a separate algorithm.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, streams may be larger than memory. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of a stream may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. A row that is further out of order raises an `OrderError`. With None, a stream
+            that is not known to be in order is sorted in temporary files.
 
     Returns:
         A reader of the batches. Together they are what `aggregate` returns: `window_start`,
@@ -1514,16 +1569,18 @@ def merge(
         [1, 2, 4, 4, 9]
 
     Args:
-        streams: The streams or tables with equal columns: Arrow data, paths, datasets, lazy frames,
-            record arrays or dicts of arrays. There is at least one. Each file of a path that is
-            given alone is a stream. They are numbered from 0 in this order.
-        on: The time column. It has integers, dates or timestamps.
+        streams: The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record
+            arrays or dicts of arrays. There must be at least one, and all must have the same
+            columns. If you give a single path, each of its files is a stream. The streams are
+            numbered from 0 in this order.
+        on: The time column. It must contain integers, dates or timestamps.
         lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer where times are integers. None, as
+            timedelta64, a string such as "250ms", or an integer if times are integers. None, like
             0, means that they are in order.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        memory_limit: The most bytes of rows that are held beside what the streams hold already, or
-            a text such as "2GB". A table of all rows may have half of it. None sets no limit.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        memory_limit: The maximum memory for rows that are held in addition to the streams
+            themselves: a number of bytes, or a string such as "2GB". A result that is returned as
+            one table may use half of it. None sets no limit.
 
     Returns:
         The rows of all streams, with the columns of the first. Types, names and order of the
@@ -1567,16 +1624,18 @@ def merge_batches(
         [10, 10, 20, 20, 30, 30]
 
     Args:
-        streams: The streams or tables with equal columns: Arrow data, paths, datasets, lazy frames,
-            record arrays or dicts of arrays. There is at least one. Each file of a path that is
-            given alone is a stream. They are numbered from 0 in this order.
-        on: The time column. It has integers, dates or timestamps.
+        streams: The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record
+            arrays or dicts of arrays. There must be at least one, and all must have the same
+            columns. If you give a single path, each of its files is a stream. The streams are
+            numbered from 0 in this order.
+        on: The time column. It must contain integers, dates or timestamps.
         lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer where times are integers. None, as
+            timedelta64, a string such as "250ms", or an integer if times are integers. None, like
             0, means that they are in order.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        memory_limit: The most bytes of rows that are held beside what the streams hold already, or
-            a text such as "2GB". A table of all rows may have half of it. None sets no limit.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        memory_limit: The maximum memory for rows that are held in addition to the streams
+            themselves: a number of bytes, or a string such as "2GB". A result that is returned as
+            one table may use half of it. None sets no limit.
 
     Returns:
         A reader of the batches. Together they have the rows of all streams, with the columns of the
@@ -1626,7 +1685,7 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
         data: Any Arrow data, a file, a lazy frame or columns as a dict. It is read batch by batch.
         ordered: Whether the order of the rows counts. Without it, rows that are there twice still
             count twice.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
     Returns:
         32 hexadecimal digits.
