@@ -1,8 +1,8 @@
 """Writes the options of `tidegate.options` into signatures, docstrings and the reference.
 
-Each function and class of the files below gets the parameters and the section `Args` that the
-table has for it, and the page of reference gets a table of all options. All else in these files is
-written by hand and stays.
+In each of the files below, the script writes the parameters and the `Args` section of each function
+and class that the table lists. It also writes a table of all options into the reference page. It
+does not change the other parts of these files, which are written by hand.
 
     python .github/scripts/options.py          # write
     python .github/scripts/options.py --check  # fail if anything would change
@@ -28,7 +28,7 @@ PACKAGE = ROOT / "python" / "tidegate"
 
 
 def _table() -> Any:  # noqa: ANN401 - a module
-    """The module with the table, from this checkout, without the package: that has to be built."""
+    """Load the module with the table without importing the package, which may not be built."""
     spec = importlib.util.spec_from_file_location("tidegate_options", PACKAGE / "options.py")
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     sys.modules[module.__name__] = module
@@ -40,13 +40,13 @@ _TABLE = _table()
 OPTIONS: Sequence[Option] = _TABLE.OPTIONS
 JOINS: Sequence[str] = _TABLE.JOINS
 
-# The files, and how the table calls what is in them.
+# The files, with the prefix that the table uses for the functions in them.
 FILES = {
     "calls/functions.py": "",
     "_tidegate.pyi": "",
     "spark/joins.py": "spark.",
 }
-# Functions of the stub have one line: users read what is said of the functions of the package.
+# Native functions have one-line docstrings; users read the docstrings of the package functions.
 NATIVE = {
     "interval_join_query": "interval_join",
     "window_join_query": "window_join",
@@ -55,7 +55,7 @@ NATIVE = {
     "overlap_join_query": "overlap_join",
     "AggregationQuery": "aggregate",
 }
-# What `calls` takes from the arguments of a call before it makes a query.
+# Arguments that `calls` removes before it builds a query.
 TAKEN = {"left", "right", "streams", "memory_limit", "lateness"}
 WIDTH = 100
 
@@ -63,7 +63,7 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 
 def rewritten(file: str, text: str, options: Sequence[Option] = OPTIONS) -> str:
-    """The text of a file with the options of the table."""
+    """Return the text of a file with the options of the table."""
     lines = text.split("\n")
     prefix = FILES[file]
     for node in reversed(ast.parse(text).body):
@@ -74,11 +74,11 @@ def rewritten(file: str, text: str, options: Sequence[Option] = OPTIONS) -> str:
         if node.name in NATIVE and not prefix:
             of_function = f"{NATIVE[node.name]}_batches"
             own = [one for one in options if one.is_of(of_function) and one.name not in TAKEN]
-        # Native functions with the name of a public one take Arrow data alone.
+        # Native functions that share the name of a public function accept only Arrow data.
         is_native = file.endswith(".pyi") and isinstance(node, ast.FunctionDef)
         if not own or (is_native and node.name not in NATIVE):
             continue
-        # From below, so that the lines above stay where they are.
+        # From bottom to top, so that line numbers above stay valid.
         if isinstance(node, ast.ClassDef):
             _declare(lines, _constructor(node), own)
         _describe(lines, node, own)
@@ -93,7 +93,7 @@ def _constructor(node: ast.ClassDef) -> ast.FunctionDef:
 
 
 def _describe(lines: list[str], node: Definition, options: Iterable[Option]) -> None:
-    """Replace the section `Args` of a docstring, if it has one."""
+    """Replace the `Args` section of a docstring, if it has one."""
     docstring = node.body[0]
     first, last = docstring.lineno - 1, docstring.end_lineno or 0
     title = next((at for at in range(first, last) if lines[at].strip() == "Args:"), None)
@@ -134,7 +134,7 @@ def _parameter(option: Option) -> str:
 
 
 def referenced(text: str, options: Sequence[Option] = OPTIONS) -> str:
-    """The text of the page of reference with a table of the options of functions."""
+    """Return the text of the reference page with a table of all function options."""
     rows = ["| option | default | of |", "| --- | --- | --- |"]
     names = dict.fromkeys(option.name for option in options if not option.is_input)
     for name in names:
@@ -160,7 +160,7 @@ BEGIN, END = "<!-- options: make options -->", "<!-- end of options -->"
 
 
 def _listed(functions: Sequence[str]) -> str:
-    """Functions by name, in few words where all joins are among them."""
+    """List functions by name, with a short form if all joins are among them."""
     every = [name for name in FUNCTIONS if name.removesuffix("_batches") in JOINS]
     in_batches = [name for name in every if name.endswith("_batches")]
     if set(every) <= set(functions):
@@ -169,13 +169,13 @@ def _listed(functions: Sequence[str]) -> str:
         return "joins in batches"
     else:
         words, rest = [], list(functions)
-    # A function stands for its form with batches, too.
+    # A function includes its form that returns batches.
     rest = [name for name in rest if name.removesuffix("_batches") not in rest[: rest.index(name)]]
     return ", ".join([*words, *(f"`{name}`" for name in rest)])
 
 
 def _files() -> Iterator[tuple[Path, str, str]]:
-    """Each file, with its text and what that should be."""
+    """Yield each file with its current text and the text it should have."""
     for file in FILES:
         path = PACKAGE / file
         text = path.read_text(encoding="utf-8")
@@ -186,7 +186,7 @@ def _files() -> Iterator[tuple[Path, str, str]]:
 
 
 def main() -> int:
-    """Write the files, or say which would change."""
+    """Write the files, or report which would change."""
     changed = []
     for path, text, new in _files():
         if new != text:

@@ -1165,18 +1165,19 @@ class Merge(Operator[_OperatorStats]):
         [1, 2, 4, 4, 9]
 
     Args:
-        schema: The columns of all sources: a `pyarrow.Schema`, or data that has it.
-        on: The time column. It has integers, dates or timestamps.
-        sources: The number of sources, from 1 to 65536. None makes one.
+        schema: The schema of all sources: a `pyarrow.Schema`, or data that has this schema.
+        on: The time column. It must contain integers, dates or timestamps.
+        sources: The number of sources, from 1 to 65536. None means one.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer where times are integers. A list
-            has one for each source. None, as 0, means that they are in order.
-        memory_limit: The most bytes that may be held for pushed rows, late rows included, until a
-            poll takes them. Each row takes 40 bytes more. None sets no limit. The few batches that
-            a poll makes ahead do not count. The property `memory_limit` says how sources share it.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
-            it is handed out.
+            timedelta64, a string such as "250ms", or an integer if times are integers. Use a list
+            to give each source its own value. None, like 0, means that the rows are in order.
+        memory_limit: The maximum number of bytes to hold for pushed rows, including late rows,
+            until a poll returns them. Each row adds 40 bytes of overhead. None sets no limit. The
+            few batches that a poll prepares in advance do not count. The property `memory_limit`
+            describes how sources share the limit.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        digest: Whether the operator computes a digest of its results, which `digest()` returns.
+            Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: The time column is missing, or no time.
@@ -1397,48 +1398,50 @@ class AsofJoin(StreamJoin):
         [{'ts': 10, 'ts_right': 29}, {'ts': 20, 'ts_right': None}, {'ts': 30, 'ts_right': None}]
 
     Args:
-        left: The schema of the left sources: a `pyarrow.Schema`, or data that has it.
-        right: The schema of the right sources: a `pyarrow.Schema`, or data that has it.
-        on: The time column, or a pair of names if the two sides name it differently. It has
-            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-            of the two sides may differ.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
-            with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
-            before and a row after are equally far away, the row before.
-        tolerance: The largest distance of the times, end included. It is a timedelta, a numpy
-            timedelta64 or a string such as "1h30m" or "250ms"; for integer times, it is an integer
-            in their unit. None sets no bound.
-        allow_exact_matches: Whether a right row of the same time is a candidate.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `left`: all left rows; without a partner, right columns are null. `inner`: the left
-            rows that have a partner. `semi`, `anti`: the left columns of the left rows that have a
-            partner, or that have none.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+        left: The schema of the left sources: a `pyarrow.Schema`, or data that has this schema.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data that has this schema.
+        on: The time column, or a pair of names if the two sides name it differently. It must
+            contain integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The two sides may use different units.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
+            `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
+            smallest `abs(l.on - r.on)`; if a row before and a row after are equally far away, the
+            row before.
+        tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
+            string such as "1h30m" or "250ms". If times are integers, give an integer in the same
+            unit. None sets no bound.
+        allow_exact_matches: Whether a right row with the same time may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
+            are null. `inner`: only the matched left rows. `semi`, `anti`: the left columns of the
+            matched or of the unmatched left rows.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order. Other columns are not computed. None
             means all columns.
-        sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
-            each.
+        sources: The number of left sources and the number of right sources, each from 1 to 32768.
+            None means one of each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer where times are integers. A pair of
-            these is for the left and the right sources, and may have lists, with one for each
-            source of the side. None, as 0, means that they are in order.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
-            rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
-            says how sources share it.
-        ordered: Whether results must come in the order that is said above. They come in this order
-            for either value.
+            timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
+            to give each side its own value, left first. Each item of the pair may be a list with
+            one value per source of that side. None, like 0, means that the rows are in order.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
+            yet, for rows that later rows may match, and for late rows. None sets no limit. The
+            property `memory_limit` describes how sources share the limit.
+        ordered: Whether results must be emitted in the order described above. An as-of join uses
+            this order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
             nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
             an aggregate is a Python function, no threads are pinned. By default, only the threads
             of a `WindowJoin` with `scalejoin-gates` are pinned.
-        digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
-            it is handed out.
+        digest: Whether the operator computes a digest of its results, which `digest()` returns.
+            Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit; `tolerance` is an
@@ -1571,76 +1574,84 @@ class IntervalJoin(StreamJoin):
         [{'late_reason': 'wide', 'ts': 15, 'good_for': 30}]
 
     Args:
-        left: The schema of the left sources: a `pyarrow.Schema`, or data that has it.
-        right: The schema of the right sources: a `pyarrow.Schema`, or data that has it.
-        on: The time column, or a pair of names if the two sides name it differently. It has
-            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-            of the two sides may differ.
-        lower: How long after the left time the interval begins; a negative value begins before it.
-            It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
-            an integer. Integer times take an integer, in their unit. None sets no bound. An
-            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text,
-            gives each row an end of its own. Its value is a duration or an integer, or of the left
-            side a time, which is the end itself. A row with a null end has no pair.
-        upper: How long after the left time the interval ends, in the same forms. It is not less
-            than `lower`, or the row has no pair. None sets no bound.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        left: The schema of the left sources: a `pyarrow.Schema`, or data that has this schema.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data that has this schema.
+        on: The time column, or a pair of names if the two sides name it differently. It must
+            contain integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The two sides may use different units.
+        lower: The start of the interval, relative to the left time; a negative value starts the
+            interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
+            "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
+            sets no bound. To set the start row by row, give an expression over the columns of one
+            side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
+            integer. An expression over left columns may also return a time, which then is the start
+            itself. If the expression is null, the row matches nothing.
+        upper: The end of the interval, relative to the left time. It accepts the same values as
+            `lower`, and must not be less than `lower`. If an expression makes the end of a row less
+            than its start, the row matches nothing. None sets no bound.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the merged order.
-        closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row of the key before the interval is a partner, too, if
-            `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
-            rows.
-        max_width: The most that an end which is an expression may be from the time of its row, in
-            the forms of `lateness`. Such an end needs it, since rows are kept as long as an end may
-            reach them, and compared within it: more width is more work. A row whose end is farther
-            away is set aside, as a late row is.
-        load_factor: How many times the mean of comparisons a thread may make before `hybrid` and
-            `auto` split keys, from 1 on (the threshold of Algorithm 1). A smaller one splits more
-            keys, and each row of a split key is looked at by several threads. None takes 1.2.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the merged order.
+        closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row before the interval is also a partner, if it has the
+            same key and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds
+            that are the same for all rows.
+        max_width: The maximum distance between the time of a row and an end of the interval that is
+            given as an expression. It accepts the same values as `lateness`. It is required for
+            such an end, because it determines how long rows are kept and which rows are compared; a
+            greater width means more work. A row whose end is farther away is set aside, like a late
+            row.
+        load_factor: The load at which `hybrid` and `auto` split keys: how many times the mean
+            number of comparisons a thread may make (the threshold of Algorithm 1). It must be at
+            least 1. A smaller factor splits more keys, and several threads examine each row of a
+            split key. None means 1.2.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
-            each.
+        sources: The number of left sources and the number of right sources, each from 1 to 32768.
+            None means one of each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer where times are integers. A pair of
-            these is for the left and the right sources, and may have lists, with one for each
-            source of the side. None, as 0, means that they are in order.
-        parallelism: Which threads have the rows of a key. `key`: one thread. `data`: all threads,
-            and each looks for the matches of a part of them. `hybrid`: as many threads as the key's
-            share of the comparisons asks for, measured again and again. `auto`: `key` without a
-            `where`; with one, `key` until one thread has much more to compare than others, then
-            `hybrid`. (PPOIJ, section 3; `hybrid` is its Algorithm 1.) `scale-oij`: a team of
-            threads, which is larger for a key of more rows. Each row is one thread's, which looks
-            into the lists of the whole team (Scale-OIJ, to compare with). With `aggs`, or
-            `ordered=False`, `auto` alone has a meaning.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
-            rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
-            says how sources share it.
-        ordered: Whether results come in the order that is said above. A pair then waits until no
-            source can bring an earlier row. If not, a pair comes in the first poll after both of
-            its rows were pushed, whatever the lateness and the other sources: the same rows, in an
-            order that depends on the pushes. A row without a partner comes once no row of the other
-            side can match it. Rows are kept longer: until the other side has passed their
-            intervals. With `aggs`, rows come in order for either value.
+            timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
+            to give each side its own value, left first. Each item of the pair may be a list with
+            one value per source of that side. None, like 0, means that the rows are in order.
+        parallelism: How keys are assigned to threads. `key`: one thread processes all rows of a
+            key. `data`: all threads store the rows of every key, and each finds the matches of some
+            of them. `hybrid`: the number of threads for a key depends on its share of the
+            comparisons, which is measured repeatedly. `auto`: without a `where`, this is `key`.
+            With a `where`, it starts as `key`, and becomes `hybrid` once one thread has far more
+            comparisons to make than the others. These are the patterns from section 3 of PPOIJ;
+            `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads, which is
+            larger for keys with more rows. Each row is stored by one thread, which looks for
+            matches in the lists of the whole team (Scale-OIJ, for comparison). With `aggs` or
+            `ordered=False`, only `auto` is allowed.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
+            yet, for rows that later rows may match, and for late rows. None sets no limit. The
+            property `memory_limit` describes how sources share the limit.
+        ordered: Whether results are emitted in the order described above. A pair then waits until
+            no source can deliver an earlier row. If False, a pair is emitted by the first poll
+            after both of its rows were pushed, regardless of the lateness and of the other sources.
+            The rows are the same, but their order depends on the pushes. An unmatched row is
+            emitted once no row of the other side can match it. Rows are kept longer: until the
+            other side has passed their intervals. With `aggs`, rows are emitted in order in either
+            case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
             nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
             an aggregate is a Python function, no threads are pinned. By default, only the threads
             of a `WindowJoin` with `scalejoin-gates` are pinned.
-        digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
-            it is handed out.
+        digest: Whether the operator computes a digest of its results, which `digest()` returns.
+            Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit.
@@ -1754,42 +1765,47 @@ class Aggregate(Operator[_AggregateStats]):
         {'window_start': 20, 'window_end': 30, 'sym': 'B', 'n': 1}
 
     Args:
-        schema: The columns of all sources: a `pyarrow.Schema`, or data that has it.
-        on: The time column. It has integers, dates or timestamps.
-        size: How long a window is: a timedelta, a numpy timedelta64, a string such as "1h30m" or
-            "250ms", or an integer. Integer times take an integer, in their unit. The size is a
-            whole number of these units, greater than 0.
-        advance: How much later the next window begins, in the same forms. None takes `size`. An
-            advance greater than the size leaves gaps.
-        offset: Where windows begin, counted from 1970-01-01T00:00 UTC (from 0 for integers), in the
-            same forms and with any sign. None takes 0.
-        session: How long a session lasts after its last row, in the same forms, in place of `size`,
-            `advance` and `offset`. A row at its very end is the first of the next session.
-        by: The key columns: a name or a list of names. Without keys, all rows are one group. Null
-            is a group, NaN equals NaN and 0.0 equals -0.0.
-        aggs: What is computed: a mapping from the names of the result's columns to functions of
+        schema: The schema of all sources: a `pyarrow.Schema`, or data that has this schema.
+        on: The time column. It must contain integers, dates or timestamps.
+        size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
+            or "250ms". If times are integers, give an integer in the same unit. The size must be
+            greater than 0, and a whole number of the units of the time column.
+        advance: The time from the start of one window to the start of the next. It accepts the same
+            values as `size`. None means that it equals `size`. If it is greater than `size`, there
+            are gaps between windows.
+        offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
+            times. It accepts the same values as `size`, and may also be negative or 0. None means
+            0.
+        session: How long a session stays open after its last row. It accepts the same values as
+            `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
+            session starts the next session.
+        by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
+            with a null key form a group too. NaN equals NaN, and 0.0 equals -0.0.
+        aggs: The aggregates to compute: a mapping from result column names to functions from
             `tidegate.agg`.
-        where: Which rows take part: a condition on `tidegate.row` columns, or its SQL text.
-        sources: The number of sources, from 1 to 65536. None makes one.
+        where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
+            or give it as SQL text.
+        sources: The number of sources, from 1 to 65536. None means one.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer where times are integers. A list
-            has one for each source. None, as 0, means that they are in order.
-        algorithm: How rows come into windows; the result is the same. `auto` is `slices`, the
-            fastest. It adds rows up by slice of time, which all windows share, with states of its
-            own for each stream, and combines slices to windows. The others are the designs of the
-            paper, section 5, to compare with. `mq` has queues with locks and `mq-lf` has queues
-            without, from which one thread merges and updates. A gate merges for one thread in
-            `tumlsc`, and for many in `tumlmc`. In `wiml` nothing is merged, and each stream updates
-            by itself. They go row by row, and take far more time and memory. Sessions have an
-            algorithm of their own.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        memory_limit: The most bytes that may be held for rows that are pushed and not aggregated
-            yet, late rows, and the state. None sets no limit. A pushed row is charged for the state
-            that it may add, so every accepted row can be aggregated. The few batches that a poll
-            makes ahead do not count. The property `memory_limit` says how sources and state share
-            it.
-        digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
-            it is handed out.
+            timedelta64, a string such as "250ms", or an integer if times are integers. Use a list
+            to give each source its own value. None, like 0, means that the rows are in order.
+        algorithm: How rows are assigned to windows; the result is the same. `auto` is `slices`, the
+            fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
+            separate states for each stream, and combines slices into windows. The other algorithms
+            are the designs from section 5 of the paper, for comparison. In `mq` and `mq-lf`, one
+            thread merges the streams and updates the windows; its queues have locks in `mq`, and
+            are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams, for one
+            updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is merged, and
+            each stream updates the windows independently. These designs process rows one by one,
+            and need far more time and memory. Sessions always use a separate algorithm.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        memory_limit: The maximum number of bytes to hold for pushed rows that have not been
+            aggregated yet, for late rows, and for the state. None sets no limit. Each pushed row is
+            charged for the state that it may add, so every accepted row can be aggregated. The few
+            batches that a poll prepares in advance do not count. The property `memory_limit`
+            describes how sources and the state share the limit.
+        digest: Whether the operator computes a digest of its results, which `digest()` returns.
+            Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit.
@@ -1874,73 +1890,77 @@ class WindowJoin(StreamJoin):
         [8, 10]
 
     Args:
-        left: The schema of the left sources: a `pyarrow.Schema`, or data that has it.
-        right: The schema of the right sources: a `pyarrow.Schema`, or data that has it.
-        on: The time column, or a pair of names if the two sides name it differently. It has
-            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-            of the two sides may differ.
-        window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer where times are integers.
-            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
-            and the right side.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        left: The schema of the left sources: a `pyarrow.Schema`, or data that has this schema.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data that has this schema.
+        on: The time column, or a pair of names if the two sides name it differently. It must
+            contain integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The two sides may use different units.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
+            pair to give each side its own window, left first.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the merged order.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the merged order.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
-            each.
+        sources: The number of left sources and the number of right sources, each from 1 to 32768.
+            None means one of each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer where times are integers. A pair of
-            these is for the left and the right sources, and may have lists, with one for each
-            source of the side. None, as 0, means that they are in order.
-        algorithm: How threads share the comparisons. `scalejoin`: each thread has a share of the
-            rows in its windows, round robin (ScaleJoin, Algorithm 1). `scalejoin-gates`: the same
-            row by row, each thread reading from one gate and adding to another, as published.
-            `splitjoin`: the same row by row, with a tree that takes rows to the threads and a tree
-            that takes back what they find (SplitJoin). `auto`: each thread has a share of the new
-            rows. They are looked up by value if a sample of pairs says that a lookup takes less
-            time. `cell`: each row's window is cut into a piece a thread (CellJoin). `three-step`:
-            one thread compares (Kang's procedure). `low-latency-handshake`: rows rush through a
-            chain of threads, of which one keeps each row (Low-Latency Handshake Join, Figures 12 to
-            14). Numbers that have to be equal are looked up in a hash table. Otherwise the first
-            band is looked up in the order of its numbers, while few are in reach. `handshake`: both
-            windows flow past each other through the chain (Teubner and Mueller's handshake join).
-            So results come when the left window has passed and later rows have moved the chain on;
-            how many are held back until then depends on the threads. A snapshot, or the end of the
-            sources, lets all of them come. The memory limit does not count results that are held
-            back. Rows are let go of as further rows come, not because sources advance. The threads
-            of `scalejoin-gates` and of both handshake joins go on with the rows that a poll has
-            given them, also between polls. With `aggs`, `auto` alone has a meaning.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
-            rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
-            says how sources share it.
-        ordered: Whether results come in the order that is said above. A pair then waits until no
-            source can bring an earlier row. If not, and windows are of time and `algorithm` is
-            `auto`, a pair comes in the first poll after both of its rows were pushed, whatever the
-            lateness and the other sources: the same rows, in an order that depends on the pushes. A
-            row without a partner comes once no row of the other side can match it. Rows are kept
-            longer: until the other side has passed their windows. Windows of rows and the other
-            algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
-            once then come in any order. With `aggs`, rows come in order for either value.
+            timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
+            to give each side its own value, left first. Each item of the pair may be a list with
+            one value per source of that side. None, like 0, means that the rows are in order.
+        algorithm: How threads share the comparisons. `auto`: each thread processes a share of the
+            new rows, and looks them up by value if a sample of pairs shows that this is faster.
+            `scalejoin`: the threads store the rows round robin, and each thread compares new rows
+            with its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: the same as
+            published, row by row: each thread reads from one gate and adds its results to another.
+            `splitjoin`: the same row by row, with one tree that distributes rows to the threads and
+            another that collects their results (SplitJoin). `cell`: the window of each row is cut
+            into one piece per thread (CellJoin). `three-step`: one thread makes all comparisons
+            (Kang's procedure). `low-latency-handshake`: rows pass quickly through a chain of
+            threads, and one thread in the chain keeps each row (Low-Latency Handshake Join, Figures
+            12 to 14). If numbers must be equal, they are looked up in a hash table. Otherwise, the
+            first band is looked up in sorted order, as long as few rows are within reach.
+            `handshake`: the two windows flow past each other through the chain (the handshake join
+            of Teubner and Mueller). Results are therefore emitted only after the left window has
+            passed and later rows have pushed the chain forward. How many results are held back
+            until then depends on the number of threads. Taking a snapshot or closing all sources
+            releases them. The memory limit does not count results that are held back. Rows are
+            removed when further rows arrive, not when sources advance. With `scalejoin-gates` and
+            both handshake joins, threads keep processing the rows that a poll has given them, even
+            between polls. With `aggs`, only `auto` is allowed.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
+            yet, for rows that later rows may match, and for late rows. None sets no limit. The
+            property `memory_limit` describes how sources share the limit.
+        ordered: Whether results are emitted in the order described above. A pair then waits until
+            no source can deliver an earlier row. If False, and if the windows are time-based and
+            `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows were
+            pushed, regardless of the lateness and of the other sources. The rows are the same, but
+            their order depends on the pushes. An unmatched row is emitted once no row of the other
+            side can match it. Rows are kept longer: until the other side has passed their windows.
+            Row-based windows and the other algorithms depend on the merged order, so their pairs
+            still wait; pairs whose rows are joined in the same step are then emitted in any order.
+            With `aggs`, rows are emitted in order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
             nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
             an aggregate is a Python function, no threads are pinned. By default, only the threads
             of a `WindowJoin` with `scalejoin-gates` are pinned.
-        digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
-            it is handed out.
+        digest: Whether the operator computes a digest of its results, which `digest()` returns.
+            Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit.
@@ -2032,80 +2052,86 @@ class BandJoin(StreamJoin):
         [(10, 8), (31, 29)]
 
     Args:
-        left: The schema of the left sources: a `pyarrow.Schema`, or data that has it.
-        right: The schema of the right sources: a `pyarrow.Schema`, or data that has it. None joins
-            the rows of the left sources with each other. `on`, `by` and `time` then have one name
-            for both rows of a pair, `window` is one for both, and `how` is `inner`.
-        on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
-            to right names. They have integers, floats, decimals, dates or timestamps. A float on
-            either side means that both are compared as floats.
-        within: How far the values of a pair may be apart: one distance for all columns, a list with
-            one for each column, or a mapping from left names. A distance is a number. For dates and
-            timestamps it is a duration: a timedelta, a numpy timedelta64, a string such as "250ms",
-            or an integer where times are integers. A pair `(below, above)` means `l.on - below <=
-            r.on <= l.on + above`, where None sets no bound.
+        left: The schema of the left sources: a `pyarrow.Schema`, or data that has this schema.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data that has this schema.
+            None joins the rows of the left sources with each other. In that case, give `on`, `by`
+            and `time` as single names rather than pairs of names, give one `window`, and leave
+            `how` at `inner`.
+        on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. They must contain integers, floats, decimals, dates or timestamps. If
+            either side of a column is a float, both sides are compared as floats.
+        within: How far apart the values of two matching rows may be. Give one distance for all
+            columns, a list with one distance per column, or a mapping from left names to distances.
+            A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
+            or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
+            above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if the two sides
             name it differently.
-        window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer where times are integers.
-            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
-            and the right side.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
+            pair to give each side its own window, left first.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the merged order.
-        settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
-            rows of its subindexes when they are merged, as a part of the rows of the window, above
-            0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
-            `im-tree` has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to
-            1024. `ibwj` and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`,
-            the rows of a task, from 1 to 65536; `ibwj-bplus-tree` has `task_rows`. None takes the
-            values that were measured to be the fastest.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the merged order.
+        settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
+            settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
+            fraction of the rows in the window; it must be greater than 0 and at most 1.
+            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
+            has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to 1024. `ibwj`
+            and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`, the number of
+            rows per task, from 1 to 65536. `ibwj-bplus-tree` has `task_rows`. None uses the values
+            that were the fastest in benchmarks.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
-            each. Without `right` there are no right ones: `sources=(3, 0)` makes three.
+        sources: The number of left sources and the number of right sources, each from 1 to 32768.
+            None means one of each. If `right` is None, there are no right sources: `sources=(3, 0)`
+            creates three left sources.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer where times are integers. A pair of
-            these is for the left and the right sources, and may have lists, with one for each
-            source of the side; without `right`, it is a list alone. None, as 0, means that they are
-            in order.
-        algorithm: Which index of a side's window finds the pairs; the rows are the same, in the
-            same order: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or
-            `round-robin`. With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees
-            that threads share (section 4 of the paper). Only `ibwj` merges the trees while tasks go
-            on. With `ibwj-bplus-tree`, the same tasks work on B+-trees that threads share, and
-            which are never merged. `auto` is `buckets`: it computes the place of a block instead of
-            searching for it, many rows at a time. With `aggs`, it is the algorithm of `band_join`.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
-            rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
-            says how sources share it.
-        ordered: Whether results come in the order that is said above. A pair then waits until no
-            source can bring an earlier row. If not, and windows are of time and `algorithm` is
-            `auto`, a pair comes in the first poll after both of its rows were pushed, whatever the
-            lateness and the other sources: the same rows, in an order that depends on the pushes. A
-            row without a partner comes once no row of the other side can match it. Rows are kept
-            longer: until the other side has passed their windows. Windows of rows and the other
-            algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
-            once then come in any order. So does a join of one stream with itself. With `aggs`, rows
-            come in order for either value.
+            timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair
+            to give each side its own value, left first. Each item of the pair may be a list with
+            one value per source of that side. If `right` is None, use a single list instead of a
+            pair. None, like 0, means that the rows are in order.
+        algorithm: Which index finds matching rows in the window of a side: `buckets`, `pim-tree`,
+            `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All return the same
+            rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
+            on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
+            are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are
+            never merged. `auto` is `buckets`, which computes the position of a block instead of
+            searching for it, for many rows at a time. With `aggs`, `auto` is the algorithm of
+            `band_join`.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
+            yet, for rows that later rows may match, and for late rows. None sets no limit. The
+            property `memory_limit` describes how sources share the limit.
+        ordered: Whether results are emitted in the order described above. A pair then waits until
+            no source can deliver an earlier row. If False, and if the windows are time-based and
+            `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows were
+            pushed, regardless of the lateness and of the other sources. The rows are the same, but
+            their order depends on the pushes. An unmatched row is emitted once no row of the other
+            side can match it. Rows are kept longer: until the other side has passed their windows.
+            Row-based windows and the other algorithms depend on the merged order, so their pairs
+            still wait; pairs whose rows are joined in the same step are then emitted in any order.
+            The same applies to a join of one stream with itself. With `aggs`, rows are emitted in
+            order in either case.
         pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
             nothing else needs the processors; otherwise, it slows the operator down. Each operator
             starts with a different processor. The thread that calls the operator is not pinned. If
             an aggregate is a Python function, no threads are pinned. By default, only the threads
             of a `WindowJoin` with `scalejoin-gates` are pinned.
-        digest: Whether `digest()` tells the digest of the results. Each batch is then hashed before
-            it is handed out.
+        digest: Whether the operator computes a digest of its results, which `digest()` returns.
+            Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit.
@@ -2228,7 +2254,7 @@ class Digest:
         Args:
             data: Any Arrow data, a file, a lazy frame or columns as a dict. It is read batch by
                 batch.
-            threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+            threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
         Raises:
             SchemaError: A column has another name or another kind. No row was added.

@@ -1,12 +1,14 @@
-"""Every option of a join, an aggregation and a merge, written once: name, type, default and text.
+"""The name, type, default and text of each option of joins, aggregations and merges.
 
-From this table come the signatures and docstrings of `tidegate`, of `tidegate.spark` and of the
-native classes, and the options of the command. `make options` writes those that are files, and a
-test compares them. So a new option is two edits: an entry here, and the native query or the Spark
-plan that reads it.
+This table is the single source for the signatures and docstrings of `tidegate`, `tidegate.spark`
+and the native classes, and for the options of the command. `make options` writes the signatures and
+docstrings into their files, and a test checks that they are up to date. To add an option, you
+therefore make two edits: an entry here, and code that reads the option in the native query or the
+Spark plan.
 
-Options stand in the order of signatures. An option may have several entries, since what it means
-depends on what has it; each entry says which functions and classes have it.
+Options are listed in the order in which they appear in signatures. An option may have several
+entries, because its meaning may differ between functions. Each entry lists the functions and
+classes that it applies to.
 """
 
 from __future__ import annotations
@@ -23,28 +25,28 @@ ON_SPARK = ("spark.asof_join", *PAIRS_ON_SPARK)
 
 
 def in_one_table(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The functions that return a table, without their forms that return batches."""
+    """Select only the forms of functions that return a table."""
     return tuple(f"{name} in one table" for name in names)
 
 
 def in_batches(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The forms of functions that return batches."""
+    """Select only the forms of functions that return batches."""
     return tuple(f"{name} in batches" for name in names)
 
 
 @dataclass(frozen=True)
 class OfCommand:
-    """An option as the command has it.
+    """How an option appears on the command line.
 
     Args:
-        help: One line.
-        metavar: How the value is called in the help.
-        read: The function of `tidegate.cli.commands.parsing` that reads the text.
-        flag: The option, if it is not the argument's name.
-        shown_default: How the default is called in the help.
+        help: The help text, on one line.
+        metavar: The placeholder for the value in the help.
+        read: The function in `tidegate.cli.commands.parsing` that parses the value.
+        flag: The flag, if it differs from the argument's name.
+        shown_default: The default as the help shows it.
         repeats: Whether the option may be given several times.
-        is_required: Whether the command has no default, though the function has one.
-        least: The least value of a number.
+        is_required: Whether the command requires the option although the function has a default.
+        least: The minimum of a numeric value.
     """
 
     help: str
@@ -62,14 +64,14 @@ class Option:
     """An argument of functions and classes.
 
     Args:
-        name: The argument.
+        name: The name of the argument.
         type: Its type, as an annotation.
-        of: The functions and classes that have it. A function stands for its form with batches,
-            too, unless `in_one_table` or `in_batches` says otherwise.
-        text: What docstrings say of it.
-        default: Its default, as code; None if it has to be given.
-        is_input: Whether it may be given by its place.
-        command: The option of the command, if it has one.
+        of: The functions and classes that have it. A function includes its form that returns
+            batches, unless `in_one_table` or `in_batches` is used.
+        text: Its description in docstrings.
+        default: Its default, as code; None if it is required.
+        is_input: Whether it may be passed by position.
+        command: The command-line option, if there is one.
     """
 
     name: str
@@ -81,7 +83,7 @@ class Option:
     command: OfCommand | None = None
 
     def is_of(self, name: str) -> bool:
-        """Whether a function or a class has it.
+        """Return whether a function or a class has this option.
 
         Example:
             >>> from tidegate.options import options_of
@@ -94,12 +96,12 @@ class Option:
 
     @property
     def plain_text(self) -> str:
-        """The text in one line."""
+        """The text on one line."""
         return " ".join(textwrap.dedent(self.text).split())
 
 
 def options_of(name: str) -> list[Option]:
-    """The options of a function or a class, in the order of its signature."""
+    """Return the options of a function or a class, in the order of its signature."""
     return [option for option in OPTIONS if option.is_of(name)]
 
 
@@ -109,11 +111,11 @@ OPTIONS: tuple[Option, ...] = (
         "Table",
         (*JOINS,),
         """
-        The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-        polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-        pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-        Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-        dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
+        The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+        pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+        pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+        Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+        arrays. From files and lazy inputs, only the columns that the call needs are read.
         """,
         is_input=True,
     ),
@@ -122,7 +124,7 @@ OPTIONS: tuple[Option, ...] = (
         "pa.Schema | Table",
         (*OPERATORS,),
         """
-        The schema of the left sources: a `pyarrow.Schema`, or data that has it.
+        The schema of the left sources: a `pyarrow.Schema`, or data that has this schema.
         """,
         is_input=True,
     ),
@@ -131,7 +133,7 @@ OPTIONS: tuple[Option, ...] = (
         "Table",
         (*JOINS,),
         """
-        The right input, of any of these kinds.
+        The right input. It can be of any kind that `left` accepts.
         """,
         is_input=True,
     ),
@@ -140,7 +142,7 @@ OPTIONS: tuple[Option, ...] = (
         "pa.Schema | Table",
         ("AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        The schema of the right sources: a `pyarrow.Schema`, or data that has it.
+        The schema of the right sources: a `pyarrow.Schema`, or data that has this schema.
         """,
         is_input=True,
     ),
@@ -149,9 +151,10 @@ OPTIONS: tuple[Option, ...] = (
         "pa.Schema | Table | None",
         ("BandJoin",),
         """
-        The schema of the right sources: a `pyarrow.Schema`, or data that has it. None joins the
-        rows of the left sources with each other. `on`, `by` and `time` then have one name for
-        both rows of a pair, `window` is one for both, and `how` is `inner`.
+        The schema of the right sources: a `pyarrow.Schema`, or data that has this schema. None
+        joins the rows of the left sources with each other. In that case, give `on`, `by` and
+        `time` as single names rather than pairs of names, give one `window`, and leave `how` at
+        `inner`.
         """,
         is_input=True,
     ),
@@ -160,9 +163,9 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("asof_join", "interval_join", "window_join", "AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        The time column, or a pair of names if the two sides name it differently. It has
-        integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-        of the two sides may differ.
+        The time column, or a pair of names if the two sides name it differently. It must
+        contain integers, dates or timestamps. Timestamps with time zones are compared as
+        instants. The two sides may use different units.
         """,
         command=OfCommand(
             "The time column of both sides.", metavar="COLUMN|LEFT=RIGHT", read="pair_of_times"
@@ -173,9 +176,9 @@ OPTIONS: tuple[Option, ...] = (
         "str | Sequence[Names] | Mapping[str, str]",
         ("band_join", "BandJoin"),
         """
-        The band columns: a name, a list of names or of pairs of names, or a mapping from left
-        to right names. They have integers, floats, decimals, dates or timestamps. A float on
-        either side means that both are compared as floats.
+        The band columns: a name, a list of names or of name pairs, or a mapping from left to
+        right names. They must contain integers, floats, decimals, dates or timestamps. If
+        either side of a column is a float, both sides are compared as floats.
         """,
         command=OfCommand(
             "A band column; repeat it for several columns.",
@@ -189,12 +192,13 @@ OPTIONS: tuple[Option, ...] = (
         "IntervalNames",
         ("overlap_join",),
         """
-        The start and the end column of both sides, or a pair of names for each side, as in
-        `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
-        it lies in. The columns have integers, dates or timestamps.
+        The start and end columns of both sides, or a pair of names for each side, as in
+        `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
+        its rows then match the intervals that contain that time. The columns must contain
+        integers, dates or timestamps.
         """,
         command=OfCommand(
-            "The start and the end column of both sides.",
+            "The start and end columns of both sides.",
             metavar="START,END|START,END=START,END",
             read="intervals",
         ),
@@ -204,14 +208,14 @@ OPTIONS: tuple[Option, ...] = (
         "Within | list[Within] | Mapping[str, Within]",
         ("band_join", "BandJoin"),
         """
-        How far the values of a pair may be apart: one distance for all columns, a list with one
-        for each column, or a mapping from left names. A distance is a number. For dates and
-        timestamps it is a duration: a timedelta, a numpy timedelta64, a string such as "250ms",
-        or an integer where times are integers. A pair `(below, above)` means `l.on - below <=
-        r.on <= l.on + above`, where None sets no bound.
+        How far apart the values of two matching rows may be. Give one distance for all columns,
+        a list with one distance per column, or a mapping from left names to distances. A
+        distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
+        or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
+        above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
         """,
         command=OfCommand(
-            "The largest distance of its values; once for all columns, or once for each.",
+            "The maximum distance between values: once for all columns, or once per column.",
             metavar="DISTANCE|BELOW,ABOVE",
             read="withins",
             repeats=True,
@@ -241,9 +245,10 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window] | None",
         ("band_join",),
         """
-        How long a row stays in the window of its side. It is a timedelta, a numpy timedelta64,
-        a string such as "15m", or an integer where times are integers. `tidegate.rows(n)` keeps
-        the last n rows, of any key. A pair of windows is for the left and the right side.
+        How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
+        string such as "15m", or an integer if times are integers. For a row-based window,
+        `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a pair to give each
+        side its own window, left first.
         """,
         default="None",
     ),
@@ -252,9 +257,10 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window]",
         ("window_join", "WindowJoin", "BandJoin"),
         """
-        How long a row stays in the window of its side. It is a timedelta, a numpy timedelta64,
-        a string such as "15m", or an integer where times are integers. `tidegate.rows(n)` keeps
-        the last n rows, of any key. A pair of windows is for the left and the right side.
+        How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
+        string such as "15m", or an integer if times are integers. For a row-based window,
+        `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a pair to give each
+        side its own window, left first.
         """,
     ),
     Option(
@@ -262,15 +268,16 @@ OPTIONS: tuple[Option, ...] = (
         "End",
         ("interval_join", "IntervalJoin"),
         """
-        How long after the left time the interval begins; a negative value begins before it. It
-        is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or an
-        integer. Integer times take an integer, in their unit. None sets no bound. An expression
-        over the columns of one side, such as `-tg.left.tolerance`, or its SQL text, gives each
-        row an end of its own. Its value is a duration or an integer, or of the left side a
-        time, which is the end itself. A row with a null end has no pair.
+        The start of the interval, relative to the left time; a negative value starts the
+        interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
+        "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
+        sets no bound. To set the start row by row, give an expression over the columns of one
+        side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
+        integer. An expression over left columns may also return a time, which then is the start
+        itself. If the expression is null, the row matches nothing.
         """,
         command=OfCommand(
-            "Earliest right time, minus the left one.", metavar="DURATION|EXPR", read="bound"
+            "The smallest right time minus left time.", metavar="DURATION|EXPR", read="bound"
         ),
     ),
     Option(
@@ -278,11 +285,12 @@ OPTIONS: tuple[Option, ...] = (
         "End",
         ("interval_join", "IntervalJoin"),
         """
-        How long after the left time the interval ends, in the same forms. It is not less than
-        `lower`, or the row has no pair. None sets no bound.
+        The end of the interval, relative to the left time. It accepts the same values as
+        `lower`, and must not be less than `lower`. If an expression makes the end of a row less
+        than its start, the row matches nothing. None sets no bound.
         """,
         command=OfCommand(
-            "Latest right time, minus the left one.", metavar="DURATION|EXPR", read="bound"
+            "The largest right time minus left time.", metavar="DURATION|EXPR", read="bound"
         ),
     ),
     Option(
@@ -290,8 +298,9 @@ OPTIONS: tuple[Option, ...] = (
         "KeyNames | None",
         (*JOINS, *OPERATORS),
         """
-        The key columns, which must all be equal: a name, a list of names or of pairs of names,
-        or a mapping from left to right names. Without keys, any two rows may pair.
+        The key columns: a name, a list of names or of name pairs, or a mapping from left to
+        right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        may match.
         """,
         default="None",
         command=OfCommand(
@@ -307,8 +316,8 @@ OPTIONS: tuple[Option, ...] = (
         ("aggregate",),
         """
         One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames, record
-        arrays or dicts of arrays. Columns of the same name are taken together. The inputs are
-        numbered from 0 in this order.
+        arrays or dicts of arrays. The columns of different inputs are matched by name. The
+        inputs are numbered from 0 in this order.
         """,
         is_input=True,
     ),
@@ -317,9 +326,10 @@ OPTIONS: tuple[Option, ...] = (
         "Table | Iterable[Table]",
         ("merge",),
         """
-        The streams or tables with equal columns: Arrow data, paths, datasets, lazy frames,
-        record arrays or dicts of arrays. There is at least one. Each file of a path that is
-        given alone is a stream. They are numbered from 0 in this order.
+        The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record arrays
+        or dicts of arrays. There must be at least one, and all must have the same columns. If
+        you give a single path, each of its files is a stream. The streams are numbered from 0
+        in this order.
         """,
         is_input=True,
     ),
@@ -328,7 +338,7 @@ OPTIONS: tuple[Option, ...] = (
         "pa.Schema | Table",
         ("Merge", "Aggregate"),
         """
-        The columns of all sources: a `pyarrow.Schema`, or data that has it.
+        The schema of all sources: a `pyarrow.Schema`, or data that has this schema.
         """,
         is_input=True,
     ),
@@ -337,7 +347,7 @@ OPTIONS: tuple[Option, ...] = (
         "str",
         ("aggregate", "Aggregate"),
         """
-        The time column. It has integers, dates or timestamps.
+        The time column. It must contain integers, dates or timestamps.
         """,
         command=OfCommand("The time column.", metavar="COLUMN"),
     ),
@@ -346,7 +356,7 @@ OPTIONS: tuple[Option, ...] = (
         "str",
         ("merge", "Merge"),
         """
-        The time column. It has integers, dates or timestamps.
+        The time column. It must contain integers, dates or timestamps.
         """,
         default="'ts'",
         command=OfCommand("The time column.", metavar="COLUMN", is_required=True),
@@ -356,9 +366,9 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate", "Aggregate"),
         """
-        How long a window is: a timedelta, a numpy timedelta64, a string such as "1h30m" or
-        "250ms", or an integer. Integer times take an integer, in their unit. The size is a
-        whole number of these units, greater than 0.
+        The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m" or
+        "250ms". If times are integers, give an integer in the same unit. The size must be
+        greater than 0, and a whole number of the units of the time column.
         """,
         default="None",
         command=OfCommand(
@@ -373,12 +383,13 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate", "Aggregate"),
         """
-        How much later the next window begins, in the same forms. None takes `size`. An advance
-        greater than the size leaves gaps.
+        The time from the start of one window to the start of the next. It accepts the same
+        values as `size`. None means that it equals `size`. If it is greater than `size`, there
+        are gaps between windows.
         """,
         default="None",
         command=OfCommand(
-            "The time from the start of a window to the next.",
+            "The time from the start of one window to the start of the next.",
             metavar="DURATION",
             read="duration",
             shown_default="the size",
@@ -389,12 +400,12 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate", "Aggregate"),
         """
-        Where windows begin, counted from 1970-01-01T00:00 UTC (from 0 for integers), in the
-        same forms and with any sign. None takes 0.
+        The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer times.
+        It accepts the same values as `size`, and may also be negative or 0. None means 0.
         """,
         default="None",
         command=OfCommand(
-            "The time from the epoch to a start.",
+            "The offset of the window starts from the epoch.",
             metavar="DURATION",
             read="duration",
             shown_default="0",
@@ -405,12 +416,13 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate", "Aggregate"),
         """
-        How long a session lasts after its last row, in the same forms, in place of `size`,
-        `advance` and `offset`. A row at its very end is the first of the next session.
+        How long a session stays open after its last row. It accepts the same values as `size`,
+        and replaces `size`, `advance` and `offset`. A row exactly at the end of a session
+        starts the next session.
         """,
         default="None",
         command=OfCommand(
-            "Instead of a size: how long after its last row a window ends.",
+            "Instead of a size: how long a window stays open after its last row.",
             metavar="DURATION",
             read="duration",
             shown_default=False,
@@ -421,8 +433,8 @@ OPTIONS: tuple[Option, ...] = (
         "str | Sequence[str] | None",
         ("aggregate", "Aggregate"),
         """
-        The key columns: a name or a list of names. Without keys, all rows are one group. Null
-        is a group, NaN equals NaN and 0.0 equals -0.0.
+        The key columns: a name or a list of names. Without keys, all rows form one group. Rows
+        with a null key form a group too. NaN equals NaN, and 0.0 equals -0.0.
         """,
         default="None",
         command=OfCommand(
@@ -434,11 +446,11 @@ OPTIONS: tuple[Option, ...] = (
         "Mapping[str, agg.Aggregate]",
         ("aggregate", "Aggregate"),
         """
-        What is computed: a mapping from the names of the result's columns to functions of
+        The aggregates to compute: a mapping from result column names to functions from
         `tidegate.agg`.
         """,
         command=OfCommand(
-            "What to compute; repeatable.",
+            "An aggregate to compute; repeat it for several columns.",
             flag="--agg",
             metavar="NAME=FUNCTION",
             read="aggregates",
@@ -450,10 +462,11 @@ OPTIONS: tuple[Option, ...] = (
         "Expr | str | None",
         ("aggregate", "Aggregate"),
         """
-        Which rows take part: a condition on `tidegate.row` columns, or its SQL text.
+        A condition that selects the rows to aggregate. Build it from `tidegate.row` columns, or
+        give it as SQL text.
         """,
         default="None",
-        command=OfCommand('Such as "price > 10".', metavar="CONDITION"),
+        command=OfCommand('A condition such as "price > 10".', metavar="CONDITION"),
     ),
     Option(
         "lateness",
@@ -461,12 +474,12 @@ OPTIONS: tuple[Option, ...] = (
         ("merge",),
         """
         How far the rows of a stream may be out of time order: a timedelta, a numpy timedelta64,
-        a string such as "250ms", or an integer where times are integers. None, as 0, means that
+        a string such as "250ms", or an integer if times are integers. None, like 0, means that
         they are in order.
         """,
         default="None",
         command=OfCommand(
-            "How far the rows of a file may be out of order.",
+            "How far the rows of a file may be out of time order.",
             metavar="DURATION",
             read="bound",
             shown_default="not at all",
@@ -477,7 +490,7 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         ("Merge", "Aggregate"),
         """
-        The number of sources, from 1 to 65536. None makes one.
+        The number of sources, from 1 to 65536. None means one.
         """,
         default="None",
     ),
@@ -487,8 +500,8 @@ OPTIONS: tuple[Option, ...] = (
         ("Merge", "Aggregate"),
         """
         How far the rows of a source may be out of time order: a timedelta, a numpy timedelta64,
-        a string such as "250ms", or an integer where times are integers. A list has one for
-        each source. None, as 0, means that they are in order.
+        a string such as "250ms", or an integer if times are integers. Use a list to give each
+        source its own value. None, like 0, means that the rows are in order.
         """,
         default="None",
     ),
@@ -497,14 +510,15 @@ OPTIONS: tuple[Option, ...] = (
         "Algorithm",
         ("aggregate", "Aggregate"),
         """
-        How rows come into windows; the result is the same. `auto` is `slices`, the fastest. It
-        adds rows up by slice of time, which all windows share, with states of its own for each
-        stream, and combines slices to windows. The others are the designs of the paper, section
-        5, to compare with. `mq` has queues with locks and `mq-lf` has queues without, from
-        which one thread merges and updates. A gate merges for one thread in `tumlsc`, and for
-        many in `tumlmc`. In `wiml` nothing is merged, and each stream updates by itself. They
-        go row by row, and take far more time and memory. Sessions have an algorithm of their
-        own.
+        How rows are assigned to windows; the result is the same. `auto` is `slices`, the
+        fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
+        separate states for each stream, and combines slices into windows. The other algorithms
+        are the designs from section 5 of the paper, for comparison. In `mq` and `mq-lf`, one
+        thread merges the streams and updates the windows; its queues have locks in `mq`, and
+        are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams, for one
+        updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is merged, and
+        each stream updates the windows independently. These designs process rows one by one,
+        and need far more time and memory. Sessions always use a separate algorithm.
         """,
         default="'auto'",
     ),
@@ -513,9 +527,10 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         ("Merge",),
         """
-        The most bytes that may be held for pushed rows, late rows included, until a poll takes
-        them. Each row takes 40 bytes more. None sets no limit. The few batches that a poll
-        makes ahead do not count. The property `memory_limit` says how sources share it.
+        The maximum number of bytes to hold for pushed rows, including late rows, until a poll
+        returns them. Each row adds 40 bytes of overhead. None sets no limit. The few batches
+        that a poll prepares in advance do not count. The property `memory_limit` describes how
+        sources share the limit.
         """,
         default="None",
     ),
@@ -533,10 +548,10 @@ OPTIONS: tuple[Option, ...] = (
         "DataFrame",
         (*ON_SPARK,),
         """
-        The right side. If one side is a stream and the other a table, the table is read once,
-        by the call, and sent whole to every task of every micro-batch. Rows then come in the
-        micro-batch that brings them, and the stream needs no watermark. A table of more than 64
-        MB needs `parallelism="broadcast"`.
+        The right side. If one side is a stream and the other a table, the call reads the table
+        once and sends all of it to every task of every micro-batch. The results for a row are
+        then emitted in the micro-batch in which the row arrives, and the stream needs no
+        watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         """,
         is_input=True,
     ),
@@ -545,9 +560,9 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("spark.interval_join", "spark.window_join", "spark.asof_join"),
         """
-        The time column, or a pair of names if the two sides name it differently. Its type is
-        timestamp, timestamp_ntz, date or integer. For streams, it is the column that has the
-        watermark.
+        The time column, or a pair of names if the two sides name it differently. Its type must
+        be timestamp, timestamp_ntz, date or integer. For streams, it must be the column that
+        has the watermark.
         """,
     ),
     Option(
@@ -555,10 +570,10 @@ OPTIONS: tuple[Option, ...] = (
         "str | Sequence[Names] | Mapping[str, str]",
         ("spark.band_join",),
         """
-        The band columns: a name, a list of names or of pairs of names, or a mapping from left
-        to right names. They have integers, floats, decimals, dates or timestamps. A float on
-        either side means that both are compared as floats. Rows are divided by the values of
-        the first column, so name the column first that leaves the fewest pairs.
+        The band columns: a name, a list of names or of name pairs, or a mapping from left to
+        right names. They must contain integers, floats, decimals, dates or timestamps. If
+        either side of a column is a float, both sides are compared as floats. Rows are divided
+        by the values of the first column, so put the most selective column first.
         """,
     ),
     Option(
@@ -566,9 +581,10 @@ OPTIONS: tuple[Option, ...] = (
         "IntervalNames",
         ("spark.overlap_join",),
         """
-        The start and the end column of both sides, or a pair of names for each side, as in
-        `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
-        it lies in. The columns are timestamps, timestamps_ntz, dates or integers.
+        The start and end columns of both sides, or a pair of names for each side, as in
+        `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
+        its rows then match the intervals that contain that time. The type of the columns must
+        be timestamp, timestamp_ntz, date or integer.
         """,
     ),
     Option(
@@ -576,12 +592,14 @@ OPTIONS: tuple[Option, ...] = (
         "End",
         ("spark.interval_join",),
         """
-        The least `r.ts - l.ts`: a duration, or an integer where times are integers. None sets
-        no bound. An expression over the columns of one side, such as
-        `-tidegate.left.tolerance`, or its SQL text, gives each row an end of its own. Its value
-        is a duration or an integer, or of the left side a time, which is the end itself. A row
-        with a null end has no pair. Of tables, rows are then divided as in `overlap_join`, by
-        intervals of their own: a few wide ones cost few copies. For streams, see `max_width`.
+        The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times are
+        integers. None sets no bound. To set the bound row by row, give an expression over the
+        columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must return
+        a duration or an integer. An expression over left columns may also return a time, which
+        then is the end of the interval itself. If the expression is null, the row matches
+        nothing. With an expression, the rows of tables are divided by their individual
+        intervals, as in `overlap_join`, so a few wide intervals cause only a few copies. For
+        streams, see `max_width`.
         """,
     ),
     Option(
@@ -589,7 +607,8 @@ OPTIONS: tuple[Option, ...] = (
         "End",
         ("spark.interval_join",),
         """
-        The greatest `r.ts - l.ts`, in the same forms. None sets no bound.
+        The largest `r.ts - l.ts` of two matching rows. It accepts the same values as `lower`.
+        None sets no bound.
         """,
     ),
     Option(
@@ -597,10 +616,10 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window]",
         ("spark.window_join",),
         """
-        How long a row stays in the window of its side: a duration, or an integer where times
-        are integers. A pair of windows is for the left and the right side. It is not
-        `tidegate.rows(n)`: the rows of a DataFrame have no order beyond their times, so the
-        last n are not defined where times are equal.
+        How long a row stays in the window of its side: a duration, or an integer if times are
+        integers. Use a pair to give each side its own window, left first. Row-based windows
+        (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
+        their times, so the last n rows are not defined if times are equal.
         """,
     ),
     Option(
@@ -608,10 +627,11 @@ OPTIONS: tuple[Option, ...] = (
         "Within | list[Within] | Mapping[str, Within]",
         ("spark.band_join",),
         """
-        How far the values of a pair may be apart: one distance for all columns, a list with one
-        for each column, or a mapping from left names. A distance is a number. For dates and
-        timestamps it is a duration, or an integer where times are integers. A pair `(below,
-        above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+        How far apart the values of two matching rows may be. Give one distance for all columns,
+        a list with one distance per column, or a mapping from left names to distances. A
+        distance is a number. For dates and timestamps, it is a duration; for integer times, it
+        is an integer. A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
+        where None sets no bound.
         """,
     ),
     Option(
@@ -619,8 +639,9 @@ OPTIONS: tuple[Option, ...] = (
         "Names | None",
         ("spark.band_join",),
         """
-        The time columns, if there is a window: one name or a pair. For streams, they are the
-        columns that have the watermarks. Streams need a window.
+        The time column, if there is a window, or a pair of names if the two sides name it
+        differently. For streams, it must be the column that has the watermark, and a window is
+        required.
         """,
         default="None",
     ),
@@ -629,10 +650,10 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window] | None",
         ("spark.band_join",),
         """
-        How long a row stays in the window of its side: a duration, or an integer where times
-        are integers. A pair of windows is for the left and the right side. It is not
-        `tidegate.rows(n)`: the rows of a DataFrame have no order beyond their times, so the
-        last n are not defined where times are equal.
+        How long a row stays in the window of its side: a duration, or an integer if times are
+        integers. Use a pair to give each side its own window, left first. Row-based windows
+        (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
+        their times, so the last n rows are not defined if times are equal.
         """,
         default="None",
     ),
@@ -641,9 +662,9 @@ OPTIONS: tuple[Option, ...] = (
         "KeyNames | None",
         (*ON_SPARK,),
         """
-        The key columns, which must all be equal: a name, a list of names or of pairs of names,
-        or a mapping from left to right names. A null key matches nothing. Without keys, any two
-        rows may pair.
+        The key columns: a name, a list of names or of name pairs, or a mapping from left to
+        right names. Rows match only if all of their keys are equal. A null key matches nothing.
+        Without keys, any two rows may match.
         """,
         default="None",
     ),
@@ -652,25 +673,26 @@ OPTIONS: tuple[Option, ...] = (
         "Strategy",
         ("asof_join", "AsofJoin", "spark.asof_join"),
         """
-        `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row with
-        `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
-        before and a row after are equally far away, the row before.
+        Which right row matches. `backward`: the last right row with `r.on <= l.on`. `forward`:
+        the first right row with `r.on >= l.on`. `nearest`: the right row with the smallest
+        `abs(l.on - r.on)`; if a row before and a row after are equally far away, the row
+        before.
         """,
         default="'backward'",
-        command=OfCommand("On which side in time the right row is."),
+        command=OfCommand("Whether to match the last row before, the first after, or the nearest."),
     ),
     Option(
         "tolerance",
         "Bound",
         ("asof_join", "AsofJoin"),
         """
-        The largest distance of the times, end included. It is a timedelta, a numpy timedelta64
-        or a string such as "1h30m" or "250ms"; for integer times, it is an integer in their
-        unit. None sets no bound.
+        The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a string
+        such as "1h30m" or "250ms". If times are integers, give an integer in the same unit.
+        None sets no bound.
         """,
         default="None",
         command=OfCommand(
-            "How far away it may be.",
+            "The maximum time difference.",
             metavar="DURATION",
             read="bound",
             shown_default="no bound",
@@ -681,8 +703,8 @@ OPTIONS: tuple[Option, ...] = (
         "Bound",
         ("spark.asof_join",),
         """
-        The largest distance of the times, end included: a duration, or an integer where times
-        are integers. None sets no bound.
+        The maximum time difference, inclusive: a duration, or an integer if times are integers.
+        None sets no bound.
         """,
         default="None",
     ),
@@ -691,29 +713,32 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("asof_join", "AsofJoin", "spark.asof_join"),
         """
-        Whether a right row of the same time is a candidate.
+        Whether a right row with the same time may match.
         """,
         default="True",
-        command=OfCommand("Whether it may have the same time.", flag="--exact/--no-exact"),
+        command=OfCommand(
+            "Whether a right row with the same time may match.", flag="--exact/--no-exact"
+        ),
     ),
     Option(
         "where",
         "Expr | str | None",
         (*JOINS, *OPERATORS),
         """
-        A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL text.
-        A pair for which it is null is no pair.
+        A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns, or
+        give it as SQL text. If the condition is null, the rows do not match.
         """,
         default="None",
-        command=OfCommand('Such as "left.price < right.bid".', metavar="CONDITION"),
+        command=OfCommand('A condition such as "left.price < right.bid".', metavar="CONDITION"),
     ),
     Option(
         "where",
         "tidegate.Expr | str | None",
         (*ON_SPARK,),
         """
-        A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
-        `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
+        A condition on two rows, such as `"left.price < right.bid"`. Build it from
+        `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+        is null, the rows do not match.
         """,
         default="None",
     ),
@@ -722,27 +747,25 @@ OPTIONS: tuple[Option, ...] = (
         "AsofHow",
         ("asof_join", "AsofJoin", "spark.asof_join"),
         """
-        `left`: all left rows; without a partner, right columns are null. `inner`: the left rows
-        that have a partner. `semi`, `anti`: the left columns of the left rows that have a
-        partner, or that have none.
+        Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
+        are null. `inner`: only the matched left rows. `semi`, `anti`: the left columns of the
+        matched or of the unmatched left rows.
         """,
         default="'left'",
-        command=OfCommand("Which rows are written."),
+        command=OfCommand("Which rows to write."),
     ),
     Option(
         "how",
         "How | None",
         (*PAIRS, *OPERATORS_OF_PAIRS, *PAIRS_ON_SPARK),
         """
-        `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-        that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-        With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-        takes `inner`, and `left` with `aggs`.
+        Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`: also
+        the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or the
+        unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner` for
+        the left rows that have partners. None means `inner`, or `left` with `aggs`.
         """,
         default="None",
-        command=OfCommand(
-            "Which rows without a partner are kept.", shown_default="inner; left with --agg"
-        ),
+        command=OfCommand("Which unmatched rows to keep.", shown_default="inner; left with --agg"),
     ),
     Option(
         "aggs",
@@ -750,12 +773,12 @@ OPTIONS: tuple[Option, ...] = (
         (*PAIRS,),
         """
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
-        once, with the aggregates of its partners: the right rows that it would pair with.
-        Partners are aggregated in time order; ties keep the order of the right rows.
+        once, with the aggregates of its partners: the right rows that it matches. Partners are
+        aggregated in time order; ties keep the order of the right rows.
         """,
         default="None",
         command=OfCommand(
-            "One row a left row, with FUNCTION of its partners; repeat it for several columns.",
+            "Write one row per left row, with FUNCTION of its matching rows; repeatable.",
             flag="--agg",
             metavar="NAME=FUNCTION",
             read="aggregates",
@@ -768,8 +791,8 @@ OPTIONS: tuple[Option, ...] = (
         (*OPERATORS_OF_PAIRS,),
         """
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
-        once, with the aggregates of its partners: the right rows that it would pair with.
-        Partners are aggregated in time order; ties keep the merged order.
+        once, with the aggregates of its partners: the right rows that it matches. Partners are
+        aggregated in time order; ties keep the merged order.
         """,
         default="None",
     ),
@@ -779,14 +802,14 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join", "spark.window_join", "spark.band_join"),
         """
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
-        once, with the aggregates of its partners: the right rows that it would pair with. If
-        times are compared, partners are aggregated in time order. Spark does not preserve the
-        order of rows, so right rows with equal times are ordered by value. They are compared by
-        the first column of `on`, then by the other columns that the join reads, in DataFrame
-        order, with nulls last. Structs are compared field by field, and arrays and maps element
-        by element. How streams are divided into micro-batches does not affect the result. A
-        left row is emitted once the watermark has passed all its possible partners, so an
-        interval join of streams requires an upper bound.
+        once, with the aggregates of its partners: the right rows that it matches. If times are
+        compared, partners are aggregated in time order. Spark does not preserve the order of
+        rows, so right rows with equal times are ordered by value. They are compared by the
+        first column of `on`, then by the other columns that the join reads, in DataFrame order,
+        with nulls last. Structs are compared field by field, and arrays and maps element by
+        element. How streams are divided into micro-batches does not affect the result. A left
+        row is emitted once the watermark has passed all its possible partners, so an interval
+        join of streams requires an upper bound.
         """,
         default="None",
     ),
@@ -796,11 +819,11 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.overlap_join",),
         """
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
-        once, with the aggregates of its partners: the right rows that it would pair with.
-        Partners are aggregated in the order of their starts. Spark does not preserve the order
-        of rows, so right rows with equal starts are ordered by value. They are compared by the
-        columns that the join reads, in DataFrame order, with nulls last. Structs are compared
-        field by field, and arrays and maps element by element.
+        once, with the aggregates of its partners: the right rows that it matches. Partners are
+        aggregated in the order of their starts. Spark does not preserve the order of rows, so
+        right rows with equal starts are ordered by value. They are compared by the columns that
+        the join reads, in DataFrame order, with nulls last. Structs are compared field by
+        field, and arrays and maps element by element.
         """,
         default="None",
     ),
@@ -809,13 +832,14 @@ OPTIONS: tuple[Option, ...] = (
         "Mapping[str, float] | None",
         ("band_join", "BandJoin"),
         """
-        How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the rows of
-        its subindexes when they are merged, as a part of the rows of the window, above 0 and at
-        most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32. `im-tree` has
-        `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to 1024. `ibwj` and
-        `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`, the rows of a
-        task, from 1 to 65536; `ibwj-bplus-tree` has `task_rows`. None takes the values that
-        were measured to be the fastest.
+        A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
+        settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
+        fraction of the rows in the window; it must be greater than 0 and at most 1.
+        `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
+        has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to 1024. `ibwj`
+        and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`, the number of
+        rows per task, from 1 to 65536. `ibwj-bplus-tree` has `task_rows`. None uses the values
+        that were the fastest in benchmarks.
         """,
         default="None",
     ),
@@ -824,33 +848,35 @@ OPTIONS: tuple[Option, ...] = (
         "Closed",
         ("interval_join", "IntervalJoin", "spark.interval_join"),
         """
-        Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
+        Which ends of the interval are included: `both`, `left`, `right` or `neither`.
         """,
         default="'both'",
-        command=OfCommand("Which ends of the interval belong to it."),
+        command=OfCommand("Which ends of the interval are included."),
     ),
     Option(
         "closed",
         "ClosedEnds",
         ("overlap_join", "spark.overlap_join"),
         """
-        `both`: the ends belong to the intervals, and two that touch overlap. `left`: the ends
-        do not belong to them; an empty interval then overlaps nothing.
+        Whether intervals include their end; they always include their start. `both`: they do,
+        so intervals that touch overlap. `left`: they do not, so intervals that touch do not
+        overlap, and an empty interval overlaps nothing.
         """,
         default="'both'",
-        command=OfCommand("both: ends belong to the intervals; left: they do not."),
+        command=OfCommand("both: intervals include their end; left: they do not."),
     ),
     Option(
         "prevailing",
         "bool",
         ("interval_join", "IntervalJoin"),
         """
-        Whether the last right row of the key before the interval is a partner, too, if `where`
-        holds for it. It needs `aggs` and a `lower`, and ends that are the same for all rows.
+        Whether the last right row before the interval is also a partner, if it has the same key
+        and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds that are the
+        same for all rows.
         """,
         default="False",
         command=OfCommand(
-            "With --agg: the last right row before the interval counts, too.", flag="--prevailing"
+            "With --agg: also include the last right row before the interval.", flag="--prevailing"
         ),
     ),
     Option(
@@ -858,10 +884,11 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("spark.interval_join",),
         """
-        Whether the last right row of the key before the interval is a partner, too, if `where`
-        holds for it. It needs `aggs` and a `lower`. The row may be any time before, so that a
-        slice of time needs copies of all earlier right rows. So streams are divided by key
-        alone, and keep the last right row of each key for ever.
+        Whether the last right row before the interval is also a partner, if it has the same key
+        and `where` holds for it. This requires `aggs` and a `lower` bound. That row may be
+        arbitrarily old, so a slice of time would need copies of all earlier right rows. Streams
+        are therefore divided by key alone, and keep the last right row of each key
+        indefinitely.
         """,
         default="False",
     ),
@@ -870,13 +897,13 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("overlap_join",),
         """
-        The least length of the part that the two have in common: a timedelta, a numpy
-        timedelta64, a string such as "5s", or an integer where the columns are integers. None
-        takes any, a single point too.
+        The minimum length of the overlap: a timedelta, a numpy timedelta64, a string such as
+        "5s", or an integer if the columns contain integers. None accepts any overlap, even a
+        single point.
         """,
         default="None",
         command=OfCommand(
-            "The least length of the common part.",
+            "The minimum length of the overlap.",
             metavar="DURATION",
             read="duration",
             shown_default="a point",
@@ -887,8 +914,8 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("spark.overlap_join",),
         """
-        The least length of the part that the two have in common: a duration, or an integer
-        where the columns are integers. None takes any, a single point too.
+        The minimum length of the overlap: a duration, or an integer if the columns contain
+        integers. None accepts any overlap, even a single point.
         """,
         default="None",
     ),
@@ -897,14 +924,14 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("IntervalJoin",),
         """
-        The most that an end which is an expression may be from the time of its row, in the
-        forms of `lateness`. Such an end needs it, since rows are kept as long as an end may
-        reach them, and compared within it: more width is more work. A row whose end is farther
-        away is set aside, as a late row is.
+        The maximum distance between the time of a row and an end of the interval that is given
+        as an expression. It accepts the same values as `lateness`. It is required for such an
+        end, because it determines how long rows are kept and which rows are compared; a greater
+        width means more work. A row whose end is farther away is set aside, like a late row.
         """,
         default="None",
         command=OfCommand(
-            "With --follow: how far a --lower or --upper of columns may be from a row's time.",
+            "With --follow: how far a --lower or --upper from columns may be from a row's time.",
             metavar="DURATION",
             read="duration",
             shown_default=False,
@@ -915,10 +942,11 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("spark.interval_join",),
         """
-        For streams: the most that an end from columns may be from the time of its row, as a
-        duration. Such an end needs it, since rows are kept as long as an end may reach them. A
-        row whose end is farther away is set aside, as a late row is: with `late_as` it comes as
-        `left wide` or `right wide`, and else it is dropped.
+        For streams: the maximum distance between the time of a row and an end of the interval
+        that is computed from columns, as a duration. It is required for such an end, because it
+        determines how long rows are kept. A row whose end is farther away is set aside, like a
+        late row: with `late_as`, it is emitted and marked as `left wide` or `right wide`;
+        otherwise, it is dropped.
         """,
         default="None",
     ),
@@ -927,9 +955,10 @@ OPTIONS: tuple[Option, ...] = (
         "float | None",
         ("IntervalJoin",),
         """
-        How many times the mean of comparisons a thread may make before `hybrid` and `auto`
-        split keys, from 1 on (the threshold of Algorithm 1). A smaller one splits more keys,
-        and each row of a split key is looked at by several threads. None takes 1.2.
+        The load at which `hybrid` and `auto` split keys: how many times the mean number of
+        comparisons a thread may make (the threshold of Algorithm 1). It must be at least 1. A
+        smaller factor splits more keys, and several threads examine each row of a split key.
+        None means 1.2.
         """,
         default="None",
     ),
@@ -938,10 +967,11 @@ OPTIONS: tuple[Option, ...] = (
         "str",
         (*JOINS, *OPERATORS, *ON_SPARK),
         """
-        The text that is added to the name of a right column if the left side has the name, too.
+        The suffix to append to the name of a right column if the left side has a column with
+        the same name.
         """,
         default="'_right'",
-        command=OfCommand("Added to a right column whose name the left side has, too."),
+        command=OfCommand("The suffix for a right column whose name also exists on the left side."),
     ),
     Option(
         "columns",
@@ -953,7 +983,7 @@ OPTIONS: tuple[Option, ...] = (
         """,
         default="None",
         command=OfCommand(
-            "Write these columns only, in this order.", metavar="NAME,NAME", read="names"
+            "Write only these columns, in this order.", metavar="NAME,NAME", read="names"
         ),
     ),
     Option(
@@ -966,7 +996,7 @@ OPTIONS: tuple[Option, ...] = (
         """,
         default="None",
         command=OfCommand(
-            "Write these columns only, in this order.", metavar="NAME,NAME", read="names"
+            "Write only these columns, in this order.", metavar="NAME,NAME", read="names"
         ),
     ),
     Option(
@@ -985,8 +1015,8 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.asof_join",),
         """
         The columns of the result, in the given order. Other left columns are not sent. All
-        columns of the right side are sent, since they determine the order of right rows with
-        equal times. None means all columns.
+        right columns are sent, because they determine the order of right rows with equal times.
+        None means all columns.
         """,
         default="None",
     ),
@@ -995,15 +1025,15 @@ OPTIONS: tuple[Option, ...] = (
         "BandAlgorithm",
         ("band_join",),
         """
-        How pairs are found; the rows are the same, in the same order. `sort` puts the right
-        rows in the order of a band column; the window is one more band. The others take the
-        rows in time order and look for each row in an index of the other side's window:
-        `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`.
-        With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees that threads
-        share (section 4 of the paper). Only `ibwj` merges the trees while tasks go on. With
-        `ibwj-bplus-tree`, the same tasks work on B+-trees that threads share, and which are
-        never merged. `auto` is `sort`. With a window, it is `buckets` if a sample says that a
-        left row would have a thousand pairs to be checked.
+        How matching rows are found. All algorithms return the same rows in the same order.
+        `sort` sorts the right rows by a band column, and treats the window as another band. The
+        others process the rows in time order, and look each row up in an index of the other
+        side's window: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`,
+        `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows on
+        shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are
+        running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never
+        merged. `auto` is `sort`. If there is a window, `auto` is `buckets` if a sample shows
+        that `sort` would have to check more than about a thousand pairs per left row.
         """,
         default="'auto'",
     ),
@@ -1012,13 +1042,13 @@ OPTIONS: tuple[Option, ...] = (
         "WindowAlgorithm",
         ("window_join",),
         """
-        Who finds the pairs; the result is the same. `auto` finds each left row's window as a
-        run of right rows, with an index for `by`. It compares every row of the run. If a sample
-        of pairs says that an index of a number that `where` compares is faster, it uses that
-        index. The others are the algorithms of papers, through which both tables go as streams:
-        `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
-        `low-latency-handshake`. They hold eight bytes a pair, and compare keys like other
-        numbers.
+        How matching rows are found; the result is the same. `auto` finds the window of each
+        left row as a range of right rows, with an index for `by`, and compares all rows of the
+        range. If `where` compares numbers, and a sample of pairs shows that an index of such a
+        number is faster, `auto` uses that index instead. The others are published algorithms,
+        which process both tables as streams: `scalejoin`, `scalejoin-gates`, `splitjoin`,
+        `cell`, `three-step`, `handshake` and `low-latency-handshake`. They hold eight bytes per
+        pair, and compare keys like other numbers.
         """,
         default="'auto'",
     ),
@@ -1027,7 +1057,8 @@ OPTIONS: tuple[Option, ...] = (
         "tuple[int, int] | None",
         ("AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        The numbers of left and of right sources, each from 1 to 32768. None makes one of each.
+        The number of left sources and the number of right sources, each from 1 to 32768. None
+        means one of each.
         """,
         default="None",
     ),
@@ -1036,8 +1067,9 @@ OPTIONS: tuple[Option, ...] = (
         "tuple[int, int] | None",
         ("BandJoin",),
         """
-        The numbers of left and of right sources, each from 1 to 32768. None makes one of each.
-        Without `right` there are no right ones: `sources=(3, 0)` makes three.
+        The number of left sources and the number of right sources, each from 1 to 32768. None
+        means one of each. If `right` is None, there are no right sources: `sources=(3, 0)`
+        creates three left sources.
         """,
         default="None",
     ),
@@ -1047,9 +1079,9 @@ OPTIONS: tuple[Option, ...] = (
         ("AsofJoin", "IntervalJoin", "WindowJoin"),
         """
         How far the rows of a source may be out of time order: a timedelta, a numpy timedelta64,
-        a string such as "250ms", or an integer where times are integers. A pair of these is for
-        the left and the right sources, and may have lists, with one for each source of the
-        side. None, as 0, means that they are in order.
+        a string such as "250ms", or an integer if times are integers. Use a pair to give each
+        side its own value, left first. Each item of the pair may be a list with one value per
+        source of that side. None, like 0, means that the rows are in order.
         """,
         default="None",
     ),
@@ -1059,9 +1091,10 @@ OPTIONS: tuple[Option, ...] = (
         ("BandJoin",),
         """
         How far the rows of a source may be out of time order: a timedelta, a numpy timedelta64,
-        a string such as "250ms", or an integer where times are integers. A pair of these is for
-        the left and the right sources, and may have lists, with one for each source of the
-        side; without `right`, it is a list alone. None, as 0, means that they are in order.
+        a string such as "250ms", or an integer if times are integers. Use a pair to give each
+        side its own value, left first. Each item of the pair may be a list with one value per
+        source of that side. If `right` is None, use a single list instead of a pair. None, like
+        0, means that the rows are in order.
         """,
         default="None",
     ),
@@ -1070,14 +1103,16 @@ OPTIONS: tuple[Option, ...] = (
         "Parallelism",
         ("IntervalJoin",),
         """
-        Which threads have the rows of a key. `key`: one thread. `data`: all threads, and each
-        looks for the matches of a part of them. `hybrid`: as many threads as the key's share of
-        the comparisons asks for, measured again and again. `auto`: `key` without a `where`;
-        with one, `key` until one thread has much more to compare than others, then `hybrid`.
-        (PPOIJ, section 3; `hybrid` is its Algorithm 1.) `scale-oij`: a team of threads, which
-        is larger for a key of more rows. Each row is one thread's, which looks into the lists
-        of the whole team (Scale-OIJ, to compare with). With `aggs`, or `ordered=False`, `auto`
-        alone has a meaning.
+        How keys are assigned to threads. `key`: one thread processes all rows of a key. `data`:
+        all threads store the rows of every key, and each finds the matches of some of them.
+        `hybrid`: the number of threads for a key depends on its share of the comparisons, which
+        is measured repeatedly. `auto`: without a `where`, this is `key`. With a `where`, it
+        starts as `key`, and becomes `hybrid` once one thread has far more comparisons to make
+        than the others. These are the patterns from section 3 of PPOIJ; `hybrid` is its
+        Algorithm 1. `scale-oij`: each key has a team of threads, which is larger for keys with
+        more rows. Each row is stored by one thread, which looks for matches in the lists of the
+        whole team (Scale-OIJ, for comparison). With `aggs` or `ordered=False`, only `auto` is
+        allowed.
         """,
         default="'auto'",
     ),
@@ -1086,24 +1121,26 @@ OPTIONS: tuple[Option, ...] = (
         "WindowAlgorithm",
         ("WindowJoin",),
         """
-        How threads share the comparisons. `scalejoin`: each thread has a share of the rows in
-        its windows, round robin (ScaleJoin, Algorithm 1). `scalejoin-gates`: the same row by
-        row, each thread reading from one gate and adding to another, as published. `splitjoin`:
-        the same row by row, with a tree that takes rows to the threads and a tree that takes
-        back what they find (SplitJoin). `auto`: each thread has a share of the new rows. They
-        are looked up by value if a sample of pairs says that a lookup takes less time. `cell`:
-        each row's window is cut into a piece a thread (CellJoin). `three-step`: one thread
-        compares (Kang's procedure). `low-latency-handshake`: rows rush through a chain of
-        threads, of which one keeps each row (Low-Latency Handshake Join, Figures 12 to 14).
-        Numbers that have to be equal are looked up in a hash table. Otherwise the first band is
-        looked up in the order of its numbers, while few are in reach. `handshake`: both windows
-        flow past each other through the chain (Teubner and Mueller's handshake join). So
-        results come when the left window has passed and later rows have moved the chain on; how
-        many are held back until then depends on the threads. A snapshot, or the end of the
-        sources, lets all of them come. The memory limit does not count results that are held
-        back. Rows are let go of as further rows come, not because sources advance. The threads
-        of `scalejoin-gates` and of both handshake joins go on with the rows that a poll has
-        given them, also between polls. With `aggs`, `auto` alone has a meaning.
+        How threads share the comparisons. `auto`: each thread processes a share of the new
+        rows, and looks them up by value if a sample of pairs shows that this is faster.
+        `scalejoin`: the threads store the rows round robin, and each thread compares new rows
+        with its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: the same as
+        published, row by row: each thread reads from one gate and adds its results to another.
+        `splitjoin`: the same row by row, with one tree that distributes rows to the threads and
+        another that collects their results (SplitJoin). `cell`: the window of each row is cut
+        into one piece per thread (CellJoin). `three-step`: one thread makes all comparisons
+        (Kang's procedure). `low-latency-handshake`: rows pass quickly through a chain of
+        threads, and one thread in the chain keeps each row (Low-Latency Handshake Join, Figures
+        12 to 14). If numbers must be equal, they are looked up in a hash table. Otherwise, the
+        first band is looked up in sorted order, as long as few rows are within reach.
+        `handshake`: the two windows flow past each other through the chain (the handshake join
+        of Teubner and Mueller). Results are therefore emitted only after the left window has
+        passed and later rows have pushed the chain forward. How many results are held back
+        until then depends on the number of threads. Taking a snapshot or closing all sources
+        releases them. The memory limit does not count results that are held back. Rows are
+        removed when further rows arrive, not when sources advance. With `scalejoin-gates` and
+        both handshake joins, threads keep processing the rows that a poll has given them, even
+        between polls. With `aggs`, only `auto` is allowed.
         """,
         default="'auto'",
     ),
@@ -1112,13 +1149,14 @@ OPTIONS: tuple[Option, ...] = (
         "BandAlgorithm",
         ("BandJoin",),
         """
-        Which index of a side's window finds the pairs; the rows are the same, in the same
-        order: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or
-        `round-robin`. With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees
-        that threads share (section 4 of the paper). Only `ibwj` merges the trees while tasks go
-        on. With `ibwj-bplus-tree`, the same tasks work on B+-trees that threads share, and
-        which are never merged. `auto` is `buckets`: it computes the place of a block instead of
-        searching for it, many rows at a time. With `aggs`, it is the algorithm of `band_join`.
+        Which index finds matching rows in the window of a side: `buckets`, `pim-tree`,
+        `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All return the same
+        rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
+        on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
+        are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are
+        never merged. `auto` is `buckets`, which computes the position of a block instead of
+        searching for it, for many rows at a time. With `aggs`, `auto` is the algorithm of
+        `band_join`.
         """,
         default="'auto'",
     ),
@@ -1127,28 +1165,30 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         (*JOINS, *OPERATORS, "aggregate", "merge", "Merge", "Aggregate"),
         """
-        The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        The number of worker threads, from 1 to 512. None means `default_threads()`.
         """,
         default="None",
-        command=OfCommand("Threads to use.", shown_default="all", least=1),
+        command=OfCommand("The number of threads.", shown_default="all", least=1),
     ),
     Option(
         "max_rows",
         "int | None",
         (*in_one_table(PAIRS), "asof_join", "aggregate"),
         """
-        The most rows that the result may have. None sets no limit.
+        The maximum number of rows in the result. None sets no limit.
         """,
         default="None",
-        command=OfCommand("Fail if the result has more rows.", shown_default="no limit", least=0),
+        command=OfCommand(
+            "Fail if the result has more rows than this.", shown_default="no limit", least=0
+        ),
     ),
     Option(
         "max_rows",
         "int | None",
         (*in_batches(PAIRS),),
         """
-        The most rows that the result may have. None sets no limit. If pairs are still checked
-        while batches are made, as with `where`, batches may come before the error.
+        The maximum number of rows in the result. None sets no limit. If pairs are checked while
+        batches are produced, as with `where`, you may receive some batches before the error.
         """,
         default="None",
     ),
@@ -1157,14 +1197,14 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         (*JOINS,),
         """
-        The most memory that the call takes beside what the inputs hold already: bytes, or a
-        text such as "2GB". A table of all rows may have half of it. Inputs may then be larger
-        than memory, and are joined in time order, as if they had been sorted by time first.
-        None sets no limit.
+        The maximum memory that the call uses in addition to its inputs: a number of bytes, or a
+        string such as "2GB". A result that is returned as one table may use half of it. With a
+        limit, inputs may be larger than memory. They are joined in time order, as if they had
+        been sorted by time first. None sets no limit.
         """,
         default="None",
         command=OfCommand(
-            "Work on files larger than memory in time order, within BYTES, such as 2GB.",
+            "Process files larger than memory in time order, using at most BYTES, such as 2GB.",
             metavar="BYTES",
             shown_default="no limit",
         ),
@@ -1174,13 +1214,13 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         ("aggregate",),
         """
-        The most memory that the call takes beside what the streams hold already: bytes, or a
-        text such as "2GB". A table of all rows may have half of it. Streams may then be larger
-        than memory. None sets no limit.
+        The maximum memory that the call uses in addition to its inputs: a number of bytes, or a
+        string such as "2GB". A result that is returned as one table may use half of it. With a
+        limit, streams may be larger than memory. None sets no limit.
         """,
         default="None",
         command=OfCommand(
-            "Work on files larger than memory in time order, within BYTES, such as 2GB.",
+            "Process files larger than memory in time order, using at most BYTES, such as 2GB.",
             metavar="BYTES",
             shown_default="no limit",
         ),
@@ -1190,8 +1230,9 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         ("merge",),
         """
-        The most bytes of rows that are held beside what the streams hold already, or a text
-        such as "2GB". A table of all rows may have half of it. None sets no limit.
+        The maximum memory for rows that are held in addition to the streams themselves: a
+        number of bytes, or a string such as "2GB". A result that is returned as one table may
+        use half of it. None sets no limit.
         """,
         default="None",
     ),
@@ -1200,9 +1241,9 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         (*OPERATORS,),
         """
-        The most bytes that may be held for rows that are pushed and not joined yet, rows kept
-        for later ones, and late rows. None sets no limit. The property `memory_limit` says how
-        sources share it.
+        The maximum number of bytes to hold for pushed rows that have not been joined yet, for
+        rows that later rows may match, and for late rows. None sets no limit. The property
+        `memory_limit` describes how sources share the limit.
         """,
         default="None",
     ),
@@ -1211,10 +1252,11 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         ("Aggregate",),
         """
-        The most bytes that may be held for rows that are pushed and not aggregated yet, late
-        rows, and the state. None sets no limit. A pushed row is charged for the state that it
-        may add, so every accepted row can be aggregated. The few batches that a poll makes
-        ahead do not count. The property `memory_limit` says how sources and state share it.
+        The maximum number of bytes to hold for pushed rows that have not been aggregated yet,
+        for late rows, and for the state. None sets no limit. Each pushed row is charged for the
+        state that it may add, so every accepted row can be aggregated. The few batches that a
+        poll prepares in advance do not count. The property `memory_limit` describes how sources
+        and the state share the limit.
         """,
         default="None",
     ),
@@ -1223,14 +1265,15 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | tuple[Bound, Bound]",
         (*JOINS,),
         """
-        With `memory_limit`, how far the rows of an input may be out of time order, in the forms
-        of a duration; a pair of these is for the left and the right input. A row that is
-        further out of order is an `OrderError`. With None, an input that is not known to be in
+        With `memory_limit`: how far the rows of an input may be out of time order, as a
+        timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+        integers. Use a pair to give each side its own value, left first. A row that is further
+        out of order raises an `OrderError`. With None, an input that is not known to be in
         order is sorted in temporary files.
         """,
         default="None",
         command=OfCommand(
-            "With --follow or --memory-limit: how far the rows of a file may be out of order.",
+            "With --follow or --memory-limit: how far the rows of a file may be out of time order.",
             metavar="DURATION",
             read="bound",
             shown_default="not at all",
@@ -1241,13 +1284,14 @@ OPTIONS: tuple[Option, ...] = (
         "Bound",
         ("aggregate",),
         """
-        With `memory_limit`, how far the rows of a stream may be out of time order, in the forms
-        of a duration. A row that is further out of order is an `OrderError`. With None, a
-        stream that is not known to be in order is sorted in temporary files.
+        With `memory_limit`: how far the rows of a stream may be out of time order, as a
+        timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+        integers. A row that is further out of order raises an `OrderError`. With None, a stream
+        that is not known to be in order is sorted in temporary files.
         """,
         default="None",
         command=OfCommand(
-            "With --follow or --memory-limit: how far the rows of a file may be out of order.",
+            "With --follow or --memory-limit: how far the rows of a file may be out of time order.",
             metavar="DURATION",
             read="bound",
             shown_default="not at all",
@@ -1258,7 +1302,7 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         (*in_batches(JOINS),),
         """
-        The most rows of a batch. With None, a batch takes a few megabytes.
+        The maximum number of rows per batch. None means that a batch holds a few megabytes.
         """,
         default="None",
     ),
@@ -1267,8 +1311,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("AsofJoin",),
         """
-        Whether results must come in the order that is said above. They come in this order for
-        either value.
+        Whether results must be emitted in the order described above. An as-of join uses this
+        order in either case.
         """,
         default="True",
     ),
@@ -1277,12 +1321,12 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("IntervalJoin",),
         """
-        Whether results come in the order that is said above. A pair then waits until no source
-        can bring an earlier row. If not, a pair comes in the first poll after both of its rows
-        were pushed, whatever the lateness and the other sources: the same rows, in an order
-        that depends on the pushes. A row without a partner comes once no row of the other side
-        can match it. Rows are kept longer: until the other side has passed their intervals.
-        With `aggs`, rows come in order for either value.
+        Whether results are emitted in the order described above. A pair then waits until no
+        source can deliver an earlier row. If False, a pair is emitted by the first poll after
+        both of its rows were pushed, regardless of the lateness and of the other sources. The
+        rows are the same, but their order depends on the pushes. An unmatched row is emitted
+        once no row of the other side can match it. Rows are kept longer: until the other side
+        has passed their intervals. With `aggs`, rows are emitted in order in either case.
         """,
         default="True",
     ),
@@ -1291,14 +1335,15 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("WindowJoin",),
         """
-        Whether results come in the order that is said above. A pair then waits until no source
-        can bring an earlier row. If not, and windows are of time and `algorithm` is `auto`, a
-        pair comes in the first poll after both of its rows were pushed, whatever the lateness
-        and the other sources: the same rows, in an order that depends on the pushes. A row
-        without a partner comes once no row of the other side can match it. Rows are kept
-        longer: until the other side has passed their windows. Windows of rows and the other
-        algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
-        once then come in any order. With `aggs`, rows come in order for either value.
+        Whether results are emitted in the order described above. A pair then waits until no
+        source can deliver an earlier row. If False, and if the windows are time-based and
+        `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows were
+        pushed, regardless of the lateness and of the other sources. The rows are the same, but
+        their order depends on the pushes. An unmatched row is emitted once no row of the other
+        side can match it. Rows are kept longer: until the other side has passed their windows.
+        Row-based windows and the other algorithms depend on the merged order, so their pairs
+        still wait; pairs whose rows are joined in the same step are then emitted in any order.
+        With `aggs`, rows are emitted in order in either case.
         """,
         default="True",
     ),
@@ -1307,15 +1352,16 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("BandJoin",),
         """
-        Whether results come in the order that is said above. A pair then waits until no source
-        can bring an earlier row. If not, and windows are of time and `algorithm` is `auto`, a
-        pair comes in the first poll after both of its rows were pushed, whatever the lateness
-        and the other sources: the same rows, in an order that depends on the pushes. A row
-        without a partner comes once no row of the other side can match it. Rows are kept
-        longer: until the other side has passed their windows. Windows of rows and the other
-        algorithms go by merged order, so that pairs wait; the pairs of rows that are joined at
-        once then come in any order. So does a join of one stream with itself. With `aggs`, rows
-        come in order for either value.
+        Whether results are emitted in the order described above. A pair then waits until no
+        source can deliver an earlier row. If False, and if the windows are time-based and
+        `algorithm` is `auto`, a pair is emitted by the first poll after both of its rows were
+        pushed, regardless of the lateness and of the other sources. The rows are the same, but
+        their order depends on the pushes. An unmatched row is emitted once no row of the other
+        side can match it. Rows are kept longer: until the other side has passed their windows.
+        Row-based windows and the other algorithms depend on the merged order, so their pairs
+        still wait; pairs whose rows are joined in the same step are then emitted in any order.
+        The same applies to a join of one stream with itself. With `aggs`, rows are emitted in
+        order in either case.
         """,
         default="True",
     ),
@@ -1337,8 +1383,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         (*OPERATORS, "Merge", "Aggregate"),
         """
-        Whether `digest()` tells the digest of the results. Each batch is then hashed before it
-        is handed out.
+        Whether the operator computes a digest of its results, which `digest()` returns. Each
+        batch is then hashed before it is returned.
         """,
         default="False",
     ),
@@ -1370,24 +1416,27 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'bins', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.interval_join", "spark.window_join"),
         """
-        How the rows are divided. `broadcast`: one side is read at once and sent whole to every
-        task, however large. This is useful if Spark cannot tell that the side is small, as
-        after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key makes one
-        heavy task. Sides that are partitioned by keys already stay as they are. `time`: slices
-        of time, with copies of the rows near a border. `hybrid`: buckets of keys; heavy keys
-        are cut by time. `bins`: Spark's own join of equal keys and bins of time, so that no row
-        goes to Python. A sample gives the width of the bins. It is for tables and intervals
-        with two ends, not for full joins, and not with `where`, `aggs` or `then`. `auto` of
-        tables takes the form that costs least by a model, which `explain` shows: `broadcast` if
-        a side is small, `bins` if these are clearly cheaper, the partitions of both sides if
-        these have all rows of a key and are even, or the division whose fullest partition is
-        smallest. Rows are sampled unless a side is small and the other forms would cost more
-        without a sample, or files tell that rows are few, or that bins do not cost clearly
-        more. Streams: `key` divides them by key alone. `time` deals slices of time to the
-        buckets in turn, which spreads the rows of a heavy key, and copies the rows near a
-        border. `auto` is `key` with `by`, else `time`. `hybrid` begins each key's turn at
-        another bucket. Neither `time` nor `hybrid` is for intervals without an end. Without
-        `by`, such a join is one bucket, which is one task.
+        How the rows are divided into tasks. `broadcast`: one side is read immediately and sent
+        in full to every task, regardless of its size. Use this if Spark cannot tell that the
+        side is small, for example after a filter. `key`: rows are divided into buckets by key.
+        Nothing is sampled, and one heavy key creates one heavy task. Sides that are already
+        partitioned by the keys stay as they are. `time`: rows are divided into slices of time,
+        and the rows near a border are copied. `hybrid`: rows are divided into buckets by key,
+        and heavy keys are split by time. `bins`: Spark itself joins on equal keys and time
+        bins, so no rows are sent to Python. A sample determines the width of the bins. `bins`
+        requires tables and intervals with two ends. It does not support full joins, `where`,
+        `aggs` or `then`. For tables, `auto` chooses the form with the lowest cost according to
+        a model, which `explain` shows: `broadcast` if a side is small, `bins` if they are
+        clearly cheaper, the existing partitions of both sides, if they are balanced and each
+        contains all rows of its keys, or the division whose fullest partition is the smallest.
+        Rows are not sampled if a side is small and an estimate shows that the other forms would
+        cost more. Nor are they sampled if file metadata shows that there are few rows, or that
+        bins are not clearly more expensive. For streams, `key` divides the rows by key alone.
+        `time` distributes slices of time to the buckets in turn, which spreads the rows of a
+        heavy key, and copies the rows near a border. `hybrid` does the same, but starts each
+        key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
+        `hybrid` do not support intervals without an end; without `by`, such a join has a single
+        bucket, and so a single task.
         """,
         default="'auto'",
     ),
@@ -1396,20 +1445,22 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'key', 'value', 'hybrid']",
         ("spark.band_join",),
         """
-        How the rows are divided. `broadcast`: one side is read at once and sent whole to every
-        task, however large. This is useful if Spark cannot tell that the side is small, as
-        after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key makes one
-        heavy task. Sides that are partitioned by keys already stay as they are. `value`: slices
-        of values, with copies of the rows near a border. `hybrid`: buckets of keys; heavy keys
-        are cut by value. A value with more rows than a partition should have is divided
-        further: by a hash of the rows of one side, with copies of the other side's rows. In a
-        full join it is not, since neither side can be copied alone. `auto`: `broadcast` if a
-        side is small, otherwise the division whose fullest partition is smallest in a sample.
-        Streams: `key` divides them by key alone. `value` deals slices of values to the buckets
-        in turn, which spreads the rows of a heavy key, and copies the rows near a border.
-        `auto` is `key` with `by`, else `value`. `hybrid` begins each key's turn at another
-        bucket. Neither `value` nor `hybrid` is for bands without an end. Without `by`, such a
-        join is one bucket, which is one task.
+        How the rows are divided into tasks. `broadcast`: one side is read immediately and sent
+        in full to every task, regardless of its size. Use this if Spark cannot tell that the
+        side is small, for example after a filter. `key`: rows are divided into buckets by key.
+        Nothing is sampled, and one heavy key creates one heavy task. Sides that are already
+        partitioned by the keys stay as they are. `value`: rows are divided into slices of
+        values, and the rows near a border are copied. `hybrid`: rows are divided into buckets
+        by key, and heavy keys are split by value. If a single value has more rows than a
+        partition should have, the rows of one side are divided further by hash, and the rows of
+        the other side are copied. A full join does not do this, because neither side can be
+        copied alone. `auto`: `broadcast` if a side is small, and otherwise the division whose
+        fullest partition is the smallest in a sample. For streams, `key` divides the rows by
+        key alone. `value` distributes slices of values to the buckets in turn, which spreads
+        the rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
+        starts each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise.
+        `value` and `hybrid` do not support bands without an end; without `by`, such a join has
+        a single bucket, and so a single task.
         """,
         default="'auto'",
     ),
@@ -1418,20 +1469,22 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.asof_join",),
         """
-        How the rows are divided. `broadcast`: the right side is read at once and sent whole to
-        every task, however large. This is useful if Spark cannot tell that the side is small,
-        as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key makes
-        one heavy task. Sides that are partitioned by keys already stay as they are. `time`:
-        slices of time. Of the right rows outside a slice, it gets the nearest of each key: from
-        each task that reads right rows, at most one row before the slice and one after it.
-        `hybrid`: buckets of keys; heavy keys are cut by time. `auto`: `broadcast` if the right
-        side is small, otherwise the partitions of both sides if these have all rows of a key
-        and are even, or the division whose fullest partition is smallest in a sample; without
-        `by`, slices of time. Streams: `key` divides them by key alone. `time` deals slices of
+        How the rows are divided into tasks. `broadcast`: the right side is read immediately and
+        sent in full to every task, regardless of its size. Use this if Spark cannot tell that
+        the side is small, for example after a filter. `key`: rows are divided into buckets by
+        key. Nothing is sampled, and one heavy key creates one heavy task. Sides that are
+        already partitioned by the keys stay as they are. `time`: rows are divided into slices
+        of time. Of the right rows outside a slice, the slice receives the nearest ones of each
+        key: each task that reads right rows sends at most one row before the slice and one row
+        after it. `hybrid`: rows are divided into buckets by key, and heavy keys are split by
+        time. `auto`: `broadcast` if the right side is small. Otherwise, the existing partitions
+        of both sides, if they are balanced and each contains all rows of its keys, or the
+        division whose fullest partition is the smallest in a sample; without `by`, slices of
+        time. For streams, `key` divides the rows by key alone. `time` distributes slices of
         time to the buckets in turn, and copies all right rows within `tolerance` of a slice.
-        `hybrid` begins each key's turn at another bucket. Both need a tolerance. `auto` is
-        `key` with `by`, else `time`. With neither `by` nor `tolerance`, the join is one bucket,
-        which is one task.
+        `hybrid` does the same, but starts each key at a different bucket. Both require a
+        tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
+        `tolerance`, the join has a single bucket, and so a single task.
         """,
         default="'auto'",
     ),
@@ -1440,16 +1493,18 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.overlap_join",),
         """
-        How the rows are divided. `broadcast`: one side is read at once and sent whole to every
-        task, however large. This is useful if Spark cannot tell that the side is small, as
-        after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key makes one
-        heavy task. Sides that are partitioned by keys already stay as they are. `time`: slices
-        of time. Rows go to each slice that they may have partners in. `hybrid`: buckets of
-        keys; heavy keys are cut by time. `auto` takes the form that costs least by a model,
-        which `explain` shows: `broadcast` if a side is small, the partitions of both sides if
-        these have all rows of a key and are even, or the division whose fullest partition is
-        smallest. Rows are sampled unless a side is small and the other forms would cost more
-        without a sample, or files tell that rows are few.
+        How the rows are divided into tasks. `broadcast`: one side is read immediately and sent
+        in full to every task, regardless of its size. Use this if Spark cannot tell that the
+        side is small, for example after a filter. `key`: rows are divided into buckets by key.
+        Nothing is sampled, and one heavy key creates one heavy task. Sides that are already
+        partitioned by the keys stay as they are. `time`: rows are divided into slices of time,
+        and each row is sent to all slices in which it may have matching rows. `hybrid`: rows
+        are divided into buckets by key, and heavy keys are split by time. `auto` chooses the
+        form with the lowest cost according to a model, which `explain` shows: `broadcast` if a
+        side is small, the existing partitions of both sides, if they are balanced and each
+        contains all rows of its keys, or the division whose fullest partition is the smallest.
+        Rows are not sampled if a side is small and an estimate shows that the other forms would
+        cost more, or if file metadata shows that there are few rows.
         """,
         default="'auto'",
     ),
@@ -1458,9 +1513,9 @@ OPTIONS: tuple[Option, ...] = (
         "str | None",
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
-        For streams: the name of a further column of the result. In a result it is null. In a
-        late row it is `left` or `right`, the side of the row, and the columns of the other side
-        are null. Without it, late rows are dropped.
+        For streams: the name of an additional result column that marks late rows. In regular
+        result rows, it is null. In a late row, it is `left` or `right`, the side of the row,
+        and the columns of the other side are null. Without this column, late rows are dropped.
         """,
         default="None",
     ),
@@ -1469,9 +1524,9 @@ OPTIONS: tuple[Option, ...] = (
         "Then | None",
         (*ON_SPARK,),
         """
-        A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
-        and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
-        aggregate must be finished by a `groupBy` of its partial results.
+        A function that processes each `pyarrow.RecordBatch` of the result before the rows go
+        back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
+        rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
         """,
         default="None",
     ),
@@ -1480,8 +1535,8 @@ OPTIONS: tuple[Option, ...] = (
         "StructType | str | None",
         (*ON_SPARK,),
         """
-        The Spark schema of what `then` returns, as a `StructType` or text such as `"origin
-        string, flights bigint"`.
+        The Spark schema of the data that `then` returns: a `StructType`, or a string such as
+        `"origin string, flights bigint"`.
         """,
         default="None",
     ),

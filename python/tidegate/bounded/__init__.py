@@ -1,18 +1,18 @@
 """Joins and aggregations of inputs that are larger than memory.
 
-They run where a call has a `memory_limit`, and for large files in time order. Rows are taken in
-time order. A join takes a slice of left rows at a time, with the right rows in their reach, and
-calls the native join of tables on both. An input that is not known to be in order is sorted in
-temporary files first. `tidegate.calls` decides which calls run here, and gives what `joined` and
-`aggregated` return to a native reader, which reads it on a thread of its own.
+They run if a call has a `memory_limit`, or if it reads large files in time order. Rows are
+processed in time order. A join processes one slice of left rows at a time: it calls the native join
+of tables on the slice and on the right rows within its reach. An input that is not known to be in
+order is first sorted in temporary files. `tidegate.calls` decides which calls run here. It passes
+the result of `joined` or `aggregated` to a native reader, which reads it on a separate thread.
 
 - `limits.py`: the arguments `memory_limit` and `lateness`.
 - `joins.py`: joins, slice by slice.
-- `aggregates.py`: aggregations, of windows that are over.
-- `ordered.py`: the rows of an input in time order, and what is known of their order before.
-- `stretches.py`: which row groups of Parquet files follow each other in time.
-- `ahead.py`: batches that a thread makes while earlier ones are worked on.
-- `sorting.py`: sorts rows by way of temporary files.
-- `shares.py`: what the parts of the work may take of the limit.
-- `results.py`: the batches of a result, and a table of them.
+- `aggregates.py`: aggregations, which drop the state of each window once it is complete.
+- `ordered.py`: reads the rows of an input in time order, and finds out whether they are in order.
+- `stretches.py`: finds the row groups of Parquet files that follow each other in time.
+- `ahead.py`: produces batches on a thread while earlier batches are processed.
+- `sorting.py`: sorts rows with temporary files.
+- `shares.py`: divides the memory limit among the parts of the work.
+- `results.py`: the batches of a result, and the table made from them.
 """

@@ -1,4 +1,4 @@
-"""Aggregations of streams in time order: a window's state goes once the window is over."""
+"""Aggregations of streams in time order; the state of a window is dropped once it is complete."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def aggregated(
     inputs: Sequence[OpenTable],
     limits: Limits | None,
 ) -> Result:
-    """Begin an aggregation in time order.
+    """Start an aggregation in time order.
 
     Args:
         query: The aggregation.
         plan: Its plan for these inputs.
         inputs: The streams.
-        limits: What may be taken; None for no bound.
+        limits: The memory limit and the lateness; None for no limit.
 
     Raises:
         SchemaError: A column of one stream has another type in another stream.
@@ -49,7 +49,7 @@ def aggregated(
     for stream, schema in zip(streams, reads, strict=True):
         _check_same(stream.name, schema, reads[0])
     files = ExitStack()
-    # Told before rows are read: what an operator refuses.
+    # Created before rows are read, so that invalid arguments are reported first.
     operator = query.operator(
         reads[0],
         sources=len(streams),
@@ -85,7 +85,7 @@ def _check_same(name: str, schema: pa.Schema, first: pa.Schema) -> None:
 def _run(
     operator: Operator[Any], ordered: list[Ordered], files: ExitStack, most: int, pushed: int
 ) -> Steps:
-    """Feed the stream that is behind, and take what is final."""
+    """Feed the stream that is furthest behind, and yield the final rows."""
     with files, operator, ExitStack() as streams:
         rows = [streams.enter_context(closing(_pieces(one, pushed))) for one in ordered]
         behind = dict.fromkeys(range(len(rows)), LOWEST)
@@ -110,7 +110,7 @@ def _run(
 
 
 def _pieces(stream: Ordered, rows: int) -> Steps:
-    """The rows of a stream, few at a time."""
+    """Yield the rows of a stream in small pieces."""
     for batch in stream.batches():
         yield None
         if batch is not None:

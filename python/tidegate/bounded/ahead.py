@@ -1,4 +1,4 @@
-"""Batches that a thread makes while earlier ones are worked on."""
+"""Produces batches on a thread while earlier batches are processed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 Batch = TypeVar("Batch")
 
 END = object()
-"""Comes after the last batch."""
+"""Marks the end of the batches."""
 
 
 def ahead(batches: Iterator[Batch], most: int) -> Generator[Batch, None, None]:
-    """The same batches, made by a thread of their own. At most `most` of them wait.
+    """Yield the same batches, produced by a separate thread, at most `most` ahead.
 
-    The end waits for the batch that is in work. So this is for files, which are read in a while,
-    and not for what may never come.
+    Closing the generator waits for the batch that is being produced. Use this for files, which are
+    read in bounded time, and not for sources that may block forever.
 
     Example:
         >>> [*ahead(iter("abc"), 2)]

@@ -1,15 +1,15 @@
 """Joins of inputs in time order, slice by slice.
 
-A slice of left rows is joined with the right rows in its reach, by the native join of tables. So
-the rows, their values and their order are those of one call on both inputs, sorted by time:
+The native join of tables joins a slice of left rows with the right rows within its reach. The
+rows, their values and their order are therefore those of one call on both inputs, sorted by time:
 
     left    │ slice 1 │ slice 2 │ slice 3 │
     right  ─┴──window 1──┴──┐
                   └──window 2──┴──┐
 
-A window holds right rows that may match, and is read as far as the slice reaches. Where it would
-outgrow its share, the slice is cut. Right rows that have left all windows without a partner go to
-a temporary file, and come last.
+A window holds the right rows that may match, and is read as far as the slice reaches. If it would
+exceed its share of memory, the slice is shortened. Right rows that leave their last window without
+a match are written to a temporary file, and are returned last.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
-# Names that no column of a user has.
+# Names that no user column has.
 LEFT = "\x1fleft"
 ROW = "\x1frow"
 ROW_NUMBER = pa.field(ROW, pa.int64())
@@ -54,16 +54,18 @@ ROW_NUMBER = pa.field(ROW, pa.int64())
 def joined(
     query: JoinQuery, plan: JoinPlan, inputs: tuple[OpenTable, OpenTable], limits: Limits | None
 ) -> Result:
-    """Begin a join slice by slice.
+    """Start a join that runs slice by slice.
 
     Args:
         query: The join.
         plan: Its plan for these inputs.
         inputs: The left and the right input.
-        limits: What may be taken; None for slices of a good size, whatever they reach.
+        limits: The memory limit and the lateness; None for slices of a suitable size without a
+            bound on their reach.
 
     Raises:
-        TidegateError: The join has no time by which it could be cut, or an argument is wrong.
+        TidegateError: The join has no time by which it could be divided, or an argument is
+            invalid.
     """
     shares = Shares(LARGE, is_bound=False) if limits is None else Shares(limits.memory)
     reach = reach_of(query, plan)
@@ -72,7 +74,7 @@ def joined(
     left, right = pruned(left, right, plan, query.how)
     given = None if limits is None else limits.lateness
     late = given if isinstance(given, tuple) else (given, given)
-    # The rows of all slices count, and not those of each.
+    # The limit applies to the rows of all slices together, not to each slice.
     of_slices = query.replace(max_rows=None)
     if query.arguments["batch_rows"] is None:
         of_slices = of_slices.replace(batch_rows=shares.rows_made(plan.schema, query.threads))
@@ -83,29 +85,29 @@ def joined(
 
 @dataclass(frozen=True)
 class Reach:
-    """By which columns rows are in order, and which rows may pair."""
+    """The columns by which rows are ordered, and the bounds within which rows may match."""
 
     starts: tuple[str, str]
     ends: tuple[str, str] | None
-    """The ends of rows that have ends of their own."""
+    """The end columns, if rows have a start and an end."""
 
     lower: int | None
-    """The least right place less the left one."""
+    """The smallest right place minus left place."""
 
     upper: int | None
     factors: tuple[int, int]
     looks_back: bool = False
-    """Whether the last right row of a key may match from however long before."""
+    """Whether the last right row of a key may match, however old it is."""
 
     advice: str = ""
-    """What to write where the right rows in reach are too many."""
+    """What to write if too many right rows are within reach."""
 
 
 def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
-    """What of the times of a join matters here.
+    """Return the order and the reach of a join in time.
 
     Raises:
-        TidegateError: It has no time by which it could be cut.
+        TidegateError: The join has no time by which it could be divided.
     """
     name = query.function
     schemas = plan._inputs  # noqa: SLF001 - the package's own
@@ -157,18 +159,18 @@ def _whole(end: float | None) -> int | None:
 
 @dataclass
 class _Part:
-    """Rows of a side, in order."""
+    """Rows of one side, in order."""
 
     batch: pa.RecordBatch
     starts: Integers
     until: Integers
-    """The last place at which a row may match; it ascends or it is the row's own end."""
+    """The last place at which each row may match: ascending values, or the end of each row."""
 
     rows: Integers | None = None
-    """The numbers of right rows, where it matters which have a partner."""
+    """The numbers of the right rows, if the join returns unmatched right rows."""
 
     matched: Any = None
-    """Which of these have a partner."""
+    """Which of these rows have matched."""
 
     @functools.cached_property
     def size(self) -> int:
@@ -204,17 +206,17 @@ class _Join:
     window: deque[_Part] = field(default_factory=deque)
     window_bytes: int = 0
     read_to: int = LOWEST
-    """The place of the last right row that was read."""
+    """The place of the last right row that has been read."""
 
     carried: int = 0
-    """The bytes of right rows that the last window had of the one before."""
+    """The bytes of right rows that the current window took over from the previous one."""
 
     right_ended: bool = False
     kept_back: int = 0
-    """The bytes of the last rows of keys, when these were last looked for."""
+    """The bytes of the last rows of all keys, when these rows were last determined."""
 
     before: int = 0
-    """The bytes of right rows before all intervals, which are there for the last of each key."""
+    """The bytes of right rows before all intervals, kept because a last row of a key may match."""
 
     told: dict[str, Any] = field(default_factory=dict)
     left_done: int = 0
@@ -243,7 +245,7 @@ class _Join:
         self.left, self.right = sides
 
     def stats(self) -> dict[str, Any]:
-        """The numbers that readers of joins tell."""
+        """Return the statistics of a join reader."""
         first = {"threads": self.query.threads}
         return {
             "left_rows": self.left.rows,
@@ -258,9 +260,9 @@ class _Join:
     # The rows of both sides
 
     def result(self) -> Steps:
-        """The batches of the result, and None from time to time."""
+        """Yield the batches of the result, and None from time to time."""
         with ThreadPoolExecutor(2) as threads:
-            # Side by side: where no statistics tell the order, all times are read for it.
+            # In parallel: if no statistics determine the order, all times must be read.
             list(threads.map(Ordered.look, (self.left, self.right)))
         lefts, rights = self._parts(self.left, 0), self._parts(self.right, 1)
         with self.files, closing(lefts), closing(rights):
@@ -318,7 +320,7 @@ class _Join:
             raise tidegate.TidegateError(message)
 
     def _slice(self, held: deque[_Part], rights: Iterator[_Part | None]) -> Steps:
-        """Join left rows, as many as the share allows."""
+        """Join as many left rows as the share allows."""
         parts: list[_Part] = []
         size = 0
         most = self.shares.slice_with(self.carried)
@@ -327,7 +329,7 @@ class _Join:
             parts.append(held.popleft())
         lowest = parts[0].starts[0]
         if self.reach.ends is not None and lowest == LOWEST:
-            # Null starts come first, and match nothing.
+            # Rows with null starts come first, and match nothing.
             firsts = [part.starts[part.starts > LOWEST] for part in parts]
             lowest = next((found[0] for found in firsts if len(found)), LOWEST)
         self._drop(_plus(int(lowest), self.reach.lower, LOWEST))
@@ -344,18 +346,18 @@ class _Join:
             else:
                 self._add(part)
         if not self.right_ended and self.read_to <= wanted:
-            # Only the left rows whose right rows have all been read.
+            # Keep only the left rows whose right rows have all been read.
             parts = self._cut(parts, held)
         yield from self._join(parts)
 
     def _reached(self, part: _Part) -> int:
-        """Up to which place the right rows of left rows go."""
+        """Return the last place at which right rows may match these left rows."""
         if self.reach.ends is not None:
             return int(part.until.max())
         return _plus(int(part.starts[-1]), self.reach.upper, HIGHEST)
 
     def _done(self, part: _Part) -> int:
-        """How many left rows, from the first on, have all their right rows before the last read."""
+        """Count the leading left rows whose right rows all lie before the last row read."""
         if self.reach.ends is not None:
             ends = np.maximum.accumulate(part.until)
             return int(np.searchsorted(ends, self.read_to, "left"))
@@ -391,7 +393,7 @@ class _Join:
         return kept
 
     def _drop(self, lowest: int) -> None:
-        """Let go of right rows that no later left row may pair with."""
+        """Drop the right rows that no later left row may match."""
         if lowest == LOWEST and not self.reach.looks_back:
             return
         back: list[_Part] = []
@@ -414,7 +416,7 @@ class _Join:
         self.window_bytes = sum(part.size for part in kept)
 
     def _parted(self, part: _Part, lowest: int) -> tuple[_Part | None, _Part | None]:
-        """The rows that may match no place from the lowest on, and the others."""
+        """Split off the rows that can no longer match from the lowest place on."""
         count = len(part.until)
         if self.reach.ends is None:
             rows = int(np.searchsorted(part.until, lowest, "left"))
@@ -449,7 +451,7 @@ class _Join:
         self.told = {name: stats[name] for name in ("keys", "where", "threads")}
 
     def _join_marked(self, left: pa.Table, right: pa.Table) -> Steps:
-        """Join all left rows, and note which right rows have a partner."""
+        """Join all left rows, and record which right rows have matched."""
         names = self.plan.schema.names
         left = left.append_column(LEFT, pa.array(np.ones(left.num_rows, bool)))
         right = right.append_column(ROW, pa.array(np.arange(right.num_rows)))
@@ -469,7 +471,7 @@ class _Join:
             part.matched |= matched[start : start + len(part.starts)]
             start += len(part.starts)
 
-    # Right rows without a partner
+    # Unmatched right rows
 
     def _keep_unmatched(self, part: _Part) -> None:
         if part.batch.num_rows == 0:
@@ -481,7 +483,7 @@ class _Join:
         self.unmatched.write(pa.RecordBatch.from_arrays(columns, schema=self.unmatched.schema))
 
     def _rest(self, rights: Iterator[_Part | None]) -> Steps:
-        """The right rows that have no partner, in their order."""
+        """Yield the unmatched right rows, in their order."""
         for part in self.window:
             self._keep_unmatched(part.only(~part.matched))
         self.window.clear()
@@ -495,7 +497,7 @@ class _Join:
         nothing = pa.Table.from_batches([], self.left.plain)
         rows: Steps = (batch for batch in self.unmatched.read())
         if self.reach.ends is not None:
-            # Rows with long intervals have left the windows after later ones.
+            # Rows with long intervals leave the windows after rows that start later.
             rows = sort(
                 rows, self.unmatched.schema, ROW, self.shares, self.files, self.shares.sorted
             )
@@ -507,15 +509,15 @@ class _Join:
             with self.query.batches(nothing, alone) as reader:
                 yield from reader
 
-    # Right rows that stay the last of their key
+    # Right rows that remain the last of their key
 
     def _last_of_keys(self, parts: list[_Part]) -> list[_Part]:
-        """Of right rows before all windows, the last of each key."""
+        """Return the last right row of each key, among the rows before all windows."""
         size = sum(part.size for part in parts)
         if size < 2 * self.kept_back + self.shares.window // 8:
             return parts
         batches = [part.batch for part in parts]
-        # A null key has no partner.
+        # A null key matches nothing.
         keys = [(right, right) for _, right in self.plan.keys]
         rows = pa.Table.from_batches(batches)
         if keys:

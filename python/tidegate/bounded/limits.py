@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """The most bytes of a call, and how far its rows are out of order."""
+    """The memory limit of a call in bytes, and how far its rows may be out of order."""
 
     memory: int
     lateness: Bound | tuple[Bound, Bound]
 
     @classmethod
     def of(cls, memory_limit: Bytes | None, lateness: Any) -> Limits | None:  # noqa: ANN401 - of any kind
-        """The limits, if there is a limit of memory.
+        """Return the limits, or None if there is no memory limit.
 
         Raises:
-            TidegateError: Only `lateness` is given, or a number of bytes is not one.
+            TidegateError: Only `lateness` is given, or `memory_limit` is not a number of bytes.
         """
         limit = _tidegate.byte_count("memory_limit", memory_limit)
         if limit is not None:
@@ -35,5 +35,5 @@ class Limits:
         return None
 
     def halved(self) -> Limits:
-        """The limits of the batches of a table, which may have the other half."""
+        """Return the limits for the batches of a result table, which may use the other half."""
         return Limits(self.memory // 2, self.lateness)

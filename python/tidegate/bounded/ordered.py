@@ -1,4 +1,4 @@
-"""The rows of an input in time order, and what is known of their order before they are read.
+"""Reads the rows of an input in time order, and finds out beforehand whether they are in order.
 
 Each batch gets a column `PLACE`: the time as a 64-bit integer, in the finest unit of all inputs.
 """
@@ -25,7 +25,7 @@ from tidegate.io.pruning import Group, coded_columns, few_of, is_parquet, row_gr
 from tidegate.io.read_files import coded_schema
 
 PLACE = "\x1fplace"
-"""A name that no column of a user has."""
+"""A name that no user column has."""
 
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -34,7 +34,7 @@ HIGHEST = np.iinfo(np.int64).max
 
 
 def opened_in_batches(given: object, name: str) -> OpenTable:
-    """Open an input of any kind; its rows are read later, a few batches at a time."""
+    """Open an input of any kind. Its rows are read later, a few batches at a time."""
     if hasattr(given, "__arrow_c_stream__") and not _is_relation(given):
         return _of_stream(given, name)
     if hasattr(given, "__arrow_c_array__"):
@@ -60,13 +60,13 @@ def _of_stream(value: Any, name: str) -> OpenTable:  # noqa: ANN401 - any of man
 
 
 def _imported(value: object, name: str) -> pa.Table:
-    """Rows in memory as a pyarrow table, validated before pyarrow imports them."""
+    """Return in-memory rows as a pyarrow table, validated before pyarrow imports them."""
     stream = _tidegate._CheckedBatches(value, name)  # noqa: SLF001 - the package's own
     return pa.Table.from_batches(stream, stream.schema)
 
 
 def typed(table: OpenTable, schema: pa.Schema) -> OpenTable:
-    """The table cast to a schema that differs only in the types of empty, untyped columns."""
+    """Cast a table to a schema that differs only in the types of empty, untyped columns."""
     if table.schema.equals(schema):
         return table
 
@@ -95,7 +95,7 @@ def _of_table(table: pa.Table, name: str) -> OpenTable:
 
 
 def places(times: pa.Array, factor: int, *, nulls: int) -> Integers:
-    """Times as 64-bit integers, in steps that are smaller by a factor; nulls become an integer."""
+    """Return times as 64-bit integers, multiplied by a factor, with nulls replaced."""
     if pa.types.is_date32(times.type):
         times = times.cast(pa.int32())
     numbers = times.cast(pa.int64())
@@ -105,7 +105,7 @@ def places(times: pa.Array, factor: int, *, nulls: int) -> Integers:
     if factor == 1:
         return found
     most = HIGHEST // factor
-    # Beyond the range, all are equally far away.
+    # Times beyond the range are all treated as equally far away.
     scaled: Integers = np.clip(found, -most, most) * factor
     if times.null_count:
         scaled[times.is_null().to_numpy(zero_copy_only=False)] = nulls
@@ -113,7 +113,7 @@ def places(times: pa.Array, factor: int, *, nulls: int) -> Integers:
 
 
 def ascends(batches: Iterator[pa.RecordBatch]) -> bool:
-    """Whether the times of a column that is read alone ascend."""
+    """Return whether the times of batches that contain only the time column ascend."""
     last = LOWEST
     for batch in batches:
         found = places(batch.column(0), 1, nulls=LOWEST)
@@ -127,18 +127,18 @@ def ascends(batches: Iterator[pa.RecordBatch]) -> bool:
 
 @dataclass
 class Ordered:
-    """An input whose rows are given in time order.
+    """An input whose rows are returned in time order.
 
     Args:
         table: The input.
         columns: The columns that are read.
         on: The time column.
-        factor: How many steps of `PLACE` a step of the time column has.
-        lateness: How far rows may be out of order; None if that is not known.
-        shares: What may be taken.
+        factor: The number of `PLACE` units per unit of the time column.
+        lateness: How far rows may be out of order; None if this is unknown.
+        shares: The shares of the memory limit.
         files: Closes temporary files.
         nullable: Whether a time may be null; such rows then come first.
-        may_code: Whether texts may be numbers of a dictionary.
+        may_code: Whether strings may be dictionary-encoded.
     """
 
     table: OpenTable
@@ -151,7 +151,7 @@ class Ordered:
     nullable: bool = False
     may_code: bool = False
     rows: int = 0
-    """The rows that were read."""
+    """The number of rows that have been read."""
 
     def __post_init__(self) -> None:
         field = pa.field(PLACE, pa.int64(), nullable=False)
@@ -160,13 +160,13 @@ class Ordered:
         self.plain = coded_schema(plain, self.coded)
         self.schema = self.plain.append(field)
         if self.lateness is not None:
-            # The text of a wrong lateness is told before rows are read.
+            # Report an invalid lateness before any rows are read.
             nothing = pa.Table.from_batches([], self.schema)
             _tidegate.merge_batches([nothing], on=self.on, lateness=self.lateness).close()
 
     @functools.cached_property
     def stretches(self) -> list[Stretch] | None:
-        """The stretches of Parquet files whose statistics tell the times."""
+        """The stretches of Parquet files whose statistics include times; None otherwise."""
         table = self.table
         if self.lateness is not None or table.is_in_order:
             return None
@@ -174,26 +174,26 @@ class Ordered:
 
     @functools.cached_property
     def groups(self) -> list[Group] | None:
-        """The row groups of Parquet files whose order is known before they are read."""
+        """The row groups of Parquet files, if their order is known before they are read."""
         if self.stretches is not None:
             return [group for stretch in self.stretches for group in stretch]
         return row_groups(self.table) if self.table.is_in_order else None
 
     @functools.cached_property
     def ascends(self) -> bool:
-        """Whether the times of a table that is read again are in order, by reading them alone."""
+        """Whether the times are in order; for a table that can be reread, they are read first."""
         table = self.table
         if self.lateness is not None or table.is_in_order or not table.is_kept:
             return table.is_in_order
         return ascends(checked(table.few([self.on], self._rows_read), self.table.name))
 
     def look(self) -> None:
-        """Find out about the order of the rows, before they are read."""
+        """Determine the order of the rows before they are read."""
         if self.stretches is None:
             _ = self.ascends
 
     def batches(self) -> Steps:
-        """The rows, and None from time to time."""
+        """Yield the rows, and None from time to time."""
         if self.stretches is not None:
             return self._ahead(self._of_stretches(self.stretches))
         table = self.table
@@ -220,7 +220,7 @@ class Ordered:
         return self.shares.rows_read(self.plain)
 
     def _ahead(self, rows: Steps) -> Steps:
-        """The same rows, read by a thread of their own."""
+        """Read the same rows on a separate thread."""
         return ahead(rows, self.shares.batches_ahead(self.plain))
 
     def _of_stretches(self, stretches: list[Stretch]) -> Steps:
@@ -233,7 +233,7 @@ class Ordered:
                     last = batch.column(PLACE)[-1].as_py()
 
     def _of_stretch(self, stretch: Stretch) -> Steps:
-        """The rows of a stretch in order."""
+        """Yield the rows of a stretch in order."""
         table = self.table
         rows = self._placed(self._few_of(stretch))
         size = sum(group.metadata.num_rows for group in stretch) * row_bytes(self.plain)
@@ -252,7 +252,7 @@ class Ordered:
             raise tidegate.TidegateError(message)
 
     def _placed(self, few: Iterator[pa.RecordBatch]) -> Steps:
-        """Rows as they are read, with their places."""
+        """Yield rows as they are read, with their places."""
         try:
             for batch in few:
                 yield self._with_places(batch)

@@ -1,4 +1,4 @@
-"""The batches of a result as the native reader asks for them, and a table of them."""
+"""The batches of a result, as the native reader requests them, and the table made from them."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,14 +11,14 @@ from tidegate.runtime.rows import size_of
 
 
 class Result:
-    """Batches that are made while they are read.
+    """Batches that are produced while they are read.
 
     Args:
         schema: The schema of every batch. Dictionaries get 32-bit indices, since the total number
             of distinct values is unknown.
         batches: Yields the batches, and None from time to time so that a closed reader is noticed.
         stats: Returns numbers that describe the progress so far.
-        max_rows: The most rows that there may be.
+        max_rows: The maximum number of rows.
     """
 
     def __init__(
@@ -61,30 +61,30 @@ class Result:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def close(self) -> None:
-        """End the work, and let go of its temporary files."""
+        """Stop the work and close its temporary files."""
         if callable(close := getattr(self._batches, "close", None)):
             close()
 
     def stats(self) -> dict[str, Any]:
-        """Tell numbers that describe the work so far."""
+        """Return numbers that describe the progress so far."""
         return {**self._stats(), "rows": self._rows}
 
 
 def known(reader: pa.RecordBatchReader) -> Result:
-    """The batches of a result that has been made."""
+    """Wrap the batches of a result that has already been computed."""
     return Result(reader.schema, iter(reader), dict)
 
 
 def table(reader: Any, limit: int, batches: str) -> pa.Table:  # noqa: ANN401 - of Rust
-    """All batches of a reader as one table.
+    """Collect all batches of a reader into one table.
 
     Args:
         reader: The reader.
-        limit: The memory limit of the call; the table may have half of it.
-        batches: The function that gives batches instead, for the message.
+        limit: The memory limit of the call; the table may use half of it.
+        batches: The name of the function that returns batches instead, for the error message.
 
     Raises:
-        MemoryLimitError: The table would have more.
+        MemoryLimitError: The table would exceed half of the limit.
     """
     found = []
     size = 0

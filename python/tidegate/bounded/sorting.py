@@ -1,8 +1,8 @@
-"""Sorts rows by way of temporary files.
+"""Sorts rows with temporary files.
 
-Rows are sorted in memory, a share of the limit at a time. If these are all rows, and they are few,
-that is all. Otherwise each sorted run goes to a file, and the runs are merged. The files have no
-name in their folder, so that nothing is left of them however the process ends.
+Rows are sorted in memory, a share of the limit at a time. A small input is sorted entirely in
+memory. Otherwise, each sorted run is written to a file, and the runs are merged. The files have no
+directory entry, so they disappear however the process ends.
 """
 
 import tempfile
@@ -32,7 +32,8 @@ class Run:
     """Batches in a temporary file, written once, then read once.
 
     Raises:
-        TidegateError: The file cannot be written, as on a full disk; the text names the folder.
+        TidegateError: The file cannot be written, for example because the disk is full. The
+            message names the folder.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -58,26 +59,26 @@ class Run:
             self._writer.write_batch(batch)
 
     def end(self) -> None:
-        """Write what is held back."""
+        """Write the buffered rows."""
         with self._told():
             self._writer.close()
             self._file.flush()
 
     def read(self) -> pa.RecordBatchReader:
-        """The rows."""
+        """Return a reader of the rows."""
         self._file.seek(0)
         return pa.ipc.open_stream(pa.PythonFile(self._file, "r"))
 
     def close(self) -> None:
-        """Remove the file, whatever it still holds back."""
+        """Remove the file and discard buffered rows."""
         with suppress(OSError):
             self._file.close()
 
 
 class Runs:
-    """Sorted runs, in the order of the rows that they were made of.
+    """Sorted runs, in the order of the rows that they were made from.
 
-    As soon as there are many of one size, they are merged into one, so that few files are open.
+    Once there are many runs of the same size, they are merged into one, so that few files are open.
     """
 
     def __init__(self, schema: pa.Schema, key: str, shares: Shares, files: ExitStack) -> None:
@@ -88,7 +89,7 @@ class Runs:
         self._levels: list[list[Run]] = []
 
     def add(self, run: Run, level: int = 0) -> Steps:
-        """Add a run behind the others."""
+        """Add a run after the others."""
         if level == len(self._levels):
             self._levels.append([])
         self._levels[level].append(run)
@@ -102,7 +103,7 @@ class Runs:
             yield from self.add(merged, level + 1)
 
     def new(self) -> Run:
-        """A run that is closed in the end."""
+        """Create a run that is closed together with `files`."""
         run = Run(self._schema)
         self._files.callback(run.close)
         return run
@@ -127,7 +128,7 @@ class Runs:
         yield from self.add(run)
 
     def rows(self) -> Batches:
-        """All rows in order; equal keys in the order in which they came."""
+        """Yield all rows in order; rows with equal keys keep their original order."""
         while sum(map(len, self._levels)) > RUNS:
             low = next(level for level, runs in enumerate(self._levels) if runs)
             merged = self.new()
@@ -138,7 +139,7 @@ class Runs:
             if low + 1 == len(self._levels):
                 self._levels.append([])
             self._levels[low + 1].append(merged)
-        # Runs of a higher level are of earlier rows.
+        # Runs at a higher level contain earlier rows.
         return self._merged([run for level in reversed(self._levels) for run in level])
 
     def _merged(self, runs: list[Run]) -> Batches:
@@ -152,7 +153,7 @@ class Runs:
 
 
 def is_sorted(keys: pa.ChunkedArray) -> bool:
-    """Whether integers ascend.
+    """Return whether integers ascend.
 
     Example:
         >>> is_sorted(pa.chunked_array([[1, 2], [2, 3]]))
@@ -172,15 +173,15 @@ def is_sorted(keys: pa.ChunkedArray) -> bool:
 def sort(  # noqa: PLR0913, PLR0917 - each is one thing
     batches: Steps, schema: pa.Schema, key: str, shares: Shares, files: ExitStack, most: int
 ) -> Steps:
-    """Rows in the order of a column, equal ones as they came.
+    """Sort rows by a column; rows with equal keys keep their original order.
 
     Args:
         batches: The rows, and None from time to time.
-        schema: Of the rows.
+        schema: The schema of the rows.
         key: A column of 64-bit integers without nulls.
-        shares: What may be taken.
+        shares: The shares of the memory limit.
         files: Closes the temporary files.
-        most: The bytes of rows that are sorted at a time.
+        most: The bytes of rows to sort at a time.
 
     Yields:
         The sorted batches, and None from time to time.
@@ -212,7 +213,7 @@ def _in_memory(batches: list[pa.RecordBatch], key: str) -> Batches:
     if is_sorted(table.column(key)):
         yield from batches
         return
-    # In batches of the same sizes.
+    # Keep the batch sizes of the input.
     sizes = [batch.num_rows for batch in batches]
     batches.clear()
     table = table.combine_chunks()

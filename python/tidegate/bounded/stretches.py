@@ -1,15 +1,15 @@
-"""Stretches of a table of Parquet files: row groups whose times follow each other.
+"""Stretches of Parquet files: row groups, or sets of row groups, that follow each other in time.
 
-The statistics of a file say from which time to which the rows of a row group are. Row groups that
-have no time in common follow each other whole, and row groups that overlap make one stretch. So
-each stretch is put in time order by itself, and no time has to be read beforehand:
+The statistics of a file contain the first and last time of each row group. Row groups that overlap
+in time form one stretch; other row groups are stretches by themselves. Each stretch can therefore
+be put in time order on its own, and no times need to be read beforehand:
 
     row groups  ├─a─┤├──b──┤   ├─d─┤
                           ├─c─┤
     stretches   ├─a─┤├───b c──┤├─d─┤
 
-The rows then have the order of a stable sort of the whole table: rows of equal times keep the order
-of the files.
+The rows then have the order of a stable sort of the whole table: rows with equal times keep the
+order of the files.
 """
 
 from collections.abc import Sequence
@@ -21,10 +21,10 @@ Stretch = list[Group]
 
 
 def stretches(table: OpenTable, on: str) -> list[Stretch] | None:
-    """The stretches of a table by their times, each in the order of its row groups.
+    """Return the stretches of a table in time order, each with its row groups in file order.
 
-    None if the table has other files than Parquet, or statistics lack the times of a row group or
-    say that one is null.
+    Return None if the table has files other than Parquet files, or if the statistics lack the times
+    of a row group or show that it has a null time.
     """
     groups = row_groups(table)
     if groups is None:
@@ -36,23 +36,23 @@ def stretches(table: OpenTable, on: str) -> list[Stretch] | None:
 
 
 def parted(found: Sequence[Span]) -> list[list[int]]:
-    """The numbers of spans by stretches.
+    """Return the numbers of the spans in each stretch.
 
-    Two spans that touch are apart only if the earlier one has the lower number: equal times stay in
-    the order of the files.
+    Two spans that touch are in different stretches only if the earlier span has the lower number,
+    so that rows with equal times keep the order of the files.
 
     Example:
         >>> parted([(20, 29), (0, 9), (5, 12), (12, 15)])
         [[1, 2], [3], [0]]
     """
     order = sorted(range(len(found)), key=lambda at: (*found[at], at))
-    # The lowest number of those from here on that begin at the same time.
+    # The lowest number of the spans from here on that begin at the same time.
     lowest = [*order]
     for place in range(len(order) - 2, -1, -1):
         if found[order[place]][0] == found[order[place + 1]][0]:
             lowest[place] = min(lowest[place], lowest[place + 1])
     parts: list[list[int]] = []
-    # The last time so far, and the highest number that reaches it.
+    # The last time so far, and the highest number of a span that reaches it.
     last: int | None = None
     highest = 0
     for place, at in enumerate(order):

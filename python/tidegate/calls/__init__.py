@@ -1,21 +1,20 @@
-"""Calls on tables and files: from what a caller has to a result, in one direction.
+"""Calls on tables and files: the steps from a caller's inputs to the result, in one direction.
 
-A call opens its inputs, makes one query, asks it for one plan, chooses a way, and takes it:
+A call opens its inputs, builds one query, asks it for one plan, and chooses a way to run it:
 
-    arguments ──▶ query ──▶ plan ──▶ way ──┬─ whole: the native function, on all rows
+    arguments ──▶ query ──▶ plan ──▶ way ──┬─ whole: the native function on all rows
         │                    ▲             ├─ pruned: without row groups that match nothing
         └──▶ inputs ─────────┘             └─ in slices: `tidegate.bounded`, slice by slice in time
 
-Two Arrow tables need no plan before the native function makes its own, so that nothing here is
-asked for a small call.
+For Arrow inputs, the native function builds its own plan, so small calls skip these steps.
 
-- `functions.py`: what users call.
+- `functions.py`: the functions that users call.
 - `arguments.py`: errors for unknown arguments, each with the line to write instead.
 - `joins.py`, `aggregates.py`, `merges.py`, `digests.py`: the steps of a call.
-- `distinct.py`: refuses one stream in two places.
-- `inputs.py`: opens inputs, and reads them on a thread of its own, so that Ctrl-C ends the wait.
-- `ways.py`: whether inputs are read whole, in part or slice by slice.
-- `explain.py`: the same steps up to the way, as text.
+- `distinct.py`: rejects a stream that is passed twice in one call.
+- `inputs.py`: opens inputs and reads them on a separate thread, so that Ctrl-C ends the wait.
+- `ways.py`: decides whether inputs are read whole, in part or slice by slice.
+- `explain.py`: the same steps, as text, without running the query.
 
 Modules that import pyarrow are imported by the first call that needs them, so that `import
 tidegate` stays fast.

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def table(arguments: dict[str, Any]) -> pa.Table:
-    """Aggregate streams; the arguments are those of the call, by their names."""
+    """Aggregate streams; `arguments` are the arguments of the call, by name."""
     streams, query, limits = _taken(arguments)
     if limits is None and are_arrow(streams):
         check_streams(streams)
         return query.table(streams)
-    # Here, since it imports pyarrow.
+    # Imported late, because it imports pyarrow.
     from tidegate.calls import ways  # noqa: PLC0415
 
     return ways.aggregated_table(query, streams, limits)
@@ -28,7 +28,7 @@ def table(arguments: dict[str, Any]) -> pa.Table:
 def batches(arguments: dict[str, Any]) -> _tidegate.BatchReader[dict[str, int]]:
     """Aggregate streams, batch by batch."""
     streams, query, limits = _taken(arguments)
-    # Here, since it imports pyarrow.
+    # Imported late, because it imports pyarrow.
     from tidegate.calls import ways  # noqa: PLC0415
 
     return ways.aggregated_batches(query, streams, limits)

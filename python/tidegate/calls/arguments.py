@@ -17,7 +17,7 @@ from tidegate import _tidegate
 Function = TypeVar("Function", bound=Callable[..., Any])
 Given = Mapping[str, Any]
 
-# A word of other libraries, and the argument that means the same.
+# Argument names in other libraries, with the equivalent names here.
 SAME = {
     "direction": "strategy",
     "index_column": "on",
@@ -54,7 +54,7 @@ SAME = {
     "max_memory": "memory_limit",
     "memory_budget": "memory_limit",
 }
-# How long a value may be in a message.
+# The maximum length of a value in a message.
 SHOWN = 60
 
 
@@ -84,13 +84,13 @@ def told(function: Function) -> Function:
         raise error
 
     if not is_of_spark:
-        # The package has the function, so that it can be pickled by its name there.
+        # The function can be pickled by name, because it is an attribute of the package.
         call.__module__ = "tidegate"
     return call  # type: ignore[return-value]
 
 
 def told_class(kind: type) -> type:
-    """The same class, whose error for an unknown argument says what to write.
+    """Wrap a class so that its error for an unknown argument shows what to write instead.
 
     Example:
         >>> import pyarrow as pa, tidegate as tg
@@ -98,7 +98,7 @@ def told_class(kind: type) -> type:
         Traceback (most recent call last):
         TypeError: IntervalJoin() has no argument tolerance; write lower='-5s', upper='5s'
     """
-    # Without right sources, a band join joins the left ones with each other.
+    # Without right sources, a band join joins the rows of the left sources with each other.
     lacking = "right" if kind is _tidegate.BandJoin else None
 
     def new(cls: type, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the class
@@ -135,15 +135,15 @@ def told_class(kind: type) -> type:
     return type(kind.__name__, (kind,), members)
 
 
-# The arguments of classes that take schemas, or data that has them.
+# The arguments of classes that accept a schema, or data that has one.
 SCHEMAS = {"left", "right", "schema"}
 
 
 def _with_schema(name: str, given: object) -> object:
-    """What tells the native class the columns of an argument: files are opened."""
+    """Return an object from which the native class can read the schema; files are opened."""
     if hasattr(given, "__arrow_c_schema__") or _tidegate.is_arrow(given):
         return given
-    # Here, since it imports pyarrow.
+    # Imported late, because it imports pyarrow.
     from tidegate.calls.inputs import schema_of  # noqa: PLC0415
 
     opened: object = schema_of(name, given).schema
@@ -229,7 +229,7 @@ COLUMN_INSTEAD = {
 def _of_unknown(
     function: Callable[..., Any], given: tuple[Any, ...], named: Given
 ) -> TypeError | None:
-    """The error of a call that was refused, if it had arguments that are not known."""
+    """The error to raise if a rejected call has unknown arguments; None otherwise."""
     known = inspect.signature(function).parameters
     unknown = [name for name in named if name not in known]
     name = function.__name__
@@ -243,7 +243,7 @@ def _of_unknown(
 
 
 def _advice(function: str, known: list[str], unknown: list[str], named: Given) -> str:
-    """What to write instead of arguments."""
+    """What to write instead of these arguments."""
     wanted = {name: named[name] for name in unknown}
     lines, rest = _of_pairs(known, wanted)
     notes = []
@@ -256,7 +256,7 @@ def _advice(function: str, known: list[str], unknown: list[str], named: Given) -
 
 
 def _of_pairs(known: list[str], wanted: Given) -> tuple[list[str], list[str]]:
-    """The lines for names of each side and for `every`, and the names that are left."""
+    """Advice for per-side names such as `left_on` and for `every`, and the remaining names."""
     lines = []
     done = set()
     for left, right, argument in (("left_on", "right_on", "on"), ("left_by", "right_by", "by")):
@@ -271,7 +271,7 @@ def _of_pairs(known: list[str], wanted: Given) -> tuple[list[str], list[str]]:
 
 
 def _sides(argument: str, left: object, right: object) -> str:
-    """The value of `on` or `by` for names of each side."""
+    """The value of `on` or `by` for the names on each side."""
     lefts, rights = _names(left), _names(right)
     lefts = lefts or ["<the left name>"] * len(rights)
     rights = rights or ["<the right name>"] * len(lefts)
@@ -281,14 +281,14 @@ def _sides(argument: str, left: object, right: object) -> str:
 
 
 def _names(side: Any) -> list[Any]:  # noqa: ANN401 - any value
-    """The names of a side; none if it was not given."""
+    """The names on a side; an empty list if the argument was not given."""
     if side is None:
         return []
     return list(side) if isinstance(side, list | tuple) else [side]
 
 
 def _of_one(function: str, known: list[str], name: str, value: Any) -> tuple[str, str]:  # noqa: ANN401, PLR0911 - any value, a kind of advice a return
-    """The line for one argument, and a note."""
+    """The line to write for one argument, and a note."""
     if name in {"tolerance", "within", "window"} and "lower" in known:
         below = f"-{value}" if isinstance(value, str) else -value
         return f"lower={_shown(below)}, upper={_shown(value)}", ""

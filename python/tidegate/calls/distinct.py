@@ -1,4 +1,4 @@
-"""Refuses one stream in two places of a call: it can be read once only."""
+"""Rejects a stream that is passed twice in one call, because it can be read only once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate._tidegate import ClosedError
 
 
 def check_sides(left: object, right: object) -> None:
-    """Refuse one stream for both sides of a join."""
+    """Reject the same stream for both sides of a join."""
     if left is right and _is_stream(left):
         message = "left and right are the same stream, which can be read once only; read it into a "
         message += "table first"
@@ -16,7 +16,7 @@ def check_sides(left: object, right: object) -> None:
 
 
 def check_streams(streams: Any) -> None:  # noqa: ANN401 - any streams
-    """Refuse one stream in two places of a list."""
+    """Reject a stream that appears twice in a list."""
     if not isinstance(streams, list | tuple):
         return
     seen: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""What a call would do, without doing it."""
+"""Explains what a call would do, without running it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def _of_operator(operator: Callable[..., _tidegate.Operator]) -> Callable[..., str]:
     def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the class
-        # Here, since it imports pyarrow.
+        # Imported late, because it imports pyarrow.
         from tidegate.calls.inputs import schema_of  # noqa: PLC0415
 
         schemas = [schema_of("schema", one) for one in inputs]
@@ -49,8 +49,8 @@ def of_join(
     *,
     in_batches: bool,
 ) -> str:
-    """Explain a join; that of batches also says how files are read."""
-    # Here, since these import pyarrow.
+    """Explain a join; for a join in batches, also explain how files are read."""
+    # Imported late, because these import pyarrow.
     from tidegate.calls import inputs, ways  # noqa: PLC0415
 
     sides = inputs.schema_of("left", left), inputs.schema_of("right", right)
@@ -88,8 +88,8 @@ def of_aggregation(
     *,
     in_batches: bool,
 ) -> str:
-    """Explain an aggregation; that of batches also says how files are read."""
-    # Here, since these import pyarrow.
+    """Explain an aggregation; for one in batches, also explain how files are read."""
+    # Imported late, because these import pyarrow.
     from tidegate.calls import inputs, ways  # noqa: PLC0415
 
     every = inputs.listed(streams)
@@ -122,14 +122,14 @@ OF_AGGREGATION = (
 def _bound(
     function: Callable[..., Any], inputs: tuple[Any, ...], arguments: dict[str, Any]
 ) -> dict[str, Any]:
-    """All arguments of a call by their names."""
+    """Return all arguments of a call by name, including defaults."""
     call = inspect.signature(function).bind(*inputs, **arguments)
     call.apply_defaults()
     return call.arguments
 
 
 def _of_merge(streams: Any, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
-    # Here, since it imports pyarrow.
+    # Imported late, because it imports pyarrow.
     from tidegate.calls.inputs import schema_of  # noqa: PLC0415
     from tidegate.io.open_tables import STREAMED, is_table, open_files  # noqa: PLC0415
 
@@ -179,29 +179,30 @@ _PLANNERS: dict[object, Planner] = {
 
 
 def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object) -> str:
-    """Say what a call would do: the algorithm and why, the index, the threads, the memory bound.
+    """Explain what a call would do: its algorithm and why, index, threads and memory bound.
 
-    Only the schemas of the inputs are read. A reader that does not tell its schema otherwise is
-    consumed by asking for it.
+    Only the schemas of the inputs are read. If a reader does not expose its schema, reading the
+    schema consumes the reader.
 
     Args:
         function: `tidegate.interval_join`, `tidegate.asof_join`, `tidegate.band_join`,
-            `tidegate.overlap_join`, `tidegate.window_join`, these with `_batches`,
+            `tidegate.overlap_join`, `tidegate.window_join`, their `_batches` forms,
             `tidegate.IntervalJoin`, `tidegate.AsofJoin`, `tidegate.BandJoin`,
             `tidegate.WindowJoin`, `tidegate.aggregate`, `tidegate.aggregate_batches`,
             `tidegate.Aggregate`, `tidegate.merge`, `tidegate.merge_batches` or `tidegate.Merge`.
         *inputs: The inputs of the function: the left and the right input of a join, or the streams
-            of an aggregation or a merge. For a class, schemas or data that has them.
+            of an aggregation or a merge. For a class, give schemas, or data that has them.
         **arguments: The other arguments of the function.
 
     Returns:
-        A few lines of text. For functions that end in `_batches`, of files, a line says how the
-        inputs are read: whole, or slice by slice; with a `memory_limit`, how the rows of each get
-        into time order. For that, the statistics of Parquet files are read.
+        A few lines of text. If a function that ends in `_batches` reads files, one line says
+        whether they are read whole or slice by slice. With a `memory_limit`, the line says how the
+        rows of each input are put in time order. For this line, the statistics of Parquet files are
+        read.
 
     Raises:
-        TypeError: If `function` is another function, or does not take such inputs.
-        TidegateError: If the function would raise because of its arguments or the schemas.
+        TypeError: `function` is not one of these, or does not accept such inputs.
+        TidegateError: The function would raise this error because of its arguments or the schemas.
 
     Example:
         >>> import pyarrow as pa, tidegate as tg

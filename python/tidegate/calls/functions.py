@@ -1,7 +1,7 @@
-"""What users call: one function for each query, and each with its batches.
+"""The functions that users call: one per query, and one per query that returns batches.
 
-A function hands its arguments over as they are, by their names. So an option is in the signature,
-in the text, and in the native query that reads it, and nowhere else.
+Each function passes its arguments on unchanged, by name. An option therefore appears in the
+signature, in the docstring, and in the native query that reads it, and nowhere else.
 
 Examples use `tg` for `tidegate`, `pa` for `pyarrow`, and these tables:
 
@@ -69,17 +69,19 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Pair each left row with the right row of its key that is nearest in time.
+    """Match each left row with the nearest right row in time that has the same key.
 
-    `r` is a candidate for `l` when `l.by == r.by`, `r.on` is on the side of `l.on` that `strategy`
-    says and no further away than `tolerance`, and `where` holds. The partner of `l` is the
-    candidate that is nearest in time. Of candidates of one time before `l`, it is the last row, and
-    of candidates of one time after `l`, it is the first row.
+    A right row `r` is a candidate for a left row `l` if `l.by == r.by`, `where` holds, and `r.on`
+    lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate that
+    is nearest in time matches. If several nearest candidates have the same time, the last of them
+    matches if that time is before `l.on`, and the first of them if it is after `l.on`. A time
+    equal to `l.on` counts as before it, unless `strategy` is `forward`.
 
-    It is `aj` of kdb+, `ASOF JOIN` of DuckDB and `merge_asof` of pandas, with a condition.
+    This corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas, with an
+    optional condition.
 
     Example:
-        Each trade with the last quote of its symbol:
+        Each trade with the last quote for its symbol:
 
         >>> tg.asof_join(
         ...     trades, quotes, on="ts", by="sym", columns=["ts", "sym", "ts_right", "bid"]
@@ -87,7 +89,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         [{'ts': 10, 'sym': 'A', 'ts_right': 10, 'bid': 8},
          {'ts': 20, 'sym': 'B', 'ts_right': None, 'bid': None}]
 
-        The last quote before each trade that bids enough, if it is at most 25 older:
+        The last quote before each trade that has a high enough bid and is at most 25 older:
 
         >>> tg.asof_join(
         ...     trades, quotes, on="ts", by="sym", allow_exact_matches=False, tolerance=25,
@@ -96,69 +98,75 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         {'ts': [10, 30], 'ts_right': [8, 10], 'bid': [9, 8]}
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The time column, or a pair of names if the two sides name it differently. It has
-            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-            of the two sides may differ.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
-            with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
-            before and a row after are equally far away, the row before.
-        tolerance: The largest distance of the times, end included. It is a timedelta, a numpy
-            timedelta64 or a string such as "1h30m" or "250ms"; for integer times, it is an integer
-            in their unit. None sets no bound.
-        allow_exact_matches: Whether a right row of the same time is a candidate.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `left`: all left rows; without a partner, right columns are null. `inner`: the left
-            rows that have a partner. `semi`, `anti`: the left columns of the left rows that have a
-            partner, or that have none.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The time column, or a pair of names if the two sides name it differently. It must
+            contain integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The two sides may use different units.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
+            `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
+            smallest `abs(l.on - r.on)`; if a row before and a row after are equally far away, the
+            row before.
+        tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
+            string such as "1h30m" or "250ms". If times are integers, give an integer in the same
+            unit. None sets no bound.
+        allow_exact_matches: Whether a right row with the same time may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
+            are null. `inner`: only the matched left rows. `semi`, `anti`: the left columns of the
+            matched or of the unmatched left rows.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order. Other columns are not computed. None
             means all columns.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
 
     Returns:
-        The left columns, then the right ones; a key column of one name on both sides comes once.
-        There is at most one row for each left row, in left row order, for any threads.
+        A table with the left columns, then the right columns. A key column that has the same name
+        on both sides appears once. There is at most one row per left row. Rows are in left row
+        order, regardless of the number of threads.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
-            is malformed; `tolerance` is an integer for dates or timestamps, or a duration for
-            integers.
-        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
-            memory left.
-        ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: `tolerance` is negative, `how` is `right` or `full`, another argument has no
-            meaning, a time is null, an input fails, or `where` overflows or divides by zero.
-        TypeError: An argument is of the wrong type.
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed. Or `tolerance` is an integer although times are dates or timestamps, or
+            a duration although times are integers.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
+            memory.
+        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        TidegateError: `tolerance` is negative, `how` is `right` or `full`, another argument is
+            invalid, a time is null, reading an input fails, or `where` overflows or divides by
+            zero.
+        TypeError: An argument has the wrong type.
 
     Note:
-        A null key is equal to nothing, not even null; NaN is equal to NaN and 0.0 to -0.0. Neither
-        side needs to be sorted, but sorted inputs are faster. The left columns of a result that has
-        most left rows are slices of the input, which they keep in memory.
+        A null key equals nothing, not even another null. NaN equals NaN, and 0.0 equals -0.0.
+        Neither side needs to be sorted, but sorted inputs are faster. If the result has most of the
+        left rows, its left columns are slices of the input, and keep the input in memory.
 
-        With `where`, right rows are tested in blocks: the 16 nearest of a left row, then the next
-        64, and so on. So `where` may also be evaluated on rows beyond the partner.
+        With `where`, right rows are tested in blocks: the 16 rows nearest to a left row, then the
+        next 64, and so on. Therefore `where` may also be evaluated on rows beyond the matching row.
 
-        Memory: the inputs, the result, and 12 bytes a left row and 4 a right row (up to 60 a row
-        for rows out of time order, and up to 80 a row with `where`).
+        The call needs memory for the inputs, the result, and 12 bytes per left row and 4 per right
+        row. For rows that are not in time order, it needs up to 60 bytes per row, and with `where`
+        up to 80.
     """
     return joins.table(_tidegate.asof_join_query, locals())
 
@@ -183,15 +191,16 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Pair each left row with the right row of its key that is nearest in time, batch by batch.
+    """Match each left row with the nearest right row in time, batch by batch.
 
-    `r` is a candidate for `l` when `l.by == r.by`, `r.on` is on the side of `l.on` that `strategy`
-    says and no further away than `tolerance`, and `where` holds. The partner of `l` is the
-    candidate that is nearest in time. Of candidates of one time before `l`, it is the last row, and
-    of candidates of one time after `l`, it is the first row.
+    A right row `r` is a candidate for a left row `l` if `l.by == r.by`, `where` holds, and `r.on`
+    lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate that
+    is nearest in time matches. If several nearest candidates have the same time, the last of them
+    matches if that time is before `l.on`, and the first of them if it is after `l.on`. A time
+    equal to `l.on` counts as before it, unless `strategy` is `forward`.
 
-    Partners are found before the call returns. Columns are made as batches are taken, so the result
-    may be larger than memory.
+    Matching rows are found before the call returns. Columns are built as you read batches, so the
+    result may be larger than memory.
 
     Example:
         >>> reader = tg.asof_join_batches(trades, quotes, on="ts", by="sym", batch_rows=2)
@@ -199,65 +208,70 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         [[8, None], [7]]
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The time column, or a pair of names if the two sides name it differently. It has
-            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-            of the two sides may differ.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
-            with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
-            before and a row after are equally far away, the row before.
-        tolerance: The largest distance of the times, end included. It is a timedelta, a numpy
-            timedelta64 or a string such as "1h30m" or "250ms"; for integer times, it is an integer
-            in their unit. None sets no bound.
-        allow_exact_matches: Whether a right row of the same time is a candidate.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `left`: all left rows; without a partner, right columns are null. `inner`: the left
-            rows that have a partner. `semi`, `anti`: the left columns of the left rows that have a
-            partner, or that have none.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The time column, or a pair of names if the two sides name it differently. It must
+            contain integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The two sides may use different units.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
+            `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
+            smallest `abs(l.on - r.on)`; if a row before and a row after are equally far away, the
+            row before.
+        tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
+            string such as "1h30m" or "250ms". If times are integers, give an integer in the same
+            unit. None sets no bound.
+        allow_exact_matches: Whether a right row with the same time may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
+            are null. `inner`: only the matched left rows. `semi`, `anti`: the left columns of the
+            matched or of the unmatched left rows.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order. Other columns are not computed. None
             means all columns.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
-        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+        batch_rows: The maximum number of rows per batch. None means that a batch holds a few
+            megabytes.
 
     Returns:
-        A reader of the batches. Together they are one table: the left columns, then the right ones;
-        a key column of one name on both sides comes once. There is at most one row for each left
-        row, in left row order, for any threads.
+        A reader of the batches. Together, they form one table with the left columns, then the right
+        columns. A key column that has the same name on both sides appears once. There is at
+        most one row per left row. Rows are in left row order, regardless of the number of threads.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
-            is malformed; `tolerance` is an integer for dates or timestamps, or a duration for
-            integers.
-        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
-            memory left.
-        ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: `tolerance` is negative, `how` is `right` or `full`, another argument has no
-            meaning, a time is null, an input fails, or `where` overflows or divides by zero.
-        TypeError: An argument is of the wrong type.
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed. Or `tolerance` is an integer although times are dates or timestamps, or
+            a duration although times are integers.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
+            memory.
+        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        TidegateError: `tolerance` is negative, `how` is `right` or `full`, another argument is
+            invalid, a time is null, reading an input fails, or `where` overflows or divides by
+            zero.
+        TypeError: An argument has the wrong type.
 
     Note:
-        Memory: the inputs, the few batches that are made but not yet taken, and 12 bytes a left row
-        and 4 a right row, up to 60 a row for rows out of time order, and up to 80 a row with
-        `where`.
+        The call needs memory for the inputs, a few batches that have been produced but not read,
+        and 12 bytes per left row and 4 per right row. For rows that are not in time order, it needs
+        up to 60 bytes per row, and with `where` up to 80.
     """
     return joins.batches(_tidegate.asof_join_query, locals())
 
@@ -284,18 +298,19 @@ def band_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Pair the rows of two inputs whose values are close.
+    """Match rows of two inputs whose values are close.
 
-    `(l, r)` is a pair when `abs(l.on - r.on) <= within` for each column of `on`, `l.by == r.by` and
-    `where` holds (the band join of Shahvarani and Jacobsen, section 5, over whole tables or
-    windows). With `time` and `window`, the two rows must also be in each other's sliding windows;
-    a window of rows counts rows of all keys. Without a window, all rows meet.
+    A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column of
+    `on`, `l.by == r.by`, and `where` holds. With `time` and `window`, the two rows must also be in
+    each other's sliding windows; a row-based window counts the rows of all keys. Without a window,
+    times do not matter. This is the band join of Shahvarani and Jacobsen, section 5, over whole
+    tables or windows.
 
-    No pair of rows that are far apart is looked at, so nothing grows with the product of the
-    inputs.
+    The join never looks at pairs of rows that are far apart, so neither time nor memory grows with
+    the product of the input sizes.
 
     Example:
-        Trades and quotes of about one price:
+        Trades and quotes with similar prices:
 
         >>> tg.band_join(trades, quotes, on=[("price", "bid")], within=4.5).to_pandas()
            ts sym  price  ts_right sym_right  bid
@@ -303,8 +318,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
         1  30   A    3.0        29         A    7
         2  30   A    3.0        31         C    6
 
-        In two columns, each with a band of its own; in the second the right value must not be
-        lower:
+        With two columns, each with a separate band; in the second column, the right value must not
+        be lower:
 
         >>> tg.band_join(
         ...     trades, quotes, on=["ts", ("price", "bid")], within=[2, (0, 8)],
@@ -312,7 +327,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
         ... ).to_pydict()
         {'ts': [10, 10, 20, 30, 30], 'ts_right': [8, 10, None, 29, 31]}
 
-        Only with the last quote before a trade, and the last trade before a quote:
+        Only with the last quote before each trade, and the last trade before each quote:
 
         >>> tg.band_join(
         ...     trades, quotes, on=[("price", "bid")], within=4.5, time="ts", window=tg.rows(1)
@@ -320,98 +335,103 @@ def band_join(  # noqa: PLR0913 - the options of the query
         [7, 6]
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
-            to right names. They have integers, floats, decimals, dates or timestamps. A float on
-            either side means that both are compared as floats.
-        within: How far the values of a pair may be apart: one distance for all columns, a list with
-            one for each column, or a mapping from left names. A distance is a number. For dates and
-            timestamps it is a duration: a timedelta, a numpy timedelta64, a string such as "250ms",
-            or an integer where times are integers. A pair `(below, above)` means `l.on - below <=
-            r.on <= l.on + above`, where None sets no bound.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. They must contain integers, floats, decimals, dates or timestamps. If
+            either side of a column is a float, both sides are compared as floats.
+        within: How far apart the values of two matching rows may be. Give one distance for all
+            columns, a list with one distance per column, or a mapping from left names to distances.
+            A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
+            or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
+            above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if the two sides
             name it differently.
-        window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer where times are integers.
-            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
-            and the right side.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
+            pair to give each side its own window, left first.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
-            rows of its subindexes when they are merged, as a part of the rows of the window, above
-            0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
-            `im-tree` has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to
-            1024. `ibwj` and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`,
-            the rows of a task, from 1 to 65536; `ibwj-bplus-tree` has `task_rows`. None takes the
-            values that were measured to be the fastest.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
+            settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
+            fraction of the rows in the window; it must be greater than 0 and at most 1.
+            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
+            has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to 1024. `ibwj`
+            and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`, the number of
+            rows per task, from 1 to 65536. `ibwj-bplus-tree` has `task_rows`. None uses the values
+            that were the fastest in benchmarks.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
-            right rows in the order of a band column; the window is one more band. The others take
-            the rows in time order and look for each row in an index of the other side's window:
-            `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`.
-            With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees that threads
-            share (section 4 of the paper). Only `ibwj` merges the trees while tasks go on. With
-            `ibwj-bplus-tree`, the same tasks work on B+-trees that threads share, and which are
-            never merged. `auto` is `sort`. With a window, it is `buckets` if a sample says that a
-            left row would have a thousand pairs to be checked.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        algorithm: How matching rows are found. All algorithms return the same rows in the same
+            order. `sort` sorts the right rows by a band column, and treats the window as another
+            band. The others process the rows in time order, and look each row up in an index of the
+            other side's window: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`,
+            `ib-chain`, `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
+            rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
+            tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which
+            are never merged. `auto` is `sort`. If there is a window, `auto` is `buckets` if a
+            sample shows that `sort` would have to check more than about a thousand pairs per left
+            row.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
 
     Returns:
-        The left columns, then the right ones; a key column of one name on both sides comes once.
-        Rows are in left row order, then right row order, for any threads; right rows without
-        a pair follow at the end.
+        A table with the left columns, then the right columns. A key column that has the same name
+        on both sides appears once. Rows are in left row order, then right row order, regardless of
+        the number of threads. Unmatched right rows follow at the end.
 
-        With `aggs`, the left columns, then one column a function, in left row order. Without
-        partners counts are 0, and other functions are null.
+        With `aggs`, the result has the left columns, then one column per aggregate, in left row
+        order. If a row has no partners, counts are 0 and other aggregates are null.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
-            is malformed.
-        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
-            memory left.
-        ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: A distance or window is negative, another argument has no meaning, a time is
-            null, an input fails, or `where` overflows or divides by zero.
-        TypeError: An argument is of the wrong type.
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
+            memory.
+        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        TidegateError: A distance or window is negative, another argument is invalid, a time is
+            null, reading an input fails, or `where` overflows or divides by zero.
+        TypeError: An argument has the wrong type.
 
     Note:
-        Null and NaN are close to nothing. Integers, decimals and times are compared exactly, also
-        where a value and the distance leave the range of 64 bits. Floats are subtracted and
-        compared as IEEE 754 says. So 0.3 and 0.2 are within 0.1, and 0.4 and 0.3 are not. Two equal
-        infinities are not close, since their difference is NaN.
+        Null and NaN match nothing. Integers, decimals and times are compared exactly, even if a
+        value plus the distance exceeds the range of 64 bits. Floats are subtracted and compared
+        according to IEEE 754. For example, 0.3 and 0.2 are within 0.1 of each other, but 0.4 and
+        0.3 are not. Two equal infinities do not match, because their difference is NaN.
 
-        Signed integers and unsigned ones are compared as int64, and decimals with as many decimal
-        places as the finer column has. A number that then does not fit 64 bits is refused. So are
-        decimals that need more than 38 digits together.
+        If one side has signed and the other unsigned integers, they are compared as int64. Decimals
+        are compared with the larger number of decimal places of the two sides. A number that then
+        does not fit 64 bits is an error, and so are decimals that together need more than 38
+        digits.
 
-        With several columns, the one in whose band the fewest pairs of a sample lie is indexed, and
-        the others are checked pair by pair.
+        With several columns, a sample determines which band leaves the fewest pairs. That column is
+        indexed, and the others are checked pair by pair.
     """
     return joins.table(_tidegate.band_join_query, locals())
 
@@ -439,14 +459,14 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Pair the rows of two inputs whose values are close, batch by batch.
+    """Match rows of two inputs whose values are close, batch by batch.
 
-    `(l, r)` is a pair when `abs(l.on - r.on) <= within` for each column of `on`, `l.by == r.by` and
-    `where` holds. With `time` and `window`, the two rows must also be in each other's sliding
-    windows.
+    A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column of
+    `on`, `l.by == r.by`, and `where` holds. With `time` and `window`, the two rows must also be in
+    each other's sliding windows.
 
-    With one band column, the pairs are found before the call returns. With several, the further
-    columns are checked as batches are made.
+    With one band column, pairs are found before the call returns. With several, the other columns
+    are checked as batches are produced.
 
     Example:
         >>> reader = tg.band_join_batches(
@@ -456,87 +476,94 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         [[6, 7], [6]]
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
-            to right names. They have integers, floats, decimals, dates or timestamps. A float on
-            either side means that both are compared as floats.
-        within: How far the values of a pair may be apart: one distance for all columns, a list with
-            one for each column, or a mapping from left names. A distance is a number. For dates and
-            timestamps it is a duration: a timedelta, a numpy timedelta64, a string such as "250ms",
-            or an integer where times are integers. A pair `(below, above)` means `l.on - below <=
-            r.on <= l.on + above`, where None sets no bound.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. They must contain integers, floats, decimals, dates or timestamps. If
+            either side of a column is a float, both sides are compared as floats.
+        within: How far apart the values of two matching rows may be. Give one distance for all
+            columns, a list with one distance per column, or a mapping from left names to distances.
+            A distance is a number. For dates and timestamps, it is a timedelta, a numpy timedelta64
+            or a string such as "250ms"; for integer times, it is an integer. A pair `(below,
+            above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if the two sides
             name it differently.
-        window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer where times are integers.
-            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
-            and the right side.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
+            pair to give each side its own window, left first.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        settings: How the index of `algorithm` is set, a dict. `pim-tree` has `merge_ratio`, the
-            rows of its subindexes when they are merged, as a part of the rows of the window, above
-            0 and at most 1, and `insertion_depth`, the depth of the subindexes, from 0 to 32.
-            `im-tree` has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to
-            1024. `ibwj` and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`,
-            the rows of a task, from 1 to 65536; `ibwj-bplus-tree` has `task_rows`. None takes the
-            values that were measured to be the fastest.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
+            settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
+            fraction of the rows in the window; it must be greater than 0 and at most 1.
+            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
+            has `merge_ratio`. `b-chain` and `ib-chain` have `chain_length`, from 2 to 1024. `ibwj`
+            and `ibwj-blocking` have `merge_ratio`, `insertion_depth` and `task_rows`, the number of
+            rows per task, from 1 to 65536. `ibwj-bplus-tree` has `task_rows`. None uses the values
+            that were the fastest in benchmarks.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
-            right rows in the order of a band column; the window is one more band. The others take
-            the rows in time order and look for each row in an index of the other side's window:
-            `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`.
-            With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees that threads
-            share (section 4 of the paper). Only `ibwj` merges the trees while tasks go on. With
-            `ibwj-bplus-tree`, the same tasks work on B+-trees that threads share, and which are
-            never merged. `auto` is `sort`. With a window, it is `buckets` if a sample says that a
-            left row would have a thousand pairs to be checked.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
-            checked while batches are made, as with `where`, batches may come before the error.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        algorithm: How matching rows are found. All algorithms return the same rows in the same
+            order. `sort` sorts the right rows by a band column, and treats the window as another
+            band. The others process the rows in time order, and look each row up in an index of the
+            other side's window: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`,
+            `ib-chain`, `round-robin`. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
+            rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
+            tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which
+            are never merged. `auto` is `sort`. If there is a window, `auto` is `buckets` if a
+            sample shows that `sort` would have to check more than about a thousand pairs per left
+            row.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
+            while batches are produced, as with `where`, you may receive some batches before the
+            error.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
-        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+        batch_rows: The maximum number of rows per batch. None means that a batch holds a few
+            megabytes.
 
     Returns:
-        A reader of the batches. Together they are one table: the left columns, then the right ones;
-        a key column of one name on both sides comes once. Rows are in left row order, then right
-        row order, for any threads; right rows without a pair follow at the end.
+        A reader of the batches. Together, they form one table with the left columns, then the right
+        columns. A key column that has the same name on both sides appears once. Rows are in
+        left row order, then right row order, regardless of the number of threads. Unmatched right
+        rows follow at the end.
 
-        With `aggs`, the left columns, then one column a function, in left row order. Without
-        partners counts are 0, and other functions are null.
+        With `aggs`, the result has the left columns, then one column per aggregate, in left row
+        order. If a row has no partners, counts are 0 and other aggregates are null.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
-            is malformed.
-        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
-            memory left.
-        ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: A distance or window is negative, another argument has no meaning, a time is
-            null, an input fails, or `where` overflows or divides by zero.
-        TypeError: An argument is of the wrong type.
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
+            memory.
+        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        TidegateError: A distance or window is negative, another argument is invalid, a time is
+            null, reading an input fails, or `where` overflows or divides by zero.
+        TypeError: An argument has the wrong type.
     """
     return joins.batches(_tidegate.band_join_query, locals())
 
@@ -562,13 +589,14 @@ def interval_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Pair the rows of two inputs that share a key and are close in time.
+    """Match rows of two inputs that have the same key and are close in time.
 
-    `(l, r)` is a pair when `l.by == r.by` and `l.on + lower <= r.on <= l.on + upper` and `where`
-    holds (the online interval join of PPOIJ, section 2.2, over whole tables).
+    A left row `l` and a right row `r` match if `l.by == r.by`,
+    `l.on + lower <= r.on <= l.on + upper`, and `where` holds. This is the online interval join of
+    PPOIJ, section 2.2, over whole tables.
 
     Example:
-        The quotes of a trade's symbol in the two seconds up to the trade:
+        The quotes for a trade's symbol in the two seconds up to the trade:
 
         >>> tg.interval_join(trades, quotes, on="ts", by="sym", lower=-2, upper=0).to_pandas()
            ts sym  price  ts_right  bid
@@ -576,7 +604,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         1  10   A    1.0        10    8
         2  30   A    3.0        29    7
 
-        The same with every trade, and only where the quote is good enough:
+        The same, but with every trade, and only quotes with a high enough bid:
 
         >>> tg.interval_join(
         ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0,
@@ -584,7 +612,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         ... ).to_pydict()
         {'ts': [10, 20, 30], 'bid': [9, None, None]}
 
-        One row a trade, with the number and the mean of the quotes in these two seconds:
+        One row per trade, with the number of quotes and the mean bid in these two seconds:
 
         >>> tg.interval_join(
         ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0, columns=["ts", "sym"],
@@ -595,7 +623,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         1  20   B       0  NaN
         2  30   A       1  7.0
 
-        Orders that are good for some time, and the trades in it:
+        Orders that are valid for some time, and the trades during that time:
 
         >>> orders = pa.table({"ts": [5, 15], "sym": ["A", "A"], "good_for": [6, 30]})
         >>> tg.interval_join(
@@ -606,80 +634,85 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         1  15   A        30        30    3.0
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The time column, or a pair of names if the two sides name it differently. It has
-            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-            of the two sides may differ.
-        lower: How long after the left time the interval begins; a negative value begins before it.
-            It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
-            an integer. Integer times take an integer, in their unit. None sets no bound. An
-            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text,
-            gives each row an end of its own. Its value is a duration or an integer, or of the left
-            side a time, which is the end itself. A row with a null end has no pair.
-        upper: How long after the left time the interval ends, in the same forms. It is not less
-            than `lower`, or the row has no pair. None sets no bound.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The time column, or a pair of names if the two sides name it differently. It must
+            contain integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The two sides may use different units.
+        lower: The start of the interval, relative to the left time; a negative value starts the
+            interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
+            "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
+            sets no bound. To set the start row by row, give an expression over the columns of one
+            side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
+            integer. An expression over left columns may also return a time, which then is the start
+            itself. If the expression is null, the row matches nothing.
+        upper: The end of the interval, relative to the left time. It accepts the same values as
+            `lower`, and must not be less than `lower`. If an expression makes the end of a row less
+            than its start, the row matches nothing. None sets no bound.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row of the key before the interval is a partner, too, if
-            `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
-            rows.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row before the interval is also a partner, if it has the
+            same key and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds
+            that are the same for all rows.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
 
     Returns:
-        The left columns, then the right ones; a key column of one name on both sides comes once.
-        Rows are in left row order, then right row order, for any threads; right rows without
-        a pair follow at the end.
+        A table with the left columns, then the right columns. A key column that has the same name
+        on both sides appears once. Rows are in left row order, then right row order, regardless of
+        the number of threads. Unmatched right rows follow at the end.
 
-        With `aggs`, the left columns, then one column a function, in left row order. Without
-        partners counts are 0, and other functions are null. The work of a left row does not grow
-        with its partners, unless `where` reads both sides or an end is an expression.
+        With `aggs`, the result has the left columns, then one column per aggregate, in left row
+        order. If a row has no partners, counts are 0 and other aggregates are null. The cost
+        per left row does not depend on the number of partners, unless `where` reads both sides or
+        an end is an expression.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
-            is malformed.
-        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
-            memory left.
-        ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: Another argument has no meaning, a time is null, an input fails, or an
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
+            memory.
+        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        TidegateError: Another argument is invalid, a time is null, reading an input fails, or an
             expression overflows or divides by zero.
-        TypeError: An argument is of the wrong type.
+        TypeError: An argument has the wrong type.
 
     Note:
-        A null key is equal to nothing, not even null; NaN is equal to NaN and 0.0 to -0.0. A time
-        plus a bound is compared exactly, also where the sum leaves the range of 64 bits. Neither
+        A null key equals nothing, not even another null. NaN equals NaN, and 0.0 equals -0.0. A
+        time plus a bound is compared exactly, even if the sum exceeds the range of 64 bits. Neither
         side needs to be sorted, but sorted inputs are faster.
 
-        Memory: the inputs, the result, and 12 bytes a left row and 8 a right row (up to 60 a row
-        for rows out of time order, and up to 126 if an end is an expression). If the result is too
-        large for memory, take `interval_join_batches`.
+        The call needs memory for the inputs, the result, and 12 bytes per left row and 8 per right
+        row. For rows that are not in time order, it needs up to 60 bytes per row, and if an end is
+        an expression up to 126. If the result is too large for memory, use `interval_join_batches`.
     """
     return joins.table(_tidegate.interval_join_query, locals())
 
@@ -706,11 +739,11 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Pair the rows of two inputs that share a key and are close in time, batch by batch.
+    """Match rows of two inputs that have the same key and are close in time, batch by batch.
 
-    `(l, r)` is a pair when `l.by == r.by` and `l.on + lower <= r.on <= l.on + upper` and `where`
-    holds. The pairs are found before the call returns. Their columns are made as batches are taken,
-    so the result may be larger than memory.
+    A left row `l` and a right row `r` match if `l.by == r.by`,
+    `l.on + lower <= r.on <= l.on + upper`, and `where` holds. Pairs are found before the call
+    returns. Their columns are built as you read batches, so the result may be larger than memory.
 
     Example:
         >>> reader = tg.interval_join_batches(
@@ -719,7 +752,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         >>> [batch.column("bid").to_pylist() for batch in reader]
         [[9, 8], [7]]
 
-        A result larger than memory goes into a file as it comes:
+        Write a result that is larger than memory to a file, batch by batch:
 
         >>> import os, tempfile
         >>> import pyarrow.parquet as pq
@@ -732,78 +765,86 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         3
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The time column, or a pair of names if the two sides name it differently. It has
-            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-            of the two sides may differ.
-        lower: How long after the left time the interval begins; a negative value begins before it.
-            It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
-            an integer. Integer times take an integer, in their unit. None sets no bound. An
-            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text,
-            gives each row an end of its own. Its value is a duration or an integer, or of the left
-            side a time, which is the end itself. A row with a null end has no pair.
-        upper: How long after the left time the interval ends, in the same forms. It is not less
-            than `lower`, or the row has no pair. None sets no bound.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The time column, or a pair of names if the two sides name it differently. It must
+            contain integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The two sides may use different units.
+        lower: The start of the interval, relative to the left time; a negative value starts the
+            interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
+            "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
+            sets no bound. To set the start row by row, give an expression over the columns of one
+            side, such as `-tg.left.tolerance`, or its SQL text. It must return a duration or an
+            integer. An expression over left columns may also return a time, which then is the start
+            itself. If the expression is null, the row matches nothing.
+        upper: The end of the interval, relative to the left time. It accepts the same values as
+            `lower`, and must not be less than `lower`. If an expression makes the end of a row less
+            than its start, the row matches nothing. None sets no bound.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row of the key before the interval is a partner, too, if
-            `where` holds for it. It needs `aggs` and a `lower`, and ends that are the same for all
-            rows.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row before the interval is also a partner, if it has the
+            same key and `where` holds for it. This requires `aggs`, a `lower` bound, and bounds
+            that are the same for all rows.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
-            checked while batches are made, as with `where`, batches may come before the error.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
+            while batches are produced, as with `where`, you may receive some batches before the
+            error.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
-        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+        batch_rows: The maximum number of rows per batch. None means that a batch holds a few
+            megabytes.
 
     Returns:
-        A reader of the batches. Together they are one table: the left columns, then the right ones;
-        a key column of one name on both sides comes once. Rows are in left row order, then right
-        row order, for any threads; right rows without a pair follow at the end.
+        A reader of the batches. Together, they form one table with the left columns, then the right
+        columns. A key column that has the same name on both sides appears once. Rows are in
+        left row order, then right row order, regardless of the number of threads. Unmatched right
+        rows follow at the end.
 
-        With `aggs`, the left columns, then one column a function, in left row order. Without
-        partners counts are 0, and other functions are null. The work of a left row does not grow
-        with its partners, unless `where` reads both sides or an end is an expression.
+        With `aggs`, the result has the left columns, then one column per aggregate, in left row
+        order. If a row has no partners, counts are 0 and other aggregates are null. The cost
+        per left row does not depend on the number of partners, unless `where` reads both sides or
+        an end is an expression.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
-            is malformed.
-        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
-            memory left.
-        ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: Another argument has no meaning, a time is null, an input fails, or an
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
+            memory.
+        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        TidegateError: Another argument is invalid, a time is null, reading an input fails, or an
             expression overflows or divides by zero.
-        TypeError: An argument is of the wrong type.
+        TypeError: An argument has the wrong type.
 
     Note:
-        Memory: the inputs, the few batches that are made but not yet taken, and 12 bytes a left row
-        and 8 a right row, or up to 60 a row for rows out of time order, and up to 126 if an end is
-        an expression.
+        The call needs memory for the inputs, a few batches that have been produced but not read,
+        and 12 bytes per left row and 8 per right row. For rows that are not in time order, it needs
+        up to 60 bytes per row, and if an end is an expression up to 126.
     """
     return joins.batches(_tidegate.interval_join_query, locals())
 
@@ -827,19 +868,20 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Pair the rows of two inputs whose intervals overlap.
+    """Match rows of two inputs whose intervals overlap.
 
-    Each row has a start and an end. `(l, r)` is a pair when `l.start <= r.end`, `r.start <= l.end`,
-    `l.by == r.by` and `where` holds. With `closed="left"`, `<` stands for `<=`. A null start or end
-    overlaps nothing.
+    Each row has a start and an end. A left row `l` and a right row `r` match if
+    `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
+    `<` replaces `<=`. A row with a null start or end matches nothing.
 
-    Nothing grows with the product of the inputs. A few very long rows do not slow the others down:
-    the right rows that are open at some times are listed, so that a left row is compared with no
-    more than twice its pairs, or seven rows more (the window lists of Chazelle, "Filtering Search",
-    1986). With counts as the only `aggs`, no pair is looked at, unless `where` reads both sides.
+    Neither time nor memory grows with the product of the input sizes. A few very long rows do not
+    slow the others down. For certain times, the join lists the right rows that are open at that
+    time. A left row is therefore compared with at most twice as many rows as it matches, or seven
+    more (the window lists of Chazelle, "Filtering Search", 1986). If counts are the only `aggs`, no
+    pairs are examined, unless `where` reads both sides.
 
     Example:
-        The jobs that ran while an alarm was on:
+        The jobs that ran while an alarm was active:
 
         >>> alarms = pa.table({"start": [10, 20, 50], "end": [15, 29, 60], "alarm": [*"ABC"]})
         >>> jobs = pa.table({"start": [0, 12, 15], "end": [99, 14, 20], "job": ["x", "y", "z"]})
@@ -852,7 +894,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         4     20   29     B           15         20   z
         5     50   60     C            0         99   x
 
-        Only if they have at least two steps in common, and each alarm at most once:
+        Only overlaps of at least two time steps, and each alarm at most once:
 
         >>> tg.overlap_join(
         ...     alarms, jobs, on=("start", "end"), min_overlap=2, where=tg.right.end < 99,
@@ -860,7 +902,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         ... ).to_pydict()
         {'alarm': ['A']}
 
-        How many there were:
+        The number of jobs for each alarm:
 
         >>> tg.overlap_join(
         ...     alarms, jobs, on=("start", "end"), aggs={"jobs": tg.agg.count()}, columns=["alarm"]
@@ -876,68 +918,72 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         {'ts': [13, 13, 40], 'job': ['x', 'y', 'x']}
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The start and the end column of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
-            it lies in. The columns have integers, dates or timestamps.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The start and end columns of both sides, or a pair of names for each side, as in
+            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
+            its rows then match the intervals that contain that time. The columns must contain
+            integers, dates or timestamps.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
-            ends do not belong to them; an empty interval then overlaps nothing.
-        min_overlap: The least length of the part that the two have in common: a timedelta, a numpy
-            timedelta64, a string such as "5s", or an integer where the columns are integers. None
-            takes any, a single point too.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        closed: Whether intervals include their end; they always include their start. `both`: they
+            do, so intervals that touch overlap. `left`: they do not, so intervals that touch do not
+            overlap, and an empty interval overlaps nothing.
+        min_overlap: The minimum length of the overlap: a timedelta, a numpy timedelta64, a string
+            such as "5s", or an integer if the columns contain integers. None accepts any overlap,
+            even a single point.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
 
     Returns:
-        The left columns, then the right ones; a key column of one name on both sides comes once.
-        Rows are in left row order, then right row order, for any threads; right rows without
-        a pair follow at the end.
+        A table with the left columns, then the right columns. A key column that has the same name
+        on both sides appears once. Rows are in left row order, then right row order, regardless of
+        the number of threads. Unmatched right rows follow at the end.
 
-        With `aggs`, the left columns, then one column a function, in left row order. Without
-        partners counts are 0, and other functions are null.
+        With `aggs`, the result has the left columns, then one column per aggregate, in left row
+        order. If a row has no partners, counts are 0 and other aggregates are null.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
-            is malformed.
-        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
-            memory left.
-        ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: A row starts after it ends, `min_overlap` is negative, another argument has
-            no meaning, an input fails, or `where` overflows or divides by zero.
-        TypeError: An argument is of the wrong type.
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
+            memory.
+        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        TidegateError: A row starts after it ends, `min_overlap` is negative, another argument is
+            invalid, reading an input fails, or `where` overflows or divides by zero.
+        TypeError: An argument has the wrong type.
 
     Note:
-        Times are compared exactly, in the finest unit of the four columns. The part in common goes
-        from the later start to the earlier end. The time of a partner, by which functions see it,
-        is its start.
+        Times are compared exactly, in the finest unit of the four columns. The overlap of two rows
+        is the part from the later start to the earlier end. With `aggs`, partners are ordered by
+        their start.
     """
     return joins.table(_tidegate.overlap_join_query, locals())
 
@@ -962,13 +1008,13 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Pair the rows of two inputs whose intervals overlap, batch by batch.
+    """Match rows of two inputs whose intervals overlap, batch by batch.
 
-    Each row has a start and an end. `(l, r)` is a pair when `l.start <= r.end`, `r.start <= l.end`,
-    `l.by == r.by` and `where` holds. With `closed="left"`, `<` stands for `<=`. A null start or end
-    overlaps nothing.
+    Each row has a start and an end. A left row `l` and a right row `r` match if
+    `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
+    `<` replaces `<=`. A row with a null start or end matches nothing.
 
-    Pairs are found as batches are made, so that a result may have more of them than fit in memory.
+    Pairs are found as batches are produced, so a result may have more pairs than fit in memory.
 
     Example:
         >>> alarms = pa.table({"start": [10, 20], "end": [15, 29], "alarm": ["A", "B"]})
@@ -978,65 +1024,72 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         [['x', 'y', 'z'], ['x', 'z']]
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The start and the end column of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
-            it lies in. The columns have integers, dates or timestamps.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The start and end columns of both sides, or a pair of names for each side, as in
+            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
+            its rows then match the intervals that contain that time. The columns must contain
+            integers, dates or timestamps.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
-            ends do not belong to them; an empty interval then overlaps nothing.
-        min_overlap: The least length of the part that the two have in common: a timedelta, a numpy
-            timedelta64, a string such as "5s", or an integer where the columns are integers. None
-            takes any, a single point too.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        closed: Whether intervals include their end; they always include their start. `both`: they
+            do, so intervals that touch overlap. `left`: they do not, so intervals that touch do not
+            overlap, and an empty interval overlaps nothing.
+        min_overlap: The minimum length of the overlap: a timedelta, a numpy timedelta64, a string
+            such as "5s", or an integer if the columns contain integers. None accepts any overlap,
+            even a single point.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
-            checked while batches are made, as with `where`, batches may come before the error.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
+            while batches are produced, as with `where`, you may receive some batches before the
+            error.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
-        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+        batch_rows: The maximum number of rows per batch. None means that a batch holds a few
+            megabytes.
 
     Returns:
-        A reader of the batches. Together they are one table: the left columns, then the right ones;
-        a key column of one name on both sides comes once. Rows are in left row order, then right
-        row order, for any threads; right rows without a pair follow at the end.
+        A reader of the batches. Together, they form one table with the left columns, then the right
+        columns. A key column that has the same name on both sides appears once. Rows are in
+        left row order, then right row order, regardless of the number of threads. Unmatched right
+        rows follow at the end.
 
-        With `aggs`, the left columns, then one column a function, in left row order. Without
-        partners counts are 0, and other functions are null.
+        With `aggs`, the result has the left columns, then one column per aggregate, in left row
+        order. If a row has no partners, counts are 0 and other aggregates are null.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
-            is malformed.
-        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
-            memory left.
-        ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: A row starts after it ends, `min_overlap` is negative, another argument has
-            no meaning, an input fails, or `where` overflows or divides by zero.
-        TypeError: An argument is of the wrong type.
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
+            memory.
+        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        TidegateError: A row starts after it ends, `min_overlap` is negative, another argument is
+            invalid, reading an input fails, or `where` overflows or divides by zero.
+        TypeError: An argument has the wrong type.
     """
     return joins.batches(_tidegate.overlap_join_query, locals())
 
@@ -1060,18 +1113,19 @@ def window_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Pair the rows of two inputs that are in each other's sliding windows.
+    """Match rows of two inputs that are in each other's sliding windows.
 
-    With a time window W, `(l, r)` is a pair when `abs(l.on - r.on) <= W`, `l.by == r.by` and
-    `where` holds. With `(WL, WR)`, left rows stay for WL and right rows for WR: `-WR <= r.on - l.on
-    <= WL`. With `tidegate.rows(n)`, the earlier of the two must be one of the last n rows of its
-    side before the later one. This is in merged order: by time, left before right, then by row.
+    With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
+    `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
+    right rows for WR: `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the earlier of the two
+    rows must be one of the last n rows of its side before the later row. This uses the merged
+    order: by time, left before right, then by row.
 
-    The pairs are the pairs of Kang's three-step procedure over whole tables, as in Teubner and
-    Mueller's handshake join and ScaleJoin (section II). Every pair within the windows is compared
-    unless `by` rules it out. Comparisons of numbers between the sides, such as
-    `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y > 3`, are scanned for with the widest
-    instructions of the processor.
+    The pairs are those of Kang's three-step procedure over whole tables, as in the handshake join
+    of Teubner and Mueller and in ScaleJoin (section II). Every pair within the windows is compared,
+    unless `by` rules it out. A scan evaluates numeric comparisons between the two sides, such as
+    `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y > 3`, with the widest SIMD instructions of
+    the processor.
 
     Example:
         Trades and quotes at most two seconds apart whose prices are near each other:
@@ -1083,14 +1137,14 @@ def window_join(  # noqa: PLR0913 - the options of the query
         1  30   A    3.0        29         A    7
         2  30   A    3.0        31         C    6
 
-        Quotes stay for two seconds, trades not at all:
+        Quotes stay in their window for two seconds, and trades do not stay at all:
 
         >>> tg.window_join(
         ...     trades, quotes, on="ts", window=(0, 2), columns=["ts", "bid"]
         ... ).to_pydict()
         {'ts': [10, 10, 30], 'bid': [9, 8, 7]}
 
-        Each trade with the last quote before it, and the reverse:
+        Each trade with the last quote before it, and each quote with the last trade before it:
 
         >>> tg.window_join(
         ...     trades, quotes, on="ts", window=tg.rows(1), columns=["ts", "ts_right"]
@@ -1098,74 +1152,77 @@ def window_join(  # noqa: PLR0913 - the options of the query
         {'ts': [10, 10, 20, 20, 30, 30], 'ts_right': [8, 10, 10, 29, 29, 31]}
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The time column, or a pair of names if the two sides name it differently. It has
-            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-            of the two sides may differ.
-        window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer where times are integers.
-            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
-            and the right side.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The time column, or a pair of names if the two sides name it differently. It must
+            contain integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The two sides may use different units.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
+            pair to give each side its own window, left first.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
-            as a run of right rows, with an index for `by`. It compares every row of the run. If a
-            sample of pairs says that an index of a number that `where` compares is faster, it uses
-            that index. The others are the algorithms of papers, through which both tables go as
-            streams: `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake`
-            and `low-latency-handshake`. They hold eight bytes a pair, and compare keys like other
-            numbers.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        algorithm: How matching rows are found; the result is the same. `auto` finds the window of
+            each left row as a range of right rows, with an index for `by`, and compares all rows of
+            the range. If `where` compares numbers, and a sample of pairs shows that an index of
+            such a number is faster, `auto` uses that index instead. The others are published
+            algorithms, which process both tables as streams: `scalejoin`, `scalejoin-gates`,
+            `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. They hold
+            eight bytes per pair, and compare keys like other numbers.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
 
     Returns:
-        The left columns, then the right ones; a key column of one name on both sides comes once.
-        Rows are in left row order, then right row order, for any threads; right rows without
-        a pair follow at the end.
+        A table with the left columns, then the right columns. A key column that has the same name
+        on both sides appears once. Rows are in left row order, then right row order, regardless of
+        the number of threads. Unmatched right rows follow at the end.
 
-        With `aggs`, the left columns, then one column a function, in left row order. Without
-        partners counts are 0, and other functions are null. The work of a left row does not grow
-        with its partners in time windows, unless `where` reads both sides.
+        With `aggs`, the result has the left columns, then one column per aggregate, in left row
+        order. If a row has no partners, counts are 0 and other aggregates are null. With
+        time windows, the cost per left row does not depend on the number of partners, unless
+        `where` reads both sides.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
-            is malformed.
-        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
-            memory left.
-        ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: A window is negative, another argument has no meaning, a time is null, an
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
+            memory.
+        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        TidegateError: A window is negative, another argument is invalid, a time is null, reading an
             input fails, or `where` overflows or divides by zero.
-        TypeError: An argument is of the wrong type.
+        TypeError: An argument has the wrong type.
 
     Note:
-        Memory: the inputs, the result, up to 60 bytes a row, up to 17 bytes a row for each
-        comparison that is scanned for, and up to 84 bytes a right row for finding matches.
+        The call needs memory for the inputs, the result, up to 60 bytes per row, up to 17 bytes per
+        row for each comparison that is scanned, and up to 84 bytes per right row to find matches.
     """
     return joins.table(_tidegate.window_join_query, locals())
 
@@ -1190,15 +1247,16 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Pair the rows of two inputs that are in each other's sliding windows, batch by batch.
+    """Match rows of two inputs that are in each other's sliding windows, batch by batch.
 
-    With a time window W, `(l, r)` is a pair when `abs(l.on - r.on) <= W`, `l.by == r.by` and
-    `where` holds. With `(WL, WR)`, left rows stay for WL and right rows for WR: `-WR <= r.on - l.on
-    <= WL`. With `tidegate.rows(n)`, the earlier of the two must be one of the last n rows of its
-    side before the later one. This is in merged order: by time, left before right, then by row.
+    With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
+    `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
+    right rows for WR: `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the earlier of the two
+    rows must be one of the last n rows of its side before the later row. This uses the merged
+    order: by time, left before right, then by row.
 
-    Windows are found before the call returns. Conditions are tested, and columns are made, as
-    batches are taken.
+    Windows are found before the call returns. Conditions are tested and columns are built as you
+    read batches.
 
     Example:
         >>> reader = tg.window_join_batches(trades, quotes, on="ts", window=2, batch_rows=2)
@@ -1206,72 +1264,78 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         [2, 2]
 
     Args:
-        left: The left input: Arrow data (a table, batches or a reader of pyarrow, a DataFrame of
-            polars or pandas, a relation of DuckDB), a path or a list of paths (a file, a folder, a
-            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a Dataset,
-            Scanner or ParquetFile of pyarrow, a LazyFrame of polars, a record array of NumPy, or a
-            dict of arrays. Of files and lazy inputs, only the columns that the call needs are read.
-        right: The right input, of any of these kinds.
-        on: The time column, or a pair of names if the two sides name it differently. It has
-            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
-            of the two sides may differ.
-        window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer where times are integers.
-            `tidegate.rows(n)` keeps the last n rows, of any key. A pair of windows is for the left
-            and the right side.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. Without keys, any two rows may pair.
-        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
-            text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        left: The left input. It can be Arrow data (a pyarrow table, batches or reader, a polars or
+            pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
+            pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
+            arrays. From files and lazy inputs, only the columns that the call needs are read.
+        right: The right input. It can be of any kind that `left` accepts.
+        on: The time column, or a pair of names if the two sides name it differently. It must
+            contain integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The two sides may use different units.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer if times are integers. For a
+            row-based window, `tidegate.rows(n)` keeps the last n rows, whatever their keys. Use a
+            pair to give each side its own window, left first.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
+            or give it as SQL text. If the condition is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in time order; ties keep the order of the right rows.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in time order; ties keep the order of the right rows.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not computed. None means all columns.
-        algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
-            as a run of right rows, with an index for `by`. It compares every row of the run. If a
-            sample of pairs says that an index of a number that `where` compares is faster, it uses
-            that index. The others are the algorithms of papers, through which both tables go as
-            streams: `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake`
-            and `low-latency-handshake`. They hold eight bytes a pair, and compare keys like other
-            numbers.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
-            checked while batches are made, as with `where`, batches may come before the error.
-        memory_limit: The most memory that the call takes beside what the inputs hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Inputs may then
-            be larger than memory, and are joined in time order, as if they had been sorted by time
-            first. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of an input may be out of time order, in the
-            forms of a duration; a pair of these is for the left and the right input. A row that is
-            further out of order is an `OrderError`. With None, an input that is not known to be in
+        algorithm: How matching rows are found; the result is the same. `auto` finds the window of
+            each left row as a range of right rows, with an index for `by`, and compares all rows of
+            the range. If `where` compares numbers, and a sample of pairs shows that an index of
+            such a number is faster, `auto` uses that index instead. The others are published
+            algorithms, which process both tables as streams: `scalejoin`, `scalejoin-gates`,
+            `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. They hold
+            eight bytes per pair, and compare keys like other numbers.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
+            while batches are produced, as with `where`, you may receive some batches before the
+            error.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, inputs may be larger than memory. They are joined in time order, as if
+            they had been sorted by time first. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of an input may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. Use a pair to give each side its own value, left first. A row that is further
+            out of order raises an `OrderError`. With None, an input that is not known to be in
             order is sorted in temporary files.
-        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+        batch_rows: The maximum number of rows per batch. None means that a batch holds a few
+            megabytes.
 
     Returns:
-        A reader of the batches. Together they are one table: the left columns, then the right ones;
-        a key column of one name on both sides comes once. Rows are in left row order, then right
-        row order, for any threads; right rows without a pair follow at the end.
+        A reader of the batches. Together, they form one table with the left columns, then the right
+        columns. A key column that has the same name on both sides appears once. Rows are in
+        left row order, then right row order, regardless of the number of threads. Unmatched right
+        rows follow at the end.
 
-        With `aggs`, the left columns, then one column a function, in left row order. Without
-        partners counts are 0, and other functions are null. The work of a left row does not grow
-        with its partners in time windows, unless `where` reads both sides.
+        With `aggs`, the result has the left columns, then one column per aggregate, in left row
+        order. If a row has no partners, counts are 0 and other aggregates are null. With
+        time windows, the cost per left row does not depend on the number of partners, unless
+        `where` reads both sides.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
-            is malformed.
-        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
-            memory left.
-        ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: A window is negative, another argument has no meaning, a time is null, an
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
+            memory.
+        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        TidegateError: A window is negative, another argument is invalid, a time is null, reading an
             input fails, or `where` overflows or divides by zero.
-        TypeError: An argument is of the wrong type.
+        TypeError: An argument has the wrong type.
     """
     return joins.batches(_tidegate.window_join_query, locals())
 
@@ -1294,16 +1358,16 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound = None,
 ) -> pa.Table:
-    """Aggregate the rows of one or many inputs by key over windows of time.
+    """Aggregate the rows of one or more inputs by key and time window.
 
-    A row is in every window `[k * advance + offset, k * advance + offset + size)`, k being any
-    integer, that holds its time. With `session` instead of `size`, windows are those of a key: from
-    a row up to `session` after the last row that falls in the window. The result has a row for each
-    window and key that has rows.
+    A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
+    contains its time, for any integer k. With `session` instead of `size`, each key has separate
+    windows: a window starts at a row, and ends `session` after the last row that falls into it. The
+    result has one row for each combination of window and key that has rows.
 
-    The operator is the multiway aggregate of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou
-    and Tsigas, "Efficient data streaming multiway aggregation through concurrent algorithmic
-    designs and new abstract data types", section 2, over streams that have ended.
+    This is the multiway aggregate of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and
+    Tsigas, "Efficient data streaming multiway aggregation through concurrent algorithmic designs
+    and new abstract data types", section 2, over streams that have ended.
 
     Example:
         >>> north = pa.table({"ts": [0, 4, 9], "k": ["a", "b", "a"], "kwh": [1.0, 2.0, 4.0]})
@@ -1320,72 +1384,81 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 
     Args:
         streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
-            record arrays or dicts of arrays. Columns of the same name are taken together. The
-            inputs are numbered from 0 in this order.
-        on: The time column. It has integers, dates or timestamps.
-        size: How long a window is: a timedelta, a numpy timedelta64, a string such as "1h30m" or
-            "250ms", or an integer. Integer times take an integer, in their unit. The size is a
-            whole number of these units, greater than 0.
-        advance: How much later the next window begins, in the same forms. None takes `size`. An
-            advance greater than the size leaves gaps.
-        offset: Where windows begin, counted from 1970-01-01T00:00 UTC (from 0 for integers), in the
-            same forms and with any sign. None takes 0.
-        session: How long a session lasts after its last row, in the same forms, in place of `size`,
-            `advance` and `offset`. A row at its very end is the first of the next session.
-        by: The key columns: a name or a list of names. Without keys, all rows are one group. Null
-            is a group, NaN equals NaN and 0.0 equals -0.0.
-        aggs: What is computed: a mapping from the names of the result's columns to functions of
+            record arrays or dicts of arrays. The columns of different inputs are matched by name.
+            The inputs are numbered from 0 in this order.
+        on: The time column. It must contain integers, dates or timestamps.
+        size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
+            or "250ms". If times are integers, give an integer in the same unit. The size must be
+            greater than 0, and a whole number of the units of the time column.
+        advance: The time from the start of one window to the start of the next. It accepts the same
+            values as `size`. None means that it equals `size`. If it is greater than `size`, there
+            are gaps between windows.
+        offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
+            times. It accepts the same values as `size`, and may also be negative or 0. None means
+            0.
+        session: How long a session stays open after its last row. It accepts the same values as
+            `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
+            session starts the next session.
+        by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
+            with a null key form a group too. NaN equals NaN, and 0.0 equals -0.0.
+        aggs: The aggregates to compute: a mapping from result column names to functions from
             `tidegate.agg`.
-        where: Which rows take part: a condition on `tidegate.row` columns, or its SQL text.
-        algorithm: How rows come into windows; the result is the same. `auto` is `slices`, the
-            fastest. It adds rows up by slice of time, which all windows share, with states of its
-            own for each stream, and combines slices to windows. The others are the designs of the
-            paper, section 5, to compare with. `mq` has queues with locks and `mq-lf` has queues
-            without, from which one thread merges and updates. A gate merges for one thread in
-            `tumlsc`, and for many in `tumlmc`. In `wiml` nothing is merged, and each stream updates
-            by itself. They go row by row, and take far more time and memory. Sessions have an
-            algorithm of their own.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the streams hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Streams may
-            then be larger than memory. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of a stream may be out of time order, in the
-            forms of a duration. A row that is further out of order is an `OrderError`. With None, a
-            stream that is not known to be in order is sorted in temporary files.
+        where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
+            or give it as SQL text.
+        algorithm: How rows are assigned to windows; the result is the same. `auto` is `slices`, the
+            fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
+            separate states for each stream, and combines slices into windows. The other algorithms
+            are the designs from section 5 of the paper, for comparison. In `mq` and `mq-lf`, one
+            thread merges the streams and updates the windows; its queues have locks in `mq`, and
+            are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams, for one
+            updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is merged, and
+            each stream updates the windows independently. These designs process rows one by one,
+            and need far more time and memory. Sessions always use a separate algorithm.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, streams may be larger than memory. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of a stream may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. A row that is further out of order raises an `OrderError`. With None, a stream
+            that is not known to be in order is sorted in temporary files.
 
     Returns:
-        `window_start` and `window_end` (int64 for integers, date32 for dates, else a timestamp in
-        the finest unit), the key columns, then a column for each of `aggs`. Rows are in the order
-        of windows, then keys ascending, nulls last.
+        A table with the columns `window_start` and `window_end`, the key columns, and one column
+        per aggregate. The first two are int64 if times are integers, date32 if they are dates, and
+        otherwise timestamps in the finest unit. Rows are ordered by window, then by key in
+        ascending order, with nulls last.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
-            is malformed.
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The result would have more than `max_rows` rows, the open windows do not
-            fit `memory_limit`, or the system has no memory left.
-        ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: Another argument has no meaning, a time is null, or an input fails. An
-            integer sum does not fit 64 bits, or `where` overflows or divides by zero. A temporary
+            fit into `memory_limit`, or the system is out of memory.
+        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        TidegateError: Another argument is invalid, a time is null, reading an input fails, an
+            integer sum does not fit 64 bits, `where` overflows or divides by zero, or a temporary
             file cannot be written.
-        TypeError: An argument is of the wrong type.
+        TypeError: An argument has the wrong type.
 
     Note:
-        Streams need not be in time order. A stream that is not is sorted first, which costs time
-        and a copy. First and last follow the order of time, then stream, then position. The time
-        columns may have different units, which are reconciled without loss. A zone is on the time
-        columns of all streams or on none.
+        Streams do not need to be in time order. A stream that is out of order is sorted first,
+        which costs time and a copy. `first` and `last` order rows by time, then stream, then
+        position. The time columns may have different units, which are reconciled without loss.
+        Either all time columns have a time zone, or none has.
 
-        Results are a function of the data: floats are added in an order that neither threads nor
-        batches change. That is: within a slice, the rows of a stream in time order, then the
-        streams in order. Then the slices: slices before the last multiple of the window's slices
-        from the latest to the earliest, the others from the earliest to the latest. A session's
-        rows are added one by one in the order of time, then stream, then position.
+        Results depend on the data alone: floats are added in an order that neither threads nor
+        batches change. Within a slice of time, the rows of each stream are added in time order,
+        then the streams in order. The slices of a window are then combined in two parts, which meet
+        at the last multiple of the number of slices per window: the slices before it from the
+        latest to the earliest, the others from the earliest to the latest. The rows of a session
+        are added one by one, by time, then stream, then position.
 
-        The work is proportional to rows and results, however many windows a row is in. Memory: the
-        inputs, 8 bytes a row, and 4 to 24 bytes for each function, slice and key. Sessions take
-        O(n log n) time and 56 bytes a row.
+        The time is proportional to the number of input rows and result rows, regardless of how many
+        windows contain a row. The call needs memory for the inputs, 8 bytes per row, and 4 to 24
+        bytes for each combination of function, slice and key. Sessions take O(n log n) time and 56
+        bytes per row.
     """
     return aggregates.table(locals())
 
@@ -1408,16 +1481,16 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound = None,
 ) -> BatchReader[dict[str, int]]:
-    """Aggregate the rows of one or many inputs by key over windows of time, batch by batch.
+    """Aggregate the rows of one or more inputs by key and time window, batch by batch.
 
-    A row is in every window `[k * advance + offset, k * advance + offset + size)`, k being any
-    integer, that holds its time. With `session` instead of `size`, windows are those of a key: from
-    a row up to `session` after the last row that falls in the window. The result has a row for each
-    window and key that has rows.
+    A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
+    contains its time, for any integer k. With `session` instead of `size`, each key has separate
+    windows: a window starts at a row, and ends `session` after the last row that falls into it. The
+    result has one row for each combination of window and key that has rows.
 
-    With `memory_limit`, streams and result may be larger than memory: a window comes once no row
-    can come that falls in it, and its state goes. Without, the result is made before the call
-    returns.
+    With `memory_limit`, the streams and the result may be larger than memory: once no further row
+    can fall into a window, the window is emitted and its state is dropped. Without `memory_limit`,
+    the result is computed before the call returns.
 
     Example:
         >>> reader = tg.aggregate_batches(
@@ -1428,61 +1501,67 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
 
     Args:
         streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
-            record arrays or dicts of arrays. Columns of the same name are taken together. The
-            inputs are numbered from 0 in this order.
-        on: The time column. It has integers, dates or timestamps.
-        size: How long a window is: a timedelta, a numpy timedelta64, a string such as "1h30m" or
-            "250ms", or an integer. Integer times take an integer, in their unit. The size is a
-            whole number of these units, greater than 0.
-        advance: How much later the next window begins, in the same forms. None takes `size`. An
-            advance greater than the size leaves gaps.
-        offset: Where windows begin, counted from 1970-01-01T00:00 UTC (from 0 for integers), in the
-            same forms and with any sign. None takes 0.
-        session: How long a session lasts after its last row, in the same forms, in place of `size`,
-            `advance` and `offset`. A row at its very end is the first of the next session.
-        by: The key columns: a name or a list of names. Without keys, all rows are one group. Null
-            is a group, NaN equals NaN and 0.0 equals -0.0.
-        aggs: What is computed: a mapping from the names of the result's columns to functions of
+            record arrays or dicts of arrays. The columns of different inputs are matched by name.
+            The inputs are numbered from 0 in this order.
+        on: The time column. It must contain integers, dates or timestamps.
+        size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
+            or "250ms". If times are integers, give an integer in the same unit. The size must be
+            greater than 0, and a whole number of the units of the time column.
+        advance: The time from the start of one window to the start of the next. It accepts the same
+            values as `size`. None means that it equals `size`. If it is greater than `size`, there
+            are gaps between windows.
+        offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
+            times. It accepts the same values as `size`, and may also be negative or 0. None means
+            0.
+        session: How long a session stays open after its last row. It accepts the same values as
+            `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a
+            session starts the next session.
+        by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
+            with a null key form a group too. NaN equals NaN, and 0.0 equals -0.0.
+        aggs: The aggregates to compute: a mapping from result column names to functions from
             `tidegate.agg`.
-        where: Which rows take part: a condition on `tidegate.row` columns, or its SQL text.
-        algorithm: How rows come into windows; the result is the same. `auto` is `slices`, the
-            fastest. It adds rows up by slice of time, which all windows share, with states of its
-            own for each stream, and combines slices to windows. The others are the designs of the
-            paper, section 5, to compare with. `mq` has queues with locks and `mq-lf` has queues
-            without, from which one thread merges and updates. A gate merges for one thread in
-            `tumlsc`, and for many in `tumlmc`. In `wiml` nothing is merged, and each stream updates
-            by itself. They go row by row, and take far more time and memory. Sessions have an
-            algorithm of their own.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        max_rows: The most rows that the result may have. None sets no limit.
-        memory_limit: The most memory that the call takes beside what the streams hold already:
-            bytes, or a text such as "2GB". A table of all rows may have half of it. Streams may
-            then be larger than memory. None sets no limit.
-        lateness: With `memory_limit`, how far the rows of a stream may be out of time order, in the
-            forms of a duration. A row that is further out of order is an `OrderError`. With None, a
-            stream that is not known to be in order is sorted in temporary files.
+        where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
+            or give it as SQL text.
+        algorithm: How rows are assigned to windows; the result is the same. `auto` is `slices`, the
+            fastest algorithm. It aggregates rows into slices of time that all windows share, keeps
+            separate states for each stream, and combines slices into windows. The other algorithms
+            are the designs from section 5 of the paper, for comparison. In `mq` and `mq-lf`, one
+            thread merges the streams and updates the windows; its queues have locks in `mq`, and
+            are lock-free in `mq-lf`. In `tumlsc` and `tumlmc`, a gate merges the streams, for one
+            updating thread in `tumlsc` and for many in `tumlmc`. In `wiml`, nothing is merged, and
+            each stream updates the windows independently. These designs process rows one by one,
+            and need far more time and memory. Sessions always use a separate algorithm.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
+            bytes, or a string such as "2GB". A result that is returned as one table may use half of
+            it. With a limit, streams may be larger than memory. None sets no limit.
+        lateness: With `memory_limit`: how far the rows of a stream may be out of time order, as a
+            timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
+            integers. A row that is further out of order raises an `OrderError`. With None, a stream
+            that is not known to be in order is sorted in temporary files.
 
     Returns:
-        A reader of the batches. Together they are what `aggregate` returns: `window_start`,
-        `window_end`, the key columns, then a column for each of `aggs`. Rows are in the order of
-        windows, then keys ascending, nulls last. With `memory_limit`, sessions are in the order of
-        their ends, then keys.
+        A reader of the batches. Together, they form the table that `aggregate` returns, with the
+        columns `window_start` and `window_end`, the key columns, and one column per aggregate. Rows
+        are ordered by window, then by key in ascending order, with nulls last. With `memory_limit`,
+        sessions are ordered by their end, then by key.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
-            is malformed.
+        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
+            malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The result would have more than `max_rows` rows, the open windows do not
-            fit `memory_limit`, or the system has no memory left.
-        ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: Another argument has no meaning, a time is null, or an input fails. An
-            integer sum does not fit 64 bits, or `where` overflows or divides by zero. A temporary
+            fit into `memory_limit`, or the system is out of memory.
+        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        TidegateError: Another argument is invalid, a time is null, reading an input fails, an
+            integer sum does not fit 64 bits, `where` overflows or divides by zero, or a temporary
             file cannot be written.
-        TypeError: An argument is of the wrong type.
+        TypeError: An argument has the wrong type.
 
     Note:
-        Temporary files are in the folder that `TMPDIR` names. They have no name there, so that
-        nothing is left of them however the process ends.
+        Temporary files are created in the folder that `TMPDIR` names. They have no directory entry,
+        so they disappear however the process ends.
     """
     return aggregates.batches(locals())
 
@@ -1498,9 +1577,9 @@ def merge(
 ) -> pa.Table:
     """Merge sorted streams into one.
 
-    Each stream is sorted by `on`. The rows of the result are in the order of `(on, number of the
-    stream, number of the row in it)`. Rows of one time are in the order of the streams, then as
-    they stood (ScaleJoin, section IV.A, *ScaleGate*).
+    Each stream must be sorted by `on`. The result is ordered by `(on, stream number, row number
+    within the stream)`, so rows with equal times are in stream order, then in their original order
+    (ScaleJoin, section IV.A, *ScaleGate*).
 
     Example:
         >>> a = pa.table({"ts": [1, 4, 9], "v": [1, 2, 3]})
@@ -1508,39 +1587,41 @@ def merge(
         >>> tg.merge([a, b]).to_pydict()
         {'ts': [1, 2, 4, 4, 9], 'v': [1, 4, 2, 5, 3]}
 
-        Rows that are out of order by a little, as they are where they come over a network:
+        Rows that are slightly out of order, for example because they arrived over a network:
 
         >>> tg.merge([a, pa.table({"ts": [4, 2], "v": [5, 4]})], lateness=2)["ts"].to_pylist()
         [1, 2, 4, 4, 9]
 
     Args:
-        streams: The streams or tables with equal columns: Arrow data, paths, datasets, lazy frames,
-            record arrays or dicts of arrays. There is at least one. Each file of a path that is
-            given alone is a stream. They are numbered from 0 in this order.
-        on: The time column. It has integers, dates or timestamps.
+        streams: The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record
+            arrays or dicts of arrays. There must be at least one, and all must have the same
+            columns. If you give a single path, each of its files is a stream. The streams are
+            numbered from 0 in this order.
+        on: The time column. It must contain integers, dates or timestamps.
         lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer where times are integers. None, as
+            timedelta64, a string such as "250ms", or an integer if times are integers. None, like
             0, means that they are in order.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        memory_limit: The most bytes of rows that are held beside what the streams hold already, or
-            a text such as "2GB". A table of all rows may have half of it. None sets no limit.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        memory_limit: The maximum memory for rows that are held in addition to the streams
+            themselves: a number of bytes, or a string such as "2GB". A result that is returned as
+            one table may use half of it. None sets no limit.
 
     Returns:
-        The rows of all streams, with the columns of the first. Types, names and order of the
-        columns are the same in all streams.
+        The rows of all streams. The columns are those of the first stream; their names, types and
+        order must be the same in all streams.
 
     Raises:
-        SchemaError: The time column is missing or no time, the columns of the streams differ, or
-            the Arrow data is malformed.
+        SchemaError: The time column is missing or does not contain times, the columns of the
+            streams differ, or the Arrow data is malformed.
         OrderError: A row is further out of order than `lateness` allows.
-        MemoryLimitError: The system has no memory left.
-        ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: Another argument has no meaning, a time is null, or a stream fails.
-        TypeError: An argument is of the wrong type.
+        MemoryLimitError: The system is out of memory.
+        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        TidegateError: Another argument is invalid, a time is null, or reading a stream fails.
+        TypeError: An argument has the wrong type.
 
     Note:
-        Memory: the result, and all rows of the streams, which are read to their ends first.
-        `merge_batches` holds a batch or two of each stream.
+        The call first reads all streams to their end, so it needs memory for all of their rows and
+        for the result. `merge_batches` holds only one or two batches per stream.
     """
     return merges.table(streams, on, lateness, threads, memory_limit)
 
@@ -1556,9 +1637,9 @@ def merge_batches(
 ) -> BatchReader[_OperatorStats]:
     """Merge sorted streams into one, batch by batch.
 
-    The rows are in the order of `(on, number of the stream, number of the row in it)`. Each stream
-    is read when no more rows can be merged without its next batch, and no further, so streams may
-    be larger than memory.
+    The result is ordered by `(on, stream number, row number within the stream)`. The next batch of
+    a stream is read only when no more rows can be merged without it, so streams may be larger than
+    memory.
 
     Example:
         >>> readers = [trades.to_reader(max_chunksize=1), trades.to_reader(max_chunksize=2)]
@@ -1567,73 +1648,74 @@ def merge_batches(
         [10, 10, 20, 20, 30, 30]
 
     Args:
-        streams: The streams or tables with equal columns: Arrow data, paths, datasets, lazy frames,
-            record arrays or dicts of arrays. There is at least one. Each file of a path that is
-            given alone is a stream. They are numbered from 0 in this order.
-        on: The time column. It has integers, dates or timestamps.
+        streams: The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record
+            arrays or dicts of arrays. There must be at least one, and all must have the same
+            columns. If you give a single path, each of its files is a stream. The streams are
+            numbered from 0 in this order.
+        on: The time column. It must contain integers, dates or timestamps.
         lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms", or an integer where times are integers. None, as
+            timedelta64, a string such as "250ms", or an integer if times are integers. None, like
             0, means that they are in order.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
-        memory_limit: The most bytes of rows that are held beside what the streams hold already, or
-            a text such as "2GB". A table of all rows may have half of it. None sets no limit.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        memory_limit: The maximum memory for rows that are held in addition to the streams
+            themselves: a number of bytes, or a string such as "2GB". A result that is returned as
+            one table may use half of it. None sets no limit.
 
     Returns:
-        A reader of the batches. Together they have the rows of all streams, with the columns of the
-        first. Types, names and order of the columns are the same in all streams. After an error the
-        reader is closed.
+        A reader of the batches. Together, they contain the rows of all streams. The columns are
+        those of the first stream; their names, types and order must be the same in all streams.
+        After an error, the reader is closed.
 
     Raises:
-        SchemaError: The time column is missing or no time, the columns of the streams differ, or
-            the Arrow data is malformed.
+        SchemaError: The time column is missing or does not contain times, the columns of the
+            streams differ, or the Arrow data is malformed.
         OrderError: A row is further out of order than `lateness` allows.
-        MemoryLimitError: The system has no memory left.
-        ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: Another argument has no meaning, a time is null, or a stream fails.
-        TypeError: An argument is of the wrong type.
+        MemoryLimitError: The system is out of memory.
+        ClosedError: An input is a stream that has already been read, or that is passed twice.
+        TidegateError: Another argument is invalid, a time is null, or reading a stream fails.
+        TypeError: An argument has the wrong type.
 
     Note:
-        Memory: a batch or two of each stream, 40 bytes for each of their rows, the rows that
-        `lateness` holds back, and the few batches that are made at a time. An error in the rows,
-        such as an `OrderError`, is raised when a batch is taken from the reader.
+        The reader holds one or two batches per stream, 40 bytes for each of their rows, the rows
+        that `lateness` holds back, and a few batches of the result. An error in the rows, such as
+        an `OrderError`, is raised when you read a batch.
     """
     return merges.batches(streams, on, lateness, threads, memory_limit)
 
 
 @told
 def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> str:
-    """Return 128 bits that tell whether two tables have the same rows.
+    """Return a 128-bit digest that shows whether two tables have the same rows.
 
-    Equal rows have one digest for ever: on each platform, with any number of threads, in each
-    version of tidegate. Where batches begin does not show, and neither does the layout of the
-    values:
+    Equal rows always have the same digest: on every platform, with any number of threads, and in
+    every version of tidegate. The digest does not depend on how the rows are divided into batches,
+    or on the layout of the values:
 
-    - Integers are equal whatever their width, and so are floats. NaN equals NaN, and -0.0 equals
-      0.0.
-    - Text is equal in each of its layouts, dictionaries included, and so are binary values, dates,
-      lists and maps.
-    - Decimals are equal whatever their scale, and times whatever their unit. Times with a zone are
-      compared as instants.
+    - Integers are equal regardless of their width, and so are floats. NaN equals NaN, and -0.0
+      equals 0.0.
+    - Strings are equal in all layouts, including dictionaries. The same applies to binary values,
+      dates, lists and maps.
+    - Decimals are equal regardless of their scale, and times regardless of their unit. Times with a
+      time zone are compared as instants.
 
-    Other types differ, even where their values look alike: 1 is neither 1.0 nor "1". The names of
-    the columns count, and their order. Metadata does not count, nor whether a column may have
-    nulls.
+    Values of other types differ even if they look alike: 1 equals neither 1.0 nor "1". Column names
+    and column order matter. Metadata does not matter, nor does whether a column is nullable.
 
-    The digest finds what chance brings about. It is no protection against somebody who looks for
-    other rows with the same digest.
+    The digest detects accidental differences. It does not protect against someone who deliberately
+    constructs other rows with the same digest.
 
     Args:
         data: Any Arrow data, a file, a lazy frame or columns as a dict. It is read batch by batch.
-        ordered: Whether the order of the rows counts. Without it, rows that are there twice still
-            count twice.
-        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        ordered: Whether the order of the rows matters. If it does not, duplicate rows still count
+            separately.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
     Returns:
-        32 hexadecimal digits.
+        The digest, as 32 hexadecimal digits.
 
     Raises:
         TidegateError: `threads` is out of range, or the data cannot be read.
-        TypeError: The data is none of the kinds that are known.
+        TypeError: The data is not of a supported kind.
 
     Example:
         >>> tg.digest(trades)

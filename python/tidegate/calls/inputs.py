@@ -1,6 +1,6 @@
-"""Opens the inputs of a call, and reads them.
+"""Opens and reads the inputs of a call.
 
-Files are opened and read on a thread of their own, such that Ctrl-C ends the wait for them.
+Files are opened and read on a separate thread, so that Ctrl-C ends the wait for them.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ Input: TypeAlias = "pa.Table | InputRows | OpenTable"
 
 
 def opened(name: str, given: Any, how: Reading = WHOLE) -> OpenTable:  # noqa: ANN401 - any input
-    """Open an input that is no Arrow data."""
+    """Open an input that is not Arrow data."""
     return elsewhere(lambda: open_table(given, name, how))
 
 
 def read(name: str, given: Any) -> Input:  # noqa: ANN401 - any input
-    """Read Arrow data, and open all else.
+    """Read Arrow data, and open all other inputs.
 
-    One input is read before the next is asked for its columns: an open result of DuckDB keeps its
-    connection from giving another.
+    Each input is read before the schema of the next one is requested, because a DuckDB connection
+    cannot return another result while one is open.
     """
     if isinstance(given, pa.Table):
         return given
@@ -70,33 +70,33 @@ def read(name: str, given: Any) -> Input:  # noqa: ANN401 - any input
 
 
 def rows_of(name: str, one: Input, columns: list[str]) -> pa.Table | InputRows:
-    """The rows of an input, of which an open table is read now."""
+    """Return the rows of an input; an open table is read now."""
     if not isinstance(one, OpenTable):
         return one
     rows = elsewhere(lambda: one.read(columns))
     try:
         return InputRows(rows, name)
     except Exception:
-        # Arrow's C interface hands on the text of an exception alone.
+        # Arrow's C interface passes on only the message of an exception.
         if one.failure is not None:
             raise one.failure from None
         raise
 
 
 def schema_of(name: str, given: Any) -> Any:  # noqa: ANN401 - any input
-    """What can tell the columns of an input, or of anything else that has a schema."""
+    """Return an object from which the schema of an input, or of other data, can be read."""
     if hasattr(given, "__arrow_c_schema__") or is_arrow(given):
         return given
     return opened(name, given)
 
 
 def columns_of(given: Any) -> Any:  # noqa: ANN401 - see `schema_of`
-    """The schema of an open table; all else has one itself."""
+    """Return the schema of an open table; other objects are returned as they are."""
     return given.schema if isinstance(given, OpenTable) else given
 
 
 def listed(streams: Any) -> list[Any]:  # noqa: ANN401 - any streams
-    """The streams of the argument `streams`. One input is one stream."""
+    """Return the argument `streams` as a list. A single input is one stream."""
     if isinstance(streams, list | tuple):
         return [*streams]
     if is_arrow(streams) or is_table(streams):
@@ -108,16 +108,17 @@ def listed(streams: Any) -> list[Any]:  # noqa: ANN401 - any streams
 
 
 def of_streams(streams: Any) -> list[Input]:  # noqa: ANN401 - any streams
-    """The streams of an aggregation; columns of CSV get one type in all files."""
+    """Return the streams of an aggregation; a CSV column gets the same type in all files."""
     every = listed(streams)
     tables = [read(name, one) for one, name in zip(every, names(len(every)), strict=True)]
     return _with_one_type(tables)
 
 
 def streams_of_files(streams: Any, how: Reading) -> list[Any]:  # noqa: ANN401 - any streams
-    """The streams of a merge: where a path stands alone, each of its files is a stream.
+    """Return the streams of a merge; if a single path is given, each of its files is a stream.
 
-    All that is no Arrow data is opened. If all are files, columns of CSV get one type in all.
+    Inputs other than Arrow data are opened. If all inputs are files, a CSV column gets the same
+    type in all of them.
     """
     if isinstance(streams, OpenTable) or _is_path(streams):
         given = [streams] if isinstance(streams, OpenTable) else None
@@ -132,14 +133,14 @@ def streams_of_files(streams: Any, how: Reading) -> list[Any]:  # noqa: ANN401 -
 
 
 def _with_one_type(tables: list[Any]) -> list[Any]:
-    """The same streams; if all are files, each column of CSV has one type in all of them."""
+    """Return the streams; if all are files, give each CSV column the same type in all files."""
     if not tables or not all(isinstance(one, OpenTable) for one in tables):
         return tables
     return elsewhere(lambda: of_one_type(tables))
 
 
 def read_streams(streams: Sequence[Any]) -> list[Any]:
-    """The rows of streams, of which open tables are read now."""
+    """Return the rows of streams; open tables are read now."""
     return [
         rows_of(f"streams[{at}]", one, one.schema.names) if isinstance(one, OpenTable) else one
         for at, one in enumerate(streams)
@@ -147,7 +148,7 @@ def read_streams(streams: Sequence[Any]) -> list[Any]:
 
 
 def names(streams: int) -> list[str]:
-    """How messages name each of some streams."""
+    """Return the names that messages use for the given number of streams."""
     return [f"streams[{at}]" if streams > 1 else "streams" for at in range(streams)]
 
 
@@ -156,13 +157,13 @@ def _is_path(given: object) -> bool:
 
 
 def elsewhere(work: Callable[[], Result]) -> Result:
-    """Run work on another thread, such that Ctrl-C ends the wait for it."""
+    """Run work on another thread, so that Ctrl-C ends the wait for it."""
     done: Future[Result] = Future()
 
     def run() -> None:
         try:
             done.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - it is raised by who waits
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
             done.set_exception(error)
 
     threading.Thread(target=run, name="tidegate-files", daemon=True).start()

@@ -20,15 +20,15 @@ def table(making: Making, arguments: dict[str, Any]) -> pa.Table:
     """Join two inputs.
 
     Args:
-        making: The native function that makes the query.
-        arguments: The arguments of the call, by their names.
+        making: The native function that builds the query.
+        arguments: The arguments of the call, by name.
     """
     left, right, limits = _taken(arguments)
     query = making(**arguments)
     if limits is None and _tidegate.is_arrow(left) and _tidegate.is_arrow(right):
         check_sides(left, right)
         return query.table(left, right)
-    # Here, since it imports pyarrow.
+    # Imported late, because it imports pyarrow.
     from tidegate.calls import ways  # noqa: PLC0415
 
     return ways.joined_table(query, left, right, limits)
@@ -37,20 +37,20 @@ def table(making: Making, arguments: dict[str, Any]) -> pa.Table:
 def batches(
     making: Making, arguments: dict[str, Any]
 ) -> _tidegate.BatchReader[_tidegate._JoinStats]:
-    """Join two inputs batch by batch; the arguments are those of `table`."""
+    """Join two inputs, batch by batch; the arguments are those of `table`."""
     left, right, limits = _taken(arguments)
     query = making(**arguments)
     if limits is None and _tidegate.is_arrow(left) and _tidegate.is_arrow(right):
         check_sides(left, right)
         return query.batches(left, right)
-    # Here, since it imports pyarrow.
+    # Imported late, because it imports pyarrow.
     from tidegate.calls import ways  # noqa: PLC0415
 
     return ways.joined_batches(query, left, right, limits)
 
 
 def _taken(arguments: dict[str, Any]) -> tuple[Any, Any, Limits | None]:
-    """The inputs and the limits, which are taken from the arguments."""
+    """Remove the inputs and the limits from the arguments and return them."""
     memory_limit, lateness = arguments.pop("memory_limit"), arguments.pop("lateness")
     limits = None
     if memory_limit is not None or lateness is not None:

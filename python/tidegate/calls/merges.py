@@ -25,7 +25,7 @@ def table(
     if limit is None and are_arrow(streams):
         check_streams(streams)
         return _tidegate.merge(streams, on=on, lateness=lateness, threads=threads)
-    # Here, since it imports pyarrow.
+    # Imported late, because these import pyarrow.
     from tidegate.bounded import results  # noqa: PLC0415
     from tidegate.calls import inputs  # noqa: PLC0415
 
@@ -45,7 +45,7 @@ def batches(
 ) -> _tidegate.BatchReader[_tidegate._OperatorStats]:
     """Merge streams, batch by batch."""
     if not are_arrow(streams):
-        # Here, since it imports pyarrow.
+        # Imported late, because it imports pyarrow.
         from tidegate.calls import inputs  # noqa: PLC0415
 
         opened = inputs.streams_of_files(streams, inputs.STREAMED)
@@ -57,7 +57,7 @@ def batches(
 
 
 def are_arrow(streams: Any) -> bool:  # noqa: ANN401 - any streams
-    """Whether native functions take all streams as they are."""
+    """Return whether native functions accept all streams as they are."""
     if isinstance(streams, list | tuple):
         return all(map(_tidegate.is_arrow, streams))
     return _tidegate.is_arrow(streams)

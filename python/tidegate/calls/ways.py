@@ -1,9 +1,9 @@
-"""Whether the inputs of a call are read whole, in part, or slice by slice.
+"""Decides whether the inputs of a call are read whole, in part, or slice by slice.
 
-A call with a `memory_limit` takes its rows slice by slice. So does one without, where that gives
-the same rows in the same order as whole inputs: all inputs are large Parquet files in time order,
-and rows reach a bounded time. Smaller files are read whole, which is faster, but for the row groups
-of a join whose rows match nothing.
+A call with a `memory_limit` processes its rows slice by slice. A call without one does so only if
+the result has the same rows in the same order as with whole inputs: all inputs are large Parquet
+files in time order, and the reach of rows in time is bounded. Smaller files are read whole, which
+is faster. A join then skips row groups whose rows cannot match.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Choice:
     why: str
 
     def __str__(self) -> str:
-        """A line of an explanation."""
+        """Return the line for an explanation."""
         return f"  inputs     {'slice by slice' if self.is_sliced else 'read whole'}: {self.why}"
 
 
@@ -107,9 +107,9 @@ def _join_in_slices(
 def _whole(
     query: JoinQuery, plan: JoinPlan, inputs: tuple[Input, Input]
 ) -> list[pa.Table | _tidegate.InputRows]:
-    """The rows of both sides that may matter, with the columns that the join needs."""
+    """Return the relevant rows of both sides, with the columns that the join needs."""
     left, right = inputs
-    # What has been read is not worth leaving out, and what is no table cannot be looked through.
+    # Rows that have been read are not worth skipping, and only tables can be searched.
     if not any(isinstance(one, _tidegate.InputRows) for one in inputs):
         left, right = elsewhere(lambda: pruned(left, right, plan, query.how))
     of_each = zip(SIDES, (left, right), plan.needed, strict=True)
@@ -119,13 +119,13 @@ def _whole(
 def of_join(
     query: JoinQuery, plan: JoinPlan, inputs: tuple[Input, Input], *, reads_times: bool = True
 ) -> Choice:
-    """Choose for a join without a limit.
+    """Choose how to read the inputs of a join without a limit.
 
     Args:
         query: The join.
         plan: Its plan for these inputs.
         inputs: The left and the right input.
-        reads_times: Whether times are read where statistics leave their order open.
+        reads_times: Whether to read the times if statistics do not determine their order.
     """
     tables = [one for one in inputs if isinstance(one, OpenTable)]
     if len(tables) < len(inputs):
@@ -142,10 +142,10 @@ def of_join(
 
 
 def times_of(query: JoinQuery, plan: JoinPlan) -> tuple[str, str]:
-    """The columns by which the rows of each side are in order.
+    """Return the columns that order the rows of each side.
 
     Raises:
-        TidegateError: The join has no time by which it could be cut.
+        TidegateError: The join has no time column by which it could be divided.
     """
     return bounded_joins.reach_of(query, plan).starts
 
@@ -198,7 +198,7 @@ def _aggregate_in_slices(
 
 
 def _columns_read(plan: _tidegate.AggregationPlan, inputs: Sequence[Input]) -> list[Any]:
-    """The rows of streams, with the columns that the aggregation reads."""
+    """Return the rows of streams, with the columns that the aggregation reads."""
     of_each = zip(names(len(inputs)), inputs, plan.columns, strict=True)
     return [rows_of(name, one, columns) for name, one, columns in of_each]
 
@@ -210,7 +210,7 @@ def of_aggregation(
     *,
     reads_times: bool = True,
 ) -> Choice:
-    """Choose for an aggregation without a limit; the arguments are those of `of_join`."""
+    """Choose how to read the inputs of an aggregation; the arguments are those of `of_join`."""
     tables = [one for one in inputs if isinstance(one, OpenTable)]
     if len(tables) < len(inputs):
         return Choice(is_sliced=False, why="a stream is in memory already")
@@ -240,7 +240,7 @@ def _whole_algorithm(algorithm: str) -> str:
 def in_time_order(
     tables: Sequence[OpenTable], of_each: Sequence[str], times: Sequence[str], limits: Limits
 ) -> str:
-    """A line on how the rows of each input get into time order."""
+    """Return a line that says how the rows of each input are put in time order."""
     given = limits.lateness
     late = given if isinstance(given, tuple) else [given] * len(tables)
     told = []

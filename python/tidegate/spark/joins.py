@@ -98,49 +98,55 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
 
     Args:
         left_df: The left side.
-        right_df: The right side. If one side is a stream and the other a table, the table is read
-            once, by the call, and sent whole to every task of every micro-batch. Rows then come in
-            the micro-batch that brings them, and the stream needs no watermark. A table of more
-            than 64 MB needs `parallelism="broadcast"`.
-        on: The time column, or a pair of names if the two sides name it differently. Its type is
-            timestamp, timestamp_ntz, date or integer. For streams, it is the column that has the
-            watermark.
-        lower: The least `r.ts - l.ts`: a duration, or an integer where times are integers. None
-            sets no bound. An expression over the columns of one side, such as
-            `-tidegate.left.tolerance`, or its SQL text, gives each row an end of its own. Its value
-            is a duration or an integer, or of the left side a time, which is the end itself. A row
-            with a null end has no pair. Of tables, rows are then divided as in `overlap_join`, by
-            intervals of their own: a few wide ones cost few copies. For streams, see `max_width`.
-        upper: The greatest `r.ts - l.ts`, in the same forms. None sets no bound.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. A null key matches nothing. Without keys, any two
-            rows may pair.
-        where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
-            `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        right_df: The right side. If one side is a stream and the other a table, the call reads the
+            table once and sends all of it to every task of every micro-batch. The results for a row
+            are then emitted in the micro-batch in which the row arrives, and the stream needs no
+            watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        on: The time column, or a pair of names if the two sides name it differently. Its type must
+            be timestamp, timestamp_ntz, date or integer. For streams, it must be the column that
+            has the watermark.
+        lower: The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times
+            are integers. None sets no bound. To set the bound row by row, give an expression over
+            the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. It must
+            return a duration or an integer. An expression over left columns may also return a time,
+            which then is the end of the interval itself. If the expression is null, the row matches
+            nothing. With an expression, the rows of tables are divided by their individual
+            intervals, as in `overlap_join`, so a few wide intervals cause only a few copies. For
+            streams, see `max_width`.
+        upper: The largest `r.ts - l.ts` of two matching rows. It accepts the same values as
+            `lower`. None sets no bound.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. A null key matches nothing.
+            Without keys, any two rows may match.
+        where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. If times are compared, partners are aggregated in time order. Spark does not
-            preserve the order of rows, so right rows with equal times are ordered by value. They
-            are compared by the first column of `on`, then by the other columns that the join reads,
-            in DataFrame order, with nulls last. Structs are compared field by field, and arrays and
-            maps element by element. How streams are divided into micro-batches does not affect the
-            result. A left row is emitted once the watermark has passed all its possible partners,
-            so an interval join of streams requires an upper bound.
-        closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row of the key before the interval is a partner, too, if
-            `where` holds for it. It needs `aggs` and a `lower`. The row may be any time before, so
-            that a slice of time needs copies of all earlier right rows. So streams are divided by
-            key alone, and keep the last right row of each key for ever.
-        max_width: For streams: the most that an end from columns may be from the time of its row,
-            as a duration. Such an end needs it, since rows are kept as long as an end may reach
-            them. A row whose end is farther away is set aside, as a late row is: with `late_as` it
-            comes as `left wide` or `right wide`, and else it is dropped.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches. If
+            times are compared, partners are aggregated in time order. Spark does not preserve the
+            order of rows, so right rows with equal times are ordered by value. They are compared by
+            the first column of `on`, then by the other columns that the join reads, in DataFrame
+            order, with nulls last. Structs are compared field by field, and arrays and maps element
+            by element. How streams are divided into micro-batches does not affect the result. A
+            left row is emitted once the watermark has passed all its possible partners, so an
+            interval join of streams requires an upper bound.
+        closed: Which ends of the interval are included: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row before the interval is also a partner, if it has the
+            same key and `where` holds for it. This requires `aggs` and a `lower` bound. That row
+            may be arbitrarily old, so a slice of time would need copies of all earlier right rows.
+            Streams are therefore divided by key alone, and keep the last right row of each key
+            indefinitely.
+        max_width: For streams: the maximum distance between the time of a row and an end of the
+            interval that is computed from columns, as a duration. It is required for such an end,
+            because it determines how long rows are kept. A row whose end is farther away is set
+            aside, like a late row: with `late_as`, it is emitted and marked as `left wide` or
+            `right wide`; otherwise, it is dropped.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
@@ -148,32 +154,36 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             this is the number of buckets that keys are divided into: by default, the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
-            to every task, however large. This is useful if Spark cannot tell that the side is
-            small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
-            makes one heavy task. Sides that are partitioned by keys already stay as they are.
-            `time`: slices of time, with copies of the rows near a border. `hybrid`: buckets of
-            keys; heavy keys are cut by time. `bins`: Spark's own join of equal keys and bins of
-            time, so that no row goes to Python. A sample gives the width of the bins. It is for
-            tables and intervals with two ends, not for full joins, and not with `where`, `aggs` or
-            `then`. `auto` of tables takes the form that costs least by a model, which `explain`
-            shows: `broadcast` if a side is small, `bins` if these are clearly cheaper, the
-            partitions of both sides if these have all rows of a key and are even, or the division
-            whose fullest partition is smallest. Rows are sampled unless a side is small and the
-            other forms would cost more without a sample, or files tell that rows are few, or that
-            bins do not cost clearly more. Streams: `key` divides them by key alone. `time` deals
-            slices of time to the buckets in turn, which spreads the rows of a heavy key, and copies
-            the rows near a border. `auto` is `key` with `by`, else `time`. `hybrid` begins each
-            key's turn at another bucket. Neither `time` nor `hybrid` is for intervals without an
-            end. Without `by`, such a join is one bucket, which is one task.
-        late_as: For streams: the name of a further column of the result. In a result it is null. In
-            a late row it is `left` or `right`, the side of the row, and the columns of the other
-            side are null. Without it, late rows are dropped.
-        then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
-            and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
-            aggregate must be finished by a `groupBy` of its partial results.
-        then_schema: The Spark schema of what `then` returns, as a `StructType` or text such as
-            `"origin string, flights bigint"`.
+        parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
+            and sent in full to every task, regardless of its size. Use this if Spark cannot tell
+            that the side is small, for example after a filter. `key`: rows are divided into buckets
+            by key. Nothing is sampled, and one heavy key creates one heavy task. Sides that are
+            already partitioned by the keys stay as they are. `time`: rows are divided into slices
+            of time, and the rows near a border are copied. `hybrid`: rows are divided into buckets
+            by key, and heavy keys are split by time. `bins`: Spark itself joins on equal keys and
+            time bins, so no rows are sent to Python. A sample determines the width of the bins.
+            `bins` requires tables and intervals with two ends. It does not support full joins,
+            `where`, `aggs` or `then`. For tables, `auto` chooses the form with the lowest cost
+            according to a model, which `explain` shows: `broadcast` if a side is small, `bins` if
+            they are clearly cheaper, the existing partitions of both sides, if they are balanced
+            and each contains all rows of its keys, or the division whose fullest partition is the
+            smallest. Rows are not sampled if a side is small and an estimate shows that the other
+            forms would cost more. Nor are they sampled if file metadata shows that there are few
+            rows, or that bins are not clearly more expensive. For streams, `key` divides the rows
+            by key alone. `time` distributes slices of time to the buckets in turn, which spreads
+            the rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
+            starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
+            `time` and `hybrid` do not support intervals without an end; without `by`, such a join
+            has a single bucket, and so a single task.
+        late_as: For streams: the name of an additional result column that marks late rows. In
+            regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
+            row, and the columns of the other side are null. Without this column, late rows are
+            dropped.
+        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
+            back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
+            rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+        then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
+            such as `"origin string, flights bigint"`.
 
     Returns:
         A DataFrame of the left columns, then the right ones (left only, for semi and anti). With
@@ -255,37 +265,38 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
 
     Args:
         left_df: The left side.
-        right_df: The right side. If one side is a stream and the other a table, the table is read
-            once, by the call, and sent whole to every task of every micro-batch. Rows then come in
-            the micro-batch that brings them, and the stream needs no watermark. A table of more
-            than 64 MB needs `parallelism="broadcast"`.
-        on: The time column, or a pair of names if the two sides name it differently. Its type is
-            timestamp, timestamp_ntz, date or integer. For streams, it is the column that has the
-            watermark.
-        window: How long a row stays in the window of its side: a duration, or an integer where
-            times are integers. A pair of windows is for the left and the right side. It is not
-            `tidegate.rows(n)`: the rows of a DataFrame have no order beyond their times, so the
-            last n are not defined where times are equal.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. A null key matches nothing. Without keys, any two
-            rows may pair.
-        where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
-            `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        right_df: The right side. If one side is a stream and the other a table, the call reads the
+            table once and sends all of it to every task of every micro-batch. The results for a row
+            are then emitted in the micro-batch in which the row arrives, and the stream needs no
+            watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        on: The time column, or a pair of names if the two sides name it differently. Its type must
+            be timestamp, timestamp_ntz, date or integer. For streams, it must be the column that
+            has the watermark.
+        window: How long a row stays in the window of its side: a duration, or an integer if times
+            are integers. Use a pair to give each side its own window, left first. Row-based windows
+            (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
+            their times, so the last n rows are not defined if times are equal.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. A null key matches nothing.
+            Without keys, any two rows may match.
+        where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. If times are compared, partners are aggregated in time order. Spark does not
-            preserve the order of rows, so right rows with equal times are ordered by value. They
-            are compared by the first column of `on`, then by the other columns that the join reads,
-            in DataFrame order, with nulls last. Structs are compared field by field, and arrays and
-            maps element by element. How streams are divided into micro-batches does not affect the
-            result. A left row is emitted once the watermark has passed all its possible partners,
-            so an interval join of streams requires an upper bound.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches. If
+            times are compared, partners are aggregated in time order. Spark does not preserve the
+            order of rows, so right rows with equal times are ordered by value. They are compared by
+            the first column of `on`, then by the other columns that the join reads, in DataFrame
+            order, with nulls last. Structs are compared field by field, and arrays and maps element
+            by element. How streams are divided into micro-batches does not affect the result. A
+            left row is emitted once the watermark has passed all its possible partners, so an
+            interval join of streams requires an upper bound.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
@@ -293,32 +304,36 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             this is the number of buckets that keys are divided into: by default, the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
-            to every task, however large. This is useful if Spark cannot tell that the side is
-            small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
-            makes one heavy task. Sides that are partitioned by keys already stay as they are.
-            `time`: slices of time, with copies of the rows near a border. `hybrid`: buckets of
-            keys; heavy keys are cut by time. `bins`: Spark's own join of equal keys and bins of
-            time, so that no row goes to Python. A sample gives the width of the bins. It is for
-            tables and intervals with two ends, not for full joins, and not with `where`, `aggs` or
-            `then`. `auto` of tables takes the form that costs least by a model, which `explain`
-            shows: `broadcast` if a side is small, `bins` if these are clearly cheaper, the
-            partitions of both sides if these have all rows of a key and are even, or the division
-            whose fullest partition is smallest. Rows are sampled unless a side is small and the
-            other forms would cost more without a sample, or files tell that rows are few, or that
-            bins do not cost clearly more. Streams: `key` divides them by key alone. `time` deals
-            slices of time to the buckets in turn, which spreads the rows of a heavy key, and copies
-            the rows near a border. `auto` is `key` with `by`, else `time`. `hybrid` begins each
-            key's turn at another bucket. Neither `time` nor `hybrid` is for intervals without an
-            end. Without `by`, such a join is one bucket, which is one task.
-        late_as: For streams: the name of a further column of the result. In a result it is null. In
-            a late row it is `left` or `right`, the side of the row, and the columns of the other
-            side are null. Without it, late rows are dropped.
-        then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
-            and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
-            aggregate must be finished by a `groupBy` of its partial results.
-        then_schema: The Spark schema of what `then` returns, as a `StructType` or text such as
-            `"origin string, flights bigint"`.
+        parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
+            and sent in full to every task, regardless of its size. Use this if Spark cannot tell
+            that the side is small, for example after a filter. `key`: rows are divided into buckets
+            by key. Nothing is sampled, and one heavy key creates one heavy task. Sides that are
+            already partitioned by the keys stay as they are. `time`: rows are divided into slices
+            of time, and the rows near a border are copied. `hybrid`: rows are divided into buckets
+            by key, and heavy keys are split by time. `bins`: Spark itself joins on equal keys and
+            time bins, so no rows are sent to Python. A sample determines the width of the bins.
+            `bins` requires tables and intervals with two ends. It does not support full joins,
+            `where`, `aggs` or `then`. For tables, `auto` chooses the form with the lowest cost
+            according to a model, which `explain` shows: `broadcast` if a side is small, `bins` if
+            they are clearly cheaper, the existing partitions of both sides, if they are balanced
+            and each contains all rows of its keys, or the division whose fullest partition is the
+            smallest. Rows are not sampled if a side is small and an estimate shows that the other
+            forms would cost more. Nor are they sampled if file metadata shows that there are few
+            rows, or that bins are not clearly more expensive. For streams, `key` divides the rows
+            by key alone. `time` distributes slices of time to the buckets in turn, which spreads
+            the rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
+            starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
+            `time` and `hybrid` do not support intervals without an end; without `by`, such a join
+            has a single bucket, and so a single task.
+        late_as: For streams: the name of an additional result column that marks late rows. In
+            regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
+            row, and the columns of the other side are null. Without this column, late rows are
+            dropped.
+        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
+            back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
+            rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+        then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
+            such as `"origin string, flights bigint"`.
 
     Returns:
         A DataFrame of the left columns, then the right ones (left only, for semi and anti). With
@@ -399,44 +414,47 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Args:
         left_df: The left side.
-        right_df: The right side. If one side is a stream and the other a table, the table is read
-            once, by the call, and sent whole to every task of every micro-batch. Rows then come in
-            the micro-batch that brings them, and the stream needs no watermark. A table of more
-            than 64 MB needs `parallelism="broadcast"`.
-        on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
-            to right names. They have integers, floats, decimals, dates or timestamps. A float on
-            either side means that both are compared as floats. Rows are divided by the values of
-            the first column, so name the column first that leaves the fewest pairs.
-        within: How far the values of a pair may be apart: one distance for all columns, a list with
-            one for each column, or a mapping from left names. A distance is a number. For dates and
-            timestamps it is a duration, or an integer where times are integers. A pair `(below,
-            above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
-        time: The time columns, if there is a window: one name or a pair. For streams, they are the
-            columns that have the watermarks. Streams need a window.
-        window: How long a row stays in the window of its side: a duration, or an integer where
-            times are integers. A pair of windows is for the left and the right side. It is not
-            `tidegate.rows(n)`: the rows of a DataFrame have no order beyond their times, so the
-            last n are not defined where times are equal.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. A null key matches nothing. Without keys, any two
-            rows may pair.
-        where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
-            `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        right_df: The right side. If one side is a stream and the other a table, the call reads the
+            table once and sends all of it to every task of every micro-batch. The results for a row
+            are then emitted in the micro-batch in which the row arrives, and the stream needs no
+            watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. They must contain integers, floats, decimals, dates or timestamps. If
+            either side of a column is a float, both sides are compared as floats. Rows are divided
+            by the values of the first column, so put the most selective column first.
+        within: How far apart the values of two matching rows may be. Give one distance for all
+            columns, a list with one distance per column, or a mapping from left names to distances.
+            A distance is a number. For dates and timestamps, it is a duration; for integer times,
+            it is an integer. A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
+            where None sets no bound.
+        time: The time column, if there is a window, or a pair of names if the two sides name it
+            differently. For streams, it must be the column that has the watermark, and a window is
+            required.
+        window: How long a row stays in the window of its side: a duration, or an integer if times
+            are integers. Use a pair to give each side its own window, left first. Row-based windows
+            (`tidegate.rows(n)`) are not supported: the rows of a DataFrame have no order beyond
+            their times, so the last n rows are not defined if times are equal.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. A null key matches nothing.
+            Without keys, any two rows may match.
+        where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. If times are compared, partners are aggregated in time order. Spark does not
-            preserve the order of rows, so right rows with equal times are ordered by value. They
-            are compared by the first column of `on`, then by the other columns that the join reads,
-            in DataFrame order, with nulls last. Structs are compared field by field, and arrays and
-            maps element by element. How streams are divided into micro-batches does not affect the
-            result. A left row is emitted once the watermark has passed all its possible partners,
-            so an interval join of streams requires an upper bound.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches. If
+            times are compared, partners are aggregated in time order. Spark does not preserve the
+            order of rows, so right rows with equal times are ordered by value. They are compared by
+            the first column of `on`, then by the other columns that the join reads, in DataFrame
+            order, with nulls last. Structs are compared field by field, and arrays and maps element
+            by element. How streams are divided into micro-batches does not affect the result. A
+            left row is emitted once the watermark has passed all its possible partners, so an
+            interval join of streams requires an upper bound.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
@@ -444,28 +462,31 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             this is the number of buckets that keys are divided into: by default, the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
-            to every task, however large. This is useful if Spark cannot tell that the side is
-            small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
-            makes one heavy task. Sides that are partitioned by keys already stay as they are.
-            `value`: slices of values, with copies of the rows near a border. `hybrid`: buckets of
-            keys; heavy keys are cut by value. A value with more rows than a partition should have
-            is divided further: by a hash of the rows of one side, with copies of the other side's
-            rows. In a full join it is not, since neither side can be copied alone. `auto`:
-            `broadcast` if a side is small, otherwise the division whose fullest partition is
-            smallest in a sample. Streams: `key` divides them by key alone. `value` deals slices of
-            values to the buckets in turn, which spreads the rows of a heavy key, and copies the
-            rows near a border. `auto` is `key` with `by`, else `value`. `hybrid` begins each key's
-            turn at another bucket. Neither `value` nor `hybrid` is for bands without an end.
-            Without `by`, such a join is one bucket, which is one task.
-        late_as: For streams: the name of a further column of the result. In a result it is null. In
-            a late row it is `left` or `right`, the side of the row, and the columns of the other
-            side are null. Without it, late rows are dropped.
-        then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
-            and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
-            aggregate must be finished by a `groupBy` of its partial results.
-        then_schema: The Spark schema of what `then` returns, as a `StructType` or text such as
-            `"origin string, flights bigint"`.
+        parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
+            and sent in full to every task, regardless of its size. Use this if Spark cannot tell
+            that the side is small, for example after a filter. `key`: rows are divided into buckets
+            by key. Nothing is sampled, and one heavy key creates one heavy task. Sides that are
+            already partitioned by the keys stay as they are. `value`: rows are divided into slices
+            of values, and the rows near a border are copied. `hybrid`: rows are divided into
+            buckets by key, and heavy keys are split by value. If a single value has more rows than
+            a partition should have, the rows of one side are divided further by hash, and the rows
+            of the other side are copied. A full join does not do this, because neither side can be
+            copied alone. `auto`: `broadcast` if a side is small, and otherwise the division whose
+            fullest partition is the smallest in a sample. For streams, `key` divides the rows by
+            key alone. `value` distributes slices of values to the buckets in turn, which spreads
+            the rows of a heavy key, and copies the rows near a border. `hybrid` does the same, but
+            starts each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise.
+            `value` and `hybrid` do not support bands without an end; without `by`, such a join has
+            a single bucket, and so a single task.
+        late_as: For streams: the name of an additional result column that marks late rows. In
+            regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
+            row, and the columns of the other side are null. Without this column, late rows are
+            dropped.
+        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
+            back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
+            rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+        then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
+            such as `"origin string, flights bigint"`.
 
     Returns:
         A DataFrame of the left columns, then the right ones (left only, for semi and anti). With
@@ -566,59 +587,64 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Args:
         left_df: The left side.
-        right_df: The right side. If one side is a stream and the other a table, the table is read
-            once, by the call, and sent whole to every task of every micro-batch. Rows then come in
-            the micro-batch that brings them, and the stream needs no watermark. A table of more
-            than 64 MB needs `parallelism="broadcast"`.
-        on: The time column, or a pair of names if the two sides name it differently. Its type is
-            timestamp, timestamp_ntz, date or integer. For streams, it is the column that has the
-            watermark.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. A null key matches nothing. Without keys, any two
-            rows may pair.
-        strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
-            with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
-            before and a row after are equally far away, the row before.
-        tolerance: The largest distance of the times, end included: a duration, or an integer where
-            times are integers. None sets no bound.
-        allow_exact_matches: Whether a right row of the same time is a candidate.
-        where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
-            `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
-        how: `left`: all left rows; without a partner, right columns are null. `inner`: the left
-            rows that have a partner. `semi`, `anti`: the left columns of the left rows that have a
-            partner, or that have none.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+        right_df: The right side. If one side is a stream and the other a table, the call reads the
+            table once and sends all of it to every task of every micro-batch. The results for a row
+            are then emitted in the micro-batch in which the row arrives, and the stream needs no
+            watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        on: The time column, or a pair of names if the two sides name it differently. Its type must
+            be timestamp, timestamp_ntz, date or integer. For streams, it must be the column that
+            has the watermark.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. A null key matches nothing.
+            Without keys, any two rows may match.
+        strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
+            `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
+            smallest `abs(l.on - r.on)`; if a row before and a row after are equally far away, the
+            row before.
+        tolerance: The maximum time difference, inclusive: a duration, or an integer if times are
+            integers. None sets no bound.
+        allow_exact_matches: Whether a right row with the same time may match.
+        where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
+        how: Which rows to return. `left`: all left rows; if a row is unmatched, its right columns
+            are null. `inner`: only the matched left rows. `semi`, `anti`: the left columns of the
+            matched or of the unmatched left rows.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order. Other left columns are not sent. All
-            columns of the right side are sent, since they determine the order of right rows with
-            equal times. None means all columns.
+            right columns are sent, because they determine the order of right rows with equal times.
+            None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number. For streams,
             this is the number of buckets that keys are divided into: by default, the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: How the rows are divided. `broadcast`: the right side is read at once and sent
-            whole to every task, however large. This is useful if Spark cannot tell that the side is
-            small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
-            makes one heavy task. Sides that are partitioned by keys already stay as they are.
-            `time`: slices of time. Of the right rows outside a slice, it gets the nearest of each
-            key: from each task that reads right rows, at most one row before the slice and one
-            after it. `hybrid`: buckets of keys; heavy keys are cut by time. `auto`: `broadcast` if
-            the right side is small, otherwise the partitions of both sides if these have all rows
-            of a key and are even, or the division whose fullest partition is smallest in a sample;
-            without `by`, slices of time. Streams: `key` divides them by key alone. `time` deals
+        parallelism: How the rows are divided into tasks. `broadcast`: the right side is read
+            immediately and sent in full to every task, regardless of its size. Use this if Spark
+            cannot tell that the side is small, for example after a filter. `key`: rows are divided
+            into buckets by key. Nothing is sampled, and one heavy key creates one heavy task. Sides
+            that are already partitioned by the keys stay as they are. `time`: rows are divided into
+            slices of time. Of the right rows outside a slice, the slice receives the nearest ones
+            of each key: each task that reads right rows sends at most one row before the slice and
+            one row after it. `hybrid`: rows are divided into buckets by key, and heavy keys are
+            split by time. `auto`: `broadcast` if the right side is small. Otherwise, the existing
+            partitions of both sides, if they are balanced and each contains all rows of its keys,
+            or the division whose fullest partition is the smallest in a sample; without `by`,
+            slices of time. For streams, `key` divides the rows by key alone. `time` distributes
             slices of time to the buckets in turn, and copies all right rows within `tolerance` of a
-            slice. `hybrid` begins each key's turn at another bucket. Both need a tolerance. `auto`
-            is `key` with `by`, else `time`. With neither `by` nor `tolerance`, the join is one
-            bucket, which is one task.
-        late_as: For streams: the name of a further column of the result. In a result it is null. In
-            a late row it is `left` or `right`, the side of the row, and the columns of the other
-            side are null. Without it, late rows are dropped.
-        then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
-            and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
-            aggregate must be finished by a `groupBy` of its partial results.
-        then_schema: The Spark schema of what `then` returns, as a `StructType` or text such as
-            `"origin string, flights bigint"`.
+            slice. `hybrid` does the same, but starts each key at a different bucket. Both require a
+            tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
+            `tolerance`, the join has a single bucket, and so a single task.
+        late_as: For streams: the name of an additional result column that marks late rows. In
+            regular result rows, it is null. In a late row, it is `left` or `right`, the side of the
+            row, and the columns of the other side are null. Without this column, late rows are
+            dropped.
+        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
+            back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
+            rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+        then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
+            such as `"origin string, flights bigint"`.
 
     Returns:
         A DataFrame of the left columns, then the right ones (left only, for semi and anti). There
@@ -725,53 +751,58 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Args:
         left_df: The left side.
-        right_df: The right side. If one side is a stream and the other a table, the table is read
-            once, by the call, and sent whole to every task of every micro-batch. Rows then come in
-            the micro-batch that brings them, and the stream needs no watermark. A table of more
-            than 64 MB needs `parallelism="broadcast"`.
-        on: The start and the end column of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`: a row that has one time overlaps the intervals that
-            it lies in. The columns are timestamps, timestamps_ntz, dates or integers.
-        by: The key columns, which must all be equal: a name, a list of names or of pairs of names,
-            or a mapping from left to right names. A null key matches nothing. Without keys, any two
-            rows may pair.
-        where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
-            `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
-            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
-            takes `inner`, and `left` with `aggs`.
+        right_df: The right side. If one side is a stream and the other a table, the call reads the
+            table once and sends all of it to every task of every micro-batch. The results for a row
+            are then emitted in the micro-batch in which the row arrives, and the stream needs no
+            watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        on: The start and end columns of both sides, or a pair of names for each side, as in
+            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, name it twice:
+            its rows then match the intervals that contain that time. The type of the columns must
+            be timestamp, timestamp_ntz, date or integer.
+        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
+            right names. Rows match only if all of their keys are equal. A null key matches nothing.
+            Without keys, any two rows may match.
+        where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right`, `full`:
+            also the unmatched rows of that side, or of both sides. `semi`, `anti`: the matched or
+            the unmatched left rows. With `aggs`, `how` must be `left` for all left rows, or `inner`
+            for the left rows that have partners. None means `inner`, or `left` with `aggs`.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it would pair
-            with. Partners are aggregated in the order of their starts. Spark does not preserve the
-            order of rows, so right rows with equal starts are ordered by value. They are compared
-            by the columns that the join reads, in DataFrame order, with nulls last. Structs are
-            compared field by field, and arrays and maps element by element.
-        closed: `both`: the ends belong to the intervals, and two that touch overlap. `left`: the
-            ends do not belong to them; an empty interval then overlaps nothing.
-        min_overlap: The least length of the part that the two have in common: a duration, or an
-            integer where the columns are integers. None takes any, a single point too.
-        suffix: The text that is added to the name of a right column if the left side has the name,
-            too.
+            appears once, with the aggregates of its partners: the right rows that it matches.
+            Partners are aggregated in the order of their starts. Spark does not preserve the order
+            of rows, so right rows with equal starts are ordered by value. They are compared by the
+            columns that the join reads, in DataFrame order, with nulls last. Structs are compared
+            field by field, and arrays and maps element by element.
+        closed: Whether intervals include their end; they always include their start. `both`: they
+            do, so intervals that touch overlap. `left`: they do not, so intervals that touch do not
+            overlap, and an empty interval overlaps nothing.
+        min_overlap: The minimum length of the overlap: a duration, or an integer if the columns
+            contain integers. None accepts any overlap, even a single point.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
             keep. Other columns are not sent. None means all columns.
         partitions: The number of partitions. By default, it depends on the number of cores and
             rows. A side that is not shuffled keeps its partitions, up to this number.
-        parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
-            to every task, however large. This is useful if Spark cannot tell that the side is
-            small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
-            makes one heavy task. Sides that are partitioned by keys already stay as they are.
-            `time`: slices of time. Rows go to each slice that they may have partners in. `hybrid`:
-            buckets of keys; heavy keys are cut by time. `auto` takes the form that costs least by a
-            model, which `explain` shows: `broadcast` if a side is small, the partitions of both
-            sides if these have all rows of a key and are even, or the division whose fullest
-            partition is smallest. Rows are sampled unless a side is small and the other forms would
-            cost more without a sample, or files tell that rows are few.
-        then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
-            and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
-            aggregate must be finished by a `groupBy` of its partial results.
-        then_schema: The Spark schema of what `then` returns, as a `StructType` or text such as
-            `"origin string, flights bigint"`.
+        parallelism: How the rows are divided into tasks. `broadcast`: one side is read immediately
+            and sent in full to every task, regardless of its size. Use this if Spark cannot tell
+            that the side is small, for example after a filter. `key`: rows are divided into buckets
+            by key. Nothing is sampled, and one heavy key creates one heavy task. Sides that are
+            already partitioned by the keys stay as they are. `time`: rows are divided into slices
+            of time, and each row is sent to all slices in which it may have matching rows.
+            `hybrid`: rows are divided into buckets by key, and heavy keys are split by time. `auto`
+            chooses the form with the lowest cost according to a model, which `explain` shows:
+            `broadcast` if a side is small, the existing partitions of both sides, if they are
+            balanced and each contains all rows of its keys, or the division whose fullest partition
+            is the smallest. Rows are not sampled if a side is small and an estimate shows that the
+            other forms would cost more, or if file metadata shows that there are few rows.
+        then: A function that processes each `pyarrow.RecordBatch` of the result before the rows go
+            back to Spark. It returns another batch or a `pyarrow.Table`. It sees only some of the
+            rows at a time, so an aggregate must be completed by a `groupBy` of its partial results.
+        then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
+            such as `"origin string, flights bigint"`.
 
     Returns:
         A DataFrame of the left columns, then the right ones (left only, for semi and anti). With

@@ -1,4 +1,4 @@
-"""Makes a subcommand of a query: its options are those of the table in `tidegate.options`."""
+"""Builds the subcommand of a query, with the options from the table in `tidegate.options`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QueryT_co = TypeVar("QueryT_co", covariant=True)
 
 @dataclass(frozen=True)
 class Asked(Generic[QueryT_co]):
-    """What the options of the table ask for."""
+    """The query and the other values that the options of the table specify."""
 
     query: QueryT_co
     memory_limit: str | None = None
@@ -31,7 +31,7 @@ class Asked(Generic[QueryT_co]):
     max_width: Length | None = None
 
 
-# What is no argument of a query.
+# Options that are not arguments of a query.
 BESIDE = ("memory_limit", "lateness", "max_width")
 
 
@@ -42,16 +42,16 @@ def command(
     more: Sequence[Option] = (),
     leaves_out: Collection[str] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a subcommand of a function that does its work.
+    """Turn a function that does the work of a subcommand into the subcommand.
 
-    The subcommand has the options that the table has for the function, then those that the work
-    declares. The work gets what is `Asked`, and its own options by their names.
+    The subcommand has the options that the table lists for a function of `tidegate`, followed by
+    the options that the work declares. The work receives an `Asked`, and its own options by name.
 
     Args:
-        function: The function of `tidegate` whose options it has.
-        query: Makes the query.
-        more: Options that the function does not have.
-        leaves_out: Options of the function that the command does not have.
+        function: The function of `tidegate` whose options the subcommand has.
+        query: Builds the query.
+        more: Additional options, which the function does not have.
+        leaves_out: Options of the function that the subcommand does not have.
     """
     options = [
         option
@@ -77,7 +77,7 @@ def command(
             *map(_parameter, options),
             *(one for one in own if one not in inputs),
         ]
-        # Options without a default would come before others, were they not named.
+        # Keyword-only, because options without a default may follow options that have one.
         named = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
         run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in named}
@@ -88,14 +88,14 @@ def command(
 
 
 def _read(option: Option, text: Any) -> Any:  # noqa: ANN401 - of any option
-    """The argument that the text of an option means."""
+    """Parse the text of an option into an argument."""
     if text is None or option.command is None or option.command.read is None:
         return text or None if isinstance(text, list) else text
     return getattr(parsing, option.command.read)(text)
 
 
 def _parameter(option: Option) -> inspect.Parameter:
-    """The option as typer reads it."""
+    """Return the option as a parameter that typer reads."""
     told = option.command
     assert told is not None  # noqa: S101 - for mypy
     flags = [told.flag] if told.flag else []
@@ -122,7 +122,7 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 
 def _kind(option: Option) -> Any:  # noqa: ANN401 - a type
-    """The type of an option's text: words, a number, a flag, or any text."""
+    """Return the type of an option's value: words, a number, a flag, or any string."""
     first = option.type.partition(" | ")[0]
     told = option.command
     if told is not None and told.repeats:

@@ -1,8 +1,8 @@
-//! Short pandas frames as tables of pyarrow, column by column.
+//! Converts short pandas frames to pyarrow tables, column by column.
 //!
-//! pyarrow's own conversion of a frame takes several times as long as its columns do, most of it for
-//! metadata. The metadata depends on the names and types of the columns alone, once the index is left
-//! out, and so it is kept for the next frame that has them.
+//! pyarrow's own conversion of a frame takes several times as long as converting its columns,
+//! mostly because of metadata. Without the index, the metadata depends only on the names and types
+//! of the columns, so it is cached for the next frame with the same columns.
 
 use pyo3::exceptions::{
     PyAttributeError, PyKeyError, PyNotImplementedError, PyTypeError, PyValueError,
@@ -11,10 +11,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{IntoPyDict, PyDict, PyList, PyString, PyTuple};
 
-/// The most rows of a frame that is converted on the caller's thread.
+/// The maximum number of rows of a frame that is converted on the caller's thread.
 const FEW_ROWS: usize = 10_000;
 
-/// Frames whose schemas are kept: more make room by leaving all out.
+/// The maximum number of cached schemas. When the cache is full, it is cleared.
 const KEPT_SCHEMAS: usize = 64;
 
 /// Returns whether a frame is short and has no index that becomes a column.
@@ -25,8 +25,8 @@ pub(crate) fn is_short(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
 /// Returns a short frame as pandas itself would convert it, but on this thread. For few rows,
 /// pyarrow's thread pool takes several times as long.
 ///
-/// It returns `None` for what is left to pandas: frames that cannot be converted, and times with a
-/// time zone, for which pandas suppresses one of its own warnings.
+/// It returns `None` for frames that pandas should convert: those that cannot be converted here,
+/// and those that have times with a time zone, for which pandas suppresses one of its own warnings.
 pub(crate) fn table<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     if let Some(table) = unless_refused(frame.py(), of_columns(frame))?.flatten() {
         return Ok(Some(table));
@@ -40,8 +40,8 @@ pub(crate) fn table<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py
     unless_refused(frame.py(), of_pyarrow(frame))
 }
 
-/// Returns `None` for a frame that cannot be converted: pandas' own way says what is wrong with it.
-/// What a signal handler raised meanwhile stays an error.
+/// Returns `None` for a frame that cannot be converted; pandas' own conversion then reports the
+/// reason. An exception that a signal handler raises meanwhile remains an error.
 fn unless_refused<T>(py: Python<'_>, made: PyResult<T>) -> PyResult<Option<T>> {
     match made {
         Ok(made) => Ok(Some(made)),
@@ -67,8 +67,8 @@ fn pyarrow_table(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import("pyarrow")?.getattr("Table")
 }
 
-/// The frame made of its columns, if all of them are plain: NumPy's numbers and times, or Arrow's
-/// text.
+/// Returns a table made from the columns of a frame, if all of them are plain: NumPy numbers and
+/// times, or Arrow strings.
 fn of_columns<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = frame.py();
     let labels = frame.getattr("columns")?;
@@ -96,12 +96,12 @@ fn of_columns<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAn
     pyarrow_table(py)?.call_method("from_arrays", (arrays,), Some(&arguments)).map(Some)
 }
 
-/// The values of a column as pyarrow takes them at once.
+/// Returns the values of a column in a form that pyarrow converts quickly.
 fn plain_values<'py>(
     series: &Bound<'py, PyAny>,
     dtype: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    // Only NumPy's types have a number.
+    // Only NumPy dtypes have the attribute `num`.
     if dtype.hasattr("num")? {
         let is_plain =
             matches!(dtype.getattr("kind")?.extract()?, "i" | "u" | "f" | "b" | "M" | "m");
@@ -112,7 +112,7 @@ fn plain_values<'py>(
     is_text.then(|| series.getattr("array")).transpose()
 }
 
-/// The schema that pyarrow gives such a frame, without rows.
+/// Returns the schema that pyarrow gives such a frame. It is computed from a frame without rows.
 fn schema<'py>(frame: &Bound<'py, PyAny>, key: Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
     static SCHEMAS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let py = frame.py();

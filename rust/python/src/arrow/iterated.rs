@@ -1,4 +1,4 @@
-//! A reader whose batches an object of Python makes, a batch ahead of who reads.
+//! A reader whose batches a Python object produces, one batch ahead of the consumer.
 
 use std::any::Any;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,8 @@ use crate::arrow::reader::{BatchReader, BatchStream, HeldInputs, Numbers};
 use crate::interpreter::error::of_python;
 use crate::interpreter::threads::{attached, this_thread};
 
-// `rows` has a `schema`, `__next__` for a batch or None, `stats` for a dict, and `close`.
+// `rows` has a `schema`, a `__next__` that returns a batch or None, a `stats` that returns a dict,
+// and a `close`.
 #[doc = manual!(reader_of)]
 #[pyfunction]
 pub(crate) fn reader_of(rows: Bound<'_, PyAny>, made_by: &str) -> PyResult<BatchReader> {
@@ -22,13 +23,14 @@ pub(crate) fn reader_of(rows: Bound<'_, PyAny>, made_by: &str) -> PyResult<Batch
     Ok(BatchReader::new(IteratedBatches::new(rows.unbind()), schema, made_by))
 }
 
-/// The batches, and the thread that makes them.
+/// The batches, and the thread that produces them.
 struct IteratedBatches {
     shared: Arc<ReaderState>,
 }
 
 struct ReaderState {
-    /// Gives batches by `__next__`, and None from time to time, so that a closed reader is noticed.
+    /// Returns batches from `__next__`, and None from time to time, so that a closed reader is
+    /// noticed.
     rows: Py<PyAny>,
     state: Mutex<State>,
     changed: Condvar,
@@ -36,11 +38,11 @@ struct ReaderState {
 
 #[derive(Default)]
 struct State {
-    /// What was made last: a batch, the end or an error.
+    /// The last item that was produced: a batch, the end or an error.
     made: Option<tidegate::Result<Option<RecordBatch>>>,
     has_begun: bool,
     closed: bool,
-    /// The thread that makes batches, by Python's number, while it does.
+    /// Python's identifier of the thread that produces batches, while it runs.
     thread: Option<u64>,
 }
 
@@ -53,7 +55,7 @@ impl ReaderState {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes batches until the end, an error, or the reader is closed.
+    /// Produces batches until the end, an error, or the reader is closed.
     fn make(&self) {
         loop {
             let mut state = self.state();
@@ -64,7 +66,7 @@ impl ReaderState {
                 return;
             }
             drop(state);
-            // There is nobody who reads where there is no Python any more.
+            // If the interpreter has shut down, nobody reads any more.
             let step = check_call().map(|()| attached(|py| self.step(py)));
             let step = match step {
                 Ok(Some(step)) => step,
@@ -130,7 +132,8 @@ impl BatchStream for IteratedBatches {
             let shared = self.shared.clone();
             in_background(move || {
                 shared.make();
-                // Temporary files go with what makes the batches, now or with its last reference.
+                // Closing the producer removes its temporary files. Otherwise, they are removed
+                // when its last reference is dropped.
                 check_call().ok()?;
                 attached(|py| shared.rows.bind(py).call_method0("close").map(drop).map_err(|_| ()))
             })?;
@@ -175,7 +178,8 @@ impl BatchStream for IteratedBatches {
         let made = state.made.take();
         drop(state);
         self.shared.changed.notify_all();
-        // Without the lock, for memory may be given back to an owner who looks at this.
+        // The lock is released first, because dropping the batch may return memory to an owner that
+        // accesses this reader.
         drop(made);
     }
 

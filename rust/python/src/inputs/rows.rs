@@ -1,4 +1,4 @@
-//! The inputs of native calls: Arrow data, read in full and checked later.
+//! The inputs of native calls: Arrow data that is read in full, and checked later.
 
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
@@ -8,8 +8,8 @@ use tidegate::Stop;
 use crate::arrow::export;
 use crate::arrow::import::{self, UncheckedRows};
 
-// The package reads one input in full before it asks the next for its columns: an open result of a
-// database may keep its connection from giving another.
+// The package reads each input in full before it requests the schema of the next one, because a
+// database connection may be unable to return another result while one is open.
 #[doc = manual!(InputRows)]
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub(crate) struct InputRows {
@@ -18,7 +18,7 @@ pub(crate) struct InputRows {
 
 #[pymethods]
 impl InputRows {
-    /// Reads all rows of Arrow data; messages about it begin with `name`.
+    /// Reads all rows of Arrow data. Error messages about it begin with `name`.
     #[new]
     fn new(data: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
         Ok(InputRows { rows: import::read(name, data, &Stop::default())? })
@@ -31,7 +31,7 @@ impl InputRows {
     }
 }
 
-/// Reads an input in full, unless it has been read.
+/// Reads an input in full, unless it has already been read.
 pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<UncheckedRows> {
     match ob.cast::<InputRows>() {
         Ok(rows) => Ok(rows.get().rows.clone()),
@@ -39,7 +39,7 @@ pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<U
     }
 }
 
-/// The schema of an input, or of anything else that has one.
+/// Returns the schema of an input, or of any other object that has one.
 pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     match ob.cast::<InputRows>() {
         Ok(rows) => Ok(rows.get().rows.schema().clone()),
@@ -47,7 +47,7 @@ pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     }
 }
 
-/// The streams that the argument `streams` lists. One input is one stream.
+/// Returns the streams that the argument `streams` lists. A single input is one stream.
 pub(crate) fn listed<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     if ob.is_instance_of::<PyList>() || ob.is_instance_of::<PyTuple>() {
         return ob.try_iter()?.collect();

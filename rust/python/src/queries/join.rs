@@ -1,5 +1,5 @@
-//! The options of all joins, declared in this file only. The queries of tables and the classes that
-//! join sources share them.
+//! The options that all joins have, declared in this file only. The queries of tables and the
+//! classes that join sources share them.
 
 use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;
@@ -27,7 +27,7 @@ pub(crate) fn default_threads() -> usize {
     tidegate::default_threads()
 }
 
-/// The keyword arguments that any join has, as they came.
+/// The keyword arguments that all joins have, as they were passed.
 #[derive(Clone, Copy)]
 pub(crate) struct Options<'a, 'py> {
     pub(crate) by: Option<Argument<'a, 'py>>,
@@ -41,25 +41,25 @@ pub(crate) struct Options<'a, 'py> {
     pub(crate) batch_rows: Option<Argument<'a, 'py>>,
 }
 
-/// The functions of partners, and the left rows that the result has.
+/// The functions that aggregate partners, and the left rows that the result has.
 pub(crate) type Functions = (Vec<Aggregate>, How);
 
 impl Options<'_, '_> {
-    /// The functions of `aggs`, if there is one.
+    /// Returns the functions of `aggs`, if it was passed.
     pub(crate) fn functions(self) -> PyResult<Option<Functions>> {
         let Some(aggs) = self.aggs else { return Ok(None) };
         let how = self.of_left_rows().how.unwrap_or("left");
         Ok(Some((aggregates(aggs)?, word("how", how, &HOW)?)))
     }
 
-    /// The options of a join that has one row for each left row. It refuses an outer join with the
-    /// reason, and so it does one that has the name of another library.
+    /// Returns the options of a join that has one row per left row. Such a join rejects outer joins
+    /// with a reason, including those that have the name that another library uses.
     pub(crate) fn of_left_rows(self) -> Self {
         let is_outer = self.how.is_some_and(|how| of_other_libraries(how) == "full");
         Options { how: if is_outer { Some("full") } else { self.how }, ..self }
     }
 
-    /// The options by their names, as they came.
+    /// Returns the options by name, as they were passed.
     pub(crate) fn by_name<'p>(self, py: Python<'p>) -> PyResult<Bound<'p, PyDict>> {
         let arguments = PyDict::new(py);
         arguments.set_item("by", self.by)?;
@@ -100,14 +100,15 @@ pub(crate) const HOW: [(&str, How); 6] = [
     ("anti", How::Anti),
 ];
 
-/// The result that a function of a kind of join is asked for: pairs, or aggregates of partners.
+/// The requested result of a kind of join: pairs, or aggregates of partners.
 pub(crate) enum JoinRequest<Q> {
     Pairs(Q),
     Aggregates(Box<PartnerAggregation>),
 }
 
 impl<Q> JoinRequest<Q> {
-    /// The pairs of a query, or functions of the partners that `join` makes of it.
+    /// Requests the pairs of a query or, with functions, the aggregates of the partners that `join`
+    /// finds for it.
     pub(crate) fn new(
         query: Q,
         functions: Option<Functions>,
@@ -123,7 +124,7 @@ impl<Q> JoinRequest<Q> {
     }
 }
 
-/// A relation of pairs, which are the result or are aggregated.
+/// A kind of join that finds pairs. The pairs are returned or aggregated.
 pub(crate) trait Pairs: Send + Sync + 'static {
     fn options(&self) -> &JoinOptions;
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
@@ -131,12 +132,12 @@ pub(crate) trait Pairs: Send + Sync + 'static {
     fn pairs(&self) -> Vec<(String, String)>;
     fn has_expressions(&self) -> bool;
 
-    /// Whether the lower and the upper end of intervals differ from row to row.
+    /// Whether the lower and the upper ends of intervals differ from row to row.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }
 
-    /// The join of rows as they arrive.
+    /// The same join as an operator, whose rows arrive over time.
     fn operator(
         &self,
         left: SchemaRef,
@@ -146,8 +147,7 @@ pub(crate) trait Pairs: Send + Sync + 'static {
     ) -> tidegate::Result<Operator>;
 }
 
-/// Declares that a join of the crate `tidegate` is a relation of pairs, with its own functions of
-/// these names.
+/// Implements [`Pairs`] for a join of the crate `tidegate`, by its functions with the same names.
 macro_rules! pairs {
     ($query:ty $({ $($more:tt)* })?) => {
         impl $crate::queries::join::Pairs for $query {
@@ -249,7 +249,7 @@ impl<Q: Pairs> Relation for JoinRequest<Q> {
     }
 }
 
-/// Refuses a bound on the ends of intervals for a join that has none.
+/// Rejects a bound on the ends of intervals for a join that has no such ends.
 pub(crate) fn check_no_width(max_width: Option<Length>) -> tidegate::Result<()> {
     match max_width {
         None => Ok(()),
@@ -259,11 +259,11 @@ pub(crate) fn check_no_width(max_width: Option<Length>) -> tidegate::Result<()> 
     }
 }
 
-/// The function that makes the query of a kind of join.
+/// Defines the function that builds the query of a kind of join.
 ///
-/// Three lists have the arguments of this kind alone, by the place in the signature; the options of
-/// all joins stand around them. `$ask` takes these arguments and the [`Options`], and makes the
-/// [`JoinRequest`].
+/// The three lists contain the arguments that only this kind has, by their position in the
+/// signature; the options of all joins surround them. `$ask` takes these arguments and the
+/// [`Options`], and returns a [`JoinRequest`].
 macro_rules! join_query {
     (
         $name:ident($function:literal) = $ask:ident;
@@ -308,9 +308,9 @@ macro_rules! join_query {
 }
 pub(crate) use join_query;
 
-/// The function that makes the query of a join that gives each left row one partner. All left rows
-/// are kept unless `how` says otherwise. `$read` takes the arguments of this kind and the
-/// [`Options`], and makes the join.
+/// Defines the function that builds the query of a join that matches each left row with one right
+/// row. All left rows are kept unless `how` says otherwise. `$read` takes the arguments of this
+/// kind and the [`Options`], and returns the join.
 macro_rules! asof_query {
     ($name:ident($function:literal) = $read:ident) => {
         #[doc = manual!($name)]
@@ -354,8 +354,8 @@ macro_rules! asof_query {
 }
 pub(crate) use asof_query;
 
-/// The class of a join of sources that gives each left row one partner. `$open` takes the arguments
-/// of an as-of join and the [`Sides`], and makes the join.
+/// Defines the class of a join of sources that matches each left row with one right row. `$open`
+/// takes the arguments of an as-of join, the [`Options`] and the [`Sides`], and returns the join.
 macro_rules! asof_class {
     ($class:ident = $open:ident) => {
         #[doc = manual!($class)]
@@ -413,9 +413,9 @@ macro_rules! asof_class {
 }
 pub(crate) use asof_class;
 
-/// The class of a kind of join whose sources are pushed to; the lists are those of
-/// [`join_query`]. `$open` takes the arguments of this kind, the [`Options`] and the [`Sides`],
-/// and makes the join.
+/// Defines the class of a kind of join with push sources. The lists are those of [`join_query`].
+/// `$open` takes the arguments of this kind, the [`Options`] and the [`Sides`], and returns the
+/// join.
 macro_rules! join_class {
     (
         $class:ident = $open:ident;
@@ -479,7 +479,8 @@ macro_rules! join_class {
 }
 pub(crate) use join_class;
 
-/// The arguments of any join of sources that a join of tables has not, as they came.
+/// The arguments that joins of sources have in addition to those of joins of tables, as they were
+/// passed.
 pub(crate) struct Sides<'a, 'py> {
     pub(crate) left: Argument<'a, 'py>,
     pub(crate) right: Argument<'a, 'py>,
@@ -491,14 +492,14 @@ pub(crate) struct Sides<'a, 'py> {
 }
 
 impl Sides<'_, '_> {
-    /// The schemas of the left and the right sources, and the options.
+    /// Reads the schemas of the left and the right sources, and the options.
     pub(crate) fn read(self) -> PyResult<(SchemaRef, SchemaRef, StreamOptions)> {
         let Sides { left, right, sources, lateness, memory_limit, ordered, pin } = self;
         let options = options(sources, lateness, memory_limit, ordered, pin)?;
         Ok((schema("left", left)?, schema("right", right)?, options))
     }
 
-    /// The schema of the left sources, and the options, where there are no right ones.
+    /// Reads the schema of the left sources and the options, if there are no right sources.
     pub(crate) fn read_one(self) -> PyResult<(SchemaRef, StreamOptions)> {
         let Sides { left, right: _, sources, lateness, memory_limit, ordered, pin } = self;
         let options = options_of_one(sources, lateness, memory_limit, ordered, pin)?;

@@ -1,5 +1,5 @@
-//! The classes `JoinPlan` and `AggregationPlan`: the columns that a query reads, and those of its
-//! result.
+//! The classes `JoinPlan` and `AggregationPlan`: the columns that a query reads, and the columns of
+//! its result.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use crate::interpreter::interrupt;
 #[pyclass(frozen, module = "tidegate")]
 pub(crate) struct JoinPlan {
     plan: QueryPlan,
-    /// Of the inputs.
+    /// The schemas of the inputs.
     schemas: [SchemaRef; 2],
 }
 
 /// The names of a left and a right column.
 type Pair = (String, String);
 
-/// The least and the greatest difference of two values.
+/// The smallest and the largest difference of two values; `None` for no bound.
 type Ends<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
-/// The left and the right column of a column.
+/// The left and the right column from which a result column is made.
 type Origin = (Option<String>, Option<String>);
 
 impl JoinPlan {
@@ -215,7 +215,7 @@ impl JoinPlan {
 #[pyclass(frozen, module = "tidegate")]
 pub(crate) struct AggregationPlan {
     plan: tidegate::AggregationPlan,
-    /// Of the streams.
+    /// The schemas of the streams.
     schemas: Vec<SchemaRef>,
 }
 

@@ -1,4 +1,4 @@
-//! The class `JoinQuery`: a join as it is asked for, whatever its inputs.
+//! The class `JoinQuery`: the description of a join, independent of its inputs.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::queries::tables::{self, Relation};
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub(crate) struct JoinQuery {
     function: &'static str,
-    /// As they came: by these, another process makes the same query.
+    /// The arguments as they were passed. Another process builds the same query from them.
     arguments: Py<PyDict>,
     join: Arc<dyn Relation>,
 }
 
 impl JoinQuery {
-    /// The query of a function with these arguments, which ask for a join.
+    /// Builds the query of a function from its arguments and the join that they describe.
     pub(crate) fn new(
         function: &'static str,
         arguments: Bound<'_, PyDict>,

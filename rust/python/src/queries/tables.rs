@@ -1,4 +1,4 @@
-//! Joins of two tables, once their arguments have been read: as a table, as a reader, or as a plan.
+//! Joins of two tables whose arguments have been read, returned as a table, a reader or a plan.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::interpreter::error::raise;
 use crate::interpreter::interrupt::{self, Size};
 use crate::queries::plan::JoinPlan;
 
-/// A join whose arguments have been read: the relation of its pairs, and what is made of them.
+/// A join whose arguments have been read: which rows match, and what is computed from the pairs.
 pub(crate) trait Relation: Send + Sync + 'static {
     fn options(&self) -> &JoinOptions;
 
-    /// Which rows without a match the result keeps, as the caller would write it.
+    /// Which unmatched rows the result keeps, as the caller would write it.
     fn how(&self) -> String;
 
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
@@ -31,16 +31,17 @@ pub(crate) trait Relation: Send + Sync + 'static {
     /// Returns the pairs of left and right columns that are compared.
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Whether the time for a pair is short and known: no expression is evaluated for it, and
+    /// Whether each pair takes little and bounded time: no expression is evaluated for it, and
     /// nothing is aggregated.
     fn is_plain(&self) -> bool;
 
-    /// Whether the lower and the upper end of intervals differ from row to row.
+    /// Whether the lower and the upper ends of intervals differ from row to row.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }
 
-    /// The same join of rows as they arrive. `max_width` bounds ends that are computed from columns.
+    /// The same join as an operator, whose rows arrive over time. `max_width` bounds ends that are
+    /// computed from columns.
     fn operator(
         &self,
         left: SchemaRef,
@@ -50,13 +51,13 @@ pub(crate) trait Relation: Send + Sync + 'static {
     ) -> tidegate::Result<Operator>;
 }
 
-/// With this many rows and bytes or fewer, tables are joined or merged on the caller's thread.
+/// Tables with at most this many rows and bytes are joined or merged on the caller's thread.
 ///
 /// Such a call takes about as long as starting a thread, so it ends soon enough after Ctrl-C.
 const FEW_ROWS: usize = 1 << 11;
 const FEW_BYTES: usize = 1 << 18;
 
-/// The most bytes of the pairs of such tables: writing them takes some tens of milliseconds.
+/// The maximum size of the pairs of such tables: writing them takes some tens of milliseconds.
 const MOST_PAIR_BYTES: usize = 1 << 26;
 
 /// Returns whether inputs have few rows and few bytes.
@@ -80,7 +81,8 @@ pub(crate) fn to_table<'py>(
     export::table(py, batches, schema)
 }
 
-/// Joins two inputs and returns a reader of the result's batches, made by a function of this name.
+/// Joins two inputs and returns a reader of the result's batches. `made_by` names the function that
+/// returns the reader.
 pub(crate) fn to_reader<'py>(
     py: Python<'py>,
     left: &Bound<'py, PyAny>,
@@ -93,7 +95,7 @@ pub(crate) fn to_reader<'py>(
     Ok(BatchReader::new(join.into_batches(), schema, made_by))
 }
 
-/// The plan of the join of two inputs. Only their schemas are read.
+/// Plans the join of two inputs. Only their schemas are read.
 pub(crate) fn to_plan(
     left: &Bound<'_, PyAny>,
     right: &Bound<'_, PyAny>,
@@ -112,7 +114,7 @@ fn typed(join: &dyn Relation, schemas: [&SchemaRef; 2], are_empty: [bool; 2]) ->
     untyped::of_join(&join.pairs(), fits, schemas, are_empty)
 }
 
-/// Reads and checks two inputs and calls `work` with them, such that Ctrl-C stops it.
+/// Reads and checks two inputs and calls `work` with them, so that Ctrl-C stops it.
 fn run<'py, T: Send + 'static>(
     py: Python<'py>,
     left: &Bound<'py, PyAny>,
@@ -129,7 +131,7 @@ fn run<'py, T: Send + 'static>(
     let [of_left, of_right] = typed(&**join, [left.schema(), right.schema()], are_empty);
     let (left, right) = (left.of_schema(of_left), right.of_schema(of_right));
     let pairs = join.pairs();
-    // The bytes that both sides have in the result if each row matches each of the other side.
+    // The bytes of both sides in the result if each row matches every row of the other side.
     let most = left
         .bytes()
         .saturating_mul(right.rows().max(1))

@@ -1,4 +1,4 @@
-//! The columns that a join or an aggregation reads and gives, told before anything runs.
+//! The columns that a join or an aggregation reads and returns, determined before it runs.
 
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use tidegate_operators::band::Band;
@@ -15,25 +15,25 @@ use crate::{Error, Result};
 /// The plan of a join of tables whose schemas are known.
 #[derive(Clone, Debug)]
 pub struct QueryPlan {
-    /// An explanation of the join, for people.
+    /// A human-readable explanation of the join.
     pub explanation: String,
     /// The schema of the result.
     pub schema: SchemaRef,
-    /// The columns that the join reads of the left and of the right table, ascending.
+    /// The columns that the join reads from the left and from the right table, ascending.
     pub reads: [Vec<usize>; 2],
-    /// For each column of the result, the left and the right column that it is made of.
+    /// For each result column, the left and the right column from which it is made.
     pub origins: Vec<(Option<usize>, Option<usize>)>,
     /// The left and the right column of each key.
     pub keys: Vec<(usize, usize)>,
-    /// The band columns. A row whose value is null or NaN has no pair.
+    /// The band columns. A row whose value is null or NaN matches nothing.
     pub bands: Vec<Reach>,
-    /// The time columns, if pairs depend on them.
+    /// The time columns, if matches depend on them.
     pub time: Option<Reach>,
-    /// The least and the greatest time difference of a pair, both included; `None` for no bound.
+    /// The smallest and the largest time difference of a pair, inclusive; `None` for no bound.
     pub distances: (Option<i64>, Option<i64>),
-    /// The start and the end column of each side, if rows have both.
+    /// The start and end columns of each side, if rows have both.
     pub intervals: Option<[(usize, usize); 2]>,
-    /// Whether the last right row of a key before the interval may match, however long before.
+    /// Whether the last right row of a key before the interval may match, however old it is.
     pub looks_back: bool,
     /// The columns of each side that the condition reads.
     pub condition_reads: [Vec<usize>; 2],
@@ -43,28 +43,28 @@ pub struct QueryPlan {
     pub(crate) row_ends: Option<RowEnds>,
 }
 
-/// How far the rows of pairs are apart in a column.
+/// How far apart the two rows of a pair may be in a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reach {
     /// The column of each side.
     pub columns: (usize, usize),
-    /// The least `right - left` of a pair; `None` for no bound.
+    /// The smallest `right - left` of a pair; `None` for no bound.
     pub lower: Option<Difference>,
-    /// The greatest `right - left` of a pair; `None` for no bound.
+    /// The largest `right - left` of a pair; `None` for no bound.
     pub upper: Option<Difference>,
 }
 
 /// The difference of two values of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Difference {
-    /// Of times, in the finer unit of both sides; of decimals, in their last place; of integers, as
-    /// it is.
+    /// A difference of times, in the finer unit of both sides; of decimals, in units of their last
+    /// decimal place; or of integers.
     Steps(i64),
-    /// Of floating-point numbers.
+    /// A difference of floating-point numbers.
     Float(f64),
 }
 
-/// The least and the greatest distance within an interval, both included.
+/// Returns the smallest and the largest distance within an interval, inclusive.
 pub(crate) fn distances(interval: Interval) -> (Option<i64>, Option<i64>) {
     let Interval { lower, upper, closed } = interval;
     let is_open_below = matches!(closed, Closed::Right | Closed::Neither);
@@ -76,13 +76,13 @@ pub(crate) fn distances(interval: Interval) -> (Option<i64>, Option<i64>) {
 }
 
 impl Reach {
-    /// The reach of an interval join.
+    /// Returns the reach of an interval join.
     pub(crate) fn of_interval(columns: (usize, usize), interval: Interval) -> Self {
         let [lower, upper] = [interval.lower, interval.upper].map(|end| end.map(Difference::Steps));
         Reach { columns, lower, upper }
     }
 
-    /// The reach of a band column.
+    /// Returns the reach of a band column.
     pub(crate) fn of_band(column: &ColumnPlan) -> Self {
         let steps = |end: Option<u64>| i64::try_from(end?).ok();
         let (lower, upper) = match column.band {
@@ -100,7 +100,7 @@ impl Reach {
 }
 
 impl QueryPlan {
-    /// The plan of a join of these bands and times.
+    /// Creates the plan of a join with these bands and times.
     pub(crate) fn new(
         explanation: String,
         join: &JoinPlan,
@@ -150,19 +150,19 @@ impl QueryPlan {
         plan.reading(condition_reads)
     }
 
-    /// The same plan of an interval join whose ends differ from row to row.
+    /// Returns the same plan, for an interval join whose ends differ from row to row.
     pub(crate) fn with_row_ends(self, ends: &RowEnds) -> Self {
         let plan = self.reading([ends.columns(Origin::Left), ends.columns(Origin::Right)]);
         QueryPlan { row_ends: Some(ends.clone()), ..plan }
     }
 
-    /// The columns of each side from which the ends of intervals are computed.
+    /// Returns the columns of each side from which the ends of intervals are computed.
     pub fn end_reads(&self) -> [Vec<usize>; 2] {
         [Origin::Left, Origin::Right]
             .map(|side| self.row_ends.as_ref().map_or_else(Vec::new, |ends| ends.columns(side)))
     }
 
-    /// The number of whole steps of the join's times in a length of time, rounded down.
+    /// Returns a length of time as a number of units of the join's times, rounded down.
     pub fn steps(&self, name: &str, length: Bound) -> Result<i64> {
         let Some(unit) = self.unit else {
             return Err(Error::bug("a join without times has no steps of time"));
@@ -170,8 +170,9 @@ impl QueryPlan {
         time::length(name, length, unit)
     }
 
-    /// The columns that tables of these schemas need to have for the join to give the same result:
-    /// the columns that it reads, and the left columns whose names give right columns a suffix.
+    /// Returns the columns that tables with these schemas must have for the join to return the same
+    /// result: the columns that it reads, and the left columns whose names cause right columns to
+    /// get a suffix.
     pub fn needed(&self, left: &Schema, right: &Schema) -> [Vec<usize>; 2] {
         let clashes = |(field, &(_, right_at)): (&FieldRef, &(Option<usize>, Option<usize>))| {
             let name = right.field(right_at?).name();
@@ -185,7 +186,7 @@ impl QueryPlan {
         [of_left, of_right]
     }
 
-    /// The same plan of a join that reads these columns of each side, too.
+    /// Returns the same plan, for a join that also reads these columns of each side.
     pub(crate) fn reading(mut self, columns: [Vec<usize>; 2]) -> Self {
         for (reads, columns) in self.reads.iter_mut().zip(columns) {
             reads.extend(columns);
@@ -199,11 +200,11 @@ impl QueryPlan {
 /// The plan of an aggregation of tables whose schemas are known.
 #[derive(Clone, Debug)]
 pub struct AggregationPlan {
-    /// An explanation of the aggregation, for people.
+    /// A human-readable explanation of the aggregation.
     pub explanation: String,
     /// The schema of the result.
     pub schema: SchemaRef,
-    /// The columns that the aggregation reads of each table, ascending.
+    /// The columns that the aggregation reads from each table, ascending.
     pub reads: Vec<Vec<usize>>,
     /// Size, advance and offset of the windows, in the finest unit of the time columns; `None` for
     /// sessions.
