@@ -12,7 +12,7 @@ use tidegate_operators::rows::NO_KEY;
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 
-use super::chunks::Chunks;
+use super::chunks::ColumnChunks;
 use super::numbering::{KeySource, Keys, PART_ROWS, split};
 use crate::columns::cast::cast;
 use crate::columns::table::Table;
@@ -97,7 +97,7 @@ pub(crate) fn canonical(value: f64) -> f64 {
 /// A column as words.
 pub(crate) struct WordColumn {
     chunks: Vec<(ScalarBuffer<i64>, Option<NullBuffer>)>,
-    starts: Chunks,
+    starts: ColumnChunks,
 }
 
 pub(super) fn words(
@@ -116,7 +116,7 @@ pub(super) fn words(
     });
     Ok(WordColumn {
         chunks: chunks.collect::<Result<_>>()?,
-        starts: Chunks::new(table, Vec::new()),
+        starts: ColumnChunks::new(table, Vec::new()),
     })
 }
 

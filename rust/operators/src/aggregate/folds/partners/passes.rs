@@ -52,8 +52,8 @@ const FAR: u64 = 1 << 61;
 
 /// Both sides, in time order and with keys, and the panes of the right rows.
 pub(in crate::aggregate) struct Passes<'a> {
-    left: Rows<'a>,
-    right: Rows<'a>,
+    left: SideRows<'a>,
+    right: SideRows<'a>,
     key_count: usize,
     /// How far a left row's interval begins and ends behind its time.
     ends: (i64, i64),
@@ -65,18 +65,18 @@ pub(in crate::aggregate) struct Passes<'a> {
 
 /// Rows of one side.
 #[derive(Clone, Copy)]
-struct Rows<'a> {
+struct SideRows<'a> {
     ts: &'a [i64],
     keys: &'a [u32],
 }
 
-impl<'a> Rows<'a> {
+impl<'a> SideRows<'a> {
     fn new(JoinColumns { ts, keys }: JoinColumns<'a>) -> Option<Self> {
-        keys.map(|keys| Rows { ts, keys })
+        keys.map(|keys| SideRows { ts, keys })
     }
 
     fn slice(self, rows: Range<usize>) -> Self {
-        Rows { ts: &self.ts[rows.clone()], keys: &self.keys[rows] }
+        SideRows { ts: &self.ts[rows.clone()], keys: &self.keys[rows] }
     }
 
     fn len(self) -> usize {
@@ -107,7 +107,7 @@ impl<'a> Passes<'a> {
         let PartnerColumns { left, right, key_count, interval, with_prevailing } = columns;
         let is_numbered = |side: JoinColumns<'_>| side.ts.len() < MAX_ROWS;
         assert!(is_numbered(left) && is_numbered(right), "row numbers fit in 32 bits");
-        let (Some(left), Some(right)) = (Rows::new(left), Rows::new(right)) else {
+        let (Some(left), Some(right)) = (SideRows::new(left), SideRows::new(right)) else {
             return Ok(None);
         };
         let Some((early, late)) = interval.distances(0, 0) else { return Ok(None) };
@@ -362,7 +362,7 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
     fn fold<const FORWARD: bool>(
         &mut self,
         rows: Range<usize>,
-        left: Rows<'_>,
+        left: SideRows<'_>,
         mut found: LeftWords<'_, WORDS>,
     ) -> Result<(), Stopped> {
         let passes = self.passes;
@@ -409,10 +409,10 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
 
 /// Neighbouring rows of both sides.
 struct PassRows<'a, const WORDS: usize> {
-    right: Rows<'a>,
+    right: SideRows<'a>,
     /// What each right row adds, and last, what a left row adds: nothing.
     own: &'a [[u64; WORDS]],
-    left: Rows<'a>,
+    left: SideRows<'a>,
     /// How far behind its time a left row stands.
     reach: i64,
 }
