@@ -15,7 +15,7 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Slot;
 
 use super::chunks::ColumnChunks;
-use super::numbering::KeySource;
+use super::numbering::KeyColumns;
 use super::types::is_word;
 use super::words::word_chunk;
 use crate::columns::cast::cast;
@@ -33,7 +33,7 @@ impl ByteColumn {
     }
 }
 
-impl KeySource for ByteColumn {
+impl KeyColumns for ByteColumn {
     type Key = [u8];
 
     fn rows(&self) -> usize {
@@ -184,7 +184,7 @@ impl<'a> RowColumns<'a> {
     }
 }
 
-impl KeySource for RowColumns<'_> {
+impl KeyColumns for RowColumns<'_> {
     type Key = [u8];
 
     fn rows(&self) -> usize {

@@ -13,7 +13,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 
 use super::chunks::ColumnChunks;
-use super::numbering::{KeySource, Keys, PART_ROWS, split};
+use super::numbering::{KeyColumns, Keys, PART_ROWS, split};
 use crate::columns::cast::cast;
 use crate::columns::table::Table;
 use crate::columns::time::{self, as_int64};
@@ -120,7 +120,7 @@ pub(super) fn words(
     })
 }
 
-impl KeySource for WordColumn {
+impl KeyColumns for WordColumn {
     type Key = i64;
 
     fn rows(&self) -> usize {

@@ -36,7 +36,7 @@ use crate::rows::interval::LeftReach;
 const TASK: usize = if cfg!(test) { 8 } else { 1 << 15 };
 
 /// How many right rows have their words written before they are merged: these stay in a cache.
-const CHUNK: usize = if cfg!(test) { 3 } else { 1 << 11 };
+const BLOCK_ROWS: usize = if cfg!(test) { 3 } else { 1 << 11 };
 
 /// The most words that a pass folds: more of them would not stay in registers.
 const MOST_WORDS: usize = 3;
@@ -184,7 +184,7 @@ impl<'a> Passes<'a> {
             }
         }
         let states = || memory::filled(self.key_count + 1, empty);
-        let scratch = || (states(), memory::filled(CHUNK + 1, empty));
+        let scratch = || (states(), memory::filled(BLOCK_ROWS + 1, empty));
         let is_large = size_of::<[u64; WORDS]>() * self.key_count > MANY_BYTES;
         let done = driver.map_with(tasks, scratch, |(states, own), (task, found)| {
             let merge = if is_large { merges.many } else { merges.few };
@@ -369,14 +369,14 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
         let (mut rest, mut waiting) = (rows, 0..left.len());
         while !rest.is_empty() && !waiting.is_empty() {
             self.driver.check()?;
-            let taken = rest.len().min(CHUNK);
-            let chunk =
+            let taken = rest.len().min(BLOCK_ROWS);
+            let block =
                 if FORWARD { rest.start..rest.start + taken } else { rest.end - taken..rest.end };
-            let right = passes.right.slice(chunk.clone());
+            let right = passes.right.slice(block.clone());
             let own = &mut self.own[..=taken];
             for (at, word) in self.words.iter().enumerate() {
                 let words = &mut own[..taken].as_flattened_mut()[at..];
-                (word.write)(chunk.clone(), words, WORDS);
+                (word.write)(block.clone(), words, WORDS);
             }
             own[taken] = self.empty;
             // The state of rows without a key stays empty.
