@@ -62,7 +62,7 @@ pub use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 pub use crate::array::{UnreadBatch, release_through};
 pub use crate::error::{Error, Result, What};
 pub use crate::schema::schema;
-pub use crate::stream::{Stream, UnopenedStream};
+pub use crate::stream::{ArrowStream, UnopenedStream};
 
 /// Runs `work`. A panic with a text becomes an error: arrow-rs panics over data that it does not
 /// understand.

@@ -41,7 +41,7 @@ impl UnopenedStream {
     }
 
     /// Asks for the schema, which may take as long as the producer likes.
-    pub fn open(mut self) -> Result<Stream> {
+    pub fn open(mut self) -> Result<ArrowStream> {
         let get_schema = self.0.get_schema.expect("it was looked for");
         let mut given = FFI_ArrowSchema::empty();
         // SAFETY: the stream is open, and so the callback may be called.
@@ -57,7 +57,7 @@ impl UnopenedStream {
             schema => schema?,
         };
         let data_type = DataType::Struct(schema.fields().clone());
-        Ok(Stream { source: Some(self), schema, data_type })
+        Ok(ArrowStream { source: Some(self), schema, data_type })
     }
 
     /// What the producer says about its last failure.
@@ -75,14 +75,14 @@ impl UnopenedStream {
 
 /// Record batches, each checked as it comes.
 #[derive(Debug)]
-pub struct Stream {
+pub struct ArrowStream {
     /// Until its end.
     source: Option<UnopenedStream>,
     schema: SchemaRef,
     data_type: DataType,
 }
 
-impl Stream {
+impl ArrowStream {
     /// The schema of every batch.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
@@ -91,7 +91,7 @@ impl Stream {
     /// The next batch; none at the end, and after a failure.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let Some(source) = &mut self.source else { return Ok(None) };
-        let read = Stream::read(source, &self.schema, &self.data_type);
+        let read = ArrowStream::read(source, &self.schema, &self.data_type);
         if !matches!(read, Ok(Some(_))) {
             self.source = None;
         }

@@ -192,7 +192,7 @@ fn a_missing_child_is_told_by_its_name() {
     assert_eq!(text, "column `c3` holds malformed Arrow data: a child is a null pointer");
 }
 
-fn opened(batches: Vec<Result<RecordBatch, ArrowError>>) -> tidegate_import::Stream {
+fn opened(batches: Vec<Result<RecordBatch, ArrowError>>) -> tidegate_import::ArrowStream {
     let reader = RecordBatchIterator::new(batches, rows().schema());
     let mut stream = FFI_ArrowArrayStream::new(Box::new(reader));
     let taken = unsafe { UnopenedStream::take(NonNull::from(&mut stream)) }.unwrap();

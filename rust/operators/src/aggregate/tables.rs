@@ -85,10 +85,10 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
                 Ok(())
             };
             let mut write = || {
-                for stretch in &task.stretches {
+                for piece in &task.pieces {
                     driver.check()?;
-                    let block = Block::new(stretch, &slices, windows, scratch);
-                    writer.write(stretch, &block, windows, &announce, &mut keep)?;
+                    let block = Block::new(piece, &slices, windows, scratch);
+                    writer.write(piece, &block, windows, &announce, &mut keep)?;
                 }
                 writer.flush(&mut keep)
             };

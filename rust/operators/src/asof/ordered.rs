@@ -28,9 +28,9 @@ const ROWS_A_KEY: usize = 8;
 /// No row, in a table of last rows; the others are row numbers plus 1.
 const NONE: u32 = 0;
 
-/// A stretch of the pass: the rows of both sides that are met in it.
+/// A part of the pass: the rows of both sides that are met in it.
 #[derive(Clone, Debug)]
-struct Stretch {
+struct PassPart {
     left: Range<usize>,
     right: Range<usize>,
 }
@@ -101,22 +101,22 @@ impl Pass<'_> {
         driver: &Driver,
     ) -> Result<(), Stopped> {
         let rows = self.left.ts.len() + self.right.ts.len();
-        let parts = match driver.parts(rows, PART_ROWS) {
+        let part_count = match driver.parts(rows, PART_ROWS) {
             1 => 1,
             threads => (threads * PARTS_A_THREAD)
                 .min(rows / (ROWS_A_KEY * self.keys.max(1) as usize))
                 .max(1),
         };
-        let stretches = self.cut::<DOWN, EXACT>(parts);
-        let outs = split::<DOWN>(runs, &stretches);
-        let items: Vec<_> = stretches.iter().cloned().zip(outs).collect();
-        let tables = driver.map(items, |(stretch, runs)| {
+        let parts = self.cut::<DOWN, EXACT>(part_count);
+        let outs = split::<DOWN>(runs, &parts);
+        let items: Vec<_> = parts.iter().cloned().zip(outs).collect();
+        let tables = driver.map(items, |(part, runs)| {
             // The last row of each key, then that of right and that of left rows without a key.
             let mut last = memory::filled(self.keys as usize + 2, NONE);
             let mut unknown = Vec::new();
             match self.asof.tolerance {
-                None => self.meet::<DOWN, EXACT, false>(&stretch, runs, &mut last, &mut unknown),
-                Some(_) => self.meet::<DOWN, EXACT, true>(&stretch, runs, &mut last, &mut unknown),
+                None => self.meet::<DOWN, EXACT, false>(&part, runs, &mut last, &mut unknown),
+                Some(_) => self.meet::<DOWN, EXACT, true>(&part, runs, &mut last, &mut unknown),
             }
             (last, unknown)
         })?;
@@ -130,21 +130,20 @@ impl Pass<'_> {
             });
             known.push((std::mem::replace(&mut before, last), unknown));
         }
-        let items: Vec<_> =
-            stretches.iter().zip(split::<DOWN>(runs, &stretches)).zip(known).collect();
-        driver.map(items, |((stretch, runs), (before, unknown))| {
-            // Nothing was met before the first stretch.
+        let items: Vec<_> = parts.iter().zip(split::<DOWN>(runs, &parts)).zip(known).collect();
+        driver.map(items, |((part, runs), (before, unknown))| {
+            // Nothing was met before the first part.
             for row in if before.is_empty() { Vec::new() } else { unknown } {
                 let row = row as usize;
                 let last = before[self.left_key(row) as usize];
-                runs[row - stretch.left.start].set(self.partner::<true>(last, self.left.ts[row]));
+                runs[row - part.left.start].set(self.partner::<true>(last, self.left.ts[row]));
             }
         })?;
         Ok(())
     }
 
-    /// Cuts the pass into stretches of as many rows.
-    fn cut<const DOWN: bool, const EXACT: bool>(&self, parts: usize) -> Vec<Stretch> {
+    /// Cuts the pass into parts of as many rows.
+    fn cut<const DOWN: bool, const EXACT: bool>(&self, part_count: usize) -> Vec<PassPart> {
         let (left, right) = (self.left.ts, self.right.ts);
         let rows = left.len() + right.len();
         // The number of left rows among the first `rows` rows that are met.
@@ -162,34 +161,37 @@ impl Pass<'_> {
             }
             low
         };
-        let ends: Vec<_> =
-            (0..=parts).map(|part| part * rows / parts).map(|end| (left_of(end), end)).collect();
+        let ends: Vec<_> = (0..=part_count)
+            .map(|part| part * rows / part_count)
+            .map(|end| (left_of(end), end))
+            .collect();
         let range = |from: usize, to: usize, rows: usize| match DOWN {
             true => rows - to..rows - from,
             false => from..to,
         };
-        let stretch = |ends: &[(usize, usize)]| Stretch {
+        let part = |ends: &[(usize, usize)]| PassPart {
             left: range(ends[0].0, ends[1].0, left.len()),
             right: range(ends[0].1 - ends[0].0, ends[1].1 - ends[1].0, right.len()),
         };
-        ends.windows(2).map(stretch).collect()
+        ends.windows(2).map(part).collect()
     }
 
-    /// Goes through a stretch. Adds to `unknown` the left rows whose keys no right row of the stretch had yet.
+    /// Goes through a part. Adds to `unknown` the left rows whose keys no right row of the part had
+    /// yet.
     ///
     /// In each step, no branch depends on the side whose row is met: it cannot be foreseen.
     fn meet<const DOWN: bool, const EXACT: bool, const TOLERANCE: bool>(
         &self,
-        stretch: &Stretch,
+        part: &PassPart,
         runs: &mut [Slot<Run>],
         last: &mut [u32],
         unknown: &mut Vec<u32>,
     ) {
         match (self.left.keys, self.right.keys) {
             (Some(left), Some(right)) => {
-                let (left, right) = (&left[stretch.left.clone()], &right[stretch.right.clone()]);
+                let (left, right) = (&left[part.left.clone()], &right[part.right.clone()]);
                 self.step::<DOWN, EXACT, TOLERANCE>(
-                    stretch,
+                    part,
                     runs,
                     last,
                     |at| left[at],
@@ -197,22 +199,22 @@ impl Pass<'_> {
                     unknown,
                 );
             }
-            _ => self.step::<DOWN, EXACT, TOLERANCE>(stretch, runs, last, |_| 0, |_| 0, unknown),
+            _ => self.step::<DOWN, EXACT, TOLERANCE>(part, runs, last, |_| 0, |_| 0, unknown),
         }
     }
 
     #[inline(always)]
     fn step<const DOWN: bool, const EXACT: bool, const TOLERANCE: bool>(
         &self,
-        stretch: &Stretch,
+        part: &PassPart,
         runs: &mut [Slot<Run>],
         last: &mut [u32],
         left_key: impl Fn(usize) -> u32,
         right_key: impl Fn(usize) -> u32,
         unknown: &mut Vec<u32>,
     ) {
-        let left = &self.left.ts[stretch.left.clone()];
-        let right = &self.right.ts[stretch.right.clone()];
+        let left = &self.left.ts[part.left.clone()];
+        let right = &self.right.ts[part.right.clone()];
         let (runs, last) = (&mut runs[..left.len()], &mut last[..self.keys as usize + 2]);
         let (mut l, mut r) = (0, 0);
         while l < left.len() && r < right.len() {
@@ -224,11 +226,11 @@ impl Pass<'_> {
             // Rows without a key have a place each side.
             let known = &mut last[key.min(self.keys + u32::from(!is_right)) as usize];
             let before = *known;
-            *known = if is_right { (stretch.right.start + of_right) as u32 + 1 } else { before };
+            *known = if is_right { (part.right.start + of_right) as u32 + 1 } else { before };
             // Of a right row, this is overwritten by the partner of the left row to come.
             runs[of_left].set(self.partner::<TOLERANCE>(before, ts));
             if before == NONE {
-                note(unknown, stretch.left.start + of_left, !is_right);
+                note(unknown, part.left.start + of_left, !is_right);
             }
             l += usize::from(!is_right);
             r += usize::from(is_right);
@@ -238,12 +240,12 @@ impl Pass<'_> {
             let before = last[left_key(at).min(self.keys + 1) as usize];
             runs[at].set(self.partner::<TOLERANCE>(before, left[at]));
             if before == NONE {
-                note(unknown, stretch.left.start + at, true);
+                note(unknown, part.left.start + at, true);
             }
         }
         for r in r..right.len() {
             let at = met::<DOWN>(r, right.len());
-            last[right_key(at).min(self.keys) as usize] = (stretch.right.start + at) as u32 + 1;
+            last[right_key(at).min(self.keys) as usize] = (part.right.start + at) as u32 + 1;
         }
     }
 
@@ -265,18 +267,18 @@ impl Pass<'_> {
     }
 }
 
-/// The parts of an array of left rows that stretches have.
+/// The left rows of each part, in an array of all left rows.
 fn split<'a, const DOWN: bool>(
     mut rows: &'a mut [Slot<Run>],
-    stretches: &[Stretch],
+    parts: &[PassPart],
 ) -> Vec<&'a mut [Slot<Run>]> {
-    let cut = |stretch: &Stretch| {
+    let cut = |part: &PassPart| {
         let all = std::mem::take(&mut rows);
-        let at = if DOWN { all.len() - stretch.left.len() } else { stretch.left.len() };
+        let at = if DOWN { all.len() - part.left.len() } else { part.left.len() };
         let (head, tail) = all.split_at_mut(at);
         let (part, others) = if DOWN { (tail, head) } else { (head, tail) };
         rows = others;
         part
     };
-    stretches.iter().map(cut).collect()
+    parts.iter().map(cut).collect()
 }

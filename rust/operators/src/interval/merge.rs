@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::{
-    Buckets, Chunk, LeavingRows, Rows, Target, TimedRows, Writer, ranges, writers,
+    Buckets, LeavingRows, Part, Rows, Target, TimedRows, Writer, ranges, writers,
 };
 
 use super::JoinColumns;
@@ -58,10 +58,10 @@ pub(super) fn merge(
     // 2. How many rows of each key come before each tile.
     let rows = Rows { keys: right.keys, ts: None, numbers: None, first: 0 };
     let buckets = Buckets { first: 0, shift: 0, count: key_count };
-    let chunks = driver.map(tiles().collect(), |tile| Chunk::count(rows.slice(tile), buckets))?;
+    let counted = driver.map(tiles().collect(), |tile| Part::count(rows.slice(tile), buckets))?;
     let mut numbers = Pages::unwritten(right.ts.len());
     let target = Target { keys: None, ts: None, numbers: Some(&mut numbers) };
-    let (starts, writers) = writers(chunks, target);
+    let (starts, writers) = writers(counted, target);
     let early_rows = |part: &Range<usize>| {
         let end = before(part.start, early);
         let tile = (0..parts.len()).min_by_key(|&tile| cuts[tile].abs_diff(end)).expect("a tile");

@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot, Unwritten};
 use tidegate_structures::memory::partition::{
-    Buckets, Chunk, MAX_BUCKETS, Rows, Target, ranges, split_buckets, writers,
+    Buckets, MAX_BUCKETS, Part, Rows, Target, ranges, split_buckets, writers,
 };
 
 use super::JoinColumns;
@@ -334,11 +334,11 @@ fn scatter<'a>(
     target: Target<'a>,
     driver: &Driver,
 ) -> Result<Vec<u32>, Stopped> {
-    // A chunk's counters should not outweigh its rows.
+    // A part's counters should not outweigh its rows.
     let parts = driver.parts(rows.keys.len(), PART_ROWS.max(buckets.count * 4));
-    let chunks = driver
-        .map(ranges(rows.keys.len(), parts), |part| Chunk::count(rows.slice(part), buckets))?;
-    let (starts, writers) = writers(chunks, target);
+    let counted = driver
+        .map(ranges(rows.keys.len(), parts), |part| Part::count(rows.slice(part), buckets))?;
+    let (starts, writers) = writers(counted, target);
     driver.map(writers, |writer| writer.run())?;
     Ok(starts)
 }

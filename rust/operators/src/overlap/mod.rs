@@ -54,7 +54,7 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::{MAX_ROWS, Matches, RowLists, cut};
 use crate::order::{Follow, Groups, JoinColumns, OrderedTimes, follow, gallop, step};
 pub use count::count_overlaps;
-use windows::{WindowReach, Windows};
+use windows::{OverlapWindows, WindowReach};
 
 /// The columns of one side that decide which rows match.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +106,7 @@ impl<'a> IntervalColumns<'a> {
 pub struct Overlaps {
     /// How far each left row reaches.
     reached: Pages<WindowReach>,
-    windows: Windows,
+    windows: OverlapWindows,
     right_rows: usize,
 }
 
@@ -129,7 +129,7 @@ impl Overlaps {
         right.check();
         let groups = Groups::new(right.by_start(), key_count, driver)?;
         let ends = OrderedTimes::new(right.by_end(), key_count, driver)?;
-        let windows = Windows::new(&groups, right.ends, ends.ts(), driver)?;
+        let windows = OverlapWindows::new(&groups, right.ends, ends.ts(), driver)?;
         drop(ends);
         let reached = follow(
             left.by_start(),
@@ -188,7 +188,7 @@ impl Overlaps {
 
 /// Finds how far left rows reach.
 struct Reach<'a> {
-    windows: &'a Windows,
+    windows: &'a OverlapWindows,
     right: &'a Groups<'a>,
     /// The end of each left row.
     ends: &'a [i64],

@@ -32,7 +32,7 @@ pub(super) struct WindowReach {
 
 /// A window. Its list ends where the next one's begins.
 #[derive(Clone, Copy, Debug)]
-struct Window {
+struct OverlapWindow {
     /// The place of the first row that starts in it.
     first: u32,
     /// Where its list begins.
@@ -41,13 +41,13 @@ struct Window {
 
 /// The windows of all keys, over the right rows.
 #[derive(Debug)]
-pub(super) struct Windows {
+pub(super) struct OverlapWindows {
     /// The first window of each key, and the number of windows.
     starts: Vec<u32>,
     /// When each begins; the first one of a key is there from the beginning.
     times: Vec<i64>,
     /// Last, the end of the lists.
-    windows: Vec<Window>,
+    windows: Vec<OverlapWindow>,
     /// The places that are listed, ascending in each list.
     open: Vec<u32>,
     /// The end of the row at each place.
@@ -60,15 +60,15 @@ pub(super) struct Windows {
 
 /// The windows of some neighbouring keys.
 #[derive(Default)]
-struct Part {
+struct KeyWindows {
     /// How many windows each key has.
     counts: Vec<u32>,
     times: Vec<i64>,
-    windows: Vec<Window>,
+    windows: Vec<OverlapWindow>,
     open: Vec<u32>,
 }
 
-impl Windows {
+impl OverlapWindows {
     /// The windows of rows that are grouped by key and start, given the end of each row, and the
     /// ends in order within each key.
     pub(super) fn new(
@@ -89,14 +89,14 @@ impl Windows {
             }
         }
         let parts = driver.map(tasks, |keys| {
-            let mut part = Part::default();
+            let mut part = KeyWindows::default();
             for key in keys {
                 let at = groups.starts[key] as usize..groups.starts[key + 1] as usize;
                 part.add(groups.ts(), &ends, sorted_ends, at);
             }
             part
         })?;
-        let mut windows = Windows {
+        let mut windows = OverlapWindows {
             starts: vec![0],
             times: Vec::new(),
             windows: Vec::new(),
@@ -110,7 +110,8 @@ impl Windows {
             for count in part.counts {
                 windows.starts.push(windows.starts[windows.starts.len() - 1] + count);
             }
-            let moved = |window: Window| Window { list: window.list + listed, ..window };
+            let moved =
+                |window: OverlapWindow| OverlapWindow { list: window.list + listed, ..window };
             memory::reserve(&mut windows.open, part.open.len());
             memory::reserve(&mut windows.times, part.times.len());
             memory::reserve(&mut windows.windows, part.windows.len() + 1);
@@ -118,7 +119,7 @@ impl Windows {
             windows.windows.extend(part.windows.into_iter().map(moved));
             windows.open.extend(part.open);
         }
-        let end = Window { first: 0, list: place(windows.open.len()) };
+        let end = OverlapWindow { first: 0, list: place(windows.open.len()) };
         // Rows without partners have the first window, also where there is none.
         windows.windows.extend(if windows.times.is_empty() { vec![end; 2] } else { vec![end] });
         Ok(windows)
@@ -126,7 +127,7 @@ impl Windows {
 
     /// The same, with the numbers of the rows.
     pub(super) fn with_numbers(self, groups: Groups<'_>) -> Self {
-        Windows { numbers: groups.into_numbers(), ..self }
+        OverlapWindows { numbers: groups.into_numbers(), ..self }
     }
 
     /// The windows of a key.
@@ -205,7 +206,7 @@ fn place(at: usize) -> u32 {
     u32::try_from(at).expect("rows that do not end before they start")
 }
 
-impl Part {
+impl KeyWindows {
     /// Adds the windows of the key whose rows are at these places.
     fn add(
         &mut self,
@@ -255,6 +256,6 @@ impl Part {
 
     fn begin(&mut self, time: i64, first: u32, list: usize) {
         self.times.push(time);
-        self.windows.push(Window { first, list: place(list) });
+        self.windows.push(OverlapWindow { first, list: place(list) });
     }
 }

@@ -17,7 +17,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tidegate::stream::Source;
 use tidegate::{Driver, Error, Extra, Stop, Table, check_call, without_index};
-use tidegate_import::{Stream, UnopenedStream, UnreadBatch};
+use tidegate_import::{ArrowStream, UnopenedStream, UnreadBatch};
 
 use crate::arrow::reader::{BatchReader, SharedStream, next};
 use crate::arrow::{capsule, export, frames};
@@ -345,7 +345,7 @@ pub(crate) struct Batches {
 pub(crate) type UserThread = Arc<Mutex<Option<u64>>>;
 
 enum OpenInput {
-    Stream(Stream),
+    Stream(ArrowStream),
     Batch(Option<UnreadBatch>),
     Reader(SharedStream, u64),
 }

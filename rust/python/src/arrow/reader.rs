@@ -49,15 +49,15 @@ pub(crate) trait BatchStream: Send + Sync {
 }
 
 /// A stream that a reader shares with the thread that reads on.
-pub(crate) type SharedStream = Arc<Stream>;
+pub(crate) type SharedStream = Arc<ReaderStream>;
 
 /// The finished batches, after the batches that were handed out and did not arrive.
-pub(crate) struct Stream {
+pub(crate) struct ReaderStream {
     batches: Box<dyn BatchStream>,
     returned: Mutex<Vec<RecordBatch>>,
 }
 
-impl Deref for Stream {
+impl Deref for ReaderStream {
     type Target = dyn BatchStream;
 
     fn deref(&self) -> &Self::Target {
@@ -65,7 +65,7 @@ impl Deref for Stream {
     }
 }
 
-impl Stream {
+impl ReaderStream {
     fn returned(&self) -> MutexGuard<'_, Vec<RecordBatch>> {
         self.returned.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,7 +115,7 @@ pub(crate) type HeldInputs = Weak<dyn Any + Send + Sync>;
 
 /// A stream, what lives while threads of it hold inputs, and the process that these threads belong
 /// to.
-type OpenStream = (u32, Weak<Stream>, HeldInputs);
+type OpenStream = (u32, Weak<ReaderStream>, HeldInputs);
 
 /// Streams that may have threads.
 static OPEN: Mutex<Vec<OpenStream>> = Mutex::new(Vec::new());
@@ -130,14 +130,14 @@ static OPEN: Mutex<Vec<OpenStream>> = Mutex::new(Vec::new());
 pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
     let here = open.into_iter().filter(|(process, ..)| *process == std::process::id());
-    let readers: Vec<(Weak<Stream>, HeldInputs)> =
+    let readers: Vec<(Weak<ReaderStream>, HeldInputs)> =
         here.map(|(_, reader, held)| (reader, held)).collect();
     let calls = end_calls();
     released(py, || {
         readers.iter().filter_map(|(reader, _)| reader.upgrade()).for_each(|reader| reader.close())
     });
     // A stream whose reader is not gone lives with it, too.
-    let own = |reader: &Weak<Stream>| usize::from(reader.strong_count() > 0);
+    let own = |reader: &Weak<ReaderStream>| usize::from(reader.strong_count() > 0);
     let is_at_work = || {
         let mut readers = readers.iter();
         readers.any(|(reader, held)| held.strong_count() > own(reader))
@@ -210,7 +210,7 @@ impl BatchReader {
         schema: SchemaRef,
         made_by: &str,
     ) -> Self {
-        let stream = Stream { batches: Box::new(batches), returned: Mutex::default() };
+        let stream = ReaderStream { batches: Box::new(batches), returned: Mutex::default() };
         let (batches, process) = (Arc::new(stream), std::process::id());
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|(.., held)| held.strong_count() > 0);
@@ -252,7 +252,7 @@ fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResul
 /// Waits for the next batch as long as it takes, without the GIL, for the thread `caller`. Looks at
 /// `go_on` meanwhile.
 pub(crate) fn next(
-    batches: &Stream,
+    batches: &ReaderStream,
     caller: u64,
     go_on: impl Fn() -> tidegate::Result<()>,
 ) -> tidegate::Result<Option<RecordBatch>> {
@@ -355,7 +355,7 @@ impl BatchReader {
 
 /// The next batch for C code, which may hold the GIL: it is let go where threads may need it to
 /// make the batch.
-fn next_for_c(batches: &Stream, signals: &Signals) -> tidegate::Result<Option<RecordBatch>> {
+fn next_for_c(batches: &ReaderStream, signals: &Signals) -> tidegate::Result<Option<RecordBatch>> {
     signals.look()?;
     let go_on = || signals.look();
     if !batches.needs_gil() {

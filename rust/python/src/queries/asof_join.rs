@@ -3,7 +3,7 @@
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use tidegate::stream::{self, Operator, StreamOptions};
-use tidegate::{AsofJoin as Query, Bound as Length, Strategy};
+use tidegate::{Bound as Length, Strategy};
 
 use crate::inputs::arguments::{Argument, bound, name_pair, word};
 use crate::interpreter::interrupt::detached;
@@ -15,7 +15,7 @@ const STRATEGIES: [(&str, Strategy); 3] = [
     ("nearest", Strategy::Nearest),
 ];
 
-pairs! { Query {
+pairs! { tidegate::AsofJoin {
     fn operator(
         &self,
         left: SchemaRef,
@@ -35,8 +35,8 @@ fn read(
     tolerance: Option<Argument<'_, '_>>,
     allow_exact_matches: bool,
     options: Options<'_, '_>,
-) -> PyResult<Query> {
-    Ok(Query {
+) -> PyResult<tidegate::AsofJoin> {
+    Ok(tidegate::AsofJoin {
         on: name_pair("on", on)?,
         strategy: word("strategy", strategy, &STRATEGIES)?,
         tolerance: match tolerance {

@@ -4,7 +4,7 @@ use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tidegate::stream::{self, Operator, Parallelism, StreamOptions};
-use tidegate::{Bound as Length, Closed, Error, IntervalJoin as Query, PartnerJoin};
+use tidegate::{Bound as Length, Closed, Error, PartnerJoin};
 
 use crate::inputs::arguments::{Argument, bound, end, name_pair, word};
 use crate::interpreter::error::raise;
@@ -25,9 +25,9 @@ join_class! {
     before_threads(parallelism: &str = "auto")
 }
 
-pairs! { Query {
+pairs! { tidegate::IntervalJoin {
     fn row_ends(&self) -> [bool; 2] {
-        Query::row_ends(self)
+        tidegate::IntervalJoin::row_ends(self)
     }
 
     fn operator(
@@ -50,7 +50,7 @@ fn ask(
     closed: &str,
     prevailing: bool,
     options: Options,
-) -> PyResult<JoinRequest<Query>> {
+) -> PyResult<JoinRequest<tidegate::IntervalJoin>> {
     let functions = options.functions()?;
     if prevailing && functions.is_none() {
         return Err(raise(Error::argument(
@@ -72,8 +72,8 @@ fn read(
     upper: Argument,
     closed: &str,
     options: Options,
-) -> PyResult<Query> {
-    Ok(Query {
+) -> PyResult<tidegate::IntervalJoin> {
+    Ok(tidegate::IntervalJoin {
         on: name_pair("on", on)?,
         lower: end("lower", lower)?,
         upper: end("upper", upper)?,

@@ -4,7 +4,7 @@ use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tidegate::stream::{Operator, StreamOptions};
-use tidegate::{Bound as Length, Closed, Error, OverlapJoin as Query, PartnerJoin};
+use tidegate::{Bound as Length, Closed, Error, PartnerJoin};
 
 use crate::inputs::arguments::{Argument, bound, word};
 use crate::queries::join::{JoinRequest, Options, join_query, pairs};
@@ -16,7 +16,7 @@ join_query! {
     before_threads()
 }
 
-pairs! { Query {
+pairs! { tidegate::OverlapJoin {
     fn operator(
         &self,
         _left: SchemaRef,
@@ -34,9 +34,9 @@ fn ask(
     closed: &str,
     min_overlap: Option<Argument>,
     options: Options,
-) -> PyResult<JoinRequest<Query>> {
+) -> PyResult<JoinRequest<tidegate::OverlapJoin>> {
     let functions = options.functions()?;
-    let query = Query {
+    let query = tidegate::OverlapJoin {
         on: sides(on)?,
         closed: word("closed", closed, &CLOSED)?,
         min_overlap: match min_overlap {

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 use tidegate::stream::{self, Operator, StreamOptions};
-use tidegate::{Algorithm, Bound as Length, PartnerJoin, Window, WindowJoin as Query};
+use tidegate::{Algorithm, Bound as Length, PartnerJoin, Window};
 
 use crate::inputs::arguments::{Argument, bound, name_pair, word};
 use crate::interpreter::interrupt::detached;
@@ -39,7 +39,7 @@ const ALGORITHMS: [(&str, Option<Algorithm>); 8] = [
     ("low-latency-handshake", Some(Algorithm::LowLatencyHandshake)),
 ];
 
-pairs! { Query {
+pairs! { tidegate::WindowJoin {
     fn operator(
         &self,
         left: SchemaRef,
@@ -58,15 +58,20 @@ fn ask(
     window: Argument,
     algorithm: &str,
     options: Options,
-) -> PyResult<JoinRequest<Query>> {
+) -> PyResult<JoinRequest<tidegate::WindowJoin>> {
     let functions = options.functions()?;
     JoinRequest::new(read(on, window, algorithm, options)?, functions, PartnerJoin::Window)
 }
 
 /// The join that the arguments ask for.
-fn read(on: Argument, window: Argument, algorithm: &str, options: Options) -> PyResult<Query> {
+fn read(
+    on: Argument,
+    window: Argument,
+    algorithm: &str,
+    options: Options,
+) -> PyResult<tidegate::WindowJoin> {
     let algorithm = word("algorithm", algorithm, &ALGORITHMS)?;
-    Ok(Query {
+    Ok(tidegate::WindowJoin {
         on: name_pair("on", on)?,
         window: windows(window)?,
         algorithm,

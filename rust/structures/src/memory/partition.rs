@@ -1,14 +1,14 @@
 //! Stable partitioning of rows by a dense key, by several threads at once.
 //!
-//! The rows are cut into chunks. Each chunk counts its rows a bucket ([`Chunk::count`]); from all
-//! counts together every chunk knows, for each bucket, the places that are its own ([`writers`]);
-//! then all chunks write at the same time, no two to one place ([`Writer::run`]). Rows of one
-//! bucket keep their order, since chunks follow each other in row order. [`Writer::merge`] finds on
+//! The rows are cut into parts. Each part counts its rows a bucket ([`Part::count`]); from all
+//! counts together every part knows, for each bucket, the places that are its own ([`writers`]);
+//! then all parts write at the same time, no two to one place ([`Writer::run`]). Rows of one
+//! bucket keep their order, since parts follow each other in row order. [`Writer::merge`] finds on
 //! its way where the matches of other rows are.
 //!
 //! # Trade-offs
 //!
-//! Counters are `buckets` a chunk, and a write goes to as many streams at once as there are
+//! Counters are `buckets` a part, and a write goes to as many streams at once as there are
 //! buckets: beyond [`MAX_BUCKETS`] the caller partitions in two levels.
 
 mod merge;
@@ -84,7 +84,7 @@ impl Buckets {
 
 /// Consecutive rows and their number a bucket.
 #[derive(Debug)]
-pub struct Chunk<'a> {
+pub struct Part<'a> {
     rows: Rows<'a>,
     buckets: Buckets,
     /// Rows a bucket. Counted from `rows` by `count` and private, so that a `Writer` can rely on
@@ -92,7 +92,7 @@ pub struct Chunk<'a> {
     counts: Vec<u32>,
 }
 
-impl<'a> Chunk<'a> {
+impl<'a> Part<'a> {
     /// Counts the rows of each bucket.
     ///
     /// # Panics
@@ -113,28 +113,28 @@ impl<'a> Chunk<'a> {
         );
         let mut counts = vec![0_u32; buckets.count + 1];
         rows.keys.iter().for_each(|&key| counts[buckets.of(key)] += 1);
-        Chunk { rows, buckets, counts }
+        Part { rows, buckets, counts }
     }
 }
 
-/// Gives every chunk its places in `target`, and returns where each bucket starts; last, where the
+/// Gives every part its places in `target`, and returns where each bucket starts; last, where the
 /// rows without a key do.
 ///
 /// Every place is written when all writers have run.
 ///
 /// # Panics
 ///
-/// When the chunks differ in their number of buckets, or `target` is shorter than their rows.
-pub fn writers<'a>(chunks: Vec<Chunk<'a>>, target: Target<'a>) -> (Vec<u32>, Vec<Writer<'a>>) {
-    let count = chunks.first().map_or(0, |chunk| chunk.counts.len());
-    assert!(chunks.iter().all(|chunk| chunk.counts.len() == count), "chunks of one partitioning");
-    let mut chunks = chunks;
+/// When the parts differ in their number of buckets, or `target` is shorter than their rows.
+pub fn writers<'a>(parts: Vec<Part<'a>>, target: Target<'a>) -> (Vec<u32>, Vec<Writer<'a>>) {
+    let count = parts.first().map_or(0, |part| part.counts.len());
+    assert!(parts.iter().all(|part| part.counts.len() == count), "parts of one partitioning");
+    let mut parts = parts;
     let mut starts = Vec::with_capacity(count);
     let mut next = 0_u32;
     for bucket in 0..count {
         starts.push(next);
-        for chunk in &mut chunks {
-            let rows = std::mem::replace(&mut chunk.counts[bucket], next);
+        for part in &mut parts {
+            let rows = std::mem::replace(&mut part.counts[bucket], next);
             next = next.checked_add(rows).expect(TOO_MANY);
         }
     }
@@ -144,8 +144,8 @@ pub fn writers<'a>(chunks: Vec<Chunk<'a>>, target: Target<'a>) -> (Vec<u32>, Vec
     assert!(keys.as_ref().is_none_or(|keys| keys.len() >= total), "room for every key");
     assert!(ts.as_ref().is_none_or(|ts| ts.len() >= total), "room for every time");
     assert!(
-        chunks.iter().all(|chunk| chunk.rows.ts.is_some() == ts.is_some()),
-        "times travel from all chunks or none"
+        parts.iter().all(|part| part.rows.ts.is_some() == ts.is_some()),
+        "times travel from all parts or none"
     );
     let places = Places {
         keys: keys.map(|keys| Slot::values(keys).as_mut_ptr()),
@@ -153,15 +153,15 @@ pub fn writers<'a>(chunks: Vec<Chunk<'a>>, target: Target<'a>) -> (Vec<u32>, Vec
         numbers: numbers.map(|numbers| Slot::values(numbers).as_mut_ptr()),
         total,
     };
-    let writer = |Chunk { rows, buckets, counts }| Writer { rows, buckets, next: counts, places };
-    (starts, chunks.into_iter().map(writer).collect())
+    let writer = |Part { rows, buckets, counts }| Writer { rows, buckets, next: counts, places };
+    (starts, parts.into_iter().map(writer).collect())
 }
 
-/// Writes one chunk's rows to their places.
+/// Writes one part's rows to their places.
 pub struct Writer<'a> {
     rows: Rows<'a>,
     buckets: Buckets,
-    /// The next free place of this chunk, a bucket.
+    /// The next free place of this part, a bucket.
     next: Vec<u32>,
     places: Places,
 }
@@ -185,7 +185,7 @@ impl Writer<'_> {
         &self.next
     }
 
-    /// Writes all rows of the chunk.
+    /// Writes all rows of the part.
     pub fn run(mut self) {
         match (self.rows.ts, self.rows.numbers, self.places.keys) {
             (None, None, None) => self.scatter::<false, false, false>(),
@@ -199,10 +199,10 @@ impl Writer<'_> {
         }
     }
 
-    /// P1: a chunk has fewer than 2^32 rows, so no count wrapped. `next[b]` began where the chunks
-    /// before this one end in bucket `b`, and is raised once for each row that [`Chunk::count`]
+    /// P1: a part has fewer than 2^32 rows, so no count wrapped. `next[b]` began where the parts
+    /// before this one end in bucket `b`, and is raised once for each row that [`Part::count`]
     /// counted in `b` from the same immutable columns; so it stays below the place where the next
-    /// chunk begins, and below `total`.
+    /// part begins, and below `total`.
     #[inline]
     fn scatter<const TIMED: bool, const NUMBERED: bool, const KEYED: bool>(&mut self) {
         let Rows { keys, ts, numbers, first } = self.rows;
@@ -274,7 +274,7 @@ mod tests {
             .unwrap();
         let rows = Rows { keys: bytemuck::cast_slice(&keys), ts: None, numbers: None, first: 0 };
         let counted =
-            |rows: Rows<'_>| drop(Chunk::count(rows, Buckets { first: 0, shift: 0, count: 1 }));
+            |rows: Rows<'_>| drop(Part::count(rows, Buckets { first: 0, shift: 0, count: 1 }));
         let few = Rows { keys: &rows.keys[..10], first: u32::MAX - 9, ..rows };
         for rows in [rows, few] {
             let panic = std::panic::catch_unwind(|| counted(rows)).expect_err("it was refused");
@@ -288,48 +288,48 @@ mod tests {
         let (keys, ts) = ([0_u32, 1, NO_KEY, 1], [1_i64, 2, 3, 4]);
         let rows = Rows { keys: &keys, ts: Some(&ts), numbers: None, first: 0 };
         let buckets = |count| Buckets { first: 0, shift: 0, count };
-        let given = |chunks: Vec<Chunk<'_>>, timed: bool, lens: [usize; 3]| {
+        let given = |parts: Vec<Part<'_>>, timed: bool, lens: [usize; 3]| {
             let (mut keys, mut ts, mut numbers) = ([0; 5], [0; 5], [0; 5]);
             let target = Target {
                 keys: Some(Slot::of(&mut keys[..lens[0]])),
                 ts: timed.then(|| Slot::of(&mut ts[..lens[1]])),
                 numbers: Some(Slot::of(&mut numbers[..lens[2]])),
             };
-            let made = AssertUnwindSafe(|| writers(chunks, target).0);
+            let made = AssertUnwindSafe(|| writers(parts, target).0);
             let message = |panic: Box<dyn Any + Send>| panic.downcast_ref::<&str>().copied();
             std::panic::catch_unwind(made).map_err(|panic| message(panic).unwrap_or_default())
         };
-        let whole = || vec![Chunk::count(rows, buckets(2))];
+        let whole = || vec![Part::count(rows, buckets(2))];
         assert_eq!(given(whole(), true, [4; 3]), Ok(vec![0, 1, 3]));
         assert_eq!(given(whole(), true, [5; 3]), Ok(vec![0, 1, 3]));
         assert_eq!(given(whole(), true, [3, 4, 4]), Err("room for every key"));
         assert_eq!(given(whole(), true, [4, 3, 4]), Err("room for every time"));
         assert_eq!(given(whole(), true, [4, 4, 3]), Err("room for every row"));
-        let untimed = "times travel from all chunks or none";
+        let untimed = "times travel from all parts or none";
         assert_eq!(given(whole(), false, [4; 3]), Err(untimed));
-        let parts = |count| {
-            let first = Chunk::count(rows.slice(0..2), buckets(2));
-            vec![first, Chunk::count(rows.slice(2..4), buckets(count))]
+        let two = |count| {
+            let first = Part::count(rows.slice(0..2), buckets(2));
+            vec![first, Part::count(rows.slice(2..4), buckets(count))]
         };
-        assert_eq!(given(parts(2), true, [4; 3]), Ok(vec![0, 1, 3]));
-        assert_eq!(given(parts(3), true, [4; 3]), Err("chunks of one partitioning"));
+        assert_eq!(given(two(2), true, [4; 3]), Ok(vec![0, 1, 3]));
+        assert_eq!(given(two(3), true, [4; 3]), Err("parts of one partitioning"));
     }
 
     proptest! {
         #[test]
         fn oracle_stable_sort(keys in prop::collection::vec(prop_oneof![9 => 0_u32..50, 1 => Just(NO_KEY)], 0..300),
-                              parts in 1_usize..9, shift in 0_u32..3) {
+                              count in 1_usize..9, shift in 0_u32..3) {
             let ts: Vec<i64> = (0..keys.len() as i64).map(|row| row * 3 - 7).collect();
             let rows = Rows { keys: &keys, ts: Some(&ts), numbers: None, first: 0 };
             let buckets = Buckets { first: 0, shift, count: (50 >> shift) + 1 };
-            let chunks = ranges(keys.len(), parts).into_iter().map(|r| Chunk::count(rows.slice(r), buckets)).collect();
+            let parts = ranges(keys.len(), count).into_iter().map(|r| Part::count(rows.slice(r), buckets)).collect();
             let (mut out_keys, mut out_ts, mut numbers) = (keys.clone(), ts.clone(), vec![0; keys.len()]);
             let target = Target {
                 keys: Some(Slot::of(&mut out_keys)),
                 ts: Some(Slot::of(&mut out_ts)),
                 numbers: Some(Slot::of(&mut numbers)),
             };
-            let (starts, writers) = writers(chunks, target);
+            let (starts, writers) = writers(parts, target);
             std::thread::scope(|scope| writers.into_iter().for_each(|writer| { scope.spawn(|| writer.run()); }));
 
             let mut expected: Vec<usize> = (0..keys.len()).collect();

@@ -32,7 +32,7 @@ const BLOCK: usize = 1 << 16;
 
 /// The inputs of the functions, in the order of the aggregates.
 #[derive(Debug)]
-pub(crate) struct Columns(Vec<Values>);
+pub(crate) struct Columns(Vec<InputValues>);
 
 /// Which rows there are.
 #[derive(Clone, Copy, Debug)]
@@ -51,11 +51,11 @@ pub(crate) type OrderedCodes = Option<Arc<Vec<i64>>>;
 
 /// The input of one function.
 #[derive(Debug)]
-struct Values {
+struct InputValues {
     function: Function,
     /// The column that `numbers` are of.
     column: Option<usize>,
-    numbers: Plain,
+    numbers: PlainNumbers,
     /// The other numbers of a function of pairs of numbers.
     others: Vec<Array64<f64>>,
     /// The rows of each source that count.
@@ -87,7 +87,7 @@ impl<'a> FunctionWithInput<'a> {
 }
 
 #[derive(Clone, Debug)]
-enum Plain {
+enum PlainNumbers {
     None,
     Integers(Vec<Array64<i64>>),
     Wide(Vec<Array64<i128>>),
@@ -119,12 +119,12 @@ impl Columns {
         extent: Extent<'_>,
         driver: &Driver,
     ) -> Result<Self> {
-        let mut columns: Vec<Values> = Vec::with_capacity(plan.outputs.len());
+        let mut columns: Vec<InputValues> = Vec::with_capacity(plan.outputs.len());
         for (at, output) in plan.outputs.iter().enumerate() {
             // Sums and means of a column, and so on, read the same numbers.
             let alike = columns.iter().find(|known| known.has_numbers_of(output));
             let known = alike.map(|alike| alike.numbers.clone());
-            columns.push(Values::new(streams, plan, output, at, extent, known, driver)?);
+            columns.push(InputValues::new(streams, plan, output, at, extent, known, driver)?);
         }
         Ok(Columns(columns))
     }
@@ -152,7 +152,7 @@ impl Columns {
         of_all_values: Vec<OutputColumn>,
     ) -> Vec<OutputColumn> {
         let (mut of_states, mut of_all_values) = (of_states.into_iter(), of_all_values.into_iter());
-        let next = |values: &Values| match values.function.is_of_all_values() {
+        let next = |values: &InputValues| match values.function.is_of_all_values() {
             true => of_all_values.next(),
             false => of_states.next(),
         };
@@ -167,14 +167,14 @@ impl Columns {
     }
 }
 
-impl Values {
+impl InputValues {
     fn new(
         streams: &Streams,
         plan: &FunctionsPlan,
         output: &OutputPlan,
         at: usize,
         extent: Extent<'_>,
-        known: Option<Plain>,
+        known: Option<PlainNumbers>,
         driver: &Driver,
     ) -> Result<Self> {
         let function = output.function.clone();
@@ -182,8 +182,15 @@ impl Values {
             streams.sources.iter().map(|source| source.masks[at].clone()).collect();
         let takes = function.takes();
         let Some(column) = output.taken() else {
-            let (numbers, others) = (Plain::None, Vec::new());
-            return Ok(Values { function, column: None, numbers, others, masks, ranked: None });
+            let (numbers, others) = (PlainNumbers::None, Vec::new());
+            return Ok(InputValues {
+                function,
+                column: None,
+                numbers,
+                others,
+                masks,
+                ranked: None,
+            });
         };
         let chunks = streams.table.chunks(column);
         let sources: Vec<&[ArrayRef]> =
@@ -205,9 +212,9 @@ impl Values {
         let mut ranked = None;
         let numbers = match takes {
             _ if let Some(known) = known => known,
-            Takes::Presence | Takes::Rows => Plain::None,
+            Takes::Presence | Takes::Rows => PlainNumbers::None,
             Takes::Order | Takes::Distinct if is_ordered_only(data_type) => {
-                Plain::Integers(match extent {
+                PlainNumbers::Integers(match extent {
                     Extent::Whole => {
                         let field = plan.read.field(column);
                         let key = KeyColumn::new(column, field, column, field)?;
@@ -226,7 +233,9 @@ impl Values {
                     ),
                 })
             }
-            Takes::Order | Takes::Distinct => Plain::Integers(codes(&sources, data_type, driver)?),
+            Takes::Order | Takes::Distinct => {
+                PlainNumbers::Integers(codes(&sources, data_type, driver)?)
+            }
             Takes::Sums => {
                 let rows = match extent {
                     Extent::Whole => streams.table.rows() as u128,
@@ -234,10 +243,10 @@ impl Values {
                 };
                 numbers(&sources, data_type, output, rows, extent, driver)?
             }
-            Takes::Integers => Plain::Integers(primitives::<Int64Type>(&sources, driver)?),
-            Takes::Floats => Plain::Floats(primitives::<Float64Type>(&sources, driver)?),
+            Takes::Integers => PlainNumbers::Integers(primitives::<Int64Type>(&sources, driver)?),
+            Takes::Floats => PlainNumbers::Floats(primitives::<Float64Type>(&sources, driver)?),
         };
-        Ok(Values { function, column: Some(column), numbers, others, masks, ranked })
+        Ok(InputValues { function, column: Some(column), numbers, others, masks, ranked })
     }
 
     /// Whether the numbers are those that an output takes, too.
@@ -292,14 +301,14 @@ impl Values {
     }
 
     fn integers(&self) -> Vec<Column<'_, i64>> {
-        let Plain::Integers(values) = &self.numbers else {
+        let PlainNumbers::Integers(values) = &self.numbers else {
             unreachable!("{} takes whole numbers", self.function.name())
         };
         self.columns(values)
     }
 
     fn floats(&self) -> Vec<Column<'_, f64>> {
-        let Plain::Floats(values) = &self.numbers else {
+        let PlainNumbers::Floats(values) = &self.numbers else {
             unreachable!("{} takes floats", self.function.name())
         };
         self.columns(values)
@@ -307,10 +316,10 @@ impl Values {
 
     fn numbers(&self) -> NumberColumns<'_> {
         match &self.numbers {
-            Plain::Integers(values) => NumberColumns::Integers(self.columns(values)),
-            Plain::Wide(values) => NumberColumns::Wide(self.columns(values)),
-            Plain::Floats(values) => NumberColumns::Floats(self.columns(values)),
-            Plain::None => unreachable!("{} takes numbers", self.function.name()),
+            PlainNumbers::Integers(values) => NumberColumns::Integers(self.columns(values)),
+            PlainNumbers::Wide(values) => NumberColumns::Wide(self.columns(values)),
+            PlainNumbers::Floats(values) => NumberColumns::Floats(self.columns(values)),
+            PlainNumbers::None => unreachable!("{} takes numbers", self.function.name()),
         }
     }
 
@@ -412,14 +421,14 @@ fn numbers(
     rows: u128,
     extent: Extent<'_>,
     driver: &Driver,
-) -> Result<Plain> {
+) -> Result<PlainNumbers> {
     let is_narrow = data_type.primitive_width().is_some_and(|width| width <= 2);
     let fits = |largest: u64| match extent {
         Extent::Whole => u128::from(largest) * rows <= i64::MAX as u128,
         Extent::Stream(_) => is_narrow,
     };
     if data_type.is_floating() {
-        return Ok(Plain::Floats(primitives::<Float64Type>(sources, driver)?));
+        return Ok(PlainNumbers::Floats(primitives::<Float64Type>(sources, driver)?));
     }
     if data_type.is_unsigned_integer() {
         let values = primitives::<UInt64Type>(sources, driver)?;
@@ -429,7 +438,7 @@ fn numbers(
             let same = |values: &ScalarBuffer<u64>| {
                 Some(ScalarBuffer::new(values.inner().clone(), 0, values.len()))
             };
-            return Ok(Plain::Integers(mapped::<UInt64Type, i64>(
+            return Ok(PlainNumbers::Integers(mapped::<UInt64Type, i64>(
                 sources,
                 &DataType::UInt64,
                 driver,
@@ -437,15 +446,15 @@ fn numbers(
                 same,
             )?));
         }
-        return Ok(Plain::Wide(widened(&values, driver)?));
+        return Ok(PlainNumbers::Wide(widened(&values, driver)?));
     }
     if data_type.is_integer() {
         let values = primitives::<Int64Type>(sources, driver)?;
         let largest = largest(&values, driver, i64::unsigned_abs)?;
         if fits(largest) {
-            return Ok(Plain::Integers(values));
+            return Ok(PlainNumbers::Integers(values));
         }
-        return Ok(Plain::Wide(widened(&values, driver)?));
+        return Ok(PlainNumbers::Wide(widened(&values, driver)?));
     }
     let scale = match data_type {
         DataType::Decimal32(_, scale)
@@ -468,7 +477,7 @@ fn numbers(
             output.name
         )));
     }
-    Ok(Plain::Wide(values))
+    Ok(PlainNumbers::Wide(values))
 }
 
 /// The largest magnitude of all values, those under nulls included.

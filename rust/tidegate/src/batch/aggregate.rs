@@ -49,7 +49,7 @@ impl Ends {
 
 /// Some rows of a result.
 #[derive(Debug)]
-pub(crate) struct Part<N> {
+pub(crate) struct ResultPart<N> {
     pub(crate) batch: RecordBatch,
     /// What the caller noted of the page.
     pub(crate) noted: N,
@@ -74,7 +74,7 @@ impl Aggregation {
         ends: Ends,
         faults: Option<&Faults>,
         note: impl Fn(&Page) -> N + Sync,
-    ) -> Result<Vec<Part<N>>> {
+    ) -> Result<Vec<ResultPart<N>>> {
         let schemas: Vec<(String, &Schema)> =
             tables.iter().map(|table| (table.name().to_owned(), &**table.schema())).collect();
         let plan = AggregatePlan::new(self, &schemas)?;
@@ -124,9 +124,9 @@ impl Aggregation {
                 let all_values = of_windows.iter().map(|function| function.of(&page, driver));
                 let all_values = all_values.collect::<Result<_, _>>()?;
                 page.columns = columns.put_together(page.columns, all_values);
-                Ok(Part { batch: output.batch(page)?, noted, open_from })
+                Ok(ResultPart { batch: output.batch(page)?, noted, open_from })
             };
-            page.cut(&borders).into_iter().map(part).collect::<Result<Vec<Part<N>>>>()
+            page.cut(&borders).into_iter().map(part).collect::<Result<Vec<ResultPart<N>>>>()
         };
         let aggregates = columns.aggregates();
         let design = self.algorithm.and_then(multiway_design);

@@ -5,7 +5,7 @@ use tidegate_operators::interval::interval_join;
 use tidegate_sync::Stop;
 
 use super::join::{Candidates, FoundPairs, Join};
-use super::partners::{FoundPartners, Source, TimedPartners};
+use super::partners::{FoundPartners, PartnerPlaces, TimedPartners};
 use super::row_ends;
 use super::sides::Sides;
 use crate::Result;
@@ -50,13 +50,13 @@ impl IntervalJoin {
         let key_method = rows.key_method();
         let partners = match &plan.ends {
             IntervalEnds::Fixed(interval) => {
-                Source::Runs(Box::new(TimedPartners::new(rows, *interval, with_prevailing)))
+                PartnerPlaces::Runs(Box::new(TimedPartners::new(rows, *interval, with_prevailing)))
             }
             IntervalEnds::OfRows(ends) => {
                 let tables = (left, right);
                 let (found, ts) =
                     row_ends::find(ends, &mut plan.join, rows, tables, are_counted, driver)?;
-                Source::Pairs(found, Some(ts))
+                PartnerPlaces::Pairs(found, Some(ts))
             }
         };
         Ok(FoundPartners { plan: plan.join, key_method, partners })

@@ -14,7 +14,7 @@ use tidegate_sync::{Counter, Stop};
 
 use super::batches::Batches;
 use super::condition::Condition;
-use super::partners::{Aggregation, PartnerRows};
+use super::partners::{PartnerResults, PartnerRows};
 use crate::columns::keys::{self, Keys};
 use crate::columns::table::Table;
 use crate::columns::time::Int64s;
@@ -124,7 +124,7 @@ pub struct Join {
     gather: Gather,
     pairs: Pairs,
     /// The aggregates that the result has instead of pairs.
-    aggregation: Option<Aggregation>,
+    aggregation: Option<PartnerResults>,
     /// Result rows numbered so far.
     numbered: u64,
     /// Whether each batch is read soon after it is made.
@@ -189,7 +189,7 @@ impl Join {
         plan: JoinPlan,
         (left, right): (&Table, &Table),
         found: FoundPairs,
-        aggregation: Option<Aggregation>,
+        aggregation: Option<PartnerResults>,
         driver: Driver,
     ) -> Result<Self> {
         let FoundPairs { key_method, candidates } = found;
@@ -359,7 +359,7 @@ impl Join {
     /// Makes the rows of left rows and aggregates of their partners.
     fn run_aggregation<R: Send>(
         &mut self,
-        aggregation: &Aggregation,
+        aggregation: &PartnerResults,
         take: impl Fn(u64, usize, Piece) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
         let values = aggregation.values();
@@ -431,7 +431,7 @@ impl Join {
     /// too many.
     fn check_kept(
         &self,
-        aggregation: &Aggregation,
+        aggregation: &PartnerResults,
         kept: &Counter,
         rows: PartnerRows,
     ) -> Result<PartnerRows> {
@@ -443,7 +443,7 @@ impl Join {
     }
 
     /// As [`count`](Self::count), for left rows that may all be in the result.
-    fn count_left(&mut self, aggregation: &Aggregation, rows: u64) -> Result<()> {
+    fn count_left(&mut self, aggregation: &PartnerResults, rows: u64) -> Result<()> {
         match aggregation.keeps_all() {
             true => self.count(rows),
             false if self.read_soon => Ok(()),

@@ -12,7 +12,7 @@ use tidegate_structures::memory::partition::ranges;
 use tidegate_sync::Stop;
 
 use super::join::{Candidates, FoundPairs, Join, too_many};
-use super::partners::{FoundPartners, Source};
+use super::partners::{FoundPartners, PartnerPlaces};
 use super::sides::{some_keys, take_one_sided};
 use crate::columns::keys::Keys;
 use crate::columns::table::Table;
@@ -29,7 +29,7 @@ impl OverlapJoin {
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let mut plan = self.plan(left.schema(), right.schema())?;
-        let sides = Sides::read(&mut plan, left, right, &driver)?;
+        let sides = OverlapSides::read(&mut plan, left, right, &driver)?;
         let key_method = sides.key_method();
         let JoinOptions { how, max_rows, .. } = self.options;
         let has_condition = plan.join.predicate.is_some();
@@ -52,23 +52,23 @@ impl OverlapJoin {
         driver: &Driver,
     ) -> Result<FoundPartners> {
         let mut plan = self.plan(left.schema(), right.schema())?;
-        let sides = Sides::read(&mut plan, left, right, driver)?;
+        let sides = OverlapSides::read(&mut plan, left, right, driver)?;
         let key_method = sides.key_method();
         let are_counted = are_counted && plan.join.predicate.is_none();
         let (candidates, starts) = sides.find(are_counted, driver)?;
-        let partners = Source::Pairs(FoundPairs { key_method, candidates }, Some(starts));
+        let partners = PartnerPlaces::Pairs(FoundPairs { key_method, candidates }, Some(starts));
         Ok(FoundPartners { plan: plan.join, key_method, partners })
     }
 }
 
 /// The intervals and keys of two tables.
-pub(super) struct Sides {
+pub(super) struct OverlapSides {
     left: Intervals,
     right: Intervals,
     keys: Option<Keys>,
 }
 
-impl Sides {
+impl OverlapSides {
     fn read(plan: &mut OverlapPlan, left: &Table, right: &Table, driver: &Driver) -> Result<Self> {
         let [of_left, of_right] = plan.columns;
         let columns = [left, left, right, right].into_iter();
@@ -85,7 +85,7 @@ impl Sides {
         let of_left = Intervals::of(left, of_left, both(), plan, driver)?;
         let of_right = Intervals::of(right, of_right, both(), plan, driver)?;
         let keys = plan.join.encode_keys(left, right, driver)?;
-        Sides::new(&mut plan.join, (left, of_left), (right, of_right), keys, driver)
+        OverlapSides::new(&mut plan.join, (left, of_left), (right, of_right), keys, driver)
     }
 
     /// A condition whose parts read one table each is looked at here, and taken from the plan.
@@ -107,7 +107,7 @@ impl Sides {
             intervals.without.iter().for_each(|&row| keys[row as usize] = NO_KEY);
             kept.iter().flat_map(BitSet::missing).for_each(|row| keys[row] = NO_KEY);
         }
-        Ok(Sides { left: of_left, right: of_right, keys })
+        Ok(OverlapSides { left: of_left, right: of_right, keys })
     }
 
     /// How keys were numbered.

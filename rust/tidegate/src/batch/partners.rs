@@ -32,11 +32,11 @@ use crate::query::partners::{PartnerAggregation, PartnerJoin, PartnersPlan};
 pub(super) struct FoundPartners {
     pub(super) plan: JoinPlan,
     pub(super) key_method: &'static str,
-    pub(super) partners: Source,
+    pub(super) partners: PartnerPlaces,
 }
 
 /// Where the partners of left rows are.
-pub(super) enum Source {
+pub(super) enum PartnerPlaces {
     /// They are runs of a key's rows in time order. Conditions have not been looked at.
     Runs(Box<TimedPartners>),
     /// They are pairs, which functions see by these times, if there are any, and right row order.
@@ -107,7 +107,7 @@ impl TimedPartners {
 
 /// The aggregates of a join that has been started.
 #[derive(Debug)]
-pub(super) struct Aggregation {
+pub(super) struct PartnerResults {
     plan: PartnersPlan,
     keeps_all: bool,
     /// The right rows, in their order.
@@ -178,32 +178,34 @@ impl PartnerAggregation {
         }
         let (mut counted, mut order) = (None, None);
         let (partners, pairs) = match partners {
-            Source::Pairs(found, ts) => {
+            PartnerPlaces::Pairs(found, ts) => {
                 order = ts;
                 (None, found)
             }
-            Source::Runs(mut timed) => match take_one_sided(&mut join, (left, right), &driver)? {
-                None => {
-                    let matches = timed.find_matches(&driver)?;
-                    order = Some(timed.sides.right);
-                    (None, FoundPairs { key_method, candidates: Candidates::runs(matches) })
-                }
-                Some([of_left, of_right]) => {
-                    if let Some(kept) = &of_left {
-                        timed.sides.keep_left(kept);
+            PartnerPlaces::Runs(mut timed) => {
+                match take_one_sided(&mut join, (left, right), &driver)? {
+                    None => {
+                        let matches = timed.find_matches(&driver)?;
+                        order = Some(timed.sides.right);
+                        (None, FoundPairs { key_method, candidates: Candidates::runs(matches) })
                     }
-                    counted = of_right;
-                    let candidates = Candidates::runs(Matches::none());
-                    (Some(timed), FoundPairs { key_method, candidates })
+                    Some([of_left, of_right]) => {
+                        if let Some(kept) = &of_left {
+                            timed.sides.keep_left(kept);
+                        }
+                        counted = of_right;
+                        let candidates = Candidates::runs(Matches::none());
+                        (Some(timed), FoundPairs { key_method, candidates })
+                    }
                 }
-            },
+            }
         };
         let mut streams = Streams::in_row_order(right, &plan.inputs, &plan.functions, &driver)?;
         if let Some(counted) = &counted {
             streams.intersect(counted);
         }
         let columns = Columns::new(&streams, &plan.functions, Extent::Whole, &driver)?;
-        let aggregation = Aggregation {
+        let aggregation = PartnerResults {
             plan,
             keeps_all: self.keeps_all,
             right: streams,
@@ -217,7 +219,7 @@ impl PartnerAggregation {
     }
 }
 
-impl Aggregation {
+impl PartnerResults {
     /// The schema of the result.
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.plan.schema

@@ -74,7 +74,8 @@ pub(super) fn find(
         false => Intervals { starts: rows.left, ends: None, without: Vec::new() },
         true => interval(left, &rows.left, Origin::Left, of_left)?,
     };
-    let sides = overlap::Sides::new(plan, (left, of_left), (right, of_right), rows.keys, driver)?;
+    let sides =
+        overlap::OverlapSides::new(plan, (left, of_left), (right, of_right), rows.keys, driver)?;
     // Rows that end before they start cannot be counted by their starts and ends.
     let are_counted = are_counted && !is_mixed && plan.predicate.is_none();
     let (candidates, _) = sides.find(are_counted, driver)?;

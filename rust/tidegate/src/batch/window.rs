@@ -8,7 +8,7 @@ use tidegate_operators::window::counts::{Counts, count_window_join};
 use tidegate_sync::Stop;
 
 use super::join::{Candidates, FoundPairs, Join};
-use super::partners::{FoundPartners, Source, TimedPartners};
+use super::partners::{FoundPartners, PartnerPlaces, TimedPartners};
 use super::sides::Sides;
 use super::sliding;
 use crate::Result;
@@ -56,12 +56,12 @@ impl WindowJoin {
         let partners = match plan.windows.retention {
             Retention::Time { left, right } => {
                 let interval = Interval::of_windows(left, right);
-                Source::Runs(Box::new(TimedPartners::new(rows, interval, false)))
+                PartnerPlaces::Runs(Box::new(TimedPartners::new(rows, interval, false)))
             }
             Retention::Rows { left, right } => {
                 let matches = in_counts(&rows, left, right, driver)?;
                 let found = FoundPairs { key_method, candidates: Candidates::runs(matches) };
-                Source::Pairs(found, Some(rows.right))
+                PartnerPlaces::Pairs(found, Some(rows.right))
             }
         };
         Ok(FoundPartners { plan: plan.join, key_method, partners })

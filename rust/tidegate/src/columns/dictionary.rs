@@ -139,7 +139,7 @@ pub(crate) fn encoded(indices: &DataType, values: &ArrayRef) -> ArrowResult<Arra
         let rows = (0..values.len()).filter(|&row| is_there(row));
         let rows = UInt32Array::from_iter_values(rows.map(|row| row as u32));
         let present = take(values, &rows, None)?;
-        let mut numbers = Numbers::<K>::new(values.data_type())?;
+        let mut numbers = ValueNumbers::<K>::new(values.data_type())?;
         let mut numbered = numbers.of(&present, 0)?.into_iter();
         let keys = (0..values.len()).map(|row| if is_there(row) { numbered.next() } else { None });
         let keys = keys.collect::<PrimitiveArray<K>>();
@@ -178,7 +178,7 @@ fn shared(arrays: &[&dyn Array], most: usize) -> ArrowResult<Option<Vec<ArrayRef
 /// Returns the dictionary arrays with a single dictionary that contains all their values.
 fn of_all_values<K: ArrowDictionaryKeyType>(arrays: &[&dyn Array]) -> ArrowResult<Vec<ArrayRef>> {
     let arrays: Vec<_> = arrays.iter().map(|array| array.as_dictionary::<K>()).collect();
-    let mut numbers = Numbers::<K>::new(arrays[0].values().data_type())?;
+    let mut numbers = ValueNumbers::<K>::new(arrays[0].values().data_type())?;
     let number = |(at, array): (usize, &&DictionaryArray<K>)| numbers.of(array.values(), at);
     let number_of = arrays.iter().enumerate().map(number).collect::<ArrowResult<Vec<_>>>()?;
     let values = numbers.values(&arrays.iter().map(|array| array.values()).collect::<Vec<_>>())?;
@@ -285,7 +285,7 @@ pub(crate) fn have_room(arrays: &[ArrayData]) -> bool {
         let mut values: Vec<&ArrayData> =
             arrays.iter().map(|array| &array.child_data()[0]).collect();
         values.dedup_by(|one, other| one.ptr_eq(other));
-        let mut numbers = Numbers::<K>::new(values[0].data_type());
+        let mut numbers = ValueNumbers::<K>::new(values[0].data_type());
         let number = |values: &ArrayData| match &mut numbers {
             Ok(numbers) => numbers.of(&make_array(values.clone()), 0).is_ok(),
             Err(_) => false,
@@ -344,7 +344,7 @@ fn one_dictionary<K: ArrowDictionaryKeyType>(
     let arrays: Vec<ArrayRef> = arrays.into_iter().map(make_array).collect();
     let arrays: Vec<&DictionaryArray<K>> =
         arrays.iter().map(|array| array.as_dictionary::<K>()).collect();
-    let mut numbers = Numbers::<K>::new(arrays[0].values().data_type())?;
+    let mut numbers = ValueNumbers::<K>::new(arrays[0].values().data_type())?;
     let mut of_values = Vec::with_capacity(arrays.len());
     let mut used_values = Vec::with_capacity(arrays.len());
     for (at, array) in arrays.iter().enumerate() {
@@ -381,7 +381,7 @@ pub(crate) fn compacted<K: ArrowDictionaryKeyType>(
         (0..).zip(&is_used).filter_map(|(value, &is_used)| is_used.then_some(value)),
     );
     let values = take(array.values(), &used, None)?;
-    let mut numbers = Numbers::<K>::new(values.data_type())?;
+    let mut numbers = ValueNumbers::<K>::new(values.data_type())?;
     let mut number_of = vec![K::default_value(); is_used.len()];
     let numbered = numbers.of(&values, 0)?;
     used.values().iter().zip(numbered).for_each(|(&value, number)| {
@@ -393,7 +393,7 @@ pub(crate) fn compacted<K: ArrowDictionaryKeyType>(
 }
 
 /// The number of each value that was seen, from 0 on.
-struct Numbers<K: ArrowDictionaryKeyType> {
+struct ValueNumbers<K: ArrowDictionaryKeyType> {
     /// None if values of the type cannot be compared.
     converter: Option<RowConverter>,
     numbers: HashMap<Box<[u8]>, K::Native>,
@@ -401,14 +401,14 @@ struct Numbers<K: ArrowDictionaryKeyType> {
     places: Vec<(usize, usize)>,
 }
 
-impl<K: ArrowDictionaryKeyType> Numbers<K> {
+impl<K: ArrowDictionaryKeyType> ValueNumbers<K> {
     fn new(data_type: &DataType) -> ArrowResult<Self> {
         let fields = vec![SortField::new(data_type.clone())];
         let converter = match RowConverter::supports_fields(&fields) {
             true => Some(RowConverter::new(fields)?),
             false => None,
         };
-        Ok(Numbers { converter, numbers: HashMap::new(), places: Vec::new() })
+        Ok(ValueNumbers { converter, numbers: HashMap::new(), places: Vec::new() })
     }
 
     /// The numbers of the values of the array at `at`.

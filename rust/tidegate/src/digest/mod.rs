@@ -64,7 +64,7 @@ use tidegate_operators::driver::Driver;
 use xxhash_rust::xxh3::xxh3_128;
 
 use self::polynomial::Polynomial;
-use self::rows::Rows;
+use self::rows::BatchRows;
 use crate::{Error, Result};
 
 /// Rows of which a thread makes words at a time: enough that waking it weighs little.
@@ -146,13 +146,13 @@ impl Digest {
 
     /// Takes the rows of the batch back that was added last.
     pub(crate) fn take_back(&mut self, batch: &RecordBatch) {
-        self.state = self.state.without(State::of(&Rows::new(batch), 0..batch.num_rows()));
+        self.state = self.state.without(State::of(&BatchRows::new(batch), 0..batch.num_rows()));
     }
 
     /// The state of a batch by itself.
     fn state_of(&self, batch: &RecordBatch, driver: &Driver) -> Result<State> {
         check(&self.columns, &columns(&batch.schema()))?;
-        let rows = Rows::new(batch);
+        let rows = BatchRows::new(batch);
         let starts = (0..batch.num_rows()).step_by(PART_ROWS);
         let parts: Vec<Range<usize>> =
             starts.map(|start| start..batch.num_rows().min(start + PART_ROWS)).collect();
@@ -186,7 +186,7 @@ impl Digest {
 
 impl State {
     /// The state of some rows.
-    fn of(rows: &Rows<'_>, part: Range<usize>) -> State {
+    fn of(rows: &BatchRows<'_>, part: Range<usize>) -> State {
         let words = rows.words(part);
         State {
             rows: words.len() as u64,

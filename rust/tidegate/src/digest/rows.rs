@@ -36,7 +36,7 @@ use crate::columns::keys::canonical;
 const BLOCK_ROWS: usize = 256;
 
 /// The rows of a batch.
-pub(super) struct Rows<'a> {
+pub(super) struct BatchRows<'a> {
     /// Columns whose values have one length, and where in a row each begins.
     fixed: Vec<(usize, Box<dyn Column + 'a>)>,
     /// Their lengths together.
@@ -44,7 +44,7 @@ pub(super) struct Rows<'a> {
     others: Vec<Box<dyn Column + 'a>>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> BatchRows<'a> {
     pub(super) fn new(batch: &'a RecordBatch) -> Self {
         let (mut fixed, mut width, mut others) = (Vec::new(), 0, Vec::new());
         for array in batch.columns() {
@@ -57,7 +57,7 @@ impl<'a> Rows<'a> {
                 None => others.push(column),
             }
         }
-        Rows { fixed, width, others }
+        BatchRows { fixed, width, others }
     }
 
     /// The words of some rows.
@@ -69,7 +69,7 @@ impl<'a> Rows<'a> {
             for (place, column) in &self.fixed {
                 column.fill(
                     part.clone(),
-                    &mut Places { block: &mut block, width: self.width, place: *place },
+                    &mut ValueSlots { block: &mut block, width: self.width, place: *place },
                 );
             }
             let fixed = |at: usize| &block[(at - start) * self.width..][..self.width];
@@ -89,13 +89,13 @@ impl<'a> Rows<'a> {
 }
 
 /// The places of a column's values in a block of rows.
-struct Places<'a> {
+struct ValueSlots<'a> {
     block: &'a mut [u8],
     width: usize,
     place: usize,
 }
 
-impl Places<'_> {
+impl ValueSlots<'_> {
     /// The places of `W` bytes in the rows from the first on.
     fn of<const W: usize>(&mut self) -> impl Iterator<Item = &mut [u8; W]> {
         let place = self.place;
@@ -113,7 +113,7 @@ trait Column: Send + Sync {
     fn append(&self, row: usize, to: &mut Vec<u8>);
 
     /// Writes the values of rows, if all have one length.
-    fn fill(&self, rows: Range<usize>, to: &mut Places<'_>) {
+    fn fill(&self, rows: Range<usize>, to: &mut ValueSlots<'_>) {
         let (mut value, place) = (Vec::new(), to.place);
         for (row, to) in rows.zip(to.block.chunks_exact_mut(to.width)) {
             value.clear();
@@ -297,12 +297,12 @@ fn decimal_bytes(digits: i256, scale: i16) -> [u8; 35] {
 }
 
 /// Values of one length in an array of plain numbers.
-struct Plain<'a, A: ArrowPrimitiveType, F, const W: usize> {
+struct PlainColumn<'a, A: ArrowPrimitiveType, F, const W: usize> {
     array: &'a PrimitiveArray<A>,
     encode: F,
 }
 
-impl<A, F, const W: usize> Column for Plain<'_, A, F, W>
+impl<A, F, const W: usize> Column for PlainColumn<'_, A, F, W>
 where
     A: ArrowPrimitiveType,
     F: Fn(A::Native) -> [u8; W] + Send + Sync,
@@ -317,7 +317,7 @@ where
         to.extend_from_slice(&value);
     }
 
-    fn fill(&self, rows: Range<usize>, to: &mut Places<'_>) {
+    fn fill(&self, rows: Range<usize>, to: &mut ValueSlots<'_>) {
         let values = &self.array.values()[rows.clone()];
         match self.array.nulls().filter(|nulls| nulls.null_count() > 0) {
             None => {
@@ -338,7 +338,7 @@ fn plain<'a, A: ArrowPrimitiveType, const W: usize>(
     array: &'a dyn Array,
     encode: impl Fn(A::Native) -> [u8; W] + Send + Sync + 'a,
 ) -> Box<dyn Column + 'a> {
-    Box::new(Plain { array: array.as_primitive::<A>(), encode })
+    Box::new(PlainColumn { array: array.as_primitive::<A>(), encode })
 }
 
 fn integers<'a, A: ArrowPrimitiveType<Native: Into<i64>>>(

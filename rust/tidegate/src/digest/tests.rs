@@ -128,7 +128,7 @@ fn oracle_the_bytes_of_rows_are_those_of_the_table() {
     second.extend([1, 0]);
     second.extend([0, 0]);
     let words = [xxh3_128(&first), xxh3_128(&second)];
-    assert_eq!(Rows::new(&batch).words(0..2), words);
+    assert_eq!(BatchRows::new(&batch).words(0..2), words);
 
     let header = "tidegate digest 1;4:text=string;7:integer=integer;4:list=list<integer>\
                   ;5:float=float;4:flag=boolean";
@@ -171,7 +171,7 @@ proptest! {
         places.sort_by_key(|&place| xxh3_128(&(seed ^ u64::from(place)).to_le_bytes()));
         let permuted = take_record_batch(&batch, &UInt32Array::from(places)).unwrap();
         prop_assert_eq!(of(&permuted).unordered(), of(&batch).unordered());
-        let words = |batch: &RecordBatch| Rows::new(batch).words(0..batch.num_rows());
+        let words = |batch: &RecordBatch| BatchRows::new(batch).words(0..batch.num_rows());
         let same = words(&permuted) == words(&batch);
         prop_assert_eq!(of(&permuted).ordered() == of(&batch).ordered(), same);
     }
@@ -179,7 +179,7 @@ proptest! {
     #[test]
     fn each_value_each_row_and_each_copy_counts(batch in any_rows(20), other in any_rows(20)) {
         let words = |batch: &RecordBatch| {
-            let mut words = Rows::new(batch).words(0..batch.num_rows());
+            let mut words = BatchRows::new(batch).words(0..batch.num_rows());
             words.sort_unstable();
             words
         };

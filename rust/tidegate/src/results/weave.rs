@@ -34,11 +34,11 @@ struct Strand<'a> {
     name: &'a str,
     data_type: &'a DataType,
     /// Sorted by source. The parts of one source are in its order.
-    parts: Vec<Part>,
+    parts: Vec<SourceRows>,
 }
 
 #[derive(Debug)]
-struct Part {
+struct SourceRows {
     source: u16,
     rows: ArrayRef,
     /// The values, if each has the same number of bytes.
@@ -52,14 +52,14 @@ impl<'a> Strand<'a> {
         let width = fixed_width(data_type);
         let part = |(source, rows): (u16, ArrayRef)| {
             let values = width.map(|width| raw_values(&rows, width));
-            Part { source, rows, values }
+            SourceRows { source, rows, values }
         };
-        let parts: Vec<Part> = parts.into_iter().map(part).collect();
+        let parts: Vec<SourceRows> = parts.into_iter().map(part).collect();
         debug_assert!(parts.is_sorted_by_key(|part| part.source), "parts are sorted by source");
         Strand { name: field.name(), data_type, parts }
     }
 
-    fn fixed(&self, rows: usize) -> Option<Box<dyn Values + '_>> {
+    fn fixed(&self, rows: usize) -> Option<Box<dyn FixedValues + '_>> {
         Some(match fixed_width(self.data_type)? {
             1 => self.values::<u8>(rows),
             2 => self.values::<u16>(rows),
@@ -69,10 +69,10 @@ impl<'a> Strand<'a> {
         })
     }
 
-    fn values<T: ArrowNativeType + AnyBitPattern>(&self, rows: usize) -> Box<dyn Values + '_> {
+    fn values<T: ArrowNativeType + AnyBitPattern>(&self, rows: usize) -> Box<dyn FixedValues + '_> {
         let values = self.parts.iter().map(|part| {
             let values: &[T] = bytemuck::cast_slice(part.values.as_deref().unwrap_or_default());
-            (part.source, Numbers(values.iter()))
+            (part.source, PartValues(values.iter()))
         });
         let has_nulls = self.parts.iter().any(|part| part.rows.null_count() > 0);
         let valid = has_nulls.then(|| {
@@ -114,9 +114,9 @@ pub(crate) fn weave(
 
 /// Columns that are woven a piece at a time.
 pub(crate) struct Weave<'a> {
-    columns: Vec<(&'a Strand<'a>, Option<Box<dyn Values + 'a>>)>,
+    columns: Vec<(&'a Strand<'a>, Option<Box<dyn FixedValues + 'a>>)>,
     /// The place of each row among the parts, where a column's values differ in length.
-    places: Option<(Cursors<Places>, Vec<Place>)>,
+    places: Option<(Cursors<PartPlaces>, Vec<Place>)>,
 }
 
 impl<'a> Weave<'a> {
@@ -126,7 +126,8 @@ impl<'a> Weave<'a> {
         let other = columns.iter().find(|(_, values)| values.is_none());
         let places = other.map(|(strand, _)| {
             let parts = strand.parts.iter().enumerate();
-            let places = parts.map(|(at, part)| (part.source, Places::new(at, part.rows.len())));
+            let places =
+                parts.map(|(at, part)| (part.source, PartPlaces::new(at, part.rows.len())));
             (Cursors::new(places), memory::vec(rows))
         });
         Weave { columns, places }
@@ -145,7 +146,7 @@ impl<'a> Weave<'a> {
     /// The columns.
     fn finish(self) -> Result<Vec<ArrayRef>> {
         let places = self.places.map_or_else(Vec::new, |(_, places)| places);
-        let column = |(strand, values): (&Strand<'_>, Option<Box<dyn Values + 'a>>)| {
+        let column = |(strand, values): (&Strand<'_>, Option<Box<dyn FixedValues + 'a>>)| {
             let Some(values) = values else {
                 let chunks: Vec<ArrayRef> =
                     strand.parts.iter().map(|part| part.rows.clone()).collect();
@@ -161,20 +162,20 @@ impl<'a> Weave<'a> {
 }
 
 /// A column of values of one length.
-trait Values {
+trait FixedValues {
     fn extend(&mut self, sources: &[u16]);
 
     fn finish(self: Box<Self>, data_type: &DataType) -> std::result::Result<ArrayRef, ArrowError>;
 }
 
 struct Woven<'a, T> {
-    cursors: Cursors<Numbers<'a, T>>,
+    cursors: Cursors<PartValues<'a, T>>,
     woven: Vec<T>,
     /// Where some value is null.
     valid: Option<(Cursors<Bits>, BooleanBufferBuilder)>,
 }
 
-impl<T: ArrowNativeType> Values for Woven<'_, T> {
+impl<T: ArrowNativeType> FixedValues for Woven<'_, T> {
     fn extend(&mut self, sources: &[u16]) {
         self.cursors.announce(sources.len());
         self.cursors.next_of(sources, &mut self.woven);
@@ -237,7 +238,7 @@ impl<T, I: Iterator<Item = T>> Cursors<I> {
     }
 }
 
-impl<T> Cursors<Numbers<'_, T>> {
+impl<T> Cursors<PartValues<'_, T>> {
     /// Asks for the values that will be read after `rows` more rows: sources are too many for the
     /// processor to see by itself that each is read onwards.
     fn announce(&self, rows: usize) {
@@ -265,9 +266,9 @@ impl<T, I: Iterator<Item = T>> Cursor<I> {
 }
 
 /// The values of a part.
-struct Numbers<'a, T>(Iter<'a, T>);
+struct PartValues<'a, T>(Iter<'a, T>);
 
-impl<T: Copy> Iterator for Numbers<'_, T> {
+impl<T: Copy> Iterator for PartValues<'_, T> {
     type Item = T;
 
     #[inline(always)]
@@ -280,18 +281,18 @@ impl<T: Copy> Iterator for Numbers<'_, T> {
 type Place = (usize, usize);
 
 /// The places of the rows of a part.
-struct Places {
+struct PartPlaces {
     part: usize,
     rows: Range<usize>,
 }
 
-impl Places {
+impl PartPlaces {
     fn new(part: usize, rows: usize) -> Self {
-        Places { part, rows: 0..rows }
+        PartPlaces { part, rows: 0..rows }
     }
 }
 
-impl Iterator for Places {
+impl Iterator for PartPlaces {
     type Item = Place;
 
     #[inline(always)]

@@ -161,7 +161,7 @@ pub(super) struct Distinct;
 
 /// How often each value is in a window.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct ValueCounts {
     /// For each rank, the number of its value.
     values: Vec<u32>,
     /// How often each value is there.
@@ -172,9 +172,9 @@ pub(super) struct Counts {
 
 impl WindowFunction for Distinct {
     type Output = i64;
-    type Window = Counts;
+    type Window = ValueCounts;
 
-    fn open(&self, window: &mut Counts, sorted: &[i64]) {
+    fn open(&self, window: &mut ValueCounts, sorted: &[i64]) {
         window.values.clear();
         memory::reserve(&mut window.values, sorted.len());
         let mut value = 0;
@@ -189,21 +189,21 @@ impl WindowFunction for Distinct {
     }
 
     #[inline]
-    fn insert(&self, window: &mut Counts, rank: usize) {
+    fn insert(&self, window: &mut ValueCounts, rank: usize) {
         let rows = &mut window.rows[window.values[rank] as usize];
         *rows += 1;
         window.present += i64::from(*rows == 1);
     }
 
     #[inline]
-    fn remove(&self, window: &mut Counts, rank: usize) {
+    fn remove(&self, window: &mut ValueCounts, rank: usize) {
         let rows = &mut window.rows[window.values[rank] as usize];
         *rows -= 1;
         window.present -= i64::from(*rows == 0);
     }
 
     #[inline]
-    fn result(&self, window: &mut Counts, _: &[i64], mut each: impl FnMut(Option<i64>)) {
+    fn result(&self, window: &mut ValueCounts, _: &[i64], mut each: impl FnMut(Option<i64>)) {
         each(Some(window.present));
     }
 

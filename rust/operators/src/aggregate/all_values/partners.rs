@@ -60,21 +60,22 @@ pub struct PartnerValues<'a>(Vec<ValueResults<'a>>);
 
 #[derive(Debug)]
 enum ValueResults<'a> {
-    Floats(Results<f64>),
-    Integers(Results<i64>),
+    Floats(LeftResults<f64>),
+    Integers(LeftResults<i64>),
     /// Rows are listed when they are asked for, since there may be many more than left rows.
     Rows(&'a Partners, ValuesByPlace),
 }
 
 /// The result of each left row, and whether there is one.
 #[derive(Debug)]
-struct Results<T> {
+struct LeftResults<T> {
     values: Pages<T>,
     is_present: Arc<Pages<u8>>,
 }
 
 /// Some neighbouring left rows, and where their buckets, their runs and whether they have results go.
-type Part<'a> = (((Range<usize>, &'a mut [Slot<u32>]), &'a mut [Slot<i64>]), &'a mut [Slot<u8>]);
+type LeftPiece<'a> =
+    (((Range<usize>, &'a mut [Slot<u32>]), &'a mut [Slot<i64>]), &'a mut [Slot<u8>]);
 
 /// The parts of a column of left rows that tasks write to.
 fn cut<'a, T>(column: &'a mut [Slot<T>], rows: usize, driver: &Driver) -> Vec<&'a mut [Slot<T>]> {
@@ -119,13 +120,13 @@ impl<'a> PartnerValues<'a> {
                     let together: Vec<usize> = (at..functions.len()).filter(same).collect();
                     let quantile = |&at: &usize| functions[at].quantile_of(values);
                     let quantiles = Quantiles(together.iter().filter_map(quantile).collect());
-                    let found = Results::new(&quantiles, partners, &placed, driver)?;
+                    let found = LeftResults::new(&quantiles, partners, &placed, driver)?;
                     for (at, results) in together.into_iter().zip(found) {
                         all[at] = Some(ValueResults::Floats(results));
                     }
                 }
                 AllValues::Distinct(_) => {
-                    let found = Results::new(&Distinct, partners, &placed, driver)?;
+                    let found = LeftResults::new(&Distinct, partners, &placed, driver)?;
                     all[at] = found.into_iter().next().map(ValueResults::Integers);
                 }
                 AllValues::Rows(_) => all[at] = Some(ValueResults::Rows(partners, placed)),
@@ -149,7 +150,7 @@ impl<'a> PartnerValues<'a> {
     }
 }
 
-impl<T: OutputValue + Value> Results<T> {
+impl<T: OutputValue + Value> LeftResults<T> {
     /// The results of a function, one after the other. Left rows are put in the order of their
     /// runs, so that neighbouring runs meet, and their results back in row order.
     fn new<F: WindowFunction<Output = T>>(
@@ -171,7 +172,7 @@ impl<T: OutputValue + Value> Results<T> {
             .zip(cut(&mut runs, rows, driver))
             .zip(cut(&mut is_present, rows, driver))
             .collect();
-        driver.map(parts, |(((left, buckets), runs), is_present): Part<'_>| {
+        driver.map(parts, |(((left, buckets), runs), is_present): LeftPiece<'_>| {
             for (((left, bucket), packed), is_present) in
                 left.zip(buckets).zip(runs).zip(is_present)
             {
@@ -224,7 +225,7 @@ impl<T: OutputValue + Value> Results<T> {
         let by_row = |found: Unwritten<T>| {
             let mut values = Pages::unwritten(rows);
             groups.put_by_row(found.written(), &mut values, driver)?;
-            Ok(Results { values: values.written(), is_present: is_present.clone() })
+            Ok(LeftResults { values: values.written(), is_present: is_present.clone() })
         };
         found.into_iter().map(by_row).collect()
     }

@@ -13,7 +13,7 @@ use tidegate_structures::memory::pages::Pages;
 use super::functions::WindowFunction;
 
 /// The fewest places whose values are sorted together, if there are more.
-const CHUNK: u32 = if cfg!(test) { 5 } else { 1 << 10 };
+const BLOCK: u32 = if cfg!(test) { 5 } else { 1 << 10 };
 
 /// Runs with fewer values on average are done one by one.
 const FEW: usize = if cfg!(test) { 3 } else { 16 };
@@ -45,13 +45,13 @@ pub(super) struct Item {
 #[derive(Debug)]
 pub(super) struct Scratch<F: WindowFunction> {
     window: F::Window,
-    /// The values of a chunk with their places in it, and the same in order.
+    /// The values of a block with their places in it, and the same in order.
     pairs: Vec<(i64, u32)>,
     dealt: Vec<(i64, u32)>,
     /// Where each bucket of values starts.
     starts: Vec<u32>,
     sorted: Vec<i64>,
-    /// The rank of each place of a chunk; [`NOT_COUNTED`] for one that has none.
+    /// The rank of each place of a block; [`NOT_COUNTED`] for one that has none.
     ranks: Vec<u32>,
     few: Vec<i64>,
 }
@@ -86,14 +86,14 @@ pub(super) fn slide<F: WindowFunction>(
     while let Some(first) = rest.first() {
         driver.check()?;
         let start = first.run.start;
-        let limit = start.saturating_add((first.run.len() as u32).max(CHUNK));
-        let (chunk, others) = rest.split_at(rest.partition_point(|item| item.run.start < limit));
+        let limit = start.saturating_add((first.run.len() as u32).max(BLOCK));
+        let (block, others) = rest.split_at(rest.partition_point(|item| item.run.start < limit));
         rest = others;
-        let end = chunk.iter().map(|item| item.run.end).max().expect("the first one is there");
-        let values: usize = chunk.iter().map(|item| item.run.len()).sum();
-        if values / FEW < chunk.len() || chunk.len() == 1 {
+        let end = block.iter().map(|item| item.run.end).max().expect("the first one is there");
+        let values: usize = block.iter().map(|item| item.run.len()).sum();
+        if values / FEW < block.len() || block.len() == 1 {
             let codes = &placed.codes[..];
-            for item in chunk {
+            for item in block {
                 scratch.few.clear();
                 memory::reserve(&mut scratch.few, item.run.len());
                 let places = item.run.start..item.run.end;
@@ -111,7 +111,7 @@ pub(super) fn slide<F: WindowFunction>(
             }
         } else {
             scratch.sort(placed, start..end);
-            scratch.slide_over(function, chunk, start, &mut set);
+            scratch.slide_over(function, block, start, &mut set);
         }
     }
     Ok(())
@@ -143,18 +143,18 @@ impl<F: WindowFunction> Scratch<F> {
         }
     }
 
-    /// Slides over the runs of a chunk, which begins at place `first`.
+    /// Slides over the runs of a block, which begins at place `first`.
     fn slide_over(
         &mut self,
         function: &F,
-        chunk: &[Item],
+        block: &[Item],
         first: u32,
         set: &mut impl FnMut(u32, Option<F::Output>),
     ) {
         let Scratch { window, sorted, ranks, .. } = self;
         function.open(window, sorted);
         let (mut start, mut end) = (0, 0);
-        for Item { run, out } in chunk {
+        for Item { run, out } in block {
             let to = (run.start - first) as usize..(run.end - first) as usize;
             if to.start >= end {
                 remove(function, window, &ranks[start..end]);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use super::plan::{Position, ranks};
+use super::position::{Position, ranks};
 use super::saved::{Saved, are_states, saved_words};
 use super::windows::{KeyOrder, StreamingWindows};
 use crate::aggregate::catalog::aggregate::{Aggregate, kind};

@@ -16,7 +16,7 @@
 //!    function and source is a thread's work.
 //! 3. *Close*: once no row of a slice can come, the partials of all sources are combined to its
 //!    cells.
-//! 4. *Slide* (`plan.rs`): cells become suffixes and prefixes of windows, function by function.
+//! 4. *Slide* (`position.rs`): cells become suffixes and prefixes of windows, function by function.
 //!
 //! Another way from rows to partials can stand in for the first two steps (`folds/epochs/epoch.rs`).
 //!
@@ -31,12 +31,12 @@
 //! | --- | --- |
 //! | `windows.rs` | windows of rows that come, whichever windows they are |
 //! | `aggregate.rs` | windows of time |
-//! | `plan.rs` | which windows come next, and their steps |
+//! | `position.rs` | which windows come next, and their steps |
 //! | `sessions.rs` | windows that rows keep open |
 //! | `saved.rs` | the state as plain numbers |
 
 mod aggregate;
-mod plan;
+mod position;
 mod saved;
 mod sessions;
 mod windows;

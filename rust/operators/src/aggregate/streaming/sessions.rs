@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::fmt;
 
-use super::plan::ranks;
+use super::position::ranks;
 use super::saved::{Saved, are_states, saved_words};
 use super::windows::{KeyOrder, StreamingWindows};
 use crate::aggregate::catalog::aggregate::{Aggregate, kind};

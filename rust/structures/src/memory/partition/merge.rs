@@ -44,7 +44,7 @@ pub struct LeavingRows<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes the numbers of the chunk's rows, whose times are `ts`, and finds the run of places
+    /// Writes the numbers of the part's rows, whose times are `ts`, and finds the run of places
     /// that each left row matches: of the rows with its key, those that have entered and not left.
     /// A row is not too late for a left row if it is no more than `late` after it. A left row
     /// without a key has an empty run.
@@ -199,7 +199,7 @@ impl<'a, const AT: usize> End<'a, AT> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Buckets, Chunk, NO_KEY, Target, writers};
+    use super::super::{Buckets, NO_KEY, Part, Target, writers};
     use super::*;
     use proptest::prelude::*;
 
@@ -217,7 +217,7 @@ mod tests {
         #[test]
         fn oracle_every_pair(left in side(), right in side(), early in -20_i64..5, width in 0_i64..20, cut in 0_usize..60) {
             let late = early + width;
-            // The rows before `cut` are another chunk's; all that are not too late for the first
+            // The rows before `cut` are another part's; all that are not too late for the first
             // left row.
             let not_late = |row: &(i64, u32)| row.0 <= left[0].0 + late;
             let cut = cut.min(right.iter().filter(|row| not_late(row)).count());
@@ -225,9 +225,9 @@ mod tests {
             let (left_ts, left_keys): (Vec<i64>, Vec<u32>) = left.iter().copied().unzip();
             let rows = Rows { keys: &keys, ts: None, numbers: None, first: 0 };
             let buckets = Buckets { first: 0, shift: 0, count: KEYS as usize };
-            let chunks = [0..cut, cut..keys.len()].map(|range| Chunk::count(rows.slice(range), buckets));
+            let parts = [0..cut, cut..keys.len()].map(|range| Part::count(rows.slice(range), buckets));
             let mut numbers = vec![0; keys.len()];
-            let mut writers = writers(chunks.into(), Target { keys: None, ts: None, numbers: Some(Slot::of(&mut numbers)) }).1;
+            let mut writers = writers(parts.into(), Target { keys: None, ts: None, numbers: Some(Slot::of(&mut numbers)) }).1;
             let leaving = LeavingRows { rows: TimedRows { ts: &ts, keys: &keys }, first: writers[0].next().to_vec(), early };
             let mut runs = vec![[7; 2]; left.len()];
             let left_side = TimedRows { ts: &left_ts, keys: &left_keys };

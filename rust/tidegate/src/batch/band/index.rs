@@ -10,7 +10,7 @@ use tidegate_operators::rows::{How, Progress, RowJoin, Side};
 
 use tidegate_structures::memory;
 
-use super::Tables;
+use super::BandTables;
 use crate::batch::join::too_many;
 use crate::columns::codes::{CodeRanges, of_keys};
 use crate::query::band::{AnyIndexJoin, BandAlgorithm};
@@ -56,10 +56,10 @@ impl OrderedSide {
     }
 }
 
-impl Tables<'_> {
+impl BandTables<'_> {
     /// The matches. There may be `most` pairs.
     pub(super) fn index(&self, algorithm: BandAlgorithm, most: Option<u64>) -> Result<Matches> {
-        let Tables { plan, left, right, driver, .. } = *self;
+        let BandTables { plan, left, right, driver, .. } = *self;
         let (left_ts, right_ts) = match &plan.windows {
             // All rows come at one time, left ones first, and stay.
             None => (memory::filled(left.rows(), 0), memory::filled(right.rows(), 0)),

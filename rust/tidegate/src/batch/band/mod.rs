@@ -7,7 +7,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_sync::Stop;
 
 use super::join::{Candidates, FoundPairs, Join};
-use super::partners::{FoundPartners, Source};
+use super::partners::{FoundPartners, PartnerPlaces};
 use crate::Result;
 use crate::columns::keys::Keys;
 use crate::columns::table::Table;
@@ -16,7 +16,7 @@ use crate::query::options::JoinOptions;
 use crate::query::window::WindowPlan;
 
 /// The tables of a join.
-struct Tables<'a> {
+struct BandTables<'a> {
     plan: &'a BandPlan,
     left: &'a Table,
     right: &'a Table,
@@ -45,7 +45,7 @@ impl BandJoin {
         let times = |windows: &WindowPlan| windows.times(left, right);
         let ts = plan.windows.as_ref().map(times).transpose()?.map(|(_, right)| right);
         let key_method = found.key_method;
-        Ok(FoundPartners { plan: plan.join, key_method, partners: Source::Pairs(found, ts) })
+        Ok(FoundPartners { plan: plan.join, key_method, partners: PartnerPlaces::Pairs(found, ts) })
     }
 
     /// Finds pairs, at most `most` if there is a limit.
@@ -59,7 +59,7 @@ impl BandJoin {
     ) -> Result<FoundPairs> {
         let keys = plan.join.encode_keys(left, right, driver)?;
         let key_method = keys.as_ref().map_or("none", |keys| keys.method);
-        let tables = Tables { plan, left, right, keys: keys.as_ref(), driver };
+        let tables = BandTables { plan, left, right, keys: keys.as_ref(), driver };
         let found = match self.algorithm {
             BandAlgorithm::Sort => tables.sort(f64::INFINITY)?,
             BandAlgorithm::Auto if plan.windows.is_none() => tables.sort(f64::INFINITY)?,

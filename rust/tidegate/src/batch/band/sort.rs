@@ -7,7 +7,7 @@ use tidegate_operators::rows::Retention;
 use tidegate_operators::window::counts::{Counts, Ends, meetings};
 use tidegate_structures::memory::pages::Pages;
 
-use super::Tables;
+use super::BandTables;
 use crate::Result;
 use crate::columns::codes::Codes;
 use crate::columns::time::Int64s;
@@ -25,7 +25,7 @@ enum WindowBounds {
 }
 
 impl WindowColumn {
-    fn new(tables: &Tables<'_>) -> Result<Option<Self>> {
+    fn new(tables: &BandTables<'_>) -> Result<Option<Self>> {
         let Some(plan) = &tables.plan.windows else { return Ok(None) };
         let (left, right) = plan.times(tables.left, tables.right)?;
         Ok(Some(match plan.retention {
@@ -56,11 +56,11 @@ impl WindowColumn {
     }
 }
 
-impl Tables<'_> {
+impl BandTables<'_> {
     /// The matches, but for checks that are still to be made; `None` if a left row has more than
     /// `most` candidates, by a sample.
     pub(super) fn sort(&self, most: f64) -> Result<Option<(Matches, Vec<Check>)>> {
-        let Tables { plan, left, right, keys, driver } = *self;
+        let BandTables { plan, left, right, keys, driver } = *self;
         let codes = plan
             .columns
             .iter()

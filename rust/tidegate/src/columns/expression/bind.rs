@@ -6,7 +6,7 @@ use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, Schema, TimeUnit};
 
 use super::bound::{Bound, Operation, ZeroDivisor, any_can_fail, boolean, cast, float, scalar};
-use super::evaluate::{Rows, arithmetic_kernel};
+use super::evaluate::{BlockPairs, arithmetic_kernel};
 use super::types::{
     comparison_type, computed, hint, is_text, is_text_or_binary, leaf, literal_type,
     literal_type_beside, operand_types,
@@ -109,7 +109,7 @@ impl Predicate {
     }
 
     fn evaluate_all(&self, columns: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
-        let matches = self.root.boolean(&Rows::All { columns, len: rows })?;
+        let matches = self.root.boolean(&BlockPairs::All { columns, len: rows })?;
         let (values, nulls) = matches.into_parts();
         Ok(nulls.map_or_else(|| values.clone(), |nulls| &values & nulls.inner()))
     }

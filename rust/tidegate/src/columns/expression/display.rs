@@ -56,24 +56,24 @@ impl Expr {
         }
     }
 
-    fn at_least(&self, level: Level) -> Part<'_> {
-        Part { expr: self, parentheses: self.level() < level }
+    fn at_least(&self, level: Level) -> SubExpression<'_> {
+        SubExpression { expr: self, parentheses: self.level() < level }
     }
 
     /// The operand of a minus sign. A number is put in parentheses, for `-5` is a literal of its
     /// own.
-    fn after_sign(&self) -> Part<'_> {
+    fn after_sign(&self) -> SubExpression<'_> {
         let number = matches!(self, Expr::Literal(Literal::Integer(_) | Literal::Float(_)));
-        Part { expr: self, parentheses: number || self.level() < Level::Atom }
+        SubExpression { expr: self, parentheses: number || self.level() < Level::Atom }
     }
 }
 
-struct Part<'a> {
+struct SubExpression<'a> {
     expr: &'a Expr,
     parentheses: bool,
 }
 
-impl Display for Part<'_> {
+impl Display for SubExpression<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.parentheses { write!(f, "({})", self.expr) } else { write!(f, "{}", self.expr) }
     }

@@ -32,26 +32,26 @@ use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
 /// The pairs that an expression is evaluated on.
-pub(super) enum Rows<'a> {
+pub(super) enum BlockPairs<'a> {
     /// A whole block.
     All { columns: &'a [ArrayRef], len: usize },
     /// The rows of `rows` that a left side of `and` or `or`, a condition of `case` or a value of
     /// `coalesce` has not decided.
-    Some { rows: &'a Rows<'a>, undecided: &'a FilterPredicate },
+    Some { rows: &'a BlockPairs<'a>, undecided: &'a FilterPredicate },
 }
 
-impl Rows<'_> {
+impl BlockPairs<'_> {
     fn len(&self) -> usize {
         match self {
-            Rows::All { len, .. } => *len,
-            Rows::Some { undecided, .. } => undecided.count(),
+            BlockPairs::All { len, .. } => *len,
+            BlockPairs::Some { undecided, .. } => undecided.count(),
         }
     }
 
     fn column(&self, slot: usize) -> Result<ArrayRef> {
         match self {
-            Rows::All { columns, .. } => Ok(columns[slot].clone()),
-            Rows::Some { rows, undecided } => Ok(undecided.filter(&rows.column(slot)?)?),
+            BlockPairs::All { columns, .. } => Ok(columns[slot].clone()),
+            BlockPairs::Some { rows, undecided } => Ok(undecided.filter(&rows.column(slot)?)?),
         }
     }
 }
@@ -111,12 +111,12 @@ enum Connective {
 
 impl Bound {
     /// A boolean for each pair.
-    pub(super) fn boolean(&self, rows: &Rows) -> Result<BooleanArray> {
+    pub(super) fn boolean(&self, rows: &BlockPairs) -> Result<BooleanArray> {
         Ok(self.evaluate(rows)?.booleans(rows.len()))
     }
 
     /// A value for each row.
-    pub(super) fn values(&self, rows: &Rows) -> Result<ArrayRef> {
+    pub(super) fn values(&self, rows: &BlockPairs) -> Result<ArrayRef> {
         match self.evaluate(rows)? {
             Value::Array(array) => Ok(array),
             Value::Scalar(array) => {
@@ -125,7 +125,7 @@ impl Bound {
         }
     }
 
-    fn evaluate(&self, rows: &Rows) -> Result<Value> {
+    fn evaluate(&self, rows: &BlockPairs) -> Result<Value> {
         match &self.operation {
             Operation::Column(slot) => rows.column(*slot).map(Value::Array),
             Operation::Scalar(value) => Ok(Value::Scalar(value.clone())),
@@ -174,7 +174,7 @@ impl Bound {
     /// A function, or `CASE`. Apart from [`evaluate`](Self::evaluate), whose frame is on the stack
     /// once for each level of an expression.
     #[inline(never)]
-    fn evaluate_called(&self, rows: &Rows) -> Result<Value> {
+    fn evaluate_called(&self, rows: &BlockPairs) -> Result<Value> {
         match &self.operation {
             Operation::Case(branches, otherwise) => {
                 case_values(branches, otherwise, rows).map(Value::Array)
@@ -201,7 +201,7 @@ impl Bound {
     fn map(
         &self,
         operand: &Bound,
-        rows: &Rows,
+        rows: &BlockPairs,
         kernel: impl FnOnce(&ArrayRef) -> Result<ArrayRef, ArrowError>,
     ) -> Result<Value> {
         let value = operand.evaluate(rows)?;
@@ -209,7 +209,7 @@ impl Bound {
         Ok(value.like(result))
     }
 
-    fn cast(&self, operand: &Bound, rows: &Rows) -> Result<Value> {
+    fn cast(&self, operand: &Bound, rows: &BlockPairs) -> Result<Value> {
         let value = operand.evaluate(rows)?;
         let (array, to) = (value.array(), &self.data_type);
         let result = cast(array, to).map_err(|error| match misfit(array, to) {
@@ -219,7 +219,7 @@ impl Bound {
         Ok(value.like(result))
     }
 
-    fn divide(&self, operands: &[Bound; 2], zero: ZeroDivisor, rows: &Rows) -> Result<Value> {
+    fn divide(&self, operands: &[Bound; 2], zero: ZeroDivisor, rows: &BlockPairs) -> Result<Value> {
         let (left, right) = both(operands, rows)?;
         let quotient = numeric::div(&left, &right)?;
         let quotients = quotient.as_primitive::<Float64Type>();
@@ -247,14 +247,14 @@ impl Bound {
     }
 }
 
-fn both(operands: &[Bound; 2], rows: &Rows) -> Result<(Value, Value)> {
+fn both(operands: &[Bound; 2], rows: &BlockPairs) -> Result<(Value, Value)> {
     Ok((operands[0].evaluate(rows)?, operands[1].evaluate(rows)?))
 }
 
 /// Compares pairs of values and returns a boolean for each pair. Times and durations in different
 /// units are cast to the finer unit. If some values do not fit in 64 bits in that unit, all are
 /// compared in their original units.
-fn compared(operator: Comparison, left: &Bound, right: &Bound, rows: &Rows) -> Result<Value> {
+fn compared(operator: Comparison, left: &Bound, right: &Bound, rows: &BlockPairs) -> Result<Value> {
     let error = match (left.evaluate(rows), right.evaluate(rows)) {
         (Ok(left), Ok(right)) => {
             let result = compare(operator, &left, &right)?;
@@ -339,7 +339,7 @@ fn abs(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 /// `left and right`, `left or right`. Where the right side can fail, it is evaluated only on the
 /// pairs that the left side leaves open: a guard keeps its promise, and whether a pair is an error
 /// does not depend on its block.
-fn connect(connective: Connective, operands: &[Bound; 2], rows: &Rows) -> Result<Value> {
+fn connect(connective: Connective, operands: &[Bound; 2], rows: &BlockPairs) -> Result<Value> {
     let [left, right] = operands;
     let left = left.boolean(rows)?;
     let right = if right.can_fail {
@@ -359,7 +359,7 @@ fn where_open(
     connective: Connective,
     left: &BooleanArray,
     right: &Bound,
-    rows: &Rows,
+    rows: &BlockPairs,
 ) -> Result<BooleanArray> {
     let open = BooleanArray::from(open(connective, left));
     let undecided = FilterBuilder::new(&open).optimize().build();
@@ -367,7 +367,7 @@ fn where_open(
         0 => Ok(BooleanArray::new_null(rows.len())),
         count if count == rows.len() => right.boolean(rows),
         _ => {
-            let found = right.boolean(&Rows::Some { rows, undecided: &undecided })?;
+            let found = right.boolean(&BlockPairs::Some { rows, undecided: &undecided })?;
             let elsewhere = Scalar::new(BooleanArray::new_null(1));
             Ok(merge(&open, &found, &elsewhere)?.as_boolean().clone())
         }
@@ -385,7 +385,7 @@ fn open(connective: Connective, left: &BooleanArray) -> BooleanBuffer {
     }
 }
 
-fn between(operands: &[Bound; 3], rows: &Rows) -> Result<Value> {
+fn between(operands: &[Bound; 3], rows: &BlockPairs) -> Result<Value> {
     let [value, low, high] = operands;
     let above = compared(Comparison::GreaterOrEqual, value, low, rows)?;
     let below = compared(Comparison::LessOrEqual, value, high, rows)?;
@@ -393,7 +393,7 @@ fn between(operands: &[Bound; 3], rows: &Rows) -> Result<Value> {
     Ok(Value::Array(Arc::new(and_kleene(&above, &below)?)))
 }
 
-fn any_equal(value: &Bound, items: &[Bound], rows: &Rows) -> Result<Value> {
+fn any_equal(value: &Bound, items: &[Bound], rows: &BlockPairs) -> Result<Value> {
     let mut found = BooleanArray::from(BooleanBuffer::new_unset(rows.len()));
     for item in items {
         let equal = compared(Comparison::Equal, value, item, rows)?;

@@ -14,7 +14,7 @@ use arrow_string::like::{contains, ends_with, starts_with};
 
 use super::bound::{Bound, Operation, Rounding, TextFunction, Toward, any_can_fail};
 use super::casts::converted;
-use super::evaluate::{Rows, Value};
+use super::evaluate::{BlockPairs, Value};
 use super::types::{computed, is_text, leaf};
 use super::{ScalarFunction, TimePart};
 use crate::columns::cast::cast;
@@ -320,7 +320,7 @@ impl Rounding {
 }
 
 /// A value for each row: of the first operand that has one.
-pub(super) fn first_values(operands: &[Bound], rows: &Rows) -> Result<ArrayRef> {
+pub(super) fn first_values(operands: &[Bound], rows: &BlockPairs) -> Result<ArrayRef> {
     let (first, rest) = operands.split_first().expect("`coalesce` has a value");
     let values = first.values(rows)?;
     if rest.is_empty() || values.logical_null_count() == 0 {
@@ -339,7 +339,7 @@ pub(super) fn first_values(operands: &[Bound], rows: &Rows) -> Result<ArrayRef> 
 pub(super) fn case_values(
     branches: &[(Bound, Bound)],
     otherwise: &Bound,
-    rows: &Rows,
+    rows: &BlockPairs,
 ) -> Result<ArrayRef> {
     let Some(((condition, value), rest)) = branches.split_first() else {
         return otherwise.values(rows);
@@ -364,6 +364,6 @@ fn among(rows: BooleanBuffer) -> FilterPredicate {
     FilterBuilder::new(&BooleanArray::from(rows)).optimize().build()
 }
 
-fn of<'a>(rows: &'a Rows<'a>, some: &'a FilterPredicate) -> Rows<'a> {
-    Rows::Some { rows, undecided: some }
+fn of<'a>(rows: &'a BlockPairs<'a>, some: &'a FilterPredicate) -> BlockPairs<'a> {
+    BlockPairs::Some { rows, undecided: some }
 }

@@ -90,8 +90,8 @@ impl Forms {
 
     /// `sum <order> 0`
     fn whole_sum(&mut self, sum: Sum, order: Order) -> Option<()> {
-        let is_left = |part: &Part| reads(&part.bound, self.left_columns).0;
-        let (mut left, mut right): (Vec<Part>, Vec<Part>) =
+        let is_left = |part: &Addend| reads(&part.bound, self.left_columns).0;
+        let (mut left, mut right): (Vec<Addend>, Vec<Addend>) =
             sum.parts.into_iter().partition(is_left);
         let (mut order, mut than) = (order, sum.constant.checked_neg()?);
         // The first part of either side is written without a sign.
@@ -132,7 +132,7 @@ impl Forms {
             (true, true) => {}
             (false, false) => return None,
             _ => {
-                into.parts.push(Part { bound: bound.clone(), factor });
+                into.parts.push(Addend { bound: bound.clone(), factor });
                 return Some(());
             }
         }
@@ -341,7 +341,7 @@ fn negated(bound: Bound) -> Bound {
 
 /// An expression over one side, which is computed once a row, and its factor.
 #[derive(Clone)]
-struct Part {
+struct Addend {
     bound: Bound,
     factor: i64,
 }
@@ -349,23 +349,23 @@ struct Part {
 /// A sum of parts, in integers.
 #[derive(Clone, Default)]
 struct Sum {
-    parts: Vec<Part>,
+    parts: Vec<Addend>,
     constant: i64,
 }
 
 impl Sum {
     /// The sum of both, the other times a sign.
     fn plus(mut self, other: &Sum, sign: i64) -> Option<Sum> {
-        for Part { bound, factor } in &other.parts {
+        for Addend { bound, factor } in &other.parts {
             let factor = factor.checked_mul(sign)?;
-            self.parts.push(Part { bound: bound.clone(), factor });
+            self.parts.push(Addend { bound: bound.clone(), factor });
         }
         self.constant = self.constant.checked_add(other.constant.checked_mul(sign)?)?;
         Some(self)
     }
 }
 
-fn negate(parts: &mut [Part]) -> Option<()> {
+fn negate(parts: &mut [Addend]) -> Option<()> {
     for part in parts {
         part.factor = part.factor.checked_neg()?;
     }
@@ -373,13 +373,13 @@ fn negate(parts: &mut [Part]) -> Option<()> {
 }
 
 /// The expression that computes a sum of parts. The first part has a positive factor.
-fn number(parts: &[Part]) -> Option<Bound> {
-    if let [Part { bound, factor: 1 }] = parts {
+fn number(parts: &[Addend]) -> Option<Bound> {
+    if let [Addend { bound, factor: 1 }] = parts {
         return column(bound, Domain::Whole).cloned();
     }
     let (first, rest) = parts.split_first()?;
     let mut sum = times(&first.bound, first.factor)?;
-    for Part { bound, factor } in rest {
+    for Addend { bound, factor } in rest {
         let (operator, sign) =
             if *factor < 0 { (Arithmetic::Subtract, "-") } else { (Arithmetic::Add, "+") };
         let more = times(bound, factor.checked_abs()?)?;

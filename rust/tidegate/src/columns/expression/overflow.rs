@@ -18,7 +18,7 @@ use super::split::{Constant, reads};
 use crate::columns::cast::cast;
 
 /// The smallest and the largest number.
-type Ends = (i64, i64);
+type NumberRange = (i64, i64);
 
 /// An expression of both sides in integers, and the ends of its parts: its largest expressions over
 /// one side.
@@ -27,7 +27,7 @@ pub(super) struct Overflow {
     form: Bound,
     left_columns: usize,
     /// In the order in which they are written; no ends where no row has had a number.
-    parts: Vec<(Bound, Option<Ends>)>,
+    parts: Vec<(Bound, Option<NumberRange>)>,
 }
 
 impl Overflow {
@@ -60,8 +60,8 @@ impl Overflow {
     fn range(
         &self,
         bound: &Bound,
-        parts: &mut impl Iterator<Item = Option<Ends>>,
-    ) -> Result<Option<Ends>, MayOverflow> {
+        parts: &mut impl Iterator<Item = Option<NumberRange>>,
+    ) -> Result<Option<NumberRange>, MayOverflow> {
         if let Some(constant) = Constant::of(bound) {
             return Ok(Some((constant.whole, constant.whole)));
         }
@@ -111,7 +111,7 @@ fn is_part(bound: &Bound, left_columns: usize) -> bool {
     left != right
 }
 
-fn collect(bound: &Bound, left_columns: usize, into: &mut Vec<(Bound, Option<Ends>)>) {
+fn collect(bound: &Bound, left_columns: usize, into: &mut Vec<(Bound, Option<NumberRange>)>) {
     match is_part(bound, left_columns) {
         true => into.push((bound.clone(), None)),
         false => bound.operands().into_iter().for_each(|one| collect(one, left_columns, into)),

@@ -19,7 +19,7 @@ use tidegate_operators::rows::Side;
 
 use super::bind::Predicate;
 use super::bound::{Bound, Operation};
-use super::evaluate::Rows;
+use super::evaluate::BlockPairs;
 use super::linear;
 use super::overflow::Overflow;
 use super::{Arithmetic, Comparison, Origin};
@@ -93,7 +93,7 @@ impl Scan {
         left: &SideColumns,
         right: &SideColumns,
     ) -> Option<Vec<(Operand, Operand)>> {
-        let sides = Sides { left, right };
+        let sides = ColumnsOfSides { left, right };
         let numbers = |one: &PushedComparison| {
             Some((sides.numbers(&one.left, Side::Left)?, sides.numbers(&one.right, Side::Right)?))
         };
@@ -233,12 +233,12 @@ pub(crate) struct SideColumns {
 }
 
 /// The columns of both sides.
-struct Sides<'a> {
+struct ColumnsOfSides<'a> {
     left: &'a SideColumns,
     right: &'a SideColumns,
 }
 
-impl Sides<'_> {
+impl ColumnsOfSides<'_> {
     /// The values of an expression over one side, a value a row.
     fn values(&self, bound: &Bound, side: Side) -> Option<ArrayRef> {
         let columns: Vec<_> = self.left.arrays.iter().chain(&self.right.arrays).collect();
@@ -252,7 +252,7 @@ impl Sides<'_> {
             Side::Left => self.left.rows,
             Side::Right => self.right.rows,
         };
-        let array = bound.values(&Rows::All { columns: &columns, len }).ok()?;
+        let array = bound.values(&BlockPairs::All { columns: &columns, len }).ok()?;
         (array.len() == len).then_some(array)
     }
 
@@ -414,7 +414,7 @@ impl Constant {
         if reads(bound, 0) != (false, false) {
             return None;
         }
-        let value = bound.values(&Rows::All { columns: &[], len: 1 }).ok()?;
+        let value = bound.values(&BlockPairs::All { columns: &[], len: 1 }).ok()?;
         if value.is_null(0) {
             return None;
         }

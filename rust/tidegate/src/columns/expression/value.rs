@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Schema, TimeUnit};
 use super::bind::{Predicate, bind_value, bind_with_ends};
 use super::bound::Bound;
 use super::end::EndRule;
-use super::evaluate::Rows;
+use super::evaluate::BlockPairs;
 use super::{Expr, Origin};
 use crate::{Error, Result, shown};
 
@@ -86,7 +86,7 @@ impl RowValue {
         let columns: Vec<ArrayRef> =
             self.columns.iter().map(|&column| batch.column(column).clone()).collect();
         self.root
-            .values(&Rows::All { columns: &columns, len: batch.num_rows() })
+            .values(&BlockPairs::All { columns: &columns, len: batch.num_rows() })
             .map_err(|error| error.of_argument("where", self.argument))
     }
 }

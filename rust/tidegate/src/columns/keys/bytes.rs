@@ -14,8 +14,8 @@ use tidegate_operators::rows::NO_KEY;
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Slot;
 
-use super::chunks::Chunks;
-use super::numbering::KeySource;
+use super::chunks::ColumnChunks;
+use super::numbering::KeyColumns;
 use super::types::is_word;
 use super::words::word_chunk;
 use crate::columns::cast::cast;
@@ -24,16 +24,16 @@ use crate::{Error, Result};
 
 /// A column of strings or binaries, dictionary-encoded or not.
 pub(crate) struct ByteColumn {
-    chunks: Chunks,
+    chunks: ColumnChunks,
 }
 
 impl ByteColumn {
     pub(super) fn new(table: &Table, column: usize) -> Self {
-        ByteColumn { chunks: Chunks::new(table, table.chunks(column)) }
+        ByteColumn { chunks: ColumnChunks::new(table, table.chunks(column)) }
     }
 }
 
-impl KeySource for ByteColumn {
+impl KeyColumns for ByteColumn {
     type Key = [u8];
 
     fn rows(&self) -> usize {
@@ -144,7 +144,7 @@ fn bytes(array: &dyn Array, mut each: impl FnMut(Option<&[u8]>)) -> Result<()> {
 pub(crate) struct RowColumns<'a> {
     table: &'a Table,
     columns: Vec<(usize, &'a DataType)>,
-    chunks: Chunks,
+    chunks: ColumnChunks,
     /// Whether a row with a null has a key.
     nulls_are_values: bool,
 }
@@ -154,7 +154,7 @@ impl<'a> RowColumns<'a> {
         RowColumns {
             table,
             columns,
-            chunks: Chunks::new(table, Vec::new()),
+            chunks: ColumnChunks::new(table, Vec::new()),
             nulls_are_values: false,
         }
     }
@@ -184,7 +184,7 @@ impl<'a> RowColumns<'a> {
     }
 }
 
-impl KeySource for RowColumns<'_> {
+impl KeyColumns for RowColumns<'_> {
     type Key = [u8];
 
     fn rows(&self) -> usize {

@@ -7,19 +7,19 @@ use arrow_array::ArrayRef;
 use crate::columns::table::Table;
 
 /// The chunks of a column and where each starts.
-pub(super) struct Chunks {
+pub(super) struct ColumnChunks {
     pub(super) arrays: Vec<ArrayRef>,
     pub(super) starts: Vec<usize>,
 }
 
-impl Chunks {
+impl ColumnChunks {
     pub(super) fn new(table: &Table, arrays: Vec<ArrayRef>) -> Self {
         let mut starts = vec![0];
         starts.extend(table.batches().iter().scan(0, |rows, batch| {
             *rows += batch.num_rows();
             Some(*rows)
         }));
-        Chunks { arrays, starts }
+        ColumnChunks { arrays, starts }
     }
 
     pub(super) fn rows(&self) -> usize {

@@ -32,7 +32,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_sync::Stop;
 
 use self::bytes::{ByteColumn, RowColumns};
-use self::numbering::{ByteTable, IntegerTable, KeySource, number};
+use self::numbering::{ByteTable, IntegerTable, KeyColumns, number};
 pub(crate) use self::numbering::{Keys, grow, split};
 use self::types::is_bytes;
 pub(crate) use self::types::{beyond_64_bits, common_type, is_word};

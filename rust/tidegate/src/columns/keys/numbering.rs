@@ -43,7 +43,7 @@ pub(crate) fn split<'a, T>(mut values: &'a mut [T], parts: &[Range<usize>]) -> V
 }
 
 /// A side's keys, handed out row by row.
-pub(super) trait KeySource: Sync {
+pub(super) trait KeyColumns: Sync {
     type Key: ?Sized;
 
     fn rows(&self) -> usize;
@@ -86,7 +86,7 @@ pub(super) fn number<T, S>(
 ) -> Result<Keys>
 where
     T: KeyTable,
-    S: KeySource<Key = T::Key>,
+    S: KeyColumns<Key = T::Key>,
 {
     // 1. Each thread numbers the keys of its part of the right side.
     let parts = ranges(right.rows(), driver.parts(right.rows(), PART_ROWS));

@@ -12,8 +12,8 @@ use tidegate_operators::rows::NO_KEY;
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 
-use super::chunks::Chunks;
-use super::numbering::{KeySource, Keys, PART_ROWS, split};
+use super::chunks::ColumnChunks;
+use super::numbering::{KeyColumns, Keys, PART_ROWS, split};
 use crate::columns::cast::cast;
 use crate::columns::table::Table;
 use crate::columns::time::{self, as_int64};
@@ -97,7 +97,7 @@ pub(crate) fn canonical(value: f64) -> f64 {
 /// A column as words.
 pub(crate) struct WordColumn {
     chunks: Vec<(ScalarBuffer<i64>, Option<NullBuffer>)>,
-    starts: Chunks,
+    starts: ColumnChunks,
 }
 
 pub(super) fn words(
@@ -116,11 +116,11 @@ pub(super) fn words(
     });
     Ok(WordColumn {
         chunks: chunks.collect::<Result<_>>()?,
-        starts: Chunks::new(table, Vec::new()),
+        starts: ColumnChunks::new(table, Vec::new()),
     })
 }
 
-impl KeySource for WordColumn {
+impl KeyColumns for WordColumn {
     type Key = i64;
 
     fn rows(&self) -> usize {

@@ -7,30 +7,30 @@ use arrow_schema::DataType;
 use tidegate_structures::memory;
 
 /// Where the values of a chunk end.
-enum Ends<'a> {
+enum ValueEnds<'a> {
     Words(&'a [i32]),
     Longs(&'a [i64]),
     /// Values that are about as long as the average, or are not copied.
     Any,
 }
 
-impl<'a> Ends<'a> {
+impl<'a> ValueEnds<'a> {
     fn of(chunk: &'a dyn Array) -> Self {
         match chunk.data_type() {
-            DataType::Utf8 => Ends::Words(chunk.as_string::<i32>().value_offsets()),
-            DataType::Binary => Ends::Words(chunk.as_binary::<i32>().value_offsets()),
-            DataType::LargeUtf8 => Ends::Longs(chunk.as_string::<i64>().value_offsets()),
-            DataType::LargeBinary => Ends::Longs(chunk.as_binary::<i64>().value_offsets()),
-            _ => Ends::Any,
+            DataType::Utf8 => ValueEnds::Words(chunk.as_string::<i32>().value_offsets()),
+            DataType::Binary => ValueEnds::Words(chunk.as_binary::<i32>().value_offsets()),
+            DataType::LargeUtf8 => ValueEnds::Longs(chunk.as_string::<i64>().value_offsets()),
+            DataType::LargeBinary => ValueEnds::Longs(chunk.as_binary::<i64>().value_offsets()),
+            _ => ValueEnds::Any,
         }
     }
 
     /// The bytes of a row's text; none if there is no such row.
     fn len(&self, row: usize) -> Option<usize> {
         let (start, end) = match self {
-            Ends::Words(ends) => ((*ends.get(row)?).into(), (*ends.get(row + 1)?).into()),
-            Ends::Longs(ends) => (*ends.get(row)?, *ends.get(row + 1)?),
-            Ends::Any => return None,
+            ValueEnds::Words(ends) => ((*ends.get(row)?).into(), (*ends.get(row + 1)?).into()),
+            ValueEnds::Longs(ends) => (*ends.get(row)?, *ends.get(row + 1)?),
+            ValueEnds::Any => return None,
         };
         usize::try_from(end - start).ok()
     }
@@ -39,8 +39,8 @@ impl<'a> Ends<'a> {
 /// Raises unless there is memory for the texts of these rows, given by chunk and row; those that
 /// are not there have none.
 pub(crate) fn demand_texts(chunks: &[ArrayRef], places: impl Iterator<Item = (usize, usize)>) {
-    let ends: Vec<Ends<'_>> = chunks.iter().map(|chunk| Ends::of(chunk)).collect();
-    if !ends.iter().all(|ends| matches!(ends, Ends::Any)) {
+    let ends: Vec<ValueEnds<'_>> = chunks.iter().map(|chunk| ValueEnds::of(chunk)).collect();
+    if !ends.iter().all(|ends| matches!(ends, ValueEnds::Any)) {
         let lengths = places.filter_map(|(chunk, row)| ends.get(chunk)?.len(row));
         memory::demand(lengths.fold(0, usize::saturating_add));
     }

@@ -15,11 +15,11 @@ use crate::matches::{Matches, Run};
 /// The partners of some left rows, in their order.
 pub(in crate::aggregate) struct Lists<'a> {
     /// The right rows by place; `None` where a row's place is its number.
-    rows: Option<Rows<'a>>,
+    rows: Option<RowNumbers<'a>>,
     runs: Cow<'a, [Run]>,
 }
 
-enum Rows<'a> {
+enum RowNumbers<'a> {
     Borrowed(&'a [u32]),
     Sorted(Vec<u32>),
 }
@@ -38,7 +38,7 @@ impl<'a> Lists<'a> {
         let is_before = |a: &u32, b: &u32| place(*a) < place(*b);
         let of = |run: &Run| &rows[run.start as usize..run.end as usize];
         if runs.iter().all(|run| of(run).is_sorted_by(is_before)) {
-            return Lists { rows: Some(Rows::Borrowed(rows)), runs: runs.into() };
+            return Lists { rows: Some(RowNumbers::Borrowed(rows)), runs: runs.into() };
         }
         let mut sorted = memory::vec(runs.iter().map(|run| run.len()).sum());
         let sort = |run: &Run| {
@@ -48,7 +48,7 @@ impl<'a> Lists<'a> {
             Run { start: start as u32, end: sorted.len() as u32 }
         };
         let runs = memory::collect(runs.iter().map(sort)).into();
-        Lists { rows: Some(Rows::Sorted(sorted)), runs }
+        Lists { rows: Some(RowNumbers::Sorted(sorted)), runs }
     }
 
     /// The right rows of each left row.
@@ -64,8 +64,8 @@ impl<'a> Lists<'a> {
     fn rows(&self) -> Option<&[u32]> {
         match &self.rows {
             None => None,
-            Some(Rows::Borrowed(rows)) => Some(rows),
-            Some(Rows::Sorted(rows)) => Some(rows),
+            Some(RowNumbers::Borrowed(rows)) => Some(rows),
+            Some(RowNumbers::Sorted(rows)) => Some(rows),
         }
     }
 

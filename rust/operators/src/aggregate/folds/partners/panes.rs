@@ -20,7 +20,7 @@ use crate::interval::{self, PartnerColumns, Partners};
 
 /// The fewest right rows that are folded together: their values and states fit a second-level
 /// cache.
-const CHUNK: usize = if cfg!(test) { 3 } else { 1 << 14 };
+const PART_ROWS: usize = if cfg!(test) { 3 } else { 1 << 14 };
 
 /// A function as panes have it: states that can be written down as they are.
 pub(super) trait PaneFunction: Send + Sync + 'static {
@@ -172,7 +172,7 @@ struct RowsOfPanes<'a> {
 
 impl RowsOfPanes<'_> {
     /// Folds rows as they lie, into a state a key; `own` gives the state of a row. Both directions
-    /// of each stretch of panes are tasks of their own.
+    /// of each part of the panes are tasks of their own.
     fn fold<P: PaneFunction>(
         &self,
         own: impl Fn(usize) -> P::State + Sync,
@@ -183,7 +183,7 @@ impl RowsOfPanes<'_> {
         let mut tasks = Vec::new();
         let mut first = 0;
         while first + 1 < self.borders.len() {
-            let enough = self.borders[first] as usize + CHUNK;
+            let enough = self.borders[first] as usize + PART_ROWS;
             let rest = &self.borders[first + 1..self.borders.len() - 1];
             let panes =
                 first..first + 1 + rest.partition_point(|&border| (border as usize) < enough);
@@ -289,7 +289,8 @@ fn cut(pane_starts: &[u32]) -> Vec<Range<usize>> {
     let mut start = 0;
     while start < pane_starts.len() {
         let is_border = |place: &usize| pane_starts[*place] as usize == *place;
-        let end = (start + CHUNK..pane_starts.len()).find(is_border).unwrap_or(pane_starts.len());
+        let end =
+            (start + PART_ROWS..pane_starts.len()).find(is_border).unwrap_or(pane_starts.len());
         parts.push(start..end);
         start = end;
     }

@@ -36,7 +36,7 @@ use crate::rows::interval::LeftReach;
 const TASK: usize = if cfg!(test) { 8 } else { 1 << 15 };
 
 /// How many right rows have their words written before they are merged: these stay in a cache.
-const CHUNK: usize = if cfg!(test) { 3 } else { 1 << 11 };
+const BLOCK_ROWS: usize = if cfg!(test) { 3 } else { 1 << 11 };
 
 /// The most words that a pass folds: more of them would not stay in registers.
 const MOST_WORDS: usize = 3;
@@ -52,8 +52,8 @@ const FAR: u64 = 1 << 61;
 
 /// Both sides, in time order and with keys, and the panes of the right rows.
 pub(in crate::aggregate) struct Passes<'a> {
-    left: Rows<'a>,
-    right: Rows<'a>,
+    left: SideRows<'a>,
+    right: SideRows<'a>,
     key_count: usize,
     /// How far a left row's interval begins and ends behind its time.
     ends: (i64, i64),
@@ -65,18 +65,18 @@ pub(in crate::aggregate) struct Passes<'a> {
 
 /// Rows of one side.
 #[derive(Clone, Copy)]
-struct Rows<'a> {
+struct SideRows<'a> {
     ts: &'a [i64],
     keys: &'a [u32],
 }
 
-impl<'a> Rows<'a> {
+impl<'a> SideRows<'a> {
     fn new(JoinColumns { ts, keys }: JoinColumns<'a>) -> Option<Self> {
-        keys.map(|keys| Rows { ts, keys })
+        keys.map(|keys| SideRows { ts, keys })
     }
 
     fn slice(self, rows: Range<usize>) -> Self {
-        Rows { ts: &self.ts[rows.clone()], keys: &self.keys[rows] }
+        SideRows { ts: &self.ts[rows.clone()], keys: &self.keys[rows] }
     }
 
     fn len(self) -> usize {
@@ -107,7 +107,7 @@ impl<'a> Passes<'a> {
         let PartnerColumns { left, right, key_count, interval, with_prevailing } = columns;
         let is_numbered = |side: JoinColumns<'_>| side.ts.len() < MAX_ROWS;
         assert!(is_numbered(left) && is_numbered(right), "row numbers fit in 32 bits");
-        let (Some(left), Some(right)) = (Rows::new(left), Rows::new(right)) else {
+        let (Some(left), Some(right)) = (SideRows::new(left), SideRows::new(right)) else {
             return Ok(None);
         };
         let Some((early, late)) = interval.distances(0, 0) else { return Ok(None) };
@@ -184,7 +184,7 @@ impl<'a> Passes<'a> {
             }
         }
         let states = || memory::filled(self.key_count + 1, empty);
-        let scratch = || (states(), memory::filled(CHUNK + 1, empty));
+        let scratch = || (states(), memory::filled(BLOCK_ROWS + 1, empty));
         let is_large = size_of::<[u64; WORDS]>() * self.key_count > MANY_BYTES;
         let done = driver.map_with(tasks, scratch, |(states, own), (task, found)| {
             let merge = if is_large { merges.many } else { merges.few };
@@ -362,21 +362,21 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
     fn fold<const FORWARD: bool>(
         &mut self,
         rows: Range<usize>,
-        left: Rows<'_>,
+        left: SideRows<'_>,
         mut found: LeftWords<'_, WORDS>,
     ) -> Result<(), Stopped> {
         let passes = self.passes;
         let (mut rest, mut waiting) = (rows, 0..left.len());
         while !rest.is_empty() && !waiting.is_empty() {
             self.driver.check()?;
-            let taken = rest.len().min(CHUNK);
-            let chunk =
+            let taken = rest.len().min(BLOCK_ROWS);
+            let block =
                 if FORWARD { rest.start..rest.start + taken } else { rest.end - taken..rest.end };
-            let right = passes.right.slice(chunk.clone());
+            let right = passes.right.slice(block.clone());
             let own = &mut self.own[..=taken];
             for (at, word) in self.words.iter().enumerate() {
                 let words = &mut own[..taken].as_flattened_mut()[at..];
-                (word.write)(chunk.clone(), words, WORDS);
+                (word.write)(block.clone(), words, WORDS);
             }
             own[taken] = self.empty;
             // The state of rows without a key stays empty.
@@ -409,10 +409,10 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
 
 /// Neighbouring rows of both sides.
 struct PassRows<'a, const WORDS: usize> {
-    right: Rows<'a>,
+    right: SideRows<'a>,
     /// What each right row adds, and last, what a left row adds: nothing.
     own: &'a [[u64; WORDS]],
-    left: Rows<'a>,
+    left: SideRows<'a>,
     /// How far behind its time a left row stands.
     reach: i64,
 }

@@ -2,7 +2,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `part.rs` | a stretch of time, and its cells |
+//! | `part.rs` | a part of the time, and its cells |
 //! | `cells.rs`, `dense.rs` | the cells of rows; the same for few keys |
 //! | `add.rs`, `in_order.rs` | the states of cells; of functions that need merged order |
 //! | `cell_states.rs` | the same, by the input of a function |

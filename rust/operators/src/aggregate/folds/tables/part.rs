@@ -1,10 +1,10 @@
-//! A stretch of time, and the cells that it has.
+//! A part of the time, and the cells that it has.
 
 use std::ops::Range;
 
 use crate::aggregate::slices::windows::Slice;
 
-/// A stretch of time that begins and ends with slices, and its cells: what all sources have of a
+/// A part of the time that begins and ends with slices, and its cells: what all sources have of a
 /// key in a slice.
 #[derive(Debug)]
 pub(in crate::aggregate) struct Part {

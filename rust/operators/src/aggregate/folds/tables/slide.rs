@@ -41,22 +41,22 @@ const TASK_ROWS: u128 = 1 << 16;
 
 /// The windows that begin in a range of slices of one block, one at least.
 #[derive(Clone, Debug)]
-pub(in crate::aggregate) struct Stretch {
+pub(in crate::aggregate) struct Piece {
     windows: Range<Slice>,
     /// Where the next block begins.
     end: Slice,
 }
 
-impl Stretch {
+impl Piece {
     fn most_windows(&self, stride: i64) -> u128 {
         ((self.windows.end - self.windows.start + stride - 1) / stride) as u128
     }
 }
 
-/// Stretches that one thread makes, one after the other.
+/// Pieces that one thread makes, one after the other.
 #[derive(Debug, Default)]
 pub(in crate::aggregate) struct Task {
-    pub(in crate::aggregate) stretches: Vec<Stretch>,
+    pub(in crate::aggregate) pieces: Vec<Piece>,
     /// The most rows that can come of them.
     rows: u128,
 }
@@ -109,31 +109,31 @@ impl<'a> Slices<'a> {
             let count = (length + stride - 1) / stride;
             let rows = count as u128 * cells.min(key_count) as u128;
             // Each piece folds the cells of both blocks, which should be little beside its results.
-            let pieces =
+            let piece_count =
                 (rows / (4 * cells as u128).max(TASK_ROWS)).clamp(1, 256).min(count as u128) as i64;
-            for piece in 0..pieces {
-                let cut = |piece: i64| match piece == pieces {
+            for number in 0..piece_count {
+                let cut = |number: i64| match number == piece_count {
                     true => end,
                     false => {
                         start
-                            + (i128::from(end - start) * i128::from(piece) / i128::from(pieces))
-                                as i64
+                            + (i128::from(end - start) * i128::from(number)
+                                / i128::from(piece_count)) as i64
                     }
                 };
-                let begin = cut(piece).max(made.start)..cut(piece + 1).min(made.end);
+                let begin = cut(number).max(made.start)..cut(number + 1).min(made.end);
                 let first = (begin.start + stride - 1).div_euclid(stride) * stride;
                 if first >= begin.end {
                     continue;
                 }
-                let stretch = Stretch { windows: begin, end };
-                task.rows += stretch.most_windows(stride) * cells.min(key_count) as u128;
-                task.stretches.push(stretch);
+                let piece = Piece { windows: begin, end };
+                task.rows += piece.most_windows(stride) * cells.min(key_count) as u128;
+                task.pieces.push(piece);
                 if task.rows >= TASK_ROWS {
                     tasks.push(std::mem::take(&mut task));
                 }
             }
         }
-        tasks.extend((!task.stretches.is_empty()).then_some(task));
+        tasks.extend((!task.pieces.is_empty()).then_some(task));
         tasks
     }
 }
@@ -189,7 +189,7 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The cells that the windows of a stretch are made of.
+/// The cells that the windows of a piece are made of.
 pub(in crate::aggregate) struct Block {
     /// The keys that occur, ascending. Within the block a key goes by its place here.
     keys: Vec<u32>,
@@ -209,15 +209,15 @@ struct SlicePlace {
 
 impl Block {
     pub(in crate::aggregate) fn new(
-        stretch: &Stretch,
+        piece: &Piece,
         slices: &Slices<'_>,
         windows: &Windows,
         scratch: &mut Scratch,
     ) -> Self {
-        let last = (stretch.windows.end - 1).div_euclid(windows.stride()) * windows.stride();
-        let range = slices.place(stretch.windows.start)
-            ..slices.place(last.saturating_add(windows.length()));
-        let suffix = slices.place(stretch.end) - range.start;
+        let last = (piece.windows.end - 1).div_euclid(windows.stride()) * windows.stride();
+        let range =
+            slices.place(piece.windows.start)..slices.place(last.saturating_add(windows.length()));
+        let suffix = slices.place(piece.end) - range.start;
         let cells = || slices.all[range.clone()].iter();
         let keys_of =
             |(part, slice): &(usize, &SliceCells)| &slices.parts[*part].keys[slice.cells.clone()];
@@ -268,11 +268,11 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Makes the results of a stretch. `take` gets the pages that are full, `announce` numbers of
+    /// Makes the results of a piece. `take` gets the pages that are full, `announce` numbers of
     /// rows to come.
     pub(in crate::aggregate) fn write<E>(
         &mut self,
-        stretch: &Stretch,
+        piece: &Piece,
         block: &Block,
         windows: &Windows,
         announce: &impl Fn(usize) -> Result<(), E>,
@@ -286,8 +286,8 @@ impl<'a> Writer<'a> {
         // The slices of the window: the ones that are left of the suffix, and the prefix.
         let (mut begin, mut end) = (0, block.suffix);
         let mut steps = Steps::default();
-        let mut start = (stretch.windows.start + stride - 1).div_euclid(stride) * stride;
-        while start < stretch.windows.end {
+        let mut start = (piece.windows.start + stride - 1).div_euclid(stride) * stride;
+        while start < piece.windows.end {
             let next = |from: usize, slice: Slice| {
                 from + block.slices[from..].iter().take_while(|placed| placed.slice < slice).count()
             };
@@ -364,7 +364,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The results of one function, stretch by stretch.
+/// The results of one function, piece by piece.
 pub(in crate::aggregate) trait Slide {
     /// Makes room for a page.
     fn open(&mut self, rows: usize);
