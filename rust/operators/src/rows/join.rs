@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-use super::{Failed, Filter, Kept, Progress, Results, Side};
+use super::{Failed, Filter, Kept, Progress, Results, Side, SideWatermarks};
 use crate::driver::Driver;
 
 /// A join of rows that come in epochs, in merged order. `V` is how the values come that rows are
@@ -32,7 +32,7 @@ use crate::driver::Driver;
 ///     }
 /// }
 /// // The first row of each side is not needed any more.
-/// join.purge(Some(14));
+/// join.purge([Some(14); 2]);
 /// assert_eq!((join.first(Side::Left), join.first(Side::Right)), (1, 1));
 /// # Ok::<(), tidegate_operators::rows::Failed>(())
 /// ```
@@ -98,14 +98,14 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// rows that are kept.
     fn refill(&mut self, _values: V) {}
 
-    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for
-    /// the end of time. The epoch is done, or `now` is not after what was [given](Self::given).
-    fn unmatched(&mut self, now: Option<i64>) -> Results;
+    /// The rows that have had no match and can have none from `now` on, in order. The epoch is done,
+    /// or `now` is not after what was [given](Self::given).
+    fn unmatched(&mut self, now: SideWatermarks) -> Results;
 
-    /// Lets go of rows that no row at `now` or later can match, and no result that is to come has;
-    /// `None` stands for the end of time. The epoch is done, or `now` is not after what was
-    /// [given](Self::given). Offsets are counted anew from here on.
-    fn purge(&mut self, now: Option<i64>);
+    /// Lets go of rows that no row at `now` or later can match, and no result that is to come has.
+    /// The epoch is done, or `now` is not after what was [given](Self::given). Offsets are counted
+    /// anew from here on.
+    fn purge(&mut self, now: SideWatermarks);
 
     /// Lets go of this number of the oldest rows of each side. It is for a join that takes rows in
     /// another order than by time, and whose windows hold them all. The epoch is done. Offsets are

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use super::kept_column::KeptColumn;
-use super::{Extent, How, Side};
+use super::{Extent, How, Side, SideWatermarks};
 
 /// The columns that a join keeps of each row. A row is named by its *offset*, its distance from the
 /// oldest row still here.
@@ -167,13 +167,13 @@ impl<C: KeptColumns> RowLog<C> {
     }
 
     /// The oldest row that was not settled and has had no match, if no row at `now` or later can
-    /// match it: the time after which it comes out, its own time, and its offset. `None` for `now`
-    /// stands for the end of time.
+    /// match it: the time after which it comes out, its own time, and its offset.
     #[inline]
-    pub fn unmatched(&mut self, extent: &Extent, now: Option<i64>) -> Option<(i64, i64, u32)> {
+    pub fn unmatched(&mut self, extent: &Extent, now: SideWatermarks) -> Option<(i64, i64, u32)> {
         if !self.is_outer() {
             return None;
         }
+        let now = now[self.side.other() as usize];
         while let Some(ts) = self.columns.ts(self.settled) {
             let last = self.last_matchable(extent, self.settled, ts);
             if now.is_some_and(|now| last.is_none_or(|last| last >= now)) {
@@ -206,10 +206,9 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// How many rows from the oldest on no row at `now` or later can match; `None` stands for the
-    /// end of time.
-    pub fn over(&self, extent: &Extent, now: Option<i64>) -> usize {
-        let Some(now) = now else { return self.len() };
+    /// How many rows from the oldest on no row at `now` or later can match.
+    pub fn over(&self, extent: &Extent, now: SideWatermarks) -> usize {
+        let Some(now) = now[self.side.other() as usize] else { return self.len() };
         let reach = match extent {
             Extent::Time(reach) => reach,
             Extent::Rows(counts) => {
@@ -277,10 +276,11 @@ mod tests {
             log.extend(|columns| columns.extend((0..rows).map(|row| row / 2)));
             for now in -1..30 {
                 let over = (0..rows).take_while(|row| row / 2 + 3 < now).count();
-                assert_eq!(log.over(&Extent::Time(reach), Some(now)), over, "{rows} {now}");
+                assert_eq!(log.over(&Extent::Time(reach), [None, Some(now)]), over, "{rows} {now}");
             }
-            assert_eq!(log.over(&Extent::Time(reach), None), rows as usize);
-            assert_eq!(log.over(&Extent::Rows([7, 0]), Some(0)), (rows as usize).saturating_sub(7));
+            assert_eq!(log.over(&Extent::Time(reach), [Some(0), None]), rows as usize);
+            let over = log.over(&Extent::Rows([7, 0]), [Some(0); 2]);
+            assert_eq!(over, (rows as usize).saturating_sub(7));
         }
     }
 
@@ -291,9 +291,9 @@ mod tests {
         log.extend(|columns| columns.extend(0..5));
         assert!(log.set_matched(0) && !log.set_matched(0));
         assert_eq!(log.droppable(3), 0);
-        assert_eq!(log.unmatched(&extent, Some(4)), Some((3, 1, 1)));
+        assert_eq!(log.unmatched(&extent, [Some(4); 2]), Some((3, 1, 1)));
         log.settle();
-        assert_eq!(log.unmatched(&extent, Some(4)), None);
+        assert_eq!(log.unmatched(&extent, [Some(4); 2]), None);
         log.drop_first(3);
         assert_eq!((log.first(), log.end(), log.offset(4)), (2, 5, 2));
         assert_eq!(log.matched(), (vec![false; 3], 0));
@@ -301,6 +301,6 @@ mod tests {
         let kept = Kept { ts: vec![2, 3, 4], matched: vec![false, true, false], settled: 1 };
         other.restore(&kept, |columns| columns.extend(kept.ts.iter().copied()));
         assert_eq!(other.matched(), (kept.matched, 1));
-        assert_eq!(other.unmatched(&extent, None), Some((i64::MAX, 4, 2)));
+        assert_eq!(other.unmatched(&extent, [None; 2]), Some((i64::MAX, 4, 2)));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `side.rs`, `how.rs` | the two sides; which rows are wanted |
+//! | `side.rs`, `how.rs` | the two sides, and how far each has come; which rows are wanted |
 //! | `interval.rs`, `retention.rs` | which times match, with bounds that never wrap; how long rows stay |
 //! | `reach.rs`, `extent.rs` | how far rows reach for each other; for how long a row may be matched |
 //! | `log.rs`, `kept_column.rs` | the rows of a side that are kept, and which have had a match |
@@ -33,6 +33,6 @@ pub use reach::Reach;
 pub use reorder::{Draft, LateRow, Released, Reorder, Timed};
 pub use results::{NO_ROW, Results};
 pub use retention::Retention;
-pub use side::Side;
+pub use side::{Side, SideWatermarks};
 pub use step::{Failed, Filter, FilterError, Progress};
 pub use tidegate_structures::memory::partition::NO_KEY;

@@ -2,7 +2,7 @@
 
 use tidegate_structures::memory;
 
-use super::{Extent, How, KeptColumns, RowLog, Side};
+use super::{Extent, How, KeptColumns, RowLog, Side, SideWatermarks};
 
 /// In place of a row's number, where a result row has no row of that side.
 pub const NO_ROW: u32 = u32::MAX;
@@ -83,13 +83,13 @@ impl Results {
     }
 
     /// Adds the rows that have had no match and can have none from `now` on, by the time after
-    /// which they come out, then in merged order; `None` stands for the end of time.
+    /// which they come out, then in merged order.
     pub fn add_unmatched(
         &mut self,
         logs: &mut [RowLog<impl KeptColumns>; 2],
         extent: &Extent,
         how: How,
-        now: Option<i64>,
+        now: SideWatermarks,
     ) {
         if logs.iter().all(|log| !log.is_outer()) {
             return;

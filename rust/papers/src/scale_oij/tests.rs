@@ -68,7 +68,7 @@ fn run(
                     .extend(pairs.map(|(l, r)| (first[0] + u64::from(l), first[1] + u64::from(r))));
             }
         }
-        join.purge(rows.last().map(|row| row.0));
+        join.purge([rows.last().map(|row| row.0); 2]);
         join.take_silent();
     }
     found
@@ -151,7 +151,7 @@ fn silent_keys_leave_nothing_behind() {
         most = most.max(key + 1);
         begin(&mut join, &driver, &[(ts, Side::Left, key)]);
         join.advance(&driver, None).unwrap();
-        join.purge(Some(ts));
+        join.purge([Some(ts); 2]);
         free.extend(join.take_silent());
     }
     assert!(most < 20, "{most} key numbers were in use");
@@ -164,7 +164,7 @@ fn the_end_leaves_no_rows_in_lists() {
     let mut join = ScaleOij::new(&near(1000), How::Inner, 2);
     run(&mut join, &driver, &rows(500, 3, 1), 100, None);
     let before = join.memory();
-    join.purge(None);
+    join.purge([None; 2]);
     assert!(join.memory() < before / 4, "{} bytes of {before}", join.memory());
 }
 

@@ -50,6 +50,7 @@ use tidegate_structures::index::{Probe, WindowIndex};
 use crate::driver::Driver;
 use crate::rows::{
     Extent, Failed, Filter, How, Kept, Progress, Results, Retention, RowJoin, RowLog, Side,
+    SideWatermarks,
 };
 use crate::selectivity;
 pub use ahead::Ahead;
@@ -295,7 +296,7 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
         self.pairs(rows)
     }
 
-    fn unmatched(&mut self, now: Option<i64>) -> Results {
+    fn unmatched(&mut self, now: SideWatermarks) -> Results {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut results = Results::default();
         // Rows of one stream that join each other all come out by their pairs.
@@ -306,7 +307,7 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
         results
     }
 
-    fn purge(&mut self, now: Option<i64>) {
+    fn purge(&mut self, [now, _]: SideWatermarks) {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         for at in 0..self.rows.logs.len() {
             let end = self.rows.logs[at].end();

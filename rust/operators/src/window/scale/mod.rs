@@ -51,7 +51,7 @@ use crate::driver::{Driver, Stopped};
 use crate::predicate::Term;
 use crate::rows::{
     Extent, Failed, Filter, FilterError, How, Kept, KeptColumn, Progress, Results, Retention,
-    RowJoin, RowLog, Side,
+    RowJoin, RowLog, Side, SideWatermarks,
 };
 use epoch::Epoch;
 use share::{Found, Share};
@@ -442,7 +442,7 @@ impl ScaleJoin {
                     &mut self.logs,
                     &self.extent,
                     self.how,
-                    Some(self.epoch.ts[row]),
+                    [Some(self.epoch.ts[row]); 2],
                 );
             }
             results.add(&mut self.logs, self.how, side, self.epoch.offsets[row], matches);
@@ -567,7 +567,7 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         Ok(Progress::Results(self.collect(rows, &together)))
     }
 
-    fn unmatched(&mut self, now: Option<i64>) -> Results {
+    fn unmatched(&mut self, now: SideWatermarks) -> Results {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut results = Results::default();
         results.add_unmatched(&mut self.logs, &self.extent, self.how, now);
@@ -578,7 +578,7 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         self.logs[side as usize].matched()
     }
 
-    fn purge(&mut self, now: Option<i64>) {
+    fn purge(&mut self, now: SideWatermarks) {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         self.let_go(self.logs.each_ref().map(|log| log.droppable(log.over(&self.extent, now))));
     }

@@ -117,7 +117,7 @@ impl Tables<'_> {
                 }
                 pairs.extend(found);
             }
-            join.purge(Some(last));
+            join.purge([Some(last); 2]);
         }
         Ok(pairs)
     }

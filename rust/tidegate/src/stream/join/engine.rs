@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use arrow_array::RecordBatch;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::rows::{Filter, Kept, Progress, RowJoin, Side};
+use tidegate_operators::rows::{Filter, Kept, Progress, RowJoin, Side, SideWatermarks};
 use tidegate_sync::Stop;
 
 use crate::Result;
@@ -159,9 +159,8 @@ impl<P: Prepare> Engine<P> {
         self.prepare.prepare_again(&mut self.join, batches, |join, values| join.refill(values))
     }
 
-    /// Lets go of rows that no row at `now` or later can match; `None` stands for the end of time.
-    /// The epoch is done.
-    pub(super) fn purge(&mut self, now: Option<i64>) {
+    /// Lets go of rows that no row at `now` or later can match. The epoch is done.
+    pub(super) fn purge(&mut self, now: SideWatermarks) {
         self.join.purge(now);
         self.prepare.release(&mut self.join);
     }

@@ -475,9 +475,9 @@ impl<P: Prepare> JoinTactic<P> {
     /// Makes the rows whose time is over, and lets go of all that no row at `now` or later can
     /// match.
     fn settle(&mut self, common: &mut Common, now: Option<i64>) -> Result<()> {
-        let results = self.engine.join.unmatched(now);
+        let results = self.engine.join.unmatched([now; 2]);
         self.make(common, &results)?;
-        self.engine.purge(now);
+        self.engine.purge([now; 2]);
         for side in [Side::Left, Side::Right] {
             let store = &mut self.stores[side as usize];
             store.drop_before(self.engine.join.first(side));

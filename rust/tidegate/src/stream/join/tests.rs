@@ -5,7 +5,9 @@ use std::sync::Arc;
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::rows::{Failed, Filter, How, Kept, Progress, Results, RowJoin, Side};
+use tidegate_operators::rows::{
+    Failed, Filter, How, Kept, Progress, Results, RowJoin, Side, SideWatermarks,
+};
 use tidegate_sync::Stop;
 
 use super::engine::{Engine, Prepare};
@@ -57,11 +59,11 @@ impl RowJoin<()> for Broken {
         unreachable!("no epoch has begun")
     }
 
-    fn unmatched(&mut self, _: Option<i64>) -> Results {
+    fn unmatched(&mut self, _: SideWatermarks) -> Results {
         Results::default()
     }
 
-    fn purge(&mut self, _: Option<i64>) {}
+    fn purge(&mut self, _: SideWatermarks) {}
 
     fn first(&self, _: Side) -> u64 {
         0
