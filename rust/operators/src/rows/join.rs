@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::{Failed, Filter, Kept, Progress, Results, Side, SideWatermarks};
 use crate::driver::Driver;
 
-/// A join of rows that come in epochs, in merged order. `V` is how the values come that rows are
-/// compared by: keys, codes with bands, or numbers.
+/// A join of rows that come in epochs: in merged order, or in the order of their arrival. `V` is how
+/// the values come that rows are compared by: keys, codes with bands, or numbers.
 ///
 /// The rows of a side are numbered from 0, from the first ever. Results name a row by its *offset*,
 /// its distance from the oldest row of its side that is kept.
@@ -37,8 +37,9 @@ use crate::driver::Driver;
 /// # Ok::<(), tidegate_operators::rows::Failed>(())
 /// ```
 pub trait RowJoin<V>: Debug + Send + Sync {
-    /// Begins an epoch with rows in merged order, none before a row of a former epoch: the time and
-    /// the side of each, and the values of both sides' rows.
+    /// Begins an epoch with rows: the time and the side of each, and the values of both sides' rows.
+    /// In merged order none is before a row of a former epoch. In the order of arrival, left rows are
+    /// first, whatever their times.
     ///
     /// # Panics
     ///
@@ -107,11 +108,12 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// anew from here on.
     fn purge(&mut self, now: SideWatermarks);
 
-    /// Lets go of this number of the oldest rows of each side. It is for a join that takes rows in
-    /// another order than by time, and whose windows hold them all. The epoch is done. Offsets are
-    /// counted anew from here on.
-    fn let_go(&mut self, _rows: [usize; 2]) {
-        unreachable!("a join of rows in merged order lets go of them by their times")
+    /// Lets go of all rows that no row at `now` or later can match, wherever they are among the
+    /// others. It does so where it is worth it, or `is_due`, and returns the offsets of the rows that
+    /// stay, which have the numbers from the first on now. Only rows in the order of their arrival are
+    /// so mixed. The epoch is done, and `now` has been [purged](Self::purge) by.
+    fn pack(&mut self, _now: SideWatermarks, _is_due: bool) -> Option<[Vec<u32>; 2]> {
+        None
     }
 
     /// The number of the oldest row of a side that is kept.

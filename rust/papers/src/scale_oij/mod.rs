@@ -186,8 +186,8 @@ impl KeyedJoin for ScaleOij {
         self.key_rows.take_silent()
     }
 
-    fn split_keys(&self) -> usize {
-        self.key_rows.keys().filter(|&key| self.schedule.team(key).len() > 1).count()
+    fn split_keys(&self) -> Option<usize> {
+        Some(self.key_rows.keys().filter(|&key| self.schedule.team(key).len() > 1).count())
     }
 }
 

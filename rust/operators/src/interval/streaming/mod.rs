@@ -77,8 +77,8 @@ pub trait KeyedJoin: for<'a> RowJoin<[&'a [u32]; 2]> {
     /// other keys.
     fn take_silent(&mut self) -> Vec<u32>;
 
-    /// Keys that several threads have rows of.
-    fn split_keys(&self) -> usize;
+    /// How many keys several threads have rows of; `None` if no thread has keys of its own.
+    fn split_keys(&self) -> Option<usize>;
 }
 
 /// The state of a join.
@@ -214,8 +214,8 @@ impl KeyedJoin for StreamingJoin {
         self.key_rows.take_silent()
     }
 
-    fn split_keys(&self) -> usize {
-        self.assignment.split_keys()
+    fn split_keys(&self) -> Option<usize> {
+        Some(self.assignment.split_keys())
     }
 }
 

@@ -1,13 +1,10 @@
 //! The streaming band join: index-based window join, with values and keys as codes.
 
-use std::sync::Arc;
-
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::band::index::{Bands, most_selective};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::eager::Log;
-use tidegate_operators::rows::{How, Interval, Retention, RowJoin, Side};
+use tidegate_operators::rows::{Interval, Reach, Retention, RowJoin, Side};
 use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
@@ -23,7 +20,7 @@ use crate::query::options::JoinOptions;
 use crate::stream::explanation::{Method, explain};
 use crate::stream::operator::{Figure, Operator, with_room};
 use crate::stream::options::StreamOptions;
-use crate::stream::sides::maker::{long_columns, record_bytes};
+use crate::stream::sides::maker::record_bytes;
 use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::times::within;
 use crate::{Error, Result};
@@ -204,23 +201,24 @@ fn join(
     let method = Method { algorithm: &algorithm, index: &index, threads, row_bytes, is_eager };
     let explanation =
         explain(query.describe(&plan, of_one_stream), &method, plan.join.columns.len(), options);
-    let longs = [
-        long_columns(&plan.join, Side::Left, &left),
-        long_columns(&plan.join, Side::Right, &right),
-    ];
-    let prepare = {
-        let (columns, keys) = (plan.columns, plan.join.keys.clone());
-        let kind = query.algorithm.index();
-        let times = near.map(|near| TimeBand {
-            on: [windows.times.0, windows.times.1],
-            unit: windows.unit,
-            near: Arc::new(Log::new(&near, How::Inner)),
-        });
-        move || {
-            let prepare = PrepareCodes::new(&columns, &keys, times.clone(), kind, row_bytes);
-            PrepareCodes { of_one_stream, ..prepare }
-        }
+    let times = near.map(|near| TimeBand {
+        on: [windows.times.0, windows.times.1],
+        unit: windows.unit,
+        near: Reach::new(&near),
+    });
+    let prepare = PrepareCodes::new(&plan.columns, &plan.join.keys, times, kind, row_bytes);
+    let prepare = PrepareCodes { of_one_stream, ..prepare };
+    let (columns, retention) = (prepare.order.len(), windows.retention);
+    let join = match of_one_stream {
+        true => query.algorithm.self_join(retention, columns, options.ordered),
+        false => query.algorithm.join(Some(retention), how, columns, options.ordered),
     };
+    let join = join.of_threads(threads);
+    let join = Box::new(match &near {
+        Some(near) => join.in_arrival_order(near),
+        None => join,
+    });
+    let engine = Engine { prepare, join };
     let asked = Query {
         identity: query.identity(sliding, &left, &right),
         options: &query.options,
@@ -233,25 +231,10 @@ fn join(
         faults,
         of_one_stream,
     };
-    let Some(near) = near else {
-        let prepare = prepare();
-        let columns = prepare.order.len();
-        let (algorithm, retention) = (query.algorithm, windows.retention);
-        let join = match of_one_stream {
-            true => algorithm.self_join(retention, columns, options.ordered),
-            false => algorithm.join(Some(retention), how, columns, options.ordered),
-        };
-        let join = join.of_threads(query.options.threads);
-        return operator(asked, Engine { prepare, join: Box::new(join) }, left, right, options);
-    };
-    let make = move || {
-        let prepare = prepare();
-        let all = Retention::Rows { left: u64::MAX, right: u64::MAX };
-        let join = BandAlgorithm::Auto.join(Some(all), How::Inner, prepare.order.len(), false);
-        Engine { prepare, join: Box::new(join) }
-    };
-    let finder = eager::ByEngine::new(make);
-    eager::operator(asked, &near, finder, [left, right], longs, row_bytes, options)
+    match is_eager {
+        true => eager::operator(asked, engine, left, right, options),
+        false => operator(asked, engine, left, right, options),
+    }
 }
 
 /// The algorithm of pairs that come as soon as both rows have been pushed, for people.
@@ -259,19 +242,19 @@ const EAGER: &str = "eager: a row meets all rows that are kept, earlier and late
                      look for the matches of a piece each, and times are compared like other columns";
 
 /// Times as a band column.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct TimeBand {
     on: [usize; 2],
     unit: Unit,
-    /// Knows which times match; it has no rows.
-    near: Arc<Log>,
+    /// Which times match.
+    near: Reach,
 }
 
 impl TimeBand {
     fn ranges(&self, side: Side, table: &Table) -> Result<CodeRanges> {
         let codes = time::times(table, self.on[side as usize], self.unit)?;
         // A time that matches none has a least one above the greatest.
-        let reached = |&ts: &i64| self.near.reached(side, ts).unwrap_or((1, 0));
+        let reached = |&ts: &i64| self.near.times(side, ts).unwrap_or((1, 0));
         let low = memory::collect(codes.iter().map(|ts| reached(ts).0));
         let high = memory::collect(codes.iter().map(|ts| reached(ts).1));
         Ok(CodeRanges { codes: Int64s::Arrow(codes.into_buffer()), low, high })
@@ -390,6 +373,12 @@ impl Prepare for PrepareCodes {
     fn release(&mut self, join: &mut AnyIndexJoin) {
         if let Some(keys) = &mut self.keys {
             keys.keep([join.rows(Side::Left), join.rows(Side::Right)]);
+        }
+    }
+
+    fn retain(&mut self, offsets: [&[u32]; 2]) {
+        if let Some(keys) = &mut self.keys {
+            keys.retain(offsets);
         }
     }
 

@@ -65,6 +65,9 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     /// Forgets the rows that the join has let go of.
     fn release(&mut self, join: &mut Self::Join);
 
+    /// Keeps the rows at these offsets of each side alone, as the join does.
+    fn retain(&mut self, _offsets: [&[u32]; 2]) {}
+
     /// Bytes that this kind of join keeps of a row, beyond the row and what every join keeps.
     fn row_bytes(&self) -> usize {
         0
@@ -165,10 +168,13 @@ impl<P: Prepare> Engine<P> {
         self.prepare.release(&mut self.join);
     }
 
-    /// Lets go of the oldest rows of each side, so many. The epoch is done.
-    pub(super) fn let_go(&mut self, rows: [usize; 2]) {
-        self.join.let_go(rows);
+    /// Lets go of all rows that no row at `now` or later can match, where some are mixed with others
+    /// and it is worth it, or `is_due`. Returns the offsets of the rows that stay.
+    pub(super) fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Option<[Vec<u32>; 2]> {
+        let kept = self.join.pack(now, is_due)?;
+        self.prepare.retain([&kept[0], &kept[1]]);
         self.prepare.release(&mut self.join);
+        Some(kept)
     }
 
     /// The number of the oldest row of each side that is kept.

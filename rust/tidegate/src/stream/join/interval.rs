@@ -3,13 +3,16 @@
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
+use tidegate_operators::eager::TimeJoin;
 use tidegate_operators::interval::streaming::{
     KeyedJoin, LOAD_FACTOR, NUMBER_BYTES, Parallelism as Pattern, StreamingJoin,
 };
+use tidegate_operators::rows::{How, Interval};
 
 use super::engine::{Engine, Prepare};
 use super::{Query, eager, operator};
 use crate::columns::faults::Faults;
+use crate::columns::keys::KeyColumn;
 use crate::columns::time::Bound;
 use crate::query::interval::IntervalJoin;
 use crate::query::options::JoinOptions;
@@ -146,7 +149,7 @@ fn join(
     let faults = Faults::default();
     plan.join.note(&faults);
     let explanation = explain(lines, &method, plan.join.columns.len(), options);
-    let keys = KeyNumbers::new(plan.join.keys.clone());
+    let keys = plan.join.keys.clone();
     let query = Query {
         identity,
         options: &query.options,
@@ -160,9 +163,8 @@ fn join(
         of_one_stream: false,
     };
     if is_eager {
-        let (near, finder) = (&bounded.interval, eager::ByTime::new(keys));
-        let longs = Default::default();
-        return eager::operator(query, near, finder, [left, right], longs, row_bytes, options);
+        let engine = PrepareKeys::arriving(keys, &bounded.interval, how);
+        return eager::operator(query, engine, left, right, options);
     }
     let join: Box<dyn KeyedJoin> = match parallelism.pattern() {
         Some(pattern) => Box::new(
@@ -171,7 +173,8 @@ fn join(
         ),
         None => published::scale_oij(&bounded.interval, how, threads),
     };
-    let engine = Engine { prepare: PrepareKeys { keys, row_bytes }, join };
+    let prepare = PrepareKeys { keys: KeyNumbers::new(keys), row_bytes };
+    let engine = Engine { prepare, join };
     operator(query, engine, left, right, options)
 }
 
@@ -239,10 +242,18 @@ fn index(parallelism: Parallelism) -> &'static str {
 
 /// Rows of equal keys match: keys become numbers.
 #[derive(Debug)]
-struct PrepareKeys {
+pub(super) struct PrepareKeys {
     keys: KeyNumbers,
     /// The bytes that a row is charged for its numbers in the buffers of further threads.
     row_bytes: usize,
+}
+
+impl PrepareKeys {
+    /// The engine of a join in the order of arrival.
+    pub(super) fn arriving(keys: Vec<KeyColumn>, near: &Interval, how: How) -> Engine<Self> {
+        let prepare = PrepareKeys { keys: KeyNumbers::new(keys), row_bytes: eager::ROW_BYTES };
+        Engine { prepare, join: Box::new(TimeJoin::new(near, how)) }
+    }
 }
 
 impl Prepare for PrepareKeys {
@@ -278,6 +289,7 @@ impl Prepare for PrepareKeys {
     }
 
     fn figures(&self, join: &Self::Join) -> Vec<(&'static str, Figure)> {
-        vec![("split_keys", Figure::Number(join.split_keys() as u64))]
+        let split = join.split_keys().map(|keys| ("split_keys", Figure::Number(keys as u64)));
+        split.into_iter().collect()
     }
 }

@@ -1,16 +1,14 @@
 //! Joins whose pairs come as soon as both of their rows have been pushed.
 //!
 //! ```text
-//! sources ─▶ rows as they are pushed ─▶ the finder finds which belong together ─▶ result batches ─▶ poll
+//! sources ─▶ rows as they are pushed ─▶ the engine finds which belong together ─▶ result batches ─▶ poll
 //!                └─▶ stores, until promises say that no row to come can match them ─┘
 //! ```
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `find.rs` | how pairs are found: by key and time, or by the engines of joins in merged order |
 //! | `state.rs` | snapshots |
 
-mod find;
 mod state;
 
 use std::collections::VecDeque;
@@ -20,11 +18,11 @@ use std::time::Instant;
 use arrow_array::RecordBatch;
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::SchemaRef;
-use tidegate_operators::eager::{Log, Next};
-use tidegate_operators::rows::{How, Interval, Results, Side};
+use tidegate_operators::rows::{How, Progress, Results, RowJoin, Side, SideWatermarks};
 
-pub(super) use self::find::{ByEngine, ByTime, Finder};
-use super::{EPOCH_ROWS, Engine, JoinPlan, KeptRows, LITTLE, Prepare, Query, StreamOptions};
+use super::{
+    EPOCH_ROWS, Engine, JoinPlan, KeptRows, LITTLE, Prepare, Query, StreamOptions, long_columns,
+};
 use crate::columns::time::Unit;
 use crate::results::gather::concat_rows;
 use crate::stream::intake::rows::SourceRun;
@@ -51,23 +49,32 @@ pub(super) const BY_TIME: (&str, &str) = (
     "the rows of each key and side that rows to come may match, in time order",
 );
 
-/// The operator whose pairs `finder` finds among rows of these schemas that match in this interval.
-/// A row is charged `row_bytes` bytes beside what every such join keeps of it. The columns of `longs`
-/// are kept row by row, too.
-pub(super) fn operator<F: Finder>(
+/// The operator whose pairs `engine` finds among rows of these schemas, in the order of arrival.
+pub(super) fn operator<P: Prepare>(
     query: Query<'_>,
-    interval: &Interval,
-    finder: F,
-    sides: [SchemaRef; 2],
-    longs: [Vec<usize>; 2],
-    row_bytes: usize,
+    engine: Engine<P>,
+    left: SchemaRef,
+    right: SchemaRef,
     options: &StreamOptions,
 ) -> Result<Operator> {
-    let Query { identity, options: asked, times, unit, plan, explanation, widths, faults, .. } =
-        query;
-    let of_pairs = ResultTimes::of_pairs(Some(interval), &plan, times, unit, asked.how);
-    let [left, right] = &sides;
-    let common = Sides { left, right, times, unit }.common(
+    let Query {
+        identity,
+        options: asked,
+        times,
+        unit,
+        plan,
+        explanation,
+        widths,
+        within,
+        faults,
+        ..
+    } = query;
+    let of_pairs = ResultTimes::of_pairs(within.as_ref(), &plan, times, unit, asked.how);
+    let longs = match engine.prepare.scatters() {
+        true => [long_columns(&plan, Side::Left, &left), long_columns(&plan, Side::Right, &right)],
+        false => Default::default(),
+    };
+    let common = Sides { left: &left, right: &right, times, unit }.common(
         JoinRequest {
             identity,
             schema: plan.schema.clone(),
@@ -79,17 +86,15 @@ pub(super) fn operator<F: Finder>(
             faults,
         },
         options,
-        row_bytes,
+        engine.prepare.row_bytes(),
     )?;
-    let [left, right] = sides;
     let tactic = EagerTactic {
         times,
         unit,
         plan,
         how: asked.how,
         stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
-        log: Log::new(interval, asked.how),
-        finder,
+        engine,
         pending: VecDeque::new(),
         joining: false,
         promised: START,
@@ -99,7 +104,7 @@ pub(super) fn operator<F: Finder>(
 }
 
 /// What is promised before any source has promised anything.
-const START: Next = [Some(i64::MIN); 2];
+const START: SideWatermarks = [Some(i64::MIN); 2];
 
 /// Neighbouring rows of a push that wait for their epoch.
 #[derive(Debug)]
@@ -139,29 +144,28 @@ impl Piece {
 
 /// Joins rows as they arrive, and keeps each row while a row to come may match it.
 #[derive(Debug)]
-struct EagerTactic<F> {
+struct EagerTactic<P: Prepare> {
     times: (usize, usize),
     unit: Unit,
     plan: JoinPlan,
     how: How,
     stores: [Store; 2],
-    log: Log,
-    finder: F,
+    engine: Engine<P>,
     /// Rows that have been taken from the sources.
     pending: VecDeque<Piece>,
     /// Whether an epoch is being joined.
     joining: bool,
     /// The promises that followed the rows that have been taken.
-    promised: Next,
+    promised: SideWatermarks,
     /// Those up to which rows have been let go of, unless rows have come since.
-    settled: Option<Next>,
+    settled: Option<SideWatermarks>,
 }
 
-impl<F: Finder> Tactic for EagerTactic<F> {
+impl<P: Prepare> Tactic for EagerTactic<P> {
     fn step(&mut self, common: &mut Common) -> Result<Step> {
         // 1. An epoch is joined until all of its pairs are made.
         if self.joining {
-            let driver = common.driver.fit(self.finder.epoch_rows());
+            let driver = common.driver.fit(self.engine.join.epoch_rows());
             driver.within(|| self.go_on(common))?;
             return Ok(Step::Went);
         }
@@ -190,13 +194,11 @@ impl<F: Finder> Tactic for EagerTactic<F> {
     }
 
     fn prepare(&self, common: &mut Common) -> Effort {
-        let kept = (self.log.rows(Side::Left) + self.log.rows(Side::Right)) as u64;
+        let kept = self.engine.rows() as u64;
         let waiting = self.pending.iter().map(|piece| piece.ts.len()).sum::<usize>()
             + common.intake.shared.arrivals.as_ref().map_or(0, |arrivals| arrivals.rows())
-            + if self.joining { self.finder.epoch_rows() } else { 0 };
-        let rows = waiting as u64;
-        let compares = self.plan.predicate.is_some() || !self.finder.finds_results();
-        let compared = if compares { rows.saturating_mul(rows + kept) } else { rows };
+            + if self.joining { self.engine.join.epoch_rows() } else { 0 };
+        let compared = self.engine.comparisons_for(waiting, self.plan.predicate.is_some());
         Effort::long_if((self.how != How::Inner && kept > LITTLE) || compared > LITTLE)
     }
 
@@ -212,15 +214,13 @@ impl<F: Finder> Tactic for EagerTactic<F> {
     }
 
     fn figures(&self) -> Vec<(&'static str, Figure)> {
-        let rows = self.log.rows(Side::Left) + self.log.rows(Side::Right);
         let records = self.stores.iter().map(Store::record_memory).sum::<usize>();
-        let bytes = self.log.memory() + self.finder.memory() + records;
         let mut figures = vec![
-            ("state_rows", Figure::Number(rows as u64)),
-            ("state_bytes", Figure::Number(bytes as u64)),
-            ("comparisons", Figure::Numbers(self.finder.comparisons())),
+            ("state_rows", Figure::Number(self.engine.rows() as u64)),
+            ("state_bytes", Figure::Number((self.engine.memory() + records) as u64)),
+            ("comparisons", Figure::Numbers(self.engine.join.comparisons())),
         ];
-        figures.extend(self.finder.figures());
+        figures.extend(self.engine.prepare.figures(&self.engine.join));
         figures
     }
 
@@ -233,9 +233,7 @@ impl<F: Finder> Tactic for EagerTactic<F> {
     }
 
     fn has_rows(&self) -> bool {
-        [Side::Left, Side::Right]
-            .iter()
-            .any(|&side| self.log.first(side) > 0 || self.log.rows(side) > 0)
+        self.engine.first() != [0, 0] || self.engine.rows() > 0
     }
 
     fn write(&mut self, _: &Common, writer: &mut Writer) -> Result<()> {
@@ -258,7 +256,7 @@ impl<F: Finder> Tactic for EagerTactic<F> {
     }
 }
 
-impl<F: Finder> EagerTactic<F> {
+impl<P: Prepare> EagerTactic<P> {
     /// Takes what sources have brought.
     fn look(&mut self, common: &Common) {
         let Some(arrivals) = &common.intake.shared.arrivals else { return };
@@ -309,14 +307,17 @@ impl<F: Finder> EagerTactic<F> {
         };
         let (left, left_rows) = of_side(Side::Left, &self.stores[0])?;
         let (right, right_rows) = of_side(Side::Right, &self.stores[1])?;
-        let batches = [&left_rows, &right_rows];
-        self.finder.begin(&common.driver, &mut self.log, [&left, &right], batches)?;
+        let mut sides = vec![Side::Left; left.len()];
+        sides.resize(left.len() + right.len(), Side::Right);
+        let batches = [left_rows, right_rows];
+        let driver = common.driver.fit(sides.len());
+        self.engine.begin(&driver, [left, right].concat(), sides, &batches)?;
         let mut charges: [Vec<(usize, Arc<Charge>)>; 2] = Default::default();
         for piece in epoch {
             charges[piece.side as usize].push((piece.bytes, piece.charge));
         }
         for ((store, rows), charges) in self.stores.iter_mut().zip(batches).zip(charges) {
-            store.push(rows.clone(), charges)?;
+            store.push(rows, charges)?;
         }
         (self.joining, self.settled) = (true, None);
         Ok(())
@@ -324,13 +325,17 @@ impl<F: Finder> EagerTactic<F> {
 
     /// Joins more of the epoch.
     fn go_on(&mut self, common: &mut Common) -> Result<()> {
-        let kept = KeptRows::new(&self.plan, self.stores.each_ref(), self.finder.first(&self.log));
-        let found = self.finder.advance(&self.log, &common.driver, &kept)?;
-        if let Some(pairs) = found.into_iter().reduce(together) {
-            let results = self.log.collect(pairs);
-            self.make(common, &results)?;
+        let kept = KeptRows::new(&self.plan, self.stores.each_ref(), self.engine.first());
+        match self.engine.advance(&common.driver, &kept)? {
+            Progress::Results(results) => self.make(common, &results)?,
+            Progress::Pieces(pieces) => {
+                let join = &*self.engine.join;
+                let driver = common.driver.fit(join.epoch_rows());
+                let found = driver.map(pieces, |rows| join.assemble(rows))?;
+                found.into_iter().try_for_each(|results| self.make(common, &results))?;
+            }
         }
-        if self.finder.is_done() {
+        if self.engine.join.is_done() {
             self.joining = false;
             common.latency.settle();
         }
@@ -340,15 +345,13 @@ impl<F: Finder> EagerTactic<F> {
     /// Makes the rows that are certain to have no match, and lets go of all that no row to come can
     /// match.
     fn settle(&mut self, common: &mut Common) -> Result<()> {
-        let alone = self.log.unmatched(self.promised);
+        let alone = self.engine.join.unmatched(self.promised);
         self.make(common, &alone)?;
-        let gone = self.finder.purge(&mut self.log, self.promised);
-        for (store, gone) in self.stores.iter_mut().zip(gone) {
-            store.drop_first(gone);
+        self.engine.purge(self.promised);
+        for (store, first) in self.stores.iter_mut().zip(self.engine.first()) {
+            store.drop_before(first);
         }
-        if self.log.is_sparse(self.promised) {
-            self.pack()?;
-        }
+        self.pack(false)?;
         if common.intake.shared.memory.is_short() {
             self.stores.iter_mut().try_for_each(Store::shrink)?;
         }
@@ -356,14 +359,13 @@ impl<F: Finder> EagerTactic<F> {
         Ok(())
     }
 
-    /// Makes the state anew of the rows that rows to come may match.
-    fn pack(&mut self) -> Result<()> {
-        let kept = [Side::Left, Side::Right].map(|side| self.log.kept(side, self.promised));
-        for (store, kept) in self.stores.iter_mut().zip(&kept) {
-            store.retain(kept)?;
+    /// Lets go of all rows that no row to come can match, if that is worth it or `is_due`.
+    fn pack(&mut self, is_due: bool) -> Result<()> {
+        if let Some(kept) = self.engine.pack(self.promised, is_due) {
+            let stores = self.stores.iter_mut().zip(&kept);
+            stores.into_iter().try_for_each(|(store, kept)| store.retain(kept))?;
         }
-        let rows = [self.stores[0].rows()?, self.stores[1].rows()?];
-        self.finder.retain(&mut self.log, [&kept[0], &kept[1]], rows.each_ref())
+        Ok(())
     }
 
     /// Makes the batches of results.
@@ -375,13 +377,6 @@ impl<F: Finder> EagerTactic<F> {
         let driver = common.driver.fit(results.left.len());
         common.keep(maker.batches(results, &driver)?.into_iter().map(Ok))
     }
-}
-
-/// Results, and more behind them.
-fn together(mut results: Results, more: Results) -> Results {
-    results.left.extend(more.left);
-    results.right.extend(more.right);
-    results
 }
 
 /// An error for a parallelism that shares keys out, which rows in any order have no use for.

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use tidegate_operators::rows::Side;
+use tidegate_operators::rows::{Kept, RowJoin, Side};
 
-use super::{EagerTactic, Finder};
+use super::{EagerTactic, Prepare};
 use crate::Result;
 use crate::columns::table::Table;
 use crate::columns::table::batch_bytes;
@@ -16,13 +16,13 @@ use crate::stream::tactic::Admit;
 
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
-impl<F: Finder> EagerTactic<F> {
+impl<P: Prepare> EagerTactic<P> {
     /// Writes the rows that are of use, and which of them have been matched.
     pub(super) fn write_state(&mut self, writer: &mut Writer) -> Result<()> {
         // Which others are still here depends on when this was polled.
-        self.pack()?;
+        self.pack(true)?;
         self.stores.iter().try_for_each(|store| writer.table(&store.rows()?))?;
-        SIDES.iter().for_each(|&side| writer.matched(&(self.log.matched(side).to_vec(), 0)));
+        SIDES.iter().for_each(|&side| writer.matched(&self.engine.join.matched(side)));
         Ok(())
     }
 
@@ -42,15 +42,14 @@ impl<F: Finder> EagerTactic<F> {
             let ts = time::times(&table, on, self.unit);
             Ok(ts.map_err(|error| damaged(error.message()))?.to_vec())
         };
-        let ts = [times(Side::Left)?, times(Side::Right)?];
-        let mut flags: [Vec<bool>; 2] = Default::default();
+        let mut kept: [Kept; 2] = Default::default();
         for side in SIDES {
-            let (matched, settled) =
-                reader.matched(ts[side as usize].len(), self.how.marks(side))?;
+            let ts = times(side)?;
+            let (matched, settled) = reader.matched(ts.len(), self.how.marks(side))?;
             if settled > 0 {
                 return Err(damaged("rows of an eager join leave when they are settled"));
             }
-            flags[side as usize] = matched;
+            kept[side as usize] = Kept { ts, matched, settled };
         }
         let bytes = |batch: &RecordBatch| batch_bytes(batch) + batch.num_rows() * row_bytes;
         let bytes = batches.each_ref().map(bytes);
@@ -59,10 +58,6 @@ impl<F: Finder> EagerTactic<F> {
         for ((store, batch), bytes) in self.stores.iter_mut().zip(&batches).zip(bytes) {
             store.push(batch.clone(), vec![(bytes, Arc::new(charge.split(bytes)))])?;
         }
-        self.finder.restore(&mut self.log, [&ts[0], &ts[1]], batches.each_ref())?;
-        for side in SIDES {
-            self.log.set_matched(side, &flags[side as usize]);
-        }
-        Ok(())
+        self.engine.restore(&kept, batches.each_ref())
     }
 }
