@@ -9,7 +9,7 @@ use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
 use super::engine::{Engine, Prepare};
-use super::{Query, eager, operator};
+use super::{Query, arrival, operator};
 use crate::columns::codes::{CodeRanges, ColumnPlan, of_keys};
 use crate::columns::faults::Faults;
 use crate::columns::keys::KeyColumn;
@@ -18,6 +18,7 @@ use crate::columns::time::{self, Int64s, Unit};
 use crate::query::band::{AnyIndexJoin, BandAlgorithm, BandJoin};
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::{Method, explain};
+use crate::stream::intake::Order;
 use crate::stream::operator::{Figure, Operator, with_room};
 use crate::stream::options::StreamOptions;
 use crate::stream::sides::maker::record_bytes;
@@ -192,7 +193,7 @@ fn join(
     };
     // Rows of one stream are kept as they came, whatever columns of them each side of a pair has.
     let records = if of_one_stream { 0 } else { record_bytes(&plan.join, &left, &right) };
-    let row_bytes = records + if near.is_some() { eager::ROW_BYTES } else { 0 };
+    let row_bytes = records + if near.is_some() { arrival::ROW_BYTES } else { 0 };
     let algorithm = match near {
         Some(_) => EAGER.to_owned(),
         None => query.algorithm.to_string(),
@@ -230,11 +231,9 @@ fn join(
         within: within(windows.retention),
         faults,
         of_one_stream,
+        order: if is_eager { Order::Arrival } else { Order::Merged },
     };
-    match is_eager {
-        true => eager::operator(asked, engine, left, right, options),
-        false => operator(asked, engine, left, right, options),
-    }
+    operator(asked, engine, left, right, options)
 }
 
 /// The algorithm of pairs that come as soon as both rows have been pushed, for people.

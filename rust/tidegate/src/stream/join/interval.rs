@@ -10,7 +10,7 @@ use tidegate_operators::interval::streaming::{
 use tidegate_operators::rows::{How, Interval};
 
 use super::engine::{Engine, Prepare};
-use super::{Query, eager, operator};
+use super::{Query, arrival, operator};
 use crate::columns::faults::Faults;
 use crate::columns::keys::KeyColumn;
 use crate::columns::time::Bound;
@@ -18,6 +18,7 @@ use crate::query::interval::IntervalJoin;
 use crate::query::options::JoinOptions;
 use crate::query::published;
 use crate::stream::explanation::{Method, explain};
+use crate::stream::intake::Order;
 use crate::stream::operator::{Figure, Operator, with_room};
 use crate::stream::options::StreamOptions;
 use crate::stream::state::keys::KeyNumbers;
@@ -130,10 +131,10 @@ fn join(
     let JoinOptions { how, threads, .. } = query.options;
     let is_eager = !options.ordered;
     if is_eager {
-        eager::check_shares(parallelism == Parallelism::Auto)?;
+        arrival::check_shares(parallelism == Parallelism::Auto)?;
     }
     let (algorithm, index, row_bytes) = match is_eager {
-        true => (eager::BY_TIME.0, eager::BY_TIME.1, eager::ROW_BYTES),
+        true => (arrival::BY_TIME.0, arrival::BY_TIME.1, arrival::ROW_BYTES),
         false => (algorithm(parallelism), index(parallelism), copies_bytes(parallelism, threads)),
     };
     let method = Method { algorithm, index, threads, row_bytes, is_eager };
@@ -161,10 +162,11 @@ fn join(
         within: Some(bounded.interval),
         faults,
         of_one_stream: false,
+        order: if is_eager { Order::Arrival } else { Order::Merged },
     };
     if is_eager {
         let engine = PrepareKeys::arriving(keys, &bounded.interval, how);
-        return eager::operator(query, engine, left, right, options);
+        return operator(query, engine, left, right, options);
     }
     let join: Box<dyn KeyedJoin> = match parallelism.pattern() {
         Some(pattern) => Box::new(
@@ -251,7 +253,7 @@ pub(super) struct PrepareKeys {
 impl PrepareKeys {
     /// The engine of a join in the order of arrival.
     pub(super) fn arriving(keys: Vec<KeyColumn>, near: &Interval, how: How) -> Engine<Self> {
-        let prepare = PrepareKeys { keys: KeyNumbers::new(keys), row_bytes: eager::ROW_BYTES };
+        let prepare = PrepareKeys { keys: KeyNumbers::new(keys), row_bytes: arrival::ROW_BYTES };
         Engine { prepare, join: Box::new(TimeJoin::new(near, how)) }
     }
 }

@@ -16,6 +16,7 @@ use crate::columns::time::Unit;
 use crate::query::identity::Identity;
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::Explanation;
+use crate::stream::intake::Order;
 use crate::stream::operator::Operator;
 use crate::stream::options::StreamOptions;
 use crate::{Algorithm, Result, Window, WindowJoin};
@@ -126,6 +127,7 @@ fn join() -> Operator {
         within: None,
         faults: Default::default(),
         of_one_stream: false,
+        order: Order::Merged,
     };
     let streams = StreamOptions {
         sources: (1, 1),

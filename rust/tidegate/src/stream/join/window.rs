@@ -11,7 +11,7 @@ use tidegate_operators::window::{Operands, SlidingJoin};
 
 use super::engine::{Engine, KeptRows, Prepare};
 use super::interval::PrepareKeys;
-use super::{Query, eager, operator};
+use super::{Query, arrival, operator};
 use crate::Result;
 use crate::columns::expression::{self, Predicate, Scan, SideColumns};
 use crate::columns::faults::Faults;
@@ -22,6 +22,7 @@ use crate::query::window::{
     Algorithm, Comparing, WindowJoin, WindowJoinPlan, WindowPlan, equal_keys, numbers_of,
 };
 use crate::stream::explanation::{Method, explain};
+use crate::stream::intake;
 use crate::stream::operator::{Operator, with_room};
 use crate::stream::options::StreamOptions;
 use crate::stream::state::kept_keys::KeptKeys;
@@ -135,6 +136,7 @@ fn join(
         within: within(plan.windows.retention),
         faults,
         of_one_stream: false,
+        order: intake::Order::Merged,
     };
     operator(query, engine, left, right, options)
 }
@@ -163,10 +165,10 @@ fn eager_window_join(
              time is compared like other numbers",
             Algorithm::Indexed.index(false),
         ),
-        false => eager::BY_TIME,
+        false => arrival::BY_TIME,
     };
     let scan_bytes = if scans { Algorithm::Indexed.row_bytes(&terms) } else { 0 };
-    let row_bytes = eager::ROW_BYTES + scan_bytes;
+    let row_bytes = arrival::ROW_BYTES + scan_bytes;
     let method = Method { algorithm, index, threads, row_bytes, is_eager: true };
     let explanation = explain(lines, &method, columns, options);
     let WindowPlan { times, unit, retention } = plan.windows;
@@ -182,11 +184,12 @@ fn eager_window_join(
         within: Some(*near),
         faults,
         of_one_stream: false,
+        order: intake::Order::Arrival,
     };
     let [left, right] = sides;
     if !scans {
         let engine = PrepareKeys::arriving(keys, near, how);
-        return eager::operator(asked, engine, left, right, options);
+        return operator(asked, engine, left, right, options);
     }
     let near_in_time = in_time(near);
     let times = near_in_time.is_some().then_some(Times { on: [times.0, times.1], unit });
@@ -195,7 +198,7 @@ fn eager_window_join(
     let join =
         ScaleJoin::new(retention, how, indexed, threads, false, terms).in_arrival_order(near);
     let prepare = PrepareNumbers { row_bytes, predicate, scan, keys: None, times };
-    eager::operator(asked, Engine { prepare, join: Box::new(join) }, left, right, options)
+    operator(asked, Engine { prepare, join: Box::new(join) }, left, right, options)
 }
 
 /// The condition that two times are within the windows, if these have an end.
