@@ -52,7 +52,7 @@ fn push(join: &mut ScaleJoin, driver: &Driver, random: &mut Random, rows: usize)
     while !join.is_done() {
         pairs += join.advance(driver, None).expect("nobody stops it").into_results().left.len();
     }
-    join.purge(Some(0));
+    join.purge([Some(0); 2]);
     pairs
 }
 

@@ -287,7 +287,8 @@ def test_only_the_python_crate_knows_python():
 
 def test_arrow_data_comes_through_one_file_which_checks_it():
     importing = re.compile(r"\btidegate_import\b|\bcapsule::(stream|batch)\b")
-    values = re.compile(r"\btidegate_import::(\{[^}]*)?\b(ArrowStream|UnopenedStream|UnreadBatch)\b")
+    types = "ArrowStream|UnopenedStream|UnreadBatch"
+    values = re.compile(rf"\btidegate_import::(\{{[^}}]*)?\b({types})\b")
     code = texts_of_the_bindings()
     assert {name for name, text in code.items() if importing.search(text)} == {
         # Pointers, error messages, and the initialization of the module.

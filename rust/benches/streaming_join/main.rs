@@ -65,7 +65,7 @@ fn rest<V>(join: &mut (impl RowJoin<V> + ?Sized), driver: &Driver, epoch: &Epoch
             }
         }
     }
-    join.purge(epoch.ts.last().copied());
+    join.purge([epoch.ts.last().copied(); 2]);
     pairs
 }
 

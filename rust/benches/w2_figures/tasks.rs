@@ -54,7 +54,7 @@ impl Load {
                     }
                 }
             });
-            self.join.purge(last);
+            self.join.purge([last; 2]);
         }
         start.elapsed().as_secs_f64()
     }

@@ -4,11 +4,16 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use tidegate_structures::memory::gather::prefetch;
+use tidegate_sync::Stop;
 
-use super::log::{Log, Next};
+use super::keyed_rows::KeyedRows;
 use super::timeline::{Entry, Timeline};
 use crate::driver::Driver;
-use crate::rows::{Failed, Filter, FilterError, NO_KEY, Results, Side};
+use crate::interval::streaming::{KeyRows, KeyedJoin};
+use crate::rows::{
+    Extent, Failed, Filter, FilterError, How, Interval, Kept, NO_KEY, Progress, Reach, Results,
+    RowJoin, RowLog, Side, SideWatermarks,
+};
 
 /// Rows below which an epoch is not worth waking other threads for.
 const SMALL_EPOCH: usize = if cfg!(test) { 16 } else { 1 << 11 };
@@ -34,43 +39,42 @@ struct Stage {
     work: VecDeque<Range<usize>>,
 }
 
-/// Finds the pairs of rows of equal keys whose times match.
+/// The join of rows of equal keys whose times match, in the order of their arrival.
 ///
 /// A row that comes behind a later one meets it:
 ///
 /// ```
 /// use tidegate_operators::driver::Driver;
-/// use tidegate_operators::eager::{Log, TimeJoin};
-/// use tidegate_operators::rows::{Closed, How, Interval, Side};
+/// use tidegate_operators::eager::TimeJoin;
+/// use tidegate_operators::rows::{Closed, How, Interval, RowJoin, Side};
 /// use tidegate_sync::Stop;
 ///
 /// let driver = Driver::new(1, Stop::default());
 /// let near = Interval { lower: Some(-2), upper: Some(2), closed: Closed::Both };
-/// let (mut log, mut join) = (Log::new(&near, How::Inner), TimeJoin::default());
-/// // A right row at 11 has come before a left row at 10.
-/// for (side, ts) in [(Side::Right, 11), (Side::Left, 10)] {
-///     let before = [log.rows(Side::Left), log.rows(Side::Right)];
-///     log.push(side, &[ts], &[0]);
-///     join.begin(before, &log);
-///     while !join.is_done() {
-///         for pairs in join.advance(&log, &driver, None)? {
-///             assert_eq!((pairs.left, pairs.right), (vec![0], vec![0]));
-///         }
-///     }
+/// let mut join = TimeJoin::new(&near, How::Inner);
+/// // A right row at 11 comes before a left row at 10.
+/// join.begin(&driver, vec![11], vec![Side::Right], [&[], &[0]]);
+/// while !join.is_done() {
+///     assert!(join.advance(&driver, None)?.into_results().left.is_empty());
 /// }
+/// join.begin(&driver, vec![10], vec![Side::Left], [&[0], &[]]);
+/// let pairs = join.advance(&driver, None)?.into_results();
+/// assert_eq!((pairs.left, pairs.right), (vec![0], vec![0]));
 /// # Ok::<(), tidegate_operators::rows::Failed>(())
 /// ```
 #[derive(Debug)]
 pub struct TimeJoin {
+    reach: Reach,
+    how: How,
+    logs: [RowLog<KeyedRows>; 2],
+    key_rows: KeyRows,
     /// The timelines of each side, by key.
     timelines: [Vec<Timeline>; 2],
-    /// The kept rows of each key.
-    rows_of_key: Vec<u32>,
     /// The rows of each side that were kept before the epoch, and with it.
     before: [usize; 2],
     now: [usize; 2],
     stage: Stage,
-    /// The first time of rows of each side that are of use, as far as promises have told.
+    /// The first time of rows of each side that are of use, as far as watermarks have told.
     bounds: [i64; 2],
     comparisons: u64,
 }
@@ -83,27 +87,25 @@ struct Looked {
     candidates: u64,
 }
 
-impl Default for TimeJoin {
-    fn default() -> Self {
+const SIDES: [Side; 2] = [Side::Left, Side::Right];
+
+impl TimeJoin {
+    /// A join without rows, of this kind, of rows that match in this interval.
+    pub fn new(interval: &Interval, how: How) -> Self {
+        let reach = Reach::new(interval);
+        let log = |side| RowLog::new(side, how, KeyedRows::default()).in_arrival_order(how, reach);
         TimeJoin {
+            reach,
+            how,
+            logs: SIDES.map(log),
+            key_rows: KeyRows::default(),
             timelines: Default::default(),
-            rows_of_key: Vec::new(),
             before: [0; 2],
             now: [0; 2],
             stage: Stage::default(),
             bounds: [i64::MIN; 2],
             comparisons: 0,
         }
-    }
-}
-
-impl TimeJoin {
-    /// Begins an epoch with the newest rows of the log. `before` says how many rows of each side the log
-    /// had without them. The former epoch is done.
-    pub fn begin(&mut self, before: [usize; 2], log: &Log) {
-        assert!(self.is_done(), "an epoch begins when the one before is done");
-        (self.before, self.now) = (before, [log.rows(Side::Left), log.rows(Side::Right)]);
-        self.look_of(Side::Left);
     }
 
     /// Lets the epoch's rows of a side look for others.
@@ -113,31 +115,80 @@ impl TimeJoin {
         self.stage = Stage { side: Some(side), work: pieces.collect() };
     }
 
-    /// Whether all rows of the epoch have met the others.
-    pub fn is_done(&self) -> bool {
-        self.stage.side.is_none()
+    /// Rows of the epoch enter the timelines of their keys.
+    fn enter(&mut self, driver: &Driver) {
+        let driver = driver.fit(self.epoch_rows());
+        self.store(&driver, self.before);
     }
 
-    /// The rows of the epoch.
-    pub fn epoch_rows(&self) -> usize {
+    /// The rows of each side from an offset on enter the timelines of their keys.
+    fn store(&mut self, driver: &Driver, from: [usize; 2]) {
+        let TimeJoin { timelines: [left, right], logs, bounds, .. } = self;
+        let enter = |timelines: &mut Vec<Timeline>, side: Side| {
+            store(timelines, &logs[side as usize], from[side as usize], bounds[side as usize]);
+        };
+        driver.both(|| enter(left, Side::Left), || enter(right, Side::Right));
+    }
+
+    /// Drops what is kept of keys that are left without rows.
+    fn forget_silent(&mut self) {
+        for timelines in &mut self.timelines {
+            for &key in self.key_rows.silent() {
+                if let Some(timeline) = timelines.get_mut(key as usize) {
+                    *timeline = Timeline::default();
+                }
+            }
+        }
+    }
+}
+
+impl KeyedJoin for TimeJoin {
+    fn take_silent(&mut self) -> Vec<u32> {
+        self.key_rows.take_silent()
+    }
+
+    fn split_keys(&self) -> Option<usize> {
+        None
+    }
+}
+
+impl RowJoin<[&[u32]; 2]> for TimeJoin {
+    fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
+        assert!(self.is_done(), "an epoch begins when the one before is done");
+        debug_assert!(sides.is_sorted_by_key(|&side| side as usize), "left rows are first");
+        self.before = self.logs.each_ref().map(RowLog::len);
+        let (left, right) = ts.split_at(keys[0].len());
+        for ((log, ts), keys) in self.logs.iter_mut().zip([left, right]).zip(keys) {
+            log.extend(|columns| columns.extend(ts, keys));
+            self.key_rows.add(keys);
+        }
+        self.now = self.logs.each_ref().map(RowLog::len);
+        self.look_of(Side::Left);
+    }
+
+    fn epoch_rows(&self) -> usize {
         self.now[0] + self.now[1] - self.before[0] - self.before[1]
     }
 
-    /// Finds pairs of more rows of the epoch, as offsets, or rests when the driver is to pause.
-    /// After an error the join is of no more use.
-    pub fn advance(
+    fn is_done(&self) -> bool {
+        self.stage.side.is_none()
+    }
+
+    fn advance(
         &mut self,
-        log: &Log,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Vec<Results>, Failed> {
-        let Some(side) = self.stage.side else { return Ok(Vec::new()) };
+    ) -> Result<Progress, Failed> {
+        let Some(side) = self.stage.side else {
+            return Ok(Progress::Results(Results::default()));
+        };
         // 1. Threads look, each for the rows of some pieces.
         let pieces: Vec<Range<usize>> = {
             let count = self.stage.work.len().min(4 * driver.threads());
             self.stage.work.drain(..count).collect()
         };
-        let looks = Looks { others: &self.timelines[side.other() as usize], log, side, filter };
+        let others = &self.timelines[side.other() as usize];
+        let looks = Looks { others, reach: &self.reach, logs: &self.logs, side, filter };
         let look = |rows: Range<usize>| (rows.end, looks.run(rows, driver));
         let is_small = self.epoch_rows() < SMALL_EPOCH && filter.is_none();
         let looked = if is_small {
@@ -157,12 +208,11 @@ impl TimeJoin {
                 found.push(pairs);
             }
         }
-        found.reverse();
         // 3. When all left rows have, the rows of both sides enter.
         if self.stage.work.is_empty() {
             match side {
                 Side::Left => {
-                    self.enter(log, driver);
+                    self.enter(driver);
                     self.look_of(Side::Right);
                     if self.stage.work.is_empty() {
                         self.stage.side = None;
@@ -171,106 +221,100 @@ impl TimeJoin {
                 Side::Right => self.stage.side = None,
             }
         }
-        Ok(found)
-    }
-
-    /// Rows of the epoch enter the timelines of their keys.
-    fn enter(&mut self, log: &Log, driver: &Driver) {
-        let TimeJoin { timelines, rows_of_key, before, bounds, .. } = self;
-        let [left, right] = timelines;
-        let enter = |timelines: &mut Vec<Timeline>, side: Side| {
-            let from = before[side as usize];
-            store(timelines, log, side, from, bounds[side as usize]);
-        };
-        let driver = driver.fit(self.now[0] + self.now[1] - before[0] - before[1]);
-        driver.both(|| enter(left, Side::Left), || enter(right, Side::Right));
-        for side in [Side::Left, Side::Right] {
-            count(rows_of_key, &log.keys(side)[before[side as usize]..]);
-        }
-    }
-
-    /// Lets go of the oldest rows of each side that can match nothing any more, when no row before
-    /// `next` comes; how many they are of each side, and the keys that are left without rows.
-    pub fn purge(&mut self, log: &mut Log, next: Next) -> ([usize; 2], Vec<u32>) {
-        debug_assert!(self.is_done(), "rows of the epoch may still match");
-        let (rows_of_key, mut silent) = (&mut self.rows_of_key, Vec::new());
-        let gone = [Side::Left, Side::Right].map(|side| {
-            log.drop_front(side, next, |key| {
-                let rows = &mut rows_of_key[key as usize];
-                *rows -= 1;
-                if *rows == 0 {
-                    silent.push(key);
-                }
-            })
+        let pairs = found.into_iter().rev().reduce(|mut pairs, more| {
+            pairs.append(more);
+            pairs
         });
-        self.forget(&silent);
-        self.bounds = [Side::Left, Side::Right].map(|side| log.bound(side, next));
-        (gone, silent)
+        let results = Results::of_pairs(pairs.unwrap_or_default(), &mut self.logs, self.how);
+        Ok(Progress::Results(results))
     }
 
-    fn forget(&mut self, keys: &[u32]) {
-        for timelines in &mut self.timelines {
-            for &key in keys {
-                if let Some(timeline) = timelines.get_mut(key as usize) {
-                    *timeline = Timeline::default();
-                }
-            }
+    fn unmatched(&mut self, now: SideWatermarks) -> Results {
+        debug_assert!(self.is_done(), "rows of the epoch may still match");
+        let mut results = Results::default();
+        results.add_unmatched(&mut self.logs, &Extent::Time(self.reach), self.how, now);
+        results
+    }
+
+    fn purge(&mut self, now: SideWatermarks) {
+        debug_assert!(self.is_done(), "rows of the epoch may still match");
+        self.key_rows.begin_purge();
+        for log in &mut self.logs {
+            let over = log.over(&Extent::Time(self.reach), now);
+            self.key_rows.remove(&log.columns().keys()[..over]);
+            log.drop_first(over);
         }
+        self.forget_silent();
+        let bound = |side: Side| {
+            let now = now[side.other() as usize];
+            now.map_or(i64::MAX, |now| self.reach.first(side.other(), now))
+        };
+        self.bounds = SIDES.map(bound);
     }
 
-    /// Keeps the rows of the log at these offsets of each side, before the log does; the keys that
-    /// are left without rows.
-    pub fn retain(&mut self, log: &Log, kept: [&[u32]; 2]) -> Vec<u32> {
-        let had = std::mem::take(&mut self.rows_of_key);
-        self.rows_of_key.resize(had.len(), 0);
-        for side in [Side::Left, Side::Right] {
-            let (first, kept) = (log.first(side) as u32, kept[side as usize]);
-            let mut numbers = vec![None; log.rows(side)];
-            for (place, &offset) in kept.iter().enumerate() {
-                numbers[offset as usize] = Some(first.wrapping_add(place as u32));
-                let key = log.keys(side)[offset as usize];
-                self.rows_of_key[key as usize] += 1;
+    fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Option<[Vec<u32>; 2]> {
+        let kept = RowLog::needed(&mut self.logs, now, is_due)?;
+        self.key_rows.begin_purge();
+        for ((log, timelines), kept) in self.logs.iter_mut().zip(&mut self.timelines).zip(&kept) {
+            // The number that each row has from here on, by the offset that it had.
+            let (first, mut numbers) = (log.first() as u32, vec![None; log.len()]);
+            for (place, &offset) in (0..).zip(kept) {
+                numbers[offset as usize] = Some(first.wrapping_add(place));
+            }
+            for (key, number) in log.columns().keys().iter().zip(&numbers) {
+                if number.is_none() {
+                    self.key_rows.remove(&[*key]);
+                }
             }
             // Rows that have left the log may be in a timeline still.
             let number =
                 |number: u32| numbers.get(number.wrapping_sub(first) as usize).copied().flatten();
-            self.timelines[side as usize].iter_mut().for_each(|line| line.renumber(number));
+            timelines.iter_mut().for_each(|timeline| timeline.renumber(number));
+            log.retain(kept, |columns| columns.retain(kept));
         }
-        let silent: Vec<u32> = (0..had.len() as u32)
-            .filter(|&key| had[key as usize] > 0 && self.rows_of_key[key as usize] == 0)
-            .collect();
-        self.forget(&silent);
-        silent
+        self.forget_silent();
+        Some(kept)
     }
 
-    /// Takes in all rows of a log, where there were none.
-    pub fn restore(&mut self, log: &Log) {
-        for side in [Side::Left, Side::Right] {
-            store(&mut self.timelines[side as usize], log, side, 0, i64::MIN);
-            count(&mut self.rows_of_key, log.keys(side));
-        }
+    fn first(&self, side: Side) -> u64 {
+        self.logs[side as usize].first()
     }
 
-    /// Candidate pairs that have been looked at.
-    pub fn comparisons(&self) -> u64 {
-        self.comparisons
+    fn rows(&self, side: Side) -> usize {
+        self.logs[side as usize].len()
     }
 
-    /// Bytes held.
-    pub fn memory(&self) -> usize {
+    fn matched(&self, side: Side) -> (Vec<bool>, usize) {
+        self.logs[side as usize].matched()
+    }
+
+    fn comparisons(&self) -> Vec<u64> {
+        vec![self.comparisons]
+    }
+
+    fn memory(&self) -> usize {
         let of_side = |timelines: &Vec<Timeline>| {
             timelines.capacity() * size_of::<Timeline>()
                 + timelines.iter().map(Timeline::memory).sum::<usize>()
         };
         self.timelines.iter().map(of_side).sum::<usize>()
-            + self.rows_of_key.capacity() * size_of::<u32>()
+            + self.key_rows.memory()
+            + self.logs.iter().map(RowLog::memory).sum::<usize>()
+    }
+
+    fn restore(&mut self, kept: &[Kept; 2], keys: [&[u32]; 2]) {
+        for ((log, kept), keys) in self.logs.iter_mut().zip(kept).zip(keys) {
+            log.restore(kept, |columns| columns.extend(&kept.ts, keys));
+            self.key_rows.add(keys);
+        }
+        self.store(&Driver::new(1, Stop::default()), [0; 2]);
     }
 }
 
-/// The rows of the log from an offset on enter the timelines of their keys.
-fn store(timelines: &mut Vec<Timeline>, log: &Log, side: Side, from: usize, bound: i64) {
-    let (ts, keys) = (&log.ts(side)[from..], &log.keys(side)[from..]);
-    let first = (log.first(side) as u32).wrapping_add(from as u32);
+/// The rows of a log from an offset on enter the timelines of their keys.
+fn store(timelines: &mut Vec<Timeline>, log: &RowLog<KeyedRows>, from: usize, bound: i64) {
+    let (ts, keys) = (&log.columns().times()[from..], &log.columns().keys()[from..]);
+    let first = (log.first() as u32).wrapping_add(from as u32);
     for (nth, (&ts, &key)) in ts.iter().zip(keys).enumerate() {
         ask_ahead(timelines, keys, nth);
         if key == NO_KEY {
@@ -298,22 +342,12 @@ fn ask_ahead(timelines: &[Timeline], keys: &[u32], row: usize) {
     }
 }
 
-/// Counts the rows of each key.
-fn count(rows_of_key: &mut Vec<u32>, keys: &[u32]) {
-    for &key in keys.iter().filter(|&&key| key != NO_KEY) {
-        let place = key as usize;
-        if rows_of_key.len() <= place {
-            rows_of_key.resize(place + 1, 0);
-        }
-        rows_of_key[place] += 1;
-    }
-}
-
 /// Rows of a side that look for others.
 struct Looks<'a> {
     /// The timelines of the other side.
     others: &'a [Timeline],
-    log: &'a Log,
+    reach: &'a Reach,
+    logs: &'a [RowLog<KeyedRows>; 2],
     side: Side,
     filter: Option<&'a Filter<'a>>,
 }
@@ -321,7 +355,8 @@ struct Looks<'a> {
 impl Looks<'_> {
     /// Finds the matches of the rows at these offsets, of as many as have a number of pairs.
     fn run(&self, rows: Range<usize>, driver: &Driver) -> Result<Looked, FilterError> {
-        let (ts, keys) = (self.log.ts(self.side), self.log.keys(self.side));
+        let own = self.logs[self.side as usize].columns();
+        let (ts, keys) = (own.times(), own.keys());
         let mut found = Found::default();
         let (mut next, mut candidates) = (rows.start, 0);
         while next < rows.end && found.others.len() < MOST_PAIRS {
@@ -329,7 +364,7 @@ impl Looks<'_> {
             next += 1;
             ask_ahead(self.others, keys, row);
             let Some(timeline) = self.others.get(keys[row] as usize) else { continue };
-            let Some((first, last)) = self.log.reached(self.side, ts[row]) else { continue };
+            let Some((first, last)) = self.reach.times(self.side, ts[row]) else { continue };
             let had = found.others.len();
             timeline.find(first, last, &mut found.others);
             candidates += (found.others.len() - had) as u64;
@@ -346,7 +381,7 @@ impl Looks<'_> {
         if let Some(filter) = self.filter {
             self.filter(filter, &mut found)?;
         }
-        let first = self.log.first(self.side.other()) as u32;
+        let first = self.logs[self.side.other() as usize].first() as u32;
         found.others.iter_mut().for_each(|number| *number = number.wrapping_sub(first));
         let pairs = match self.side {
             Side::Left => Results { left: found.own, right: found.others },
@@ -357,7 +392,7 @@ impl Looks<'_> {
 
     /// Gives the filter the pairs that it has not seen, and drops those it does not keep.
     fn filter(&self, filter: &Filter<'_>, found: &mut Found) -> Result<(), FilterError> {
-        let first = self.log.first(self.side) as u32;
+        let first = self.logs[self.side as usize].first() as u32;
         let own: Vec<u32> =
             found.own[found.filtered..].iter().map(|&offset| first.wrapping_add(offset)).collect();
         let others = found.others[found.filtered..].to_vec();

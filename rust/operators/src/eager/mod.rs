@@ -15,10 +15,12 @@
 //! one epoch. Nothing is written while threads look, so any thread can look for any row: a key that
 //! has most of the rows is shared out like all others.
 //!
-//! Rows are numbered by side, in the order of their arrival, and named by their offset from the
-//! oldest row that is kept. A row that can match nothing any more leaves with all before it; where
-//! one that stays long is in front of many others, [`Log::is_sparse`] says so, and the caller makes the
-//! state anew of the rows that stay.
+//! Rows are numbered by side, in the order of their arrival. A row that can match nothing any more
+//! leaves with all before it; where one that stays long is in front of many others, these leave from
+//! behind it, and the rows that stay are numbered anew ([`RowJoin::pack`](crate::rows::RowJoin::pack)).
+//!
+//! [`band::index`](crate::band::index) and [`window::scale`](crate::window::scale) take rows in this
+//! order, too: they compare times as they do other numbers.
 //!
 //! # Trade-offs
 //!
@@ -29,15 +31,14 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `log.rs` | the rows of a side: times, matches, and for how long they are of use |
+//! | `lookup.rs` | the join of rows of equal keys, which are found by time |
+//! | `keyed_rows.rs` | what is kept of each row |
 //! | `timeline.rs` | the rows of one key and side, in time order |
-//! | `lookup.rs` | rows of equal keys found by time |
 
-mod log;
+mod keyed_rows;
 mod lookup;
 #[cfg(test)]
 mod tests;
 mod timeline;
 
-pub use log::{Log, Next};
 pub use lookup::TimeJoin;

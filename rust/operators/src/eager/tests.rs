@@ -5,7 +5,10 @@ use tidegate_sync::Stop;
 
 use super::*;
 use crate::driver::Driver;
-use crate::rows::{Closed, Filter, How, Interval, NO_KEY, NO_ROW, Side};
+use crate::interval::streaming::KeyedJoin;
+use crate::rows::{
+    Closed, Filter, How, Interval, NO_KEY, NO_ROW, Results, RowJoin, Side, SideWatermarks,
+};
 
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
@@ -48,6 +51,14 @@ impl Names {
     fn name(&self, side: Side, offset: u32) -> Option<usize> {
         (offset != NO_ROW).then(|| self.here[side as usize][offset as usize])
     }
+
+    /// Adds results to those found.
+    fn note(&self, results: &Results, found: &mut Vec<(Option<usize>, Option<usize>)>) {
+        for (nth, &left) in results.left.iter().enumerate() {
+            let right = results.right.get(nth).copied().unwrap_or(NO_ROW);
+            found.push((self.name(Side::Left, left), self.name(Side::Right, right)));
+        }
+    }
 }
 
 proptest! {
@@ -76,10 +87,10 @@ fn check(
     keeps_odd: bool,
 ) -> Result<(), TestCaseError> {
     let driver = Driver::new(threads, Stop::default());
-    let (mut log, mut join) = (Log::new(interval, how), TimeJoin::default());
+    let mut join = TimeJoin::new(interval, how);
     let mut names = Names { here: [Vec::new(), Vec::new()] };
     let mut rows: [Vec<Row>; 2] = [Vec::new(), Vec::new()];
-    let mut next: Next = [Some(i64::MIN); 2];
+    let mut next: SideWatermarks = [Some(i64::MIN); 2];
     let mut found: Vec<(Option<usize>, Option<usize>)> = Vec::new();
     let passes = |left: usize, right: usize| keeps_odd || (left + right).is_multiple_of(2);
     for (epoch, promises, anew) in fed {
@@ -89,19 +100,19 @@ fn check(
             .copied()
             .filter(|row| next[row.side as usize].is_some_and(|next| row.ts >= next))
             .collect();
-        let before = SIDES.map(|side| log.rows(side));
-        for side in SIDES {
+        let [left, right] = SIDES.map(|side| {
             let own: Vec<Row> = epoch.iter().copied().filter(|row| row.side == side).collect();
-            let (ts, keys): (Vec<i64>, Vec<u32>) = own.iter().map(|row| (row.ts, row.key)).unzip();
             let first = rows[side as usize].len();
             names.here[side as usize].extend(first..first + own.len());
-            rows[side as usize].extend(own);
-            log.push(side, &ts, &keys);
-        }
-        join.begin(before, &log);
+            rows[side as usize].extend(&own);
+            own
+        });
+        let keys = [&left, &right].map(|own| own.iter().map(|row| row.key).collect::<Vec<_>>());
+        let (ts, sides) = left.iter().chain(&right).map(|row| (row.ts, row.side)).unzip();
+        join.begin(&driver, ts, sides, [&keys[0], &keys[1]]);
         let had = found.len();
         while !join.is_done() {
-            let firsts = SIDES.map(|side| log.first(side) as u32);
+            let firsts = SIDES.map(|side| join.first(side) as u32);
             let filter: Box<Filter<'_>> = Box::new(|left, right| {
                 let number = |side: Side, number: u32| {
                     names.here[side as usize][number.wrapping_sub(firsts[side as usize]) as usize]
@@ -111,14 +122,8 @@ fn check(
                     .map(|(&l, &r)| passes(number(Side::Left, l), number(Side::Right, r)))
                     .collect())
             });
-            let pairs = join.advance(&log, &driver, Some(&filter)).expect("nothing fails");
-            for pairs in pairs {
-                let results = log.collect(pairs);
-                for (nth, &left) in results.left.iter().enumerate() {
-                    let right = results.right.get(nth).copied().unwrap_or(NO_ROW);
-                    found.push((names.name(Side::Left, left), names.name(Side::Right, right)));
-                }
-            }
+            let results = join.advance(&driver, Some(&filter)).expect("nothing fails");
+            names.note(&results.into_results(), &mut found);
         }
         // Pairs come in the epoch of their later row.
         if how.pairs() {
@@ -142,20 +147,17 @@ fn check(
                 let last = rows[side].iter().map(|row| row.ts).max();
                 *next = (*next).max(last.map(|last| last - slack));
             }
-            settle(&mut log, &mut join, &mut names, &mut found, next);
-            if *anew {
-                let kept = SIDES.map(|side| log.kept(side, next));
-                join.retain(&log, [&kept[0], &kept[1]]);
-                for (side, kept) in SIDES.into_iter().zip(&kept) {
-                    log.retain(side, kept);
-                    let here = &mut names.here[side as usize];
+            settle(&mut join, &mut names, &mut found, next);
+            if let Some(kept) = join.pack(next, *anew) {
+                for (here, kept) in names.here.iter_mut().zip(&kept) {
                     *here = kept.iter().map(|&offset| here[offset as usize]).collect();
                 }
             }
+            join.take_silent();
         }
     }
-    settle(&mut log, &mut join, &mut names, &mut found, [None; 2]);
-    prop_assert_eq!(SIDES.map(|side| log.rows(side)), [0, 0]);
+    settle(&mut join, &mut names, &mut found, [None; 2]);
+    prop_assert_eq!(SIDES.map(|side| join.rows(side)), [0, 0]);
     found.sort_unstable();
     prop_assert_eq!(found, expected(&rows, interval, how, passes));
     Ok(())
@@ -163,20 +165,16 @@ fn check(
 
 /// Lets rows go, and notes the rows that come alone.
 fn settle(
-    log: &mut Log,
     join: &mut TimeJoin,
     names: &mut Names,
     found: &mut Vec<(Option<usize>, Option<usize>)>,
-    next: Next,
+    next: SideWatermarks,
 ) {
-    let alone = log.unmatched(next);
-    for (nth, &left) in alone.left.iter().enumerate() {
-        let right = alone.right.get(nth).copied().unwrap_or(NO_ROW);
-        found.push((names.name(Side::Left, left), names.name(Side::Right, right)));
-    }
-    let (gone, _) = join.purge(log, next);
-    for (here, gone) in names.here.iter_mut().zip(gone) {
-        here.drain(..gone);
+    names.note(&join.unmatched(next), found);
+    let before = SIDES.map(|side| join.first(side));
+    join.purge(next);
+    for (side, here) in SIDES.into_iter().zip(&mut names.here) {
+        here.drain(..(join.first(side) - before[side as usize]) as usize);
     }
 }
 

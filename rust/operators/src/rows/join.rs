@@ -3,11 +3,11 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-use super::{Failed, Filter, Kept, Progress, Results, Side};
+use super::{Failed, Filter, Kept, Progress, Results, Side, SideWatermarks};
 use crate::driver::Driver;
 
-/// A join of rows that come in epochs, in merged order. `V` is how the values come that rows are
-/// compared by: keys, codes with bands, or numbers.
+/// A join of rows that come in epochs: in merged order, or in the order of their arrival. `V` is how
+/// the values come that rows are compared by: keys, codes with bands, or numbers.
 ///
 /// The rows of a side are numbered from 0, from the first ever. Results name a row by its *offset*,
 /// its distance from the oldest row of its side that is kept.
@@ -32,13 +32,14 @@ use crate::driver::Driver;
 ///     }
 /// }
 /// // The first row of each side is not needed any more.
-/// join.purge(Some(14));
+/// join.purge([Some(14); 2]);
 /// assert_eq!((join.first(Side::Left), join.first(Side::Right)), (1, 1));
 /// # Ok::<(), tidegate_operators::rows::Failed>(())
 /// ```
 pub trait RowJoin<V>: Debug + Send + Sync {
-    /// Begins an epoch with rows in merged order, none before a row of a former epoch: the time and
-    /// the side of each, and the values of both sides' rows.
+    /// Begins an epoch with rows: the time and the side of each, and the values of both sides' rows.
+    /// In merged order none is before a row of a former epoch. In the order of arrival, left rows are
+    /// first, whatever their times.
     ///
     /// # Panics
     ///
@@ -98,20 +99,21 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// rows that are kept.
     fn refill(&mut self, _values: V) {}
 
-    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for
-    /// the end of time. The epoch is done, or `now` is not after what was [given](Self::given).
-    fn unmatched(&mut self, now: Option<i64>) -> Results;
+    /// The rows that have had no match and can have none from `now` on, in order. The epoch is done,
+    /// or `now` is not after what was [given](Self::given).
+    fn unmatched(&mut self, now: SideWatermarks) -> Results;
 
-    /// Lets go of rows that no row at `now` or later can match, and no result that is to come has;
-    /// `None` stands for the end of time. The epoch is done, or `now` is not after what was
-    /// [given](Self::given). Offsets are counted anew from here on.
-    fn purge(&mut self, now: Option<i64>);
+    /// Lets go of rows that no row at `now` or later can match, and no result that is to come has.
+    /// The epoch is done, or `now` is not after what was [given](Self::given). Offsets are counted
+    /// anew from here on.
+    fn purge(&mut self, now: SideWatermarks);
 
-    /// Lets go of this number of the oldest rows of each side. It is for a join that takes rows in
-    /// another order than by time, and whose windows hold them all. The epoch is done. Offsets are
-    /// counted anew from here on.
-    fn let_go(&mut self, _rows: [usize; 2]) {
-        unreachable!("a join of rows in merged order lets go of them by their times")
+    /// Lets go of all rows that no row at `now` or later can match, wherever they are among the
+    /// others. It does so where it is worth it, or `is_due`, and returns the offsets of the rows that
+    /// stay, which have the numbers from the first on now. Only rows in the order of their arrival are
+    /// so mixed. The epoch is done, and `now` has been [purged](Self::purge) by.
+    fn pack(&mut self, _now: SideWatermarks, _is_due: bool) -> Option<[Vec<u32>; 2]> {
+        None
     }
 
     /// The number of the oldest row of a side that is kept.

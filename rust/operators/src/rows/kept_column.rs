@@ -1,6 +1,34 @@
-//! A column of the rows that a join keeps.
+//! The columns of the rows that a join keeps.
 
+use std::fmt::Debug;
 use std::ops::{Index, IndexMut};
+
+/// The columns that a join keeps of each row. A row is named by its *offset*, its distance from the
+/// oldest row still here.
+pub trait KeptColumns: Debug {
+    /// How many rows are here.
+    fn len(&self) -> usize;
+
+    /// Whether no row is here.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The time of the row at an offset, if it is here.
+    fn ts(&self, offset: usize) -> Option<i64>;
+
+    /// Whether the row at an offset can match anything, whatever its time.
+    #[inline]
+    fn can_match(&self, _offset: usize) -> bool {
+        true
+    }
+
+    /// Drops the oldest `rows` rows.
+    fn drop_front(&mut self, rows: usize);
+
+    /// Bytes held.
+    fn memory(&self) -> usize;
+}
 
 /// A value of each kept row, by offset. Values come at the end and leave at the front.
 #[derive(Debug)]
@@ -73,6 +101,12 @@ impl<T> KeptColumn<T> {
 }
 
 impl<T: Clone> KeptColumn<T> {
+    /// Keeps the values at these offsets alone.
+    pub fn retain(&mut self, offsets: &[u32]) {
+        let values = offsets.iter().map(|&offset| self[offset as usize].clone()).collect();
+        *self = KeptColumn { values, gone: 0 };
+    }
+
     /// Adds copies of a value until there is one for each of `rows` rows.
     pub fn fill_to(&mut self, rows: usize, value: T) {
         self.values.resize(self.gone + rows, value);
@@ -92,5 +126,26 @@ impl<T> IndexMut<usize> for KeptColumn<T> {
     #[inline]
     fn index_mut(&mut self, offset: usize) -> &mut T {
         &mut self.values[self.gone + offset]
+    }
+}
+
+/// Rows whose time is kept, and nothing else.
+impl KeptColumns for KeptColumn<i64> {
+    #[inline]
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn ts(&self, offset: usize) -> Option<i64> {
+        self.get(offset).copied()
+    }
+
+    fn drop_front(&mut self, rows: usize) {
+        self.drop_front(rows);
+    }
+
+    fn memory(&self) -> usize {
+        self.memory()
     }
 }

@@ -1,56 +1,12 @@
-//! The rows of one side that are still needed, in merged order.
+//! The rows of one side that are still needed, in merged order or in the order of their arrival.
 
-use std::fmt::Debug;
-
-use super::kept_column::KeptColumn;
-use super::{Extent, How, Side};
-
-/// The columns that a join keeps of each row. A row is named by its *offset*, its distance from the
-/// oldest row still here.
-pub trait KeptColumns: Debug {
-    /// How many rows are here.
-    fn len(&self) -> usize;
-
-    /// Whether no row is here.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The time of the row at an offset, if it is here.
-    fn ts(&self, offset: usize) -> Option<i64>;
-
-    /// Drops the oldest `rows` rows.
-    fn drop_front(&mut self, rows: usize);
-
-    /// Bytes held.
-    fn memory(&self) -> usize;
-}
-
-/// Rows whose time is kept, and nothing else.
-impl KeptColumns for KeptColumn<i64> {
-    #[inline]
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    #[inline]
-    fn ts(&self, offset: usize) -> Option<i64> {
-        self.get(offset).copied()
-    }
-
-    fn drop_front(&mut self, rows: usize) {
-        self.drop_front(rows);
-    }
-
-    fn memory(&self) -> usize {
-        self.memory()
-    }
-}
+use super::arrival::Arrival;
+use super::{Extent, How, KeptColumn, KeptColumns, Reach, Side, SideWatermarks};
 
 /// The rows of one side that a join has kept, as another join takes them in.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
-    /// Event times, in merged order.
+    /// Event times, in the order of the rows.
     pub ts: Vec<i64>,
     /// Which have had a match, where that matters.
     pub matched: Vec<bool>,
@@ -61,8 +17,9 @@ pub struct Kept {
 /// Rows by number. The number of a row counts the rows of its side from the first ever;
 /// [`RowLog::first`] is that of the oldest row still here, from which offsets count.
 ///
-/// A row is *settled* once no later row can match it, and it has been checked for a match. Where
-/// matches matter, a row stays until then.
+/// In merged order, a row is *settled* once no later row can match it, and it has been checked for a
+/// match. Where matches matter, a row stays until then. Rows that come in any order of time are none
+/// of them settled: they come out alone in another order than they leave.
 #[derive(Debug)]
 pub struct RowLog<C> {
     side: Side,
@@ -72,13 +29,28 @@ pub struct RowLog<C> {
     matched: Option<KeptColumn<bool>>,
     /// How many rows from the oldest on are settled.
     settled: usize,
+    /// If rows come in any order of time.
+    arrival: Option<Arrival>,
 }
 
 impl<C: KeptColumns> RowLog<C> {
     /// A log of a side in a join of this kind, with columns that have no rows.
     pub fn new(side: Side, how: How, columns: C) -> Self {
         let matched = how.marks(side).then(KeptColumn::default);
-        RowLog { side, first: 0, columns, matched, settled: 0 }
+        RowLog { side, first: 0, columns, matched, settled: 0, arrival: None }
+    }
+
+    /// The same log, without rows so far, for rows that come in any order of time and match those of
+    /// the other side within `reach`.
+    #[must_use]
+    pub fn in_arrival_order(self, how: How, reach: Reach) -> Self {
+        let comes_alone = self.is_outer() && how != How::Semi;
+        RowLog { arrival: Some(Arrival::new(self.side, reach, comes_alone)), ..self }
+    }
+
+    /// Whether rows come in any order of time.
+    pub fn is_in_arrival_order(&self) -> bool {
+        self.arrival.is_some()
     }
 
     /// The side of the rows.
@@ -130,9 +102,13 @@ impl<C: KeptColumns> RowLog<C> {
 
     /// Takes in the rows that `add` puts behind the others.
     pub fn extend(&mut self, add: impl FnOnce(&mut C)) {
+        let had = self.len();
         add(&mut self.columns);
         if let Some(matched) = &mut self.matched {
             matched.fill_to(self.columns.len(), false);
+        }
+        if let Some(arrival) = &mut self.arrival {
+            arrival.add(&self.columns, self.first, had..self.columns.len());
         }
     }
 
@@ -166,14 +142,22 @@ impl<C: KeptColumns> RowLog<C> {
         !std::mem::replace(&mut matched[offset as usize], true)
     }
 
-    /// The oldest row that was not settled and has had no match, if no row at `now` or later can
-    /// match it: the time after which it comes out, its own time, and its offset. `None` for `now`
-    /// stands for the end of time.
+    /// Notes that the rows at these offsets have a match, where that matters.
+    pub fn set_all_matched(&mut self, offsets: &[u32]) {
+        if let Some(matched) = &mut self.matched {
+            let matched = matched.as_mut_slice();
+            offsets.iter().for_each(|&offset| matched[offset as usize] = true);
+        }
+    }
+
+    /// In merged order, the oldest row that was not settled and has had no match, if no row at `now` or later can
+    /// match it: the time after which it comes out, its own time, and its offset.
     #[inline]
-    pub fn unmatched(&mut self, extent: &Extent, now: Option<i64>) -> Option<(i64, i64, u32)> {
+    pub fn unmatched(&mut self, extent: &Extent, now: SideWatermarks) -> Option<(i64, i64, u32)> {
         if !self.is_outer() {
             return None;
         }
+        let now = now[self.side.other() as usize];
         while let Some(ts) = self.columns.ts(self.settled) {
             let last = self.last_matchable(extent, self.settled, ts);
             if now.is_some_and(|now| last.is_none_or(|last| last >= now)) {
@@ -185,6 +169,18 @@ impl<C: KeptColumns> RowLog<C> {
             self.settled += 1;
         }
         None
+    }
+
+    /// In any order of time, the offset of the next row that has had no match, if no row at `now` or
+    /// later can match it. It is given once.
+    pub fn next_alone(&mut self, now: SideWatermarks) -> Option<u32> {
+        let (arrival, matched) = (self.arrival.as_mut()?, self.matched.as_ref()?);
+        loop {
+            let offset = (arrival.next_over(now)? - self.first) as u32;
+            if !matched[offset as usize] {
+                return Some(offset);
+            }
+        }
     }
 
     /// Goes past the row that [`unmatched`](Self::unmatched) gave.
@@ -206,10 +202,12 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// How many rows from the oldest on no row at `now` or later can match; `None` stands for the
-    /// end of time.
-    pub fn over(&self, extent: &Extent, now: Option<i64>) -> usize {
-        let Some(now) = now else { return self.len() };
+    /// How many rows from the oldest on no row at `now` or later can match.
+    pub fn over(&self, extent: &Extent, now: SideWatermarks) -> usize {
+        if let Some(arrival) = &self.arrival {
+            return arrival.over(&self.columns, now);
+        }
+        let Some(now) = now[self.side.other() as usize] else { return self.len() };
         let reach = match extent {
             Extent::Time(reach) => reach,
             Extent::Rows(counts) => {
@@ -237,7 +235,7 @@ impl<C: KeptColumns> RowLog<C> {
 
     /// How many of the oldest `rows` rows may be let go of.
     pub fn droppable(&self, rows: usize) -> usize {
-        if self.is_outer() { rows.min(self.settled) } else { rows }
+        if self.is_outer() && self.arrival.is_none() { rows.min(self.settled) } else { rows }
     }
 
     /// Drops the oldest `rows` rows, as far as they may be let go of.
@@ -251,6 +249,41 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
+    /// The offsets of the rows of both sides that rows at `now` or later may match, if the others are
+    /// to leave from among them: because they are most, or because it `is_due`. In merged order none
+    /// are, since rows leave from the front.
+    pub fn needed(
+        logs: &mut [RowLog<C>; 2],
+        now: SideWatermarks,
+        is_due: bool,
+    ) -> Option<[Vec<u32>; 2]> {
+        let is_sparse = |log: &mut RowLog<C>| {
+            let RowLog { arrival, columns, .. } = log;
+            arrival.as_mut().is_some_and(|arrival| arrival.is_sparse(columns, now))
+        };
+        if !is_due && logs.each_mut().map(is_sparse) == [false; 2] {
+            return None;
+        }
+        let [left, right] = logs
+            .each_ref()
+            .map(|log| log.arrival.as_ref().map(|arrival| arrival.needed(&log.columns, now)));
+        Some([left?, right?])
+    }
+
+    /// Keeps the rows at these offsets alone, which get the numbers from the first on; `keep` does so
+    /// with the columns.
+    pub fn retain(&mut self, offsets: &[u32], keep: impl FnOnce(&mut C)) {
+        keep(&mut self.columns);
+        if let Some(matched) = &mut self.matched {
+            matched.retain(offsets);
+        }
+        if let (Some(arrival), Some(matched)) = (&mut self.arrival, &self.matched) {
+            arrival.clear();
+            let alone = (0..offsets.len()).filter(|&offset| !matched[offset]);
+            arrival.add(&self.columns, self.first, alone);
+        }
+    }
+
     /// Drops rows with smaller numbers, as far as they may be let go of.
     pub fn drop_before(&mut self, number: u64) {
         let rows = number.saturating_sub(self.first).min(self.len() as u64);
@@ -259,7 +292,8 @@ impl<C: KeptColumns> RowLog<C> {
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.columns.memory() + self.matched.as_ref().map_or(0, KeptColumn::memory)
+        let of_arrival = self.arrival.as_ref().map_or(0, Arrival::memory);
+        self.columns.memory() + self.matched.as_ref().map_or(0, KeptColumn::memory) + of_arrival
     }
 }
 
@@ -277,11 +311,37 @@ mod tests {
             log.extend(|columns| columns.extend((0..rows).map(|row| row / 2)));
             for now in -1..30 {
                 let over = (0..rows).take_while(|row| row / 2 + 3 < now).count();
-                assert_eq!(log.over(&Extent::Time(reach), Some(now)), over, "{rows} {now}");
+                assert_eq!(log.over(&Extent::Time(reach), [None, Some(now)]), over, "{rows} {now}");
             }
-            assert_eq!(log.over(&Extent::Time(reach), None), rows as usize);
-            assert_eq!(log.over(&Extent::Rows([7, 0]), Some(0)), (rows as usize).saturating_sub(7));
+            assert_eq!(log.over(&Extent::Time(reach), [Some(0), None]), rows as usize);
+            let over = log.over(&Extent::Rows([7, 0]), [Some(0); 2]);
+            assert_eq!(over, (rows as usize).saturating_sub(7));
         }
+    }
+
+    #[test]
+    fn rows_in_any_order_stay_until_the_other_side_has_passed_them() {
+        let reach = Reach::new(&Interval { lower: Some(0), upper: Some(3), closed: Closed::Both });
+        let log = |side| {
+            RowLog::new(side, How::Left, KeptColumn::default()).in_arrival_order(How::Left, reach)
+        };
+        let mut logs = [log(Side::Left), log(Side::Right)];
+        // Rows of no use come behind one that stays.
+        logs[0].extend(|columns| columns.extend([50, 4, 2, 60, 3]));
+        logs[0].set_matched(2);
+        let now = [None, Some(8)];
+        let alone: Vec<u32> = std::iter::from_fn(|| logs[0].next_alone(now)).collect();
+        assert_eq!(alone, [4, 1], "by the last time that they match, but for the one with a match");
+        assert_eq!(logs.each_ref().map(|log| log.over(&Extent::Time(reach), now)), [0, 0]);
+        assert_eq!(RowLog::needed(&mut logs, now, false), None, "few rows are of no use");
+        let kept = RowLog::needed(&mut logs, now, true).expect("it is due");
+        assert_eq!(kept, [vec![0, 3], vec![]]);
+        logs[0].retain(&kept[0], |columns| columns.retain(&kept[0]));
+        let now = [None, Some(54)];
+        assert_eq!((logs[0].next_alone(now), logs[0].next_alone(now)), (Some(0), None));
+        assert_eq!(logs[0].over(&Extent::Time(reach), now), 1);
+        logs[0].drop_first(1);
+        assert_eq!((logs[0].first(), logs[0].next_alone([None; 2])), (1, Some(0)));
     }
 
     #[test]
@@ -291,9 +351,9 @@ mod tests {
         log.extend(|columns| columns.extend(0..5));
         assert!(log.set_matched(0) && !log.set_matched(0));
         assert_eq!(log.droppable(3), 0);
-        assert_eq!(log.unmatched(&extent, Some(4)), Some((3, 1, 1)));
+        assert_eq!(log.unmatched(&extent, [Some(4); 2]), Some((3, 1, 1)));
         log.settle();
-        assert_eq!(log.unmatched(&extent, Some(4)), None);
+        assert_eq!(log.unmatched(&extent, [Some(4); 2]), None);
         log.drop_first(3);
         assert_eq!((log.first(), log.end(), log.offset(4)), (2, 5, 2));
         assert_eq!(log.matched(), (vec![false; 3], 0));
@@ -301,6 +361,6 @@ mod tests {
         let kept = Kept { ts: vec![2, 3, 4], matched: vec![false, true, false], settled: 1 };
         other.restore(&kept, |columns| columns.extend(kept.ts.iter().copied()));
         assert_eq!(other.matched(), (kept.matched, 1));
-        assert_eq!(other.unmatched(&extent, None), Some((i64::MAX, 4, 2)));
+        assert_eq!(other.unmatched(&extent, [None; 2]), Some((i64::MAX, 4, 2)));
     }
 }

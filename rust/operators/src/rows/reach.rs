@@ -49,6 +49,13 @@ impl Reach {
         (!none).then_some(high.min(i64::MAX.into()) as i64)
     }
 
+    /// The first and the last time of the other side that match a row of `side` at `ts`; `None` if no
+    /// time matches.
+    #[inline]
+    pub fn times(&self, side: Side, ts: i64) -> Option<(i64, i64)> {
+        Some((self.first(side, ts), self.last(side, ts)?))
+    }
+
     /// The first time of the other side that is behind what matches a row of `side` at `ts`, where
     /// that is not after `ts`; the first time there is if no time matches.
     #[inline]

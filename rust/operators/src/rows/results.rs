@@ -2,7 +2,7 @@
 
 use tidegate_structures::memory;
 
-use super::{Extent, How, KeptColumns, RowLog, Side};
+use super::{Extent, How, KeptColumns, RowLog, Side, SideWatermarks};
 
 /// In place of a row's number, where a result row has no row of that side.
 pub const NO_ROW: u32 = u32::MAX;
@@ -82,16 +82,48 @@ impl Results {
         }
     }
 
-    /// Adds the rows that have had no match and can have none from `now` on, by the time after
-    /// which they come out, then in merged order; `None` stands for the end of time.
+    /// The results of pairs, each of which is given once: marks their rows.
+    #[must_use]
+    pub fn of_pairs(
+        mut pairs: Results,
+        logs: &mut [RowLog<impl KeptColumns>; 2],
+        how: How,
+    ) -> Results {
+        let [left, right] = logs;
+        if how == How::Semi {
+            pairs.left.retain(|&offset| left.set_matched(offset));
+            return Results { right: Vec::new(), ..pairs };
+        }
+        left.set_all_matched(&pairs.left);
+        right.set_all_matched(&pairs.right);
+        if how.pairs() { pairs } else { Results::default() }
+    }
+
+    /// Adds others behind these.
+    pub(crate) fn append(&mut self, more: Results) {
+        self.left.extend(more.left);
+        self.right.extend(more.right);
+    }
+
+    /// Adds the rows that have had no match and can have none from `now` on: in merged order by the
+    /// time after which they come out, then as they came; else left ones first, by the last time that
+    /// they match.
     pub fn add_unmatched(
         &mut self,
         logs: &mut [RowLog<impl KeptColumns>; 2],
         extent: &Extent,
         how: How,
-        now: Option<i64>,
+        now: SideWatermarks,
     ) {
         if logs.iter().all(|log| !log.is_outer()) {
+            return;
+        }
+        if logs.iter().all(RowLog::is_in_arrival_order) {
+            for log in logs {
+                while let Some(offset) = log.next_alone(now) {
+                    self.alone(how, log.side(), offset);
+                }
+            }
             return;
         }
         loop {

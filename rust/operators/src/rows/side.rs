@@ -1,4 +1,4 @@
-//! The sides of a join.
+//! The sides of a join, and how far each has come.
 
 /// One of the two sides of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,3 +19,7 @@ impl Side {
         }
     }
 }
+
+/// A watermark for each side: no row of the side that is still to come is before it; `None` if none
+/// comes. In merged order both sides have the same one.
+pub type SideWatermarks = [Option<i64>; 2];

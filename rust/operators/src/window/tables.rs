@@ -103,6 +103,6 @@ pub fn pairs(
             check(pairs.left.len() as u64).map_err(Failed::Filter)?;
         }
         // 3. Rows leave their windows.
-        join.purge(last);
+        join.purge([last; 2]);
     }
 }

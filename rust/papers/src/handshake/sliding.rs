@@ -23,7 +23,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::predicate::{RankAndTakes, Term};
 use tidegate_operators::rows::{
     Extent, Failed, Filter, FilterError, How, Kept, KeptColumn, Progress, Results, Retention,
-    RowJoin, RowLog, Side,
+    RowJoin, RowLog, Side, SideWatermarks,
 };
 use tidegate_operators::window::{Operands, TimeLog};
 
@@ -259,7 +259,7 @@ impl<T: Rank> SlidingHandshake<T> {
             matches.clear();
             matches.extend(of_row.iter().map(other));
             if !matches.is_empty() {
-                results.add_unmatched(&mut self.logs, &self.extent, self.how, Some(ts));
+                results.add_unmatched(&mut self.logs, &self.extent, self.how, [Some(ts); 2]);
                 results.add(&mut self.logs, self.how, side, offset, &matches);
             }
             self.next[side as usize] += 1;
@@ -340,20 +340,20 @@ impl<T: Rank> RowJoin<Operands<'_>> for SlidingHandshake<T> {
         self.fill(columns);
     }
 
-    fn unmatched(&mut self, now: Option<i64>) -> Results {
+    fn unmatched(&mut self, [now, _]: SideWatermarks) -> Results {
         // Rows whose pairs have not been given may still match.
         let now =
             self.waiting.front().map_or(now, |&(ts, _)| Some(now.map_or(ts, |now| now.min(ts))));
         let mut results = Results::default();
-        results.add_unmatched(&mut self.logs, &self.extent, self.how, now);
+        results.add_unmatched(&mut self.logs, &self.extent, self.how, [now; 2]);
         results
     }
 
-    fn purge(&mut self, now: Option<i64>) {
+    fn purge(&mut self, [now, _]: SideWatermarks) {
         if self.flushed || now.is_none() {
             // The chain lets go of all.
             for log in &mut self.logs {
-                log.drop_first(log.over(&self.extent, now));
+                log.drop_first(log.over(&self.extent, [now; 2]));
             }
         } else {
             self.join.purge(now);

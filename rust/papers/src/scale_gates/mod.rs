@@ -61,7 +61,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::predicate::{Operand, Term};
 use tidegate_operators::rows::{
     Extent, Failed, Filter, FilterError, How, Kept, KeptColumn, Progress, Results, Retention,
-    RowJoin, RowLog, Side,
+    RowJoin, RowLog, Side, SideWatermarks,
 };
 use tidegate_operators::window::{Operands, TimeLog};
 
@@ -273,7 +273,7 @@ impl GatedScaleJoin {
             matches.sort_unstable();
             // Rows leave at their last matchable time: it is enough to look when a row has matches.
             if self.ordered {
-                results.add_unmatched(&mut self.logs, &self.extent, self.how, Some(ts));
+                results.add_unmatched(&mut self.logs, &self.extent, self.how, [Some(ts); 2]);
             }
             results.add(&mut self.logs, self.how, side, offset, matches);
         }
@@ -308,7 +308,7 @@ impl GatedScaleJoin {
                 let first = self.given_of[side as usize].saturating_sub(counts[side as usize]);
                 first.saturating_sub(log.first()) as usize
             }
-            _ => log.over(&self.extent, now),
+            _ => log.over(&self.extent, [now; 2]),
         }
     }
 }
@@ -365,14 +365,14 @@ impl RowJoin<Operands<'_>> for GatedScaleJoin {
         Ok(Progress::Results(results))
     }
 
-    fn unmatched(&mut self, now: Option<i64>) -> Results {
-        debug_assert!(now.is_none_or(|now| self.is_done() || Some(now) <= self.last));
+    fn unmatched(&mut self, now: SideWatermarks) -> Results {
+        debug_assert!(now[0].is_none_or(|now| self.is_done() || Some(now) <= self.last));
         let mut results = Results::default();
         results.add_unmatched(&mut self.logs, &self.extent, self.how, now);
         results
     }
 
-    fn purge(&mut self, now: Option<i64>) {
+    fn purge(&mut self, [now, _]: SideWatermarks) {
         debug_assert!(now.is_none_or(|now| self.is_done() || Some(now) <= self.last));
         for side in [Side::Left, Side::Right] {
             let over = self.over(side, now);

@@ -67,7 +67,7 @@ use tidegate_operators::interval::streaming::{
 };
 use tidegate_operators::rows::{
     Extent, Failed, Filter, How, Interval, Kept, NO_KEY, Progress, Reach, Results, RowJoin, RowLog,
-    Side,
+    Side, SideWatermarks,
 };
 
 /// The bytes that a row takes in a list, about: a node, and those of the levels above it. Old rows
@@ -95,7 +95,7 @@ pub const NODE_BYTES: usize = 2 * (16 + 16 / 3);
 /// let pairs = join.advance(&driver, None)?.into_results();
 /// assert_eq!((pairs.left, pairs.right), (vec![1], vec![0]));
 /// // Rows from 13 on are too late for the other left row.
-/// let alone = join.unmatched(Some(13));
+/// let alone = join.unmatched([Some(13); 2]);
 /// assert_eq!((alone.left, alone.right), (vec![0], vec![NO_ROW]));
 /// # Ok::<(), tidegate_operators::rows::Failed>(())
 /// ```
@@ -170,7 +170,7 @@ impl ScaleOij {
         let mut offsets: Vec<u32> = Vec::new();
         for_each_row(joiners, epoch, rows, |row, matches| {
             let side = epoch.sides[row];
-            results.add_unmatched(logs, &extent, *how, Some(epoch.ts[row]));
+            results.add_unmatched(logs, &extent, *how, [Some(epoch.ts[row]); 2]);
             let first = kept[side.other() as usize];
             offsets.clear();
             offsets.extend(matches.iter().map(|number| number.wrapping_sub(first)));
@@ -186,8 +186,8 @@ impl KeyedJoin for ScaleOij {
         self.key_rows.take_silent()
     }
 
-    fn split_keys(&self) -> usize {
-        self.key_rows.keys().filter(|&key| self.schedule.team(key).len() > 1).count()
+    fn split_keys(&self) -> Option<usize> {
+        Some(self.key_rows.keys().filter(|&key| self.schedule.team(key).len() > 1).count())
     }
 }
 
@@ -277,18 +277,18 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
         results
     }
 
-    fn unmatched(&mut self, now: Option<i64>) -> Results {
+    fn unmatched(&mut self, now: SideWatermarks) -> Results {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut results = Results::default();
         results.add_unmatched(&mut self.logs, &Extent::Time(self.reach), self.how, now);
         results
     }
 
-    fn purge(&mut self, now: Option<i64>) {
+    fn purge(&mut self, now: SideWatermarks) {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let_go(&mut self.logs, &mut self.key_rows, &self.reach, now);
         for joiner in &mut self.joiners {
-            match now {
+            match now[0] {
                 // Rows of silent keys are cut off with all others of their age.
                 Some(_) => joiner.recycle(),
                 None => joiner.clear(),

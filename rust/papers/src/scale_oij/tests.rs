@@ -68,7 +68,7 @@ fn run(
                     .extend(pairs.map(|(l, r)| (first[0] + u64::from(l), first[1] + u64::from(r))));
             }
         }
-        join.purge(rows.last().map(|row| row.0));
+        join.purge([rows.last().map(|row| row.0); 2]);
         join.take_silent();
     }
     found
@@ -119,7 +119,7 @@ fn a_hot_key_gets_a_team_and_comparisons_even_out() {
     let driver = Driver::new(1, Stop::default());
     let mut join = ScaleOij::new(&near(50), How::Inner, 4);
     begin(&mut join, &driver, &rows[..40]);
-    assert_eq!((join.split_keys(), join.schedule.team(0).len()), (0, 1));
+    assert_eq!((join.split_keys(), join.schedule.team(0).len()), (Some(0), 1));
     join.advance(&driver, None).unwrap();
     while !join.is_done() {
         join.advance(&driver, None).unwrap();
@@ -128,7 +128,7 @@ fn a_hot_key_gets_a_team_and_comparisons_even_out() {
     let made = join.comparisons();
     let factor = *made.iter().max().unwrap() as f64 / (made.iter().sum::<u64>() as f64 / 4.0);
     assert!(factor < 1.2, "{made:?}");
-    assert_eq!((join.split_keys(), join.schedule.team(0).len()), (1, 4));
+    assert_eq!((join.split_keys(), join.schedule.team(0).len()), (Some(1), 4));
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn silent_keys_leave_nothing_behind() {
         most = most.max(key + 1);
         begin(&mut join, &driver, &[(ts, Side::Left, key)]);
         join.advance(&driver, None).unwrap();
-        join.purge(Some(ts));
+        join.purge([Some(ts); 2]);
         free.extend(join.take_silent());
     }
     assert!(most < 20, "{most} key numbers were in use");
@@ -164,7 +164,7 @@ fn the_end_leaves_no_rows_in_lists() {
     let mut join = ScaleOij::new(&near(1000), How::Inner, 2);
     run(&mut join, &driver, &rows(500, 3, 1), 100, None);
     let before = join.memory();
-    join.purge(None);
+    join.purge([None; 2]);
     assert!(join.memory() < before / 4, "{} bytes of {before}", join.memory());
 }
 

@@ -101,8 +101,8 @@ fn run_ahead(
         results.extend(named(&found, firsts));
         let now = join.given();
         if now.is_some() {
-            results.extend(named(&join.unmatched(now), firsts));
-            join.purge(now);
+            results.extend(named(&join.unmatched([now; 2]), firsts));
+            join.purge([now; 2]);
         }
     };
     let mut start = 0;
@@ -130,8 +130,8 @@ fn run_ahead(
         }
     }
     let firsts = [join.first(Side::Left), join.first(Side::Right)];
-    results.extend(named(&join.unmatched(None), firsts));
-    join.purge(None);
+    results.extend(named(&join.unmatched([None; 2]), firsts));
+    join.purge([None; 2]);
     results
 }
 

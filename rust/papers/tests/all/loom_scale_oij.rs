@@ -35,7 +35,7 @@ fn model(rows: &'static [(Side, u32)], expected: &'static [(usize, &'static [u32
         let [left, right] = [Side::Left, Side::Right];
         join.begin(&driver, vec![0; 4], vec![left, left, right, right], [&[1, 1], &[1, 1]]);
         join.advance(&driver, None).unwrap();
-        join.purge(Some(5));
+        join.purge([Some(5); 2]);
         assert_eq!((join.first(left), join.first(right)), (2, 2));
         let keys = [Side::Left, Side::Right].map(|side| {
             rows.iter().filter(|row| row.0 == side).map(|row| row.1).collect::<Vec<u32>>()

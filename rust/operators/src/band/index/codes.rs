@@ -32,6 +32,13 @@ impl CodeColumns {
         self.codes.swap(a, b);
     }
 
+    /// Keeps the rows at these offsets alone.
+    pub(super) fn retain(&mut self, offsets: &[u32]) {
+        self.ts.retain(offsets);
+        self.joins.retain(offsets);
+        self.codes.iter_mut().for_each(|codes| codes.retain(offsets));
+    }
+
     /// Adds rows behind the others.
     pub(super) fn extend(&mut self, ts: impl Iterator<Item = i64>, bands: &[Bands<'_>]) {
         fn joins<'a>(band: &Bands<'a>) -> impl Iterator<Item = bool> + use<'a> {

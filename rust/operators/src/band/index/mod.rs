@@ -49,7 +49,8 @@ use tidegate_structures::index::{Probe, WindowIndex};
 
 use crate::driver::Driver;
 use crate::rows::{
-    Extent, Failed, Filter, How, Kept, Progress, Results, Retention, RowJoin, RowLog, Side,
+    Extent, Failed, Filter, How, Interval, Kept, Progress, Reach, Results, Retention, RowJoin,
+    RowLog, Side, SideWatermarks,
 };
 use crate::selectivity;
 pub use ahead::Ahead;
@@ -188,6 +189,18 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
+    /// The same join, without rows, for rows in the order of their arrival: all that are kept are in
+    /// its windows, and times are one of the columns with bands. Rows are kept while rows to come may
+    /// be `near` them in time.
+    #[must_use]
+    pub fn in_arrival_order(mut self, near: &Interval) -> Self {
+        let (how, reach) = (self.how, Reach::new(near));
+        self.window = Retention::Rows { left: u64::MAX, right: u64::MAX };
+        let logs = self.rows.logs.into_iter();
+        self.rows.logs = logs.map(|log| log.in_arrival_order(how, reach)).collect();
+        self
+    }
+
     /// Prepares the join for a driver with this many threads, each with its own comparison counter.
     #[must_use]
     pub fn of_threads(mut self, threads: usize) -> Self {
@@ -295,7 +308,7 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
         self.pairs(rows)
     }
 
-    fn unmatched(&mut self, now: Option<i64>) -> Results {
+    fn unmatched(&mut self, now: SideWatermarks) -> Results {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut results = Results::default();
         // Rows of one stream that join each other all come out by their pairs.
@@ -306,26 +319,32 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
         results
     }
 
-    fn purge(&mut self, now: Option<i64>) {
+    fn purge(&mut self, now: SideWatermarks) {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         for at in 0..self.rows.logs.len() {
-            let end = self.rows.logs[at].end();
-            let first = match now {
-                Some(now) => self.edges[at].advance(self.window, &self.rows.logs[at], end, now),
-                None => end,
+            let log = &self.rows.logs[at];
+            let first = match now[0] {
+                _ if log.is_in_arrival_order() => {
+                    self.edges[at].0 =
+                        log.first() + log.over(&Extent::new(self.window), now) as u64;
+                    self.edges[at].0
+                }
+                Some(now) => self.edges[at].advance(self.window, log, log.end(), now),
+                None => log.end(),
             };
-            self.finder.expire(&self.rows, at, first, now.is_none());
+            self.finder.expire(&self.rows, at, first, now == [None; 2]);
             self.rows.logs[at].drop_before(first);
         }
     }
 
-    fn let_go(&mut self, rows: [usize; 2]) {
-        for (at, rows) in rows.into_iter().enumerate().take(self.rows.logs.len()) {
-            let first = self.rows.logs[at].first() + rows as u64;
-            self.edges[at].0 = first;
-            self.finder.expire(&self.rows, at, first, false);
-            self.rows.logs[at].drop_before(first);
+    fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Option<[Vec<u32>; 2]> {
+        let sides: &mut [RowLog<CodeColumns>; 2] = self.rows.logs.as_mut_slice().try_into().ok()?;
+        let kept = RowLog::needed(sides, now, is_due)?;
+        for (at, kept) in kept.iter().enumerate() {
+            self.rows.logs[at].retain(kept, |columns| columns.retain(kept));
+            self.finder.refill(&self.rows, at);
         }
+        Some(kept)
     }
 
     fn first(&self, side: Side) -> u64 {

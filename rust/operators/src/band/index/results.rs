@@ -82,7 +82,7 @@ impl<F: Find> IndexJoin<F> {
             }
             let side = epoch.sides[row];
             if *ordered {
-                results.add_unmatched(sides, &extent, *how, Some(epoch.ts[row]));
+                results.add_unmatched(sides, &extent, *how, [Some(epoch.ts[row]); 2]);
             }
             offsets.clear();
             offsets.extend(

@@ -77,7 +77,7 @@ fn no_row_is_left_in_an_index() {
         let driver = Driver::new(1, Stop::default());
         assert!(!epoch(&mut join, &rows, (&within, 1), &driver, [0; 2], None, false).is_empty());
         assert!(join.finder.rows() > 0);
-        join.purge(None);
+        join.purge([None; 2]);
         assert_eq!(join.finder.rows(), 0, "{kind:?}");
     }
 }

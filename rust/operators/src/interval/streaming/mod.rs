@@ -51,6 +51,7 @@ use replica::{Cursor, Matches, Replica, Shared};
 use crate::driver::Driver;
 use crate::rows::{
     Extent, Failed, Filter, How, Interval, Kept, Progress, Reach, Results, RowJoin, RowLog, Side,
+    SideWatermarks,
 };
 
 /// Rows below which an epoch is not worth waking other threads for: a fraction of a millisecond of
@@ -76,8 +77,8 @@ pub trait KeyedJoin: for<'a> RowJoin<[&'a [u32]; 2]> {
     /// other keys.
     fn take_silent(&mut self) -> Vec<u32>;
 
-    /// Keys that several threads have rows of.
-    fn split_keys(&self) -> usize;
+    /// How many keys several threads have rows of; `None` if no thread has keys of its own.
+    fn split_keys(&self) -> Option<usize>;
 }
 
 /// The state of a join.
@@ -101,7 +102,7 @@ pub trait KeyedJoin: for<'a> RowJoin<[&'a [u32]; 2]> {
 /// let pairs = join.advance(&driver, None)?.into_results();
 /// assert_eq!((pairs.left, pairs.right), (vec![1], vec![0]));
 /// // Rows from 13 on are too late for the other left row.
-/// let alone = join.unmatched(Some(13));
+/// let alone = join.unmatched([Some(13); 2]);
 /// assert_eq!((alone.left, alone.right), (vec![0], vec![NO_ROW]));
 /// # Ok::<(), tidegate_operators::rows::Failed>(())
 /// ```
@@ -182,7 +183,7 @@ impl StreamingJoin {
             }
             let side = epoch.sides[row];
             if ordered {
-                results.add_unmatched(logs, &extent, self.how, Some(epoch.ts[row]));
+                results.add_unmatched(logs, &extent, self.how, [Some(epoch.ts[row]); 2]);
             }
             offsets.clear();
             offsets.extend(
@@ -213,8 +214,8 @@ impl KeyedJoin for StreamingJoin {
         self.key_rows.take_silent()
     }
 
-    fn split_keys(&self) -> usize {
-        self.assignment.split_keys()
+    fn split_keys(&self) -> Option<usize> {
+        Some(self.assignment.split_keys())
     }
 }
 
@@ -316,18 +317,18 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
         pairs.finish()
     }
 
-    fn unmatched(&mut self, now: Option<i64>) -> Results {
+    fn unmatched(&mut self, now: SideWatermarks) -> Results {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut results = Results::default();
         results.add_unmatched(&mut self.logs, &Extent::Time(self.reach), self.how, now);
         results
     }
 
-    fn purge(&mut self, now: Option<i64>) {
+    fn purge(&mut self, now: SideWatermarks) {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let_go(&mut self.logs, &mut self.key_rows, &self.reach, now);
         for (me, replica) in self.replicas.iter_mut().enumerate() {
-            match now {
+            match now[0] {
                 Some(_) => replica.forget(me as u16, &self.assignment, self.key_rows.silent()),
                 None => replica.clear(),
             }
@@ -387,7 +388,7 @@ pub fn let_go(
     logs: &mut [RowLog<Chunks>; 2],
     key_rows: &mut KeyRows,
     reach: &Reach,
-    now: Option<i64>,
+    now: SideWatermarks,
 ) {
     key_rows.begin_purge();
     for log in logs {

@@ -50,7 +50,7 @@ fn a_hot_key_is_split_and_comparisons_even_out() {
                 let all = |left: &[u32], _: &[u32]| Ok(vec![true; left.len()]);
                 join.advance(&driver, Some(&all)).unwrap();
             }
-            join.purge(Some(epoch.last().unwrap().0));
+            join.purge([Some(epoch.last().unwrap().0); 2]);
         }
         let made = join.comparisons();
         *made.iter().max().unwrap() as f64 / (made.iter().sum::<u64>() as f64 / 4.0)
@@ -73,7 +73,7 @@ fn silent_keys_leave_nothing_behind() {
         most = most.max(key + 1);
         begin(&mut join, &driver, &[(ts, Side::Left, Some(key))]);
         join.advance(&driver, None).unwrap();
-        join.purge(Some(ts));
+        join.purge([Some(ts); 2]);
         free.extend(join.take_silent());
     }
     assert!(most < 20, "{most} key numbers were in use");

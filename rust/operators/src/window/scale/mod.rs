@@ -50,8 +50,8 @@ use super::{Operands, TimeLog};
 use crate::driver::{Driver, Stopped};
 use crate::predicate::Term;
 use crate::rows::{
-    Extent, Failed, Filter, FilterError, How, Kept, KeptColumn, Progress, Results, Retention,
-    RowJoin, RowLog, Side,
+    Extent, Failed, Filter, FilterError, How, Interval, Kept, KeptColumn, Progress, Reach, Results,
+    Retention, RowJoin, RowLog, Side, SideWatermarks,
 };
 use epoch::Epoch;
 use share::{Found, Share};
@@ -218,6 +218,8 @@ impl Processor<'_> {
 /// ```
 pub struct ScaleJoin {
     extent: Extent,
+    /// Which times match, if rows come in any order of time.
+    near: Option<Reach>,
     how: How,
     ordered: bool,
     logs: [TimeLog; 2],
@@ -298,6 +300,7 @@ impl ScaleJoin {
         let log = |side| RowLog::new(side, how, KeptColumn::default());
         ScaleJoin {
             extent: Extent::new(retention),
+            near: None,
             how,
             ordered,
             logs: [log(Side::Left), log(Side::Right)],
@@ -311,6 +314,20 @@ impl ScaleJoin {
             epoch: Epoch::default(),
             next: 0,
             budget: FIRST_PAIRS,
+        }
+    }
+
+    /// The same join, without rows, for rows in the order of their arrival: all that are kept are in
+    /// its windows, and times are among the numbers of the terms. Rows are kept while rows to come
+    /// may be `near` them in time.
+    #[must_use]
+    pub fn in_arrival_order(self, near: &Interval) -> Self {
+        let (how, reach) = (self.how, Reach::new(near));
+        ScaleJoin {
+            extent: Extent::Rows([u64::MAX; 2]),
+            near: Some(reach),
+            logs: self.logs.map(|log| log.in_arrival_order(how, reach)),
+            ..self
         }
     }
 
@@ -392,6 +409,50 @@ impl ScaleJoin {
         }
     }
 
+    /// The matches of rows of the epoch that are near them in time.
+    fn keep_near(&self, found: Found, rows: Range<usize>, reach: &Reach) -> Found {
+        let mut kept = memory::vec(found.pairs());
+        for (nth, row) in rows.enumerate() {
+            let side = self.epoch.sides[row];
+            let (times, others) =
+                (reach.times(side, self.epoch.ts[row]), self.logs[side.other() as usize].ts());
+            let is_near = |&offset: &u32| {
+                times.is_some_and(|(first, last)| (first..=last).contains(&others[offset as usize]))
+            };
+            kept.extend(found.of(nth).iter().map(is_near));
+        }
+        found.retain(&kept)
+    }
+
+    /// Gives all rows that are kept to shares, which have none.
+    fn store_all(&mut self) {
+        let [left, right] = self.logs.each_ref().map(RowLog::len);
+        let mut sides = vec![Side::Left; left];
+        sides.resize(left + right, Side::Right);
+        self.epoch.offsets = (0..left as u32).chain(0..right as u32).collect();
+        self.store(&sides);
+        self.epoch.offsets.clear();
+    }
+
+    /// Lets go of this number of the oldest rows of each side.
+    fn let_go(&mut self, rows: [usize; 2]) {
+        for (side, rows) in [Side::Left, Side::Right].into_iter().zip(rows) {
+            let log = &mut self.logs[side as usize];
+            log.drop_first(rows);
+            if self.terms.is_empty() {
+                continue;
+            }
+            let gone = &mut self.gone[side as usize];
+            *gone += rows;
+            if *gone > GONE.max(log.len() / 4) {
+                self.terms.iter_mut().for_each(|term| term.drop_front(side, *gone));
+                *gone = 0;
+            }
+        }
+        let firsts = self.logs.each_ref().map(RowLog::first);
+        self.shares.iter_mut().for_each(|share| share.drop_before(firsts));
+    }
+
     fn filter(
         &self,
         found: Found,
@@ -442,7 +503,7 @@ impl ScaleJoin {
                     &mut self.logs,
                     &self.extent,
                     self.how,
-                    Some(self.epoch.ts[row]),
+                    [Some(self.epoch.ts[row]); 2],
                 );
             }
             results.add(&mut self.logs, self.how, side, self.epoch.offsets[row], matches);
@@ -560,6 +621,10 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         let each = pairs / (together.pairs() as u64 + 1);
         let room = MOST_PAIRS.saturating_mul(each.max(1)).min(self.budget.saturating_mul(GROWTH));
         self.budget = room.min(STEP_PAIRS.saturating_mul(comparers as u64));
+        if let Some(reach) = self.near.filter(|_| !self.compares) {
+            // Nor are times compared then, and a condition is for pairs of near rows alone.
+            together = self.keep_near(together, rows.clone(), &reach);
+        }
         if let Some(filter) = filter {
             together = self.filter(together, rows.clone(), firsts, driver, filter)?;
         }
@@ -567,7 +632,7 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         Ok(Progress::Results(self.collect(rows, &together)))
     }
 
-    fn unmatched(&mut self, now: Option<i64>) -> Results {
+    fn unmatched(&mut self, now: SideWatermarks) -> Results {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut results = Results::default();
         results.add_unmatched(&mut self.logs, &self.extent, self.how, now);
@@ -578,27 +643,29 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         self.logs[side as usize].matched()
     }
 
-    fn purge(&mut self, now: Option<i64>) {
+    fn purge(&mut self, now: SideWatermarks) {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         self.let_go(self.logs.each_ref().map(|log| log.droppable(log.over(&self.extent, now))));
     }
 
-    fn let_go(&mut self, rows: [usize; 2]) {
-        for (side, rows) in [Side::Left, Side::Right].into_iter().zip(rows) {
-            let log = &mut self.logs[side as usize];
-            log.drop_first(rows);
-            if self.terms.is_empty() {
-                continue;
-            }
-            let gone = &mut self.gone[side as usize];
-            *gone += rows;
-            if *gone > GONE.max(log.len() / 4) {
-                self.terms.iter_mut().for_each(|term| term.drop_front(side, *gone));
-                *gone = 0;
-            }
+    fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Option<[Vec<u32>; 2]> {
+        let kept = RowLog::needed(&mut self.logs, now, is_due)?;
+        let gone = std::mem::take(&mut self.gone);
+        let numbers = |term: &Term, side: Side| {
+            let of_side = kept[side as usize].iter();
+            let rows = of_side.map(|&offset| gone[side as usize] as u32 + offset);
+            term.operand(side).rows_at(&rows.collect::<Vec<_>>())
+        };
+        for term in &mut self.terms {
+            *term = term.of_rows(&numbers(term, Side::Left), &numbers(term, Side::Right));
         }
-        let firsts = self.logs.each_ref().map(RowLog::first);
-        self.shares.iter_mut().for_each(|share| share.drop_before(firsts));
+        for (log, kept) in self.logs.iter_mut().zip(&kept) {
+            log.retain(kept, |columns| columns.retain(kept));
+        }
+        let without_rows: Vec<Term> = self.terms.iter().map(Term::without_rows).collect();
+        self.shares.iter_mut().for_each(|share| share.clear(&without_rows));
+        self.store_all();
+        Some(kept)
     }
 
     fn restore(&mut self, kept: &[Kept; 2], numbers: Operands<'_>) {
@@ -606,11 +673,6 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
             log.restore(kept, |columns| columns.extend(kept.ts.iter().copied()));
         }
         self.take_numbers(numbers);
-        let [left, right] = self.logs.each_ref().map(RowLog::len);
-        let mut sides = vec![Side::Left; left];
-        sides.resize(left + right, Side::Right);
-        self.epoch.offsets = (0..left as u32).chain(0..right as u32).collect();
-        self.store(&sides);
-        self.epoch.offsets.clear();
+        self.store_all();
     }
 }

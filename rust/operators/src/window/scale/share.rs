@@ -67,6 +67,11 @@ impl Share {
         self.0[0].window.compared_by()
     }
 
+    /// Drops all rows.
+    pub(super) fn clear(&mut self, terms: &[Term]) {
+        *self = Share::new(terms, self.0[0].may_look_up);
+    }
+
     /// From now on every pair matches.
     pub(super) fn forget_terms(&mut self) {
         for (half, side) in self.0.iter_mut().zip([Side::Left, Side::Right]) {

@@ -213,8 +213,8 @@ impl Case {
                 }
                 let now = epoch.last().map(|row| row.0);
                 if now.is_some() {
-                    results.extend(named(&join.unmatched(now), firsts));
-                    join.purge(now);
+                    results.extend(named(&join.unmatched([now; 2]), firsts));
+                    join.purge([now; 2]);
                 }
             };
             drain(&mut *join, &mut results);
@@ -256,8 +256,8 @@ impl Case {
             }
         }
         let firsts = [base[0] + join.first(Side::Left), base[1] + join.first(Side::Right)];
-        results.extend(named(&join.unmatched(None), firsts));
-        join.purge(None);
+        results.extend(named(&join.unmatched([None; 2]), firsts));
+        join.purge([None; 2]);
         assert_eq!(
             (join.rows(Side::Left), join.rows(Side::Right)),
             (0, 0),

@@ -121,7 +121,7 @@ impl BandTables<'_> {
                 }
                 pairs.extend(found);
             }
-            join.purge(Some(last));
+            join.purge([Some(last); 2]);
         }
         Ok(pairs)
     }

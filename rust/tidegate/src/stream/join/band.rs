@@ -1,18 +1,15 @@
 //! The streaming band join: index-based window join, with values and keys as codes.
 
-use std::sync::Arc;
-
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::band::index::{Bands, most_selective};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::eager::Log;
-use tidegate_operators::rows::{How, Interval, Retention, RowJoin, Side};
+use tidegate_operators::rows::{Interval, Reach, Retention, RowJoin, Side};
 use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
 use super::engine::{Engine, Prepare};
-use super::{Query, eager, operator};
+use super::{Query, arrival, operator};
 use crate::columns::codes::{CodeRanges, ColumnPlan, of_keys};
 use crate::columns::faults::Faults;
 use crate::columns::keys::KeyColumn;
@@ -21,9 +18,10 @@ use crate::columns::time::{self, Int64s, Unit};
 use crate::query::band::{AnyIndexJoin, BandAlgorithm, BandJoin};
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::{Method, explain};
+use crate::stream::intake::Order;
 use crate::stream::operator::{Figure, Operator, with_room};
 use crate::stream::options::StreamOptions;
-use crate::stream::sides::maker::{long_columns, record_bytes};
+use crate::stream::sides::maker::record_bytes;
 use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::times::within;
 use crate::{Error, Result};
@@ -195,7 +193,7 @@ fn join(
     };
     // Rows of one stream are kept as they came, whatever columns of them each side of a pair has.
     let records = if of_one_stream { 0 } else { record_bytes(&plan.join, &left, &right) };
-    let row_bytes = records + if near.is_some() { eager::ROW_BYTES } else { 0 };
+    let row_bytes = records + if near.is_some() { arrival::ROW_BYTES } else { 0 };
     let algorithm = match near {
         Some(_) => EAGER.to_owned(),
         None => query.algorithm.to_string(),
@@ -204,23 +202,24 @@ fn join(
     let method = Method { algorithm: &algorithm, index: &index, threads, row_bytes, is_eager };
     let explanation =
         explain(query.describe(&plan, of_one_stream), &method, plan.join.columns.len(), options);
-    let longs = [
-        long_columns(&plan.join, Side::Left, &left),
-        long_columns(&plan.join, Side::Right, &right),
-    ];
-    let prepare = {
-        let (columns, keys) = (plan.columns, plan.join.keys.clone());
-        let kind = query.algorithm.index();
-        let times = near.map(|near| TimeBand {
-            on: [windows.times.0, windows.times.1],
-            unit: windows.unit,
-            near: Arc::new(Log::new(&near, How::Inner)),
-        });
-        move || {
-            let prepare = PrepareCodes::new(&columns, &keys, times.clone(), kind, row_bytes);
-            PrepareCodes { of_one_stream, ..prepare }
-        }
+    let times = near.map(|near| TimeBand {
+        on: [windows.times.0, windows.times.1],
+        unit: windows.unit,
+        near: Reach::new(&near),
+    });
+    let prepare = PrepareCodes::new(&plan.columns, &plan.join.keys, times, kind, row_bytes);
+    let prepare = PrepareCodes { of_one_stream, ..prepare };
+    let (columns, retention) = (prepare.order.len(), windows.retention);
+    let join = match of_one_stream {
+        true => query.algorithm.self_join(retention, columns, options.ordered),
+        false => query.algorithm.join(Some(retention), how, columns, options.ordered),
     };
+    let join = join.of_threads(threads);
+    let join = Box::new(match &near {
+        Some(near) => join.in_arrival_order(near),
+        None => join,
+    });
+    let engine = Engine { prepare, join };
     let asked = Query {
         identity: query.identity(sliding, &left, &right),
         options: &query.options,
@@ -232,26 +231,9 @@ fn join(
         within: within(windows.retention),
         faults,
         of_one_stream,
+        order: if is_eager { Order::Arrival } else { Order::Merged },
     };
-    let Some(near) = near else {
-        let prepare = prepare();
-        let columns = prepare.order.len();
-        let (algorithm, retention) = (query.algorithm, windows.retention);
-        let join = match of_one_stream {
-            true => algorithm.self_join(retention, columns, options.ordered),
-            false => algorithm.join(Some(retention), how, columns, options.ordered),
-        };
-        let join = join.of_threads(query.options.threads);
-        return operator(asked, Engine { prepare, join: Box::new(join) }, left, right, options);
-    };
-    let make = move || {
-        let prepare = prepare();
-        let all = Retention::Rows { left: u64::MAX, right: u64::MAX };
-        let join = BandAlgorithm::Auto.join(Some(all), How::Inner, prepare.order.len(), false);
-        Engine { prepare, join: Box::new(join) }
-    };
-    let finder = eager::ByEngine::new(make);
-    eager::operator(asked, &near, finder, [left, right], longs, row_bytes, options)
+    operator(asked, engine, left, right, options)
 }
 
 /// The algorithm of pairs that come as soon as both rows have been pushed, for people.
@@ -259,19 +241,19 @@ const EAGER: &str = "eager: a row meets all rows that are kept, earlier and late
                      look for the matches of a piece each, and times are compared like other columns";
 
 /// Times as a band column.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct TimeBand {
     on: [usize; 2],
     unit: Unit,
-    /// Knows which times match; it has no rows.
-    near: Arc<Log>,
+    /// Which times match.
+    near: Reach,
 }
 
 impl TimeBand {
     fn ranges(&self, side: Side, table: &Table) -> Result<CodeRanges> {
         let codes = time::times(table, self.on[side as usize], self.unit)?;
         // A time that matches none has a least one above the greatest.
-        let reached = |&ts: &i64| self.near.reached(side, ts).unwrap_or((1, 0));
+        let reached = |&ts: &i64| self.near.times(side, ts).unwrap_or((1, 0));
         let low = memory::collect(codes.iter().map(|ts| reached(ts).0));
         let high = memory::collect(codes.iter().map(|ts| reached(ts).1));
         Ok(CodeRanges { codes: Int64s::Arrow(codes.into_buffer()), low, high })
@@ -390,6 +372,12 @@ impl Prepare for PrepareCodes {
     fn release(&mut self, join: &mut AnyIndexJoin) {
         if let Some(keys) = &mut self.keys {
             keys.keep([join.rows(Side::Left), join.rows(Side::Right)]);
+        }
+    }
+
+    fn retain(&mut self, offsets: [&[u32]; 2]) {
+        if let Some(keys) = &mut self.keys {
+            keys.retain(offsets);
         }
     }
 

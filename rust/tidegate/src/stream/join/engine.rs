@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use arrow_array::RecordBatch;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::rows::{Filter, Kept, Progress, RowJoin, Side};
+use tidegate_operators::rows::{Filter, Kept, Progress, RowJoin, Side, SideWatermarks};
 use tidegate_sync::Stop;
 
 use crate::Result;
@@ -64,6 +64,9 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
 
     /// Forgets the rows that the join has let go of.
     fn release(&mut self, join: &mut Self::Join);
+
+    /// Keeps the rows at these offsets of each side alone, as the join does.
+    fn retain(&mut self, _offsets: [&[u32]; 2]) {}
 
     /// Bytes that this kind of join keeps of a row, beyond the row and what every join keeps.
     fn row_bytes(&self) -> usize {
@@ -159,17 +162,19 @@ impl<P: Prepare> Engine<P> {
         self.prepare.prepare_again(&mut self.join, batches, |join, values| join.refill(values))
     }
 
-    /// Lets go of rows that no row at `now` or later can match; `None` stands for the end of time.
-    /// The epoch is done.
-    pub(super) fn purge(&mut self, now: Option<i64>) {
+    /// Lets go of rows that no row at `now` or later can match. The epoch is done.
+    pub(super) fn purge(&mut self, now: SideWatermarks) {
         self.join.purge(now);
         self.prepare.release(&mut self.join);
     }
 
-    /// Lets go of the oldest rows of each side, so many. The epoch is done.
-    pub(super) fn let_go(&mut self, rows: [usize; 2]) {
-        self.join.let_go(rows);
+    /// Lets go of all rows that no row at `now` or later can match, where some are mixed with others
+    /// and it is worth it, or `is_due`. Returns the offsets of the rows that stay.
+    pub(super) fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Option<[Vec<u32>; 2]> {
+        let kept = self.join.pack(now, is_due)?;
+        self.prepare.retain([&kept[0], &kept[1]]);
         self.prepare.release(&mut self.join);
+        Some(kept)
     }
 
     /// The number of the oldest row of each side that is kept.

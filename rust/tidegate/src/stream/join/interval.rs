@@ -3,18 +3,22 @@
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
+use tidegate_operators::eager::TimeJoin;
 use tidegate_operators::interval::streaming::{
     KeyedJoin, LOAD_FACTOR, NUMBER_BYTES, Parallelism as Pattern, StreamingJoin,
 };
+use tidegate_operators::rows::{How, Interval};
 
 use super::engine::{Engine, Prepare};
-use super::{Query, eager, operator};
+use super::{Query, arrival, operator};
 use crate::columns::faults::Faults;
+use crate::columns::keys::KeyColumn;
 use crate::columns::time::Bound;
 use crate::query::interval::IntervalJoin;
 use crate::query::options::JoinOptions;
 use crate::query::published;
 use crate::stream::explanation::{Method, explain};
+use crate::stream::intake::Order;
 use crate::stream::operator::{Figure, Operator, with_room};
 use crate::stream::options::StreamOptions;
 use crate::stream::state::keys::KeyNumbers;
@@ -127,10 +131,10 @@ fn join(
     let JoinOptions { how, threads, .. } = query.options;
     let is_eager = !options.ordered;
     if is_eager {
-        eager::check_shares(parallelism == Parallelism::Auto)?;
+        arrival::check_shares(parallelism == Parallelism::Auto)?;
     }
     let (algorithm, index, row_bytes) = match is_eager {
-        true => (eager::BY_TIME.0, eager::BY_TIME.1, eager::ROW_BYTES),
+        true => (arrival::BY_TIME.0, arrival::BY_TIME.1, arrival::ROW_BYTES),
         false => (algorithm(parallelism), index(parallelism), copies_bytes(parallelism, threads)),
     };
     let method = Method { algorithm, index, threads, row_bytes, is_eager };
@@ -146,7 +150,7 @@ fn join(
     let faults = Faults::default();
     plan.join.note(&faults);
     let explanation = explain(lines, &method, plan.join.columns.len(), options);
-    let keys = KeyNumbers::new(plan.join.keys.clone());
+    let keys = plan.join.keys.clone();
     let query = Query {
         identity,
         options: &query.options,
@@ -158,11 +162,11 @@ fn join(
         within: Some(bounded.interval),
         faults,
         of_one_stream: false,
+        order: if is_eager { Order::Arrival } else { Order::Merged },
     };
     if is_eager {
-        let (near, finder) = (&bounded.interval, eager::ByTime::new(keys));
-        let longs = Default::default();
-        return eager::operator(query, near, finder, [left, right], longs, row_bytes, options);
+        let engine = PrepareKeys::arriving(keys, &bounded.interval, how);
+        return operator(query, engine, left, right, options);
     }
     let join: Box<dyn KeyedJoin> = match parallelism.pattern() {
         Some(pattern) => Box::new(
@@ -171,7 +175,8 @@ fn join(
         ),
         None => published::scale_oij(&bounded.interval, how, threads),
     };
-    let engine = Engine { prepare: PrepareKeys { keys, row_bytes }, join };
+    let prepare = PrepareKeys { keys: KeyNumbers::new(keys), row_bytes };
+    let engine = Engine { prepare, join };
     operator(query, engine, left, right, options)
 }
 
@@ -239,10 +244,18 @@ fn index(parallelism: Parallelism) -> &'static str {
 
 /// Rows of equal keys match: keys become numbers.
 #[derive(Debug)]
-struct PrepareKeys {
+pub(super) struct PrepareKeys {
     keys: KeyNumbers,
     /// The bytes that a row is charged for its numbers in the buffers of further threads.
     row_bytes: usize,
+}
+
+impl PrepareKeys {
+    /// The engine of a join in the order of arrival.
+    pub(super) fn arriving(keys: Vec<KeyColumn>, near: &Interval, how: How) -> Engine<Self> {
+        let prepare = PrepareKeys { keys: KeyNumbers::new(keys), row_bytes: arrival::ROW_BYTES };
+        Engine { prepare, join: Box::new(TimeJoin::new(near, how)) }
+    }
 }
 
 impl Prepare for PrepareKeys {
@@ -278,6 +291,7 @@ impl Prepare for PrepareKeys {
     }
 
     fn figures(&self, join: &Self::Join) -> Vec<(&'static str, Figure)> {
-        vec![("split_keys", Figure::Number(join.split_keys() as u64))]
+        let split = join.split_keys().map(|keys| ("split_keys", Figure::Number(keys as u64)));
+        split.into_iter().collect()
     }
 }

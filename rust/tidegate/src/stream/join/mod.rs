@@ -5,18 +5,23 @@
 //!                      └─▶ stores, until no later row can match them ────────────────────────┘
 //! ```
 //!
+//! With `ordered=False` most joins take rows in the order of their arrival, past the gate. Then a row
+//! meets earlier and later ones, and promises say when no row to come can match it.
+//!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `engine.rs` | the finder of pairs: a `RowJoin`, and a `Prepare` that makes values for it |
 //! | `interval.rs`, `window.rs`, `band.rs` | how three of them prepare values |
 //! | `asof.rs` | the as-of join, which gives each left row one row (`stream/partners/`) |
-//! | `eager/` | the same of rows as they are pushed, whatever watermarks say |
+//! | `epoch.rs` | the rows of an epoch |
+//! | `arrival.rs` | rows in the order of their arrival |
 //! | `state.rs` | snapshots |
 
+mod arrival;
 mod asof;
 mod band;
-mod eager;
 mod engine;
+mod epoch;
 mod interval;
 mod state;
 #[cfg(test)]
@@ -26,16 +31,15 @@ mod window;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::rows::{How, Interval, Progress, Results, RowJoin, Side};
+use tidegate_operators::rows::{How, Interval, Progress, Results, RowJoin, Side, SideWatermarks};
 
 use super::explanation::Explanation;
-use super::intake::ready::{ReadyRun, ReadyRuns, Rest};
+use super::intake::ready::{ReadyRuns, Rest};
 use super::intake::{Order, RestoredIntake};
 use super::operator::{Figure, Operator, Step};
 use super::options::StreamOptions;
 use super::sides::late::LateSides;
 use super::sides::maker::{BATCH_ROWS, Maker, long_columns};
-use super::sides::rows::{left_first, side_rows};
 use super::sides::{JoinRequest, Sides};
 use super::state::snapshot::{Reader, Writer};
 use super::state::store::Store;
@@ -47,9 +51,11 @@ use crate::columns::time::Unit;
 use crate::query::identity::Identity;
 use crate::query::options::{JoinOptions, JoinPlan};
 use crate::{Error, Result};
+use arrival::Arriving;
 pub use asof::asof_join;
 pub use band::{band_join, band_self_join};
 use engine::{Engine, KeptRows, Prepare};
+use epoch::Epoch;
 pub use interval::{Parallelism, interval_join};
 pub use window::window_join;
 
@@ -81,6 +87,8 @@ pub(super) struct Query<'a> {
     pub(super) faults: Faults,
     /// Whether right rows are those of the left sources.
     pub(super) of_one_stream: bool,
+    /// The order in which the engine takes rows.
+    pub(super) order: Order,
 }
 
 /// The operator whose pairs `engine` finds among rows of these schemas.
@@ -102,6 +110,7 @@ pub(super) fn operator<P: Prepare>(
         within,
         faults,
         of_one_stream,
+        order,
     } = query;
     if of_one_stream != (options.sources.1 == 0) {
         return Err(Error::argument(match of_one_stream {
@@ -123,7 +132,7 @@ pub(super) fn operator<P: Prepare>(
             // Threads of both would have the same processors.
             threads: if engine.join.has_threads() { 1 } else { query.threads },
             widths,
-            order: Order::Merged,
+            order,
             faults,
         },
         options,
@@ -138,6 +147,7 @@ pub(super) fn operator<P: Prepare>(
         stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
         of_one_stream,
         engine,
+        arriving: matches!(order, Order::Arrival).then(Arriving::new),
         epoch: None,
         has_new: false,
         releasing: false,
@@ -148,7 +158,7 @@ pub(super) fn operator<P: Prepare>(
     Ok(Operator::new(common, Box::new(tactic)))
 }
 
-/// Joins ready rows epoch by epoch, and keeps those that later rows may match.
+/// Joins rows epoch by epoch, and keeps those that rows to come may match.
 #[derive(Debug)]
 pub(super) struct JoinTactic<P: Prepare> {
     times: (usize, usize),
@@ -161,14 +171,16 @@ pub(super) struct JoinTactic<P: Prepare> {
     /// Whether right rows of results are rows of the left side, too; the right one has none.
     of_one_stream: bool,
     engine: Engine<P>,
+    /// If rows are taken in the order of their arrival.
+    arriving: Option<Arriving>,
     /// The last time of the epoch that is being joined, until its rows are let go of.
     epoch: Option<i64>,
     /// Whether rows have come since the engine last gave what it held back.
     has_new: bool,
     /// Whether the engine gives what it holds back, to be filled again then.
     releasing: bool,
-    /// The watermark up to which rows have been settled without any that followed.
-    settled: Option<i64>,
+    /// The watermarks up to which rows have been settled without any that followed.
+    settled: Option<SideWatermarks>,
     /// The time up to which the results of rows were made, all of those before it.
     reached: Option<i64>,
     /// Whether a failure in the current step would lose the results for some rows.
@@ -185,30 +197,27 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             return Ok(Step::Went);
         }
         if std::mem::take(&mut self.releasing) {
-            self.settle(common, common.intake.watermark())?;
+            let now = self.now(common);
+            self.settle(common, now)?;
             let [left, right] = [self.stores[0].rows()?, self.stores[1].rows()?];
             self.engine.refill([&left, &right])?;
             return Ok(Step::Went);
         }
         // 2. Rows whose pairs were already emitted are stored, but not joined again.
-        if common.recalls && !self.has_rows() {
+        if common.recalls && !self.has_rows() && self.arriving.is_none() {
             let rows = common.take_ready(usize::MAX);
             if rows > 0 {
                 common.driver.fit(rows).within(|| self.recall(common))?;
                 return Ok(Step::Went);
             }
         }
-        // 3. The rows that are ready now form the next epoch.
-        let rows = common.take_ready(EPOCH_ROWS);
+        // 3. The rows that are ready now, or have arrived, form the next epoch.
+        let rows = self.take(common)?;
         if rows > 0 {
             self.settled = None;
             // On the caller's thread, or on one of those that last, near the others.
             common.driver.fit(rows).within(|| {
-                self.is_half_done = false;
-                let ready = ReadyRuns::new(&common.pending, &common.driver.fit(rows))?;
-                self.is_half_done = true;
-                common.pending.clear();
-                self.begin(common, ready)?;
+                self.begin(common, rows)?;
                 self.go_on(common)
             })?;
             return Ok(Step::Went);
@@ -232,26 +241,25 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         }
         // 6. A promise alone may determine that rows remain unmatched. If memory is short, the
         //    stores are shrunk.
-        let now = if common.rest == Rest::End { None } else { common.intake.watermark() };
-        if now.is_none() || now != self.settled || memory.is_short() {
-            self.settle(common, now)?;
-            self.settled = now;
-        }
+        self.settle_anew(common)?;
         Ok(if common.rest == Rest::End { Step::End } else { Step::NotYet })
     }
 
     fn prepare(&self, common: &mut Common) -> Effort {
         let kept = self.engine.rows() as u64;
-        let is_flushing = self.epoch.is_none() && self.is_working();
-        let rows = if self.is_working() {
-            self.engine.join.epoch_rows() + self.take_further(common)
-        } else {
-            common.take_ready(EPOCH_ROWS)
-        };
+        let is_begun = self.is_joining() || self.releasing;
+        let is_flushing = self.epoch.is_none() && is_begun;
+        let begun = if is_begun { self.engine.join.epoch_rows() } else { 0 };
+        let rows = begun
+            + match &self.arriving {
+                Some(arriving) => arriving.rows() + arrived(common),
+                None if is_begun => self.take_further(common),
+                None => common.take_ready(EPOCH_ROWS),
+            };
         // All rows that are kept may come out without a match; those held back have not met all
         // others.
-        let settles =
-            self.how != How::Inner && (rows > 0 || self.settled != common.intake.watermark());
+        let settles = self.how != How::Inner
+            && (rows > 0 || self.arriving.is_some() || self.settled != Some(self.now(common)));
         let flushes = is_flushing || (self.engine.join.holds_back() && rows == 0);
         let rows = if flushes { kept as usize } else { rows };
         let has_condition = self.plan.predicate.is_some();
@@ -288,6 +296,10 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         figures
     }
 
+    fn promise(&self, common: &Common) -> Option<i64> {
+        self.now(common).into_iter().flatten().min()
+    }
+
     fn reached(&self) -> Option<i64> {
         self.reached
     }
@@ -305,7 +317,9 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
     }
 
     fn is_working(&self) -> bool {
-        self.is_joining() || self.releasing
+        self.is_joining()
+            || self.releasing
+            || self.arriving.as_ref().is_some_and(|it| !it.is_empty())
     }
 
     fn has_rows(&self) -> bool {
@@ -313,11 +327,11 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
     }
 
     fn batch_rows(&self) -> Option<usize> {
-        Some(BATCH_ROWS)
+        self.arriving.is_none().then_some(BATCH_ROWS)
     }
 
-    fn write(&mut self, _: &Common, writer: &mut Writer) -> Result<()> {
-        self.write_state(writer)
+    fn write(&mut self, common: &Common, writer: &mut Writer) -> Result<()> {
+        self.write_state(self.now(common), writer)
     }
 
     fn restore(
@@ -332,6 +346,7 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
 
     fn close(&mut self) {
         self.engine.join.close();
+        self.arriving.iter_mut().for_each(Arriving::clear);
         self.stores.iter_mut().for_each(|store| store.drop_before(u64::MAX));
     }
 }
@@ -350,11 +365,44 @@ impl<P: Prepare> JoinTactic<P> {
         if takes_more { common.take_ready(EPOCH_ROWS) } else { 0 }
     }
 
-    /// Takes ready rows into the stores and begins to join them.
-    fn begin(&mut self, common: &mut Common, ready: ReadyRuns) -> Result<()> {
-        self.epoch = ready.ts.last().copied();
+    /// The watermarks of this moment, which hold once the rows that were taken before are joined.
+    fn now(&self, common: &Common) -> SideWatermarks {
+        match &self.arriving {
+            Some(arriving) => arriving.promised(),
+            None if common.rest == Rest::End => [None; 2],
+            None => [common.intake.watermark(); 2],
+        }
+    }
+
+    /// Takes rows for the next epoch. Returns how many there are, about.
+    fn take(&mut self, common: &mut Common) -> Result<usize> {
+        if self.arriving.as_ref().is_some_and(Arriving::is_empty) {
+            // Rows that were taken are all joined, so the promises behind them hold.
+            self.settle_anew(common)?;
+        }
+        let Some(arriving) = &mut self.arriving else { return Ok(common.take_ready(EPOCH_ROWS)) };
+        if arriving.is_empty() {
+            arriving.look(common);
+        }
+        Ok(arriving.rows().min(EPOCH_ROWS))
+    }
+
+    /// Takes an epoch of some `rows` rows into the stores and begins to join them.
+    fn begin(&mut self, common: &mut Common, rows: usize) -> Result<()> {
+        let schemas = [self.stores[0].schema(), self.stores[1].schema()];
+        let epoch = match &mut self.arriving {
+            Some(arriving) => arriving.epoch(common, schemas)?,
+            None => {
+                self.is_half_done = false;
+                let ready = ReadyRuns::new(&common.pending, &common.driver.fit(rows))?;
+                self.is_half_done = true;
+                common.pending.clear();
+                Epoch::merged(ready, common, schemas)?
+            }
+        };
+        self.epoch = epoch.ts.last().copied();
         self.has_new = true;
-        self.enter(common, ready, |engine, driver, ts, sides, batches| {
+        self.enter(common, epoch, |engine, driver, ts, sides, batches| {
             engine.begin(driver, ts, sides, batches)
         })
     }
@@ -367,7 +415,9 @@ impl<P: Prepare> JoinTactic<P> {
         let since = self.unsettled_since(common.intake.watermark());
         self.reached = ready.ts.last().copied();
         self.epoch = self.reached.filter(|&last| last >= since);
-        self.enter(common, ready, |engine, driver, ts, sides, batches| {
+        let schemas = [self.stores[0].schema(), self.stores[1].schema()];
+        let epoch = Epoch::merged(ready, common, schemas)?;
+        self.enter(common, epoch, |engine, driver, ts, sides, batches| {
             let settled = ts.partition_point(|&ts| ts < since);
             engine.recall(driver, (ts, sides), batches, settled)
         })?;
@@ -394,51 +444,28 @@ impl<P: Prepare> JoinTactic<P> {
         marked.map(|(_, lasting)| since(*lasting)).min().unwrap_or(i64::MAX)
     }
 
-    /// Moves ready rows into the stores and passes them to the engine by calling `take`.
+    /// Moves rows into the stores and passes them to the engine by calling `take`.
     fn enter(
         &mut self,
-        common: &mut Common,
-        ready: ReadyRuns,
+        common: &Common,
+        epoch: Epoch,
         take: impl FnOnce(&mut Engine<P>, &Driver, Vec<i64>, Vec<Side>, &[RecordBatch; 2]) -> Result<()>
         + Send,
     ) -> Result<()> {
-        common.latency.begin(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
-        let ReadyRuns { ts, sources, mut runs } = ready;
-        let of_sources = common.intake.sides();
-        let side_of = |source: u16| of_sources.of(source);
-        let [left, right] = &self.stores;
-        let lefts = left_first(&mut runs, of_sources);
-        let (left_runs, right_runs) = runs.split_at(lefts);
-        let rows_of = |side: Side, schema: &SchemaRef, runs: &[ReadyRun]| {
-            side_rows(schema, runs, &sources, |source| side_of(source) == side)
-        };
-        let left_rows = || rows_of(Side::Left, left.schema(), left_runs);
-        let right_rows = || rows_of(Side::Right, right.schema(), right_runs);
+        let Epoch { ts, sides, batches, charges } = epoch;
         let driver = common.driver.fit(ts.len());
-        let is_little = left_runs.len() <= 1 && right_runs.len() <= 1;
-        let (left_rows, right_rows) = if is_little {
-            (left_rows(), right_rows())
-        } else {
-            driver.both(left_rows, right_rows)
-        };
-        let batches = [left_rows?, right_rows?];
-        let sides = of_sources.of_each(&sources);
         let (engine, stores) = (&mut self.engine, &mut self.stores);
         let store = || {
-            for ((store, rows), runs) in
-                stores.iter_mut().zip(&batches).zip([left_runs, right_runs])
-            {
-                store.push(rows.clone(), runs.iter().map(ReadyRun::charge).collect())?;
-            }
-            Ok::<_, Error>(())
+            let mut stores = stores.iter_mut().zip(&batches).zip(charges);
+            stores.try_for_each(|((store, rows), charges)| store.push(rows.clone(), charges))
         };
         let take = || take(engine, &driver, ts, sides, &batches);
         let (taken, stored) = driver.both(take, store);
         taken.and(stored)
     }
 
-    /// Joins more of the epoch. When all of its results are made, rows are let go of that no later
-    /// row can match; sooner if rows of several epochs are on their way.
+    /// Joins more of the epoch. In merged order, when all of its results are made, rows are let go of
+    /// that no later row can match; sooner if rows of several epochs are on their way.
     fn go_on(&mut self, common: &mut Common) -> Result<()> {
         self.advance(common)?;
         let join = &self.engine.join;
@@ -447,11 +474,14 @@ impl<P: Prepare> JoinTactic<P> {
             false => (join.given(), join.epoch_rows() as u64),
         };
         let reached = if join.holds_back() { join.given() } else { now };
-        if now.is_some() {
-            self.settle(common, now)?;
-            common.latency.settle_but(left);
+        if now.is_none() {
+            return Ok(());
+        }
+        if self.arriving.is_none() {
+            self.settle(common, [now; 2])?;
             self.reached = self.reached.max(reached);
         }
+        common.latency.settle_but(left);
         Ok(())
     }
 
@@ -472,20 +502,37 @@ impl<P: Prepare> JoinTactic<P> {
         }
     }
 
+    /// Settles rows by the watermarks of this moment, unless that has been done and memory is not short.
+    fn settle_anew(&mut self, common: &mut Common) -> Result<()> {
+        let now = self.now(common);
+        let is_short = common.intake.shared.memory.is_short();
+        if now == [None; 2] || self.settled != Some(now) || is_short {
+            self.settle(common, now)?;
+            self.settled = Some(now);
+        }
+        Ok(())
+    }
+
     /// Makes the rows whose time is over, and lets go of all that no row at `now` or later can
     /// match.
-    fn settle(&mut self, common: &mut Common, now: Option<i64>) -> Result<()> {
+    fn settle(&mut self, common: &mut Common, now: SideWatermarks) -> Result<()> {
         let results = self.engine.join.unmatched(now);
         self.make(common, &results)?;
         self.engine.purge(now);
-        for side in [Side::Left, Side::Right] {
-            let store = &mut self.stores[side as usize];
-            store.drop_before(self.engine.join.first(side));
-            if common.intake.shared.memory.is_short() {
-                store.shrink()?;
-            }
+        for (store, first) in self.stores.iter_mut().zip(self.engine.first()) {
+            store.drop_before(first);
+        }
+        self.pack(now, false)?;
+        if common.intake.shared.memory.is_short() {
+            self.stores.iter_mut().try_for_each(Store::shrink)?;
         }
         Ok(())
+    }
+
+    /// Lets go of rows from among those that are kept, if that is worth it or `is_due`.
+    fn pack(&mut self, now: SideWatermarks, is_due: bool) -> Result<()> {
+        let Some(kept) = self.engine.pack(now, is_due) else { return Ok(()) };
+        self.stores.iter_mut().zip(&kept).try_for_each(|(store, kept)| store.retain(kept))
     }
 
     /// Makes the batches of results.
@@ -506,4 +553,9 @@ impl<P: Prepare> JoinTactic<P> {
         let [left, right] = &self.stores;
         [left, if self.of_one_stream { left } else { right }]
     }
+}
+
+/// The rows that have arrived and nobody has taken.
+fn arrived(common: &Common) -> usize {
+    common.intake.shared.arrivals.as_ref().map_or(0, |arrivals| arrivals.rows())
 }

@@ -1,13 +1,13 @@
 //! The part of a snapshot that a join has: the rows that later rows may match, and which of them
 //! have been matched.
 //!
-//! Nothing in it depends on threads: rows are written in merged order, and keys as the columns they
-//! are.
+//! Nothing in it depends on threads: rows are written in the order in which they are kept, and keys
+//! as the columns they are.
 
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use tidegate_operators::rows::{Kept, RowJoin, Side};
+use tidegate_operators::rows::{Kept, RowJoin, Side, SideWatermarks};
 
 use super::JoinTactic;
 use super::engine::Prepare;
@@ -29,7 +29,9 @@ fn out_of_order() -> Error {
 
 impl<P: Prepare> JoinTactic<P> {
     /// Writes the rows that are kept, and which of them have been matched.
-    pub(super) fn write_state(&self, writer: &mut Writer) -> Result<()> {
+    pub(super) fn write_state(&mut self, now: SideWatermarks, writer: &mut Writer) -> Result<()> {
+        // In the order of arrival, which other rows are still here depends on when this was polled.
+        self.pack(now, true)?;
         self.stores.iter().try_for_each(|store| writer.table(&store.rows()?))?;
         [Side::Left, Side::Right]
             .iter()
@@ -50,7 +52,8 @@ impl<P: Prepare> JoinTactic<P> {
             [reader.table(self.stores[0].schema())?, reader.table(self.stores[1].schema())?];
         let [left, right] = batches.each_ref();
         let kept = [self.kept(Side::Left, left, reader)?, self.kept(Side::Right, right, reader)?];
-        let last = kept.iter().filter_map(|kept| kept.ts.last()).max();
+        let in_order = kept.iter().filter(|_| self.arriving.is_none());
+        let last = in_order.filter_map(|kept| kept.ts.last()).max();
         if last.is_some_and(|&last| intake.next().is_some_and(|next| next < last)) {
             return Err(out_of_order());
         }
@@ -69,10 +72,13 @@ impl<P: Prepare> JoinTactic<P> {
         let on = [self.times.0, self.times.1][side as usize];
         let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit);
         let ts = ts.map_err(|error| damaged(error.message()))?.to_vec();
-        if !ts.is_sorted() {
+        if self.arriving.is_none() && !ts.is_sorted() {
             return Err(out_of_order());
         }
         let (matched, settled) = reader.matched(ts.len(), self.how.marks(side))?;
+        if self.arriving.is_some() && settled > 0 {
+            return Err(damaged("rows of an eager join leave when they are settled"));
+        }
         Ok(Kept { ts, matched, settled })
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::rows::{Failed, Filter, How, Kept, Progress, Results, RowJoin, Side};
+use tidegate_operators::rows::{
+    Failed, Filter, How, Kept, Progress, Results, RowJoin, Side, SideWatermarks,
+};
 use tidegate_sync::Stop;
 
 use super::engine::{Engine, Prepare};
@@ -14,6 +16,7 @@ use crate::columns::time::Unit;
 use crate::query::identity::Identity;
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::Explanation;
+use crate::stream::intake::Order;
 use crate::stream::operator::Operator;
 use crate::stream::options::StreamOptions;
 use crate::{Algorithm, Result, Window, WindowJoin};
@@ -57,11 +60,11 @@ impl RowJoin<()> for Broken {
         unreachable!("no epoch has begun")
     }
 
-    fn unmatched(&mut self, _: Option<i64>) -> Results {
+    fn unmatched(&mut self, _: SideWatermarks) -> Results {
         Results::default()
     }
 
-    fn purge(&mut self, _: Option<i64>) {}
+    fn purge(&mut self, _: SideWatermarks) {}
 
     fn first(&self, _: Side) -> u64 {
         0
@@ -124,6 +127,7 @@ fn join() -> Operator {
         within: None,
         faults: Default::default(),
         of_one_stream: false,
+        order: Order::Merged,
     };
     let streams = StreamOptions {
         sources: (1, 1),

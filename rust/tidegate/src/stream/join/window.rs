@@ -5,11 +5,13 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
-use tidegate_operators::rows::{Filter, How, Interval, Retention, Side};
+use tidegate_operators::rows::{Filter, Interval, Retention, Side};
+use tidegate_operators::window::scale::{ScaleAlgorithm, ScaleJoin};
 use tidegate_operators::window::{Operands, SlidingJoin};
 
 use super::engine::{Engine, KeptRows, Prepare};
-use super::{Query, eager, operator};
+use super::interval::PrepareKeys;
+use super::{Query, arrival, operator};
 use crate::Result;
 use crate::columns::expression::{self, Predicate, Scan, SideColumns};
 use crate::columns::faults::Faults;
@@ -20,10 +22,10 @@ use crate::query::window::{
     Algorithm, Comparing, WindowJoin, WindowJoinPlan, WindowPlan, equal_keys, numbers_of,
 };
 use crate::stream::explanation::{Method, explain};
+use crate::stream::intake;
 use crate::stream::operator::{Operator, with_room};
 use crate::stream::options::StreamOptions;
 use crate::stream::state::kept_keys::KeptKeys;
-use crate::stream::state::keys::KeyNumbers;
 use crate::stream::times::within;
 
 /// The window join of rows of these schemas.
@@ -134,6 +136,7 @@ fn join(
         within: within(plan.windows.retention),
         faults,
         of_one_stream: false,
+        order: intake::Order::Merged,
     };
     operator(query, engine, left, right, options)
 }
@@ -148,12 +151,13 @@ fn eager_window_join(
     sides: [SchemaRef; 2],
     options: &StreamOptions,
 ) -> Result<Operator> {
-    let JoinOptions { threads, .. } = query.options;
+    let JoinOptions { how, threads, .. } = query.options;
     let [left, right] = &sides;
     let identity = query.identity(left, right);
     let (lines, columns) = (query.describe(&plan), plan.join.columns.len());
     let predicate = plan.join.predicate.clone();
-    let terms = predicate.as_ref().map(|predicate| predicate.scan().terms()).unwrap_or_default();
+    let scan = predicate.as_ref().map(Predicate::scan);
+    let mut terms = scan.as_ref().map(Scan::terms).unwrap_or_default();
     let scans = plan.join.keys.is_empty() && !terms.is_empty();
     let (algorithm, index) = match scans {
         true => (
@@ -161,13 +165,13 @@ fn eager_window_join(
              time is compared like other numbers",
             Algorithm::Indexed.index(false),
         ),
-        false => eager::BY_TIME,
+        false => arrival::BY_TIME,
     };
     let scan_bytes = if scans { Algorithm::Indexed.row_bytes(&terms) } else { 0 };
-    let row_bytes = eager::ROW_BYTES + scan_bytes;
+    let row_bytes = arrival::ROW_BYTES + scan_bytes;
     let method = Method { algorithm, index, threads, row_bytes, is_eager: true };
     let explanation = explain(lines, &method, columns, options);
-    let WindowPlan { times, unit, .. } = plan.windows;
+    let WindowPlan { times, unit, retention } = plan.windows;
     let keys = plan.join.keys.clone();
     let asked = Query {
         identity,
@@ -180,32 +184,21 @@ fn eager_window_join(
         within: Some(*near),
         faults,
         of_one_stream: false,
+        order: intake::Order::Arrival,
     };
+    let [left, right] = sides;
     if !scans {
-        let finder = eager::ByTime::new(KeyNumbers::new(keys));
-        return eager::operator(asked, near, finder, sides, Default::default(), row_bytes, options);
+        let engine = PrepareKeys::arriving(keys, near, how);
+        return operator(asked, engine, left, right, options);
     }
-    let times = Times { on: [times.0, times.1], unit };
     let near_in_time = in_time(near);
-    let make = move || {
-        let scan = predicate.as_ref().map(Predicate::scan);
-        let mut terms = scan.as_ref().map(Scan::terms).unwrap_or_default();
-        terms.extend(near_in_time.clone());
-        let retention = Retention::Rows { left: u64::MAX, right: u64::MAX };
-        let (how, pin) = (How::Inner, false);
-        let comparing = Comparing { retention, how, threads, ordered: false, terms, pin };
-        let prepare = PrepareNumbers {
-            row_bytes,
-            predicate: predicate.clone(),
-            scan,
-            keys: None,
-            times: near_in_time.is_some().then_some(times),
-        };
-        let join = comparing.join(Algorithm::Indexed).expect("it has no threads of its own");
-        Engine { prepare, join }
-    };
-    let finder = eager::ByEngine::new(make);
-    eager::operator(asked, near, finder, sides, Default::default(), row_bytes, options)
+    let times = near_in_time.is_some().then_some(Times { on: [times.0, times.1], unit });
+    terms.extend(near_in_time);
+    let indexed = ScaleAlgorithm::Indexed;
+    let join =
+        ScaleJoin::new(retention, how, indexed, threads, false, terms).in_arrival_order(near);
+    let prepare = PrepareNumbers { row_bytes, predicate, scan, keys: None, times };
+    operator(asked, Engine { prepare, join: Box::new(join) }, left, right, options)
 }
 
 /// The condition that two times are within the windows, if these have an end.

@@ -51,12 +51,25 @@ impl KeptKeys {
     pub(crate) fn keep(&mut self, rows: [usize; 2]) {
         let mut silent = Vec::new();
         for (kept, rows) in self.kept.iter_mut().zip(rows) {
-            for key in kept.drain(..kept.len() - rows).filter(|&key| key != NO_KEY) {
-                self.rows[key as usize] -= 1;
-                if self.rows[key as usize] == 0 {
-                    silent.push(key);
+            let gone = kept.drain(..kept.len() - rows);
+            gone.for_each(|key| leave(&mut self.rows, key, &mut silent));
+        }
+        self.numbers.release(&silent);
+    }
+
+    /// Keeps the rows at these offsets of each side alone.
+    pub(crate) fn retain(&mut self, offsets: [&[u32]; 2]) {
+        let mut silent = Vec::new();
+        for (kept, offsets) in self.kept.iter_mut().zip(offsets) {
+            let (mut staying, mut offset) = (offsets.iter().peekable(), 0);
+            kept.retain(|&key| {
+                let stays = staying.next_if_eq(&&offset).is_some();
+                if !stays {
+                    leave(&mut self.rows, key, &mut silent);
                 }
-            }
+                offset += 1;
+                stays
+            });
         }
         self.numbers.release(&silent);
     }
@@ -71,5 +84,17 @@ impl KeptKeys {
     pub(crate) fn memory(&self) -> usize {
         let of_rows: usize = self.kept.iter().map(VecDeque::capacity).sum();
         self.numbers.memory() + (of_rows + self.rows.capacity()) * size_of::<u32>()
+    }
+}
+
+/// Counts a row of a key that leaves. A key without rows becomes silent.
+fn leave(rows: &mut [u32], key: u32, silent: &mut Vec<u32>) {
+    if key == NO_KEY {
+        return;
+    }
+    let rows = &mut rows[key as usize];
+    *rows -= 1;
+    if *rows == 0 {
+        silent.push(key);
     }
 }

@@ -221,11 +221,6 @@ impl Store {
         }
     }
 
-    /// Drops the oldest rows that are needed, so many.
-    pub(crate) fn drop_first(&mut self, rows: usize) {
-        self.drop_before(self.first + rows as u64);
-    }
-
     /// Keeps the needed rows at these offsets alone, which have the numbers from the oldest one's on.
     /// Memory of the others is given back.
     pub(crate) fn retain(&mut self, kept: &[u32]) -> Result<()> {

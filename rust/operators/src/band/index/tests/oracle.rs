@@ -234,9 +234,9 @@ pub(crate) fn epoch<F: Find>(
         }
     }
     let now = rows.last().map(|row| row.0);
-    let results = join.unmatched(now);
+    let results = join.unmatched([now; 2]);
     add(join, results);
-    join.purge(now);
+    join.purge([now; 2]);
     found
 }
 
@@ -270,7 +270,7 @@ fn run(
             within.swap(0, 1);
         }
     }
-    let results = join.unmatched(None);
+    let results = join.unmatched([None; 2]);
     let right = results.right.iter().copied().chain(std::iter::repeat(NO_ROW));
     let number = |side: Side, offset| {
         if offset == NO_ROW {
@@ -286,7 +286,7 @@ fn run(
             .zip(right)
             .map(|(&l, r)| (number(Side::Left, l), number(Side::Right, r))),
     );
-    join.purge(None);
+    join.purge([None; 2]);
     assert_eq!(
         (join.rows(Side::Left), join.rows(Side::Right)),
         (0, 0),

@@ -145,9 +145,9 @@ fn run(
             }
         }
         let now = head.last().map(|row| row.0);
-        let results = join.unmatched(now);
+        let results = join.unmatched([now; 2]);
         add(&*join, base, results);
-        join.purge(now);
+        join.purge([now; 2]);
         for key in join.take_silent() {
             assert!(audible.remove(&key), "a key is silent once");
         }
@@ -156,9 +156,9 @@ fn run(
             (join, base) = restarted(&*join, base, &rows[..come], make());
         }
     }
-    let results = join.unmatched(None);
+    let results = join.unmatched([None; 2]);
     add(&*join, base, results);
-    join.purge(None);
+    join.purge([None; 2]);
     assert_eq!(
         (join.rows(Side::Left), join.rows(Side::Right)),
         (0, 0),

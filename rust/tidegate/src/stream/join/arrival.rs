@@ -1,0 +1,176 @@
+//! The rows of a join in the order of their arrival, whose pairs come as soon as both of their rows
+//! have been pushed.
+//!
+//! ```text
+//! sources ─▶ rows as they are pushed ─▶ epochs ─▶ the engine
+//!                └─▶ promises, which say until when the engine keeps rows ─┘
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::RecordBatch;
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::SchemaRef;
+use tidegate_operators::rows::{Side, SideWatermarks};
+
+use super::EPOCH_ROWS;
+use super::epoch::Epoch;
+use crate::results::gather::concat_rows;
+use crate::stream::intake::ready::Rest;
+use crate::stream::intake::rows::SourceRun;
+use crate::stream::memory::Charge;
+use crate::stream::tactic::Common;
+use crate::{Error, Result};
+
+/// Bytes that are kept of a row beside what every join keeps: its time and key, its place in time
+/// order, and when it may come out alone.
+pub(super) const ROW_BYTES: usize = 48;
+
+/// The words of an explanation on rows that are found by key and time: the algorithm, the index.
+pub(super) const BY_TIME: (&str, &str) = (
+    "eager: a row meets all rows of its key that are kept and within reach, earlier and later ones; any thread looks for \
+     any row",
+    "the rows of each key and side that rows to come may match, in time order",
+);
+
+/// An error for a parallelism that shares keys out, which rows in any order have no use for.
+pub(super) fn check_shares(is_auto: bool) -> Result<()> {
+    if is_auto {
+        return Ok(());
+    }
+    Err(Error::argument(
+        "parallelism: with ordered=False any thread looks for any row, whatever its key; leave it out, \
+         or ask for ordered=True",
+    ))
+}
+
+/// Rows that wait for their epoch, and what sources have promised.
+#[derive(Debug)]
+pub(super) struct Arriving {
+    /// Rows that have been taken from the sources.
+    pending: VecDeque<Piece>,
+    /// The promises that followed the rows that have been taken.
+    promised: SideWatermarks,
+}
+
+/// Neighbouring rows of a push.
+#[derive(Debug)]
+struct Piece {
+    side: Side,
+    ts: ScalarBuffer<i64>,
+    rows: RecordBatch,
+    /// The bytes that these rows take of the charge of their push.
+    bytes: usize,
+    charge: Arc<Charge>,
+    pushed: Instant,
+}
+
+impl Piece {
+    fn new(side: Side, run: SourceRun) -> Self {
+        let SourceRun { ts, batch, pushed, charge } = run;
+        Piece { side, ts, rows: batch, bytes: charge.bytes(), charge, pushed }
+    }
+
+    /// The first `rows` rows; the others stay.
+    fn split(&mut self, rows: usize) -> Piece {
+        let each = self.bytes.div_ceil(self.ts.len().max(1));
+        let first = Piece {
+            side: self.side,
+            ts: self.ts.slice(0, rows),
+            rows: self.rows.slice(0, rows),
+            bytes: each * rows,
+            charge: self.charge.clone(),
+            pushed: self.pushed,
+        };
+        let left = self.ts.len() - rows;
+        (self.ts, self.rows) = (self.ts.slice(rows, left), self.rows.slice(rows, left));
+        self.bytes = each * left;
+        first
+    }
+}
+
+impl Arriving {
+    pub(super) fn new() -> Self {
+        Arriving { pending: VecDeque::new(), promised: [Some(i64::MIN); 2] }
+    }
+
+    /// The promises that hold once the rows that have been taken are joined.
+    pub(super) fn promised(&self) -> SideWatermarks {
+        self.promised
+    }
+
+    /// Whether no row waits that has been taken.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// The rows that have been taken and wait.
+    pub(super) fn rows(&self) -> usize {
+        self.pending.iter().map(|piece| piece.ts.len()).sum()
+    }
+
+    /// Takes what sources have brought.
+    pub(super) fn look(&mut self, common: &mut Common) {
+        let Some(arrivals) = &common.intake.shared.arrivals else { return };
+        let arrived = arrivals.take();
+        let sides = common.intake.sides();
+        let pieces = arrived.runs.into_iter();
+        let pieces = pieces.map(|(source, run)| Piece::new(sides.of(source), run));
+        self.pending.extend(pieces);
+        let least = |side: Side| {
+            let of_all = (0..).zip(&arrived.promises);
+            let own = of_all.filter(|&(source, _)| sides.of(source) == side);
+            own.filter_map(|(_, promise)| *promise).min()
+        };
+        self.promised = [least(Side::Left), least(Side::Right)];
+        common.rest = if self.promised == [None; 2] { Rest::End } else { Rest::NotYet };
+    }
+
+    /// Rows of the next epoch, about as many as one has.
+    pub(super) fn epoch(&mut self, common: &mut Common, schemas: [&SchemaRef; 2]) -> Result<Epoch> {
+        let pieces = self.take();
+        common.latency.begin(pieces.iter().map(|piece| (piece.pushed, piece.ts.len() as u64)));
+        let of_side = |side: Side| -> Result<(Vec<&[i64]>, RecordBatch)> {
+            let own = || pieces.iter().filter(|piece| piece.side == side);
+            let batches: Vec<_> = own().map(|piece| piece.rows.clone()).collect();
+            let rows = match &batches[..] {
+                [rows] => rows.clone(),
+                batches => concat_rows(schemas[side as usize], batches)?,
+            };
+            Ok((own().map(|piece| &piece.ts[..]).collect(), rows))
+        };
+        let ((left, left_rows), (right, right_rows)) =
+            (of_side(Side::Left)?, of_side(Side::Right)?);
+        let ts = [left, right].concat().concat();
+        let mut sides = vec![Side::Left; left_rows.num_rows()];
+        sides.resize(ts.len(), Side::Right);
+        let mut charges: [Vec<(usize, Arc<Charge>)>; 2] = Default::default();
+        for piece in pieces {
+            charges[piece.side as usize].push((piece.bytes, piece.charge));
+        }
+        Ok(Epoch { ts, sides, batches: [left_rows, right_rows], charges })
+    }
+
+    fn take(&mut self) -> Vec<Piece> {
+        let (mut taken, mut rows) = (Vec::new(), 0);
+        while rows < EPOCH_ROWS
+            && let Some(mut piece) = self.pending.pop_front()
+        {
+            if piece.ts.len() > EPOCH_ROWS - rows {
+                let first = piece.split(EPOCH_ROWS - rows);
+                self.pending.push_front(piece);
+                piece = first;
+            }
+            rows += piece.ts.len();
+            taken.push(piece);
+        }
+        taken
+    }
+
+    /// Drops the rows.
+    pub(super) fn clear(&mut self) {
+        self.pending.clear();
+    }
+}
