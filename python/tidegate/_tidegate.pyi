@@ -1612,10 +1612,10 @@ class IntervalJoin(StreamJoin):
             such an end, because it determines how long rows are kept and which rows are compared; a
             greater width means more work. A row whose end is farther away is set aside, like a late
             row.
-        load_factor: The load at which `hybrid` and `auto` split keys: how many times the mean
-            number of comparisons a thread may make (the threshold of Algorithm 1). It must be at
-            least 1. A smaller factor splits more keys, and several threads examine each row of a
-            split key. None means 1.2.
+        load_factor: The load at which `hybrid` and `auto` split keys: the number of comparisons
+            that one thread may make, as a multiple of the mean (the threshold of Algorithm 1). It
+            must be at least 1. A smaller factor splits more keys, and several threads examine each
+            row of a split key. None means 1.2.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
