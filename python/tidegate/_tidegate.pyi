@@ -126,7 +126,7 @@ class TidegateError(ValueError):
     """
 
 class SchemaError(TidegateError):
-    """A column is missing, doubled, or of a type that does not fit.
+    """A column is missing, duplicated or has an unsuitable type.
 
     Example:
         >>> tg.interval_join(trades, quotes, on="time", lower=0, upper=1)
@@ -693,7 +693,7 @@ class Operator(Generic[_StatsT_co]):
                 with. The side is missing, or the operator has no sides. The sources differ in
                 their lateness, so that the new one needs its own. The operator has had 65536
                 sources.
-            TypeError: An argument is of the wrong type.
+            TypeError: An argument has the wrong type.
         """
 
     @property
@@ -1128,15 +1128,15 @@ class Operator(Generic[_StatsT_co]):
 
 @final
 class Merge(Operator[_OperatorStats]):
-    """Merge sources that are pushed to.
+    """Merge the rows of push sources.
 
-    The rows come out in *merged order*: by time, then number of the source, then position in the
-    source. A row comes as soon as no source can bring a row that sorts before it (ScaleJoin,
-    section IV.A, *ScaleGate*). Which rows come out, and in which order, depends on the rows alone:
-    not on who pushes when, in which pieces, or on the number of threads.
+    Rows are emitted in *merged order*: by time, then source number, then position within the
+    source. A row is emitted as soon as no source can deliver a row that sorts before it (ScaleJoin,
+    section IV.A, *ScaleGate*). Which rows are emitted, and in which order, depends only on the
+    input rows: not on when or in what batches they are pushed, or on the number of threads.
 
-    It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
-    wait; iteration waits for sources until all of them are closed.
+    This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
+    does not wait; iteration waits for rows until all sources are closed.
 
     Example:
         >>> a, b = pa.table({"ts": [1, 4, 9]}), pa.table({"ts": [2, 4]})
@@ -1151,7 +1151,7 @@ class Merge(Operator[_OperatorStats]):
         >>> [batch["ts"].to_pylist() for batch in merge]
         [[9]]
 
-        A source for each thread:
+        One source per thread:
 
         >>> import threading
         >>> merge = tg.Merge(a.schema, sources=2)
@@ -1180,9 +1180,9 @@ class Merge(Operator[_OperatorStats]):
             Each batch is then hashed before it is returned.
 
     Raises:
-        SchemaError: The time column is missing, or no time.
-        TidegateError: Another argument has no meaning.
-        TypeError: An argument is of the wrong type.
+        SchemaError: The time column is missing or does not contain times.
+        TidegateError: Another argument is invalid.
+        TypeError: An argument has the wrong type.
     """
 
     def __new__(
@@ -1345,30 +1345,30 @@ class StreamJoin(Operator[_StreamJoinStats]):
 
 @final
 class AsofJoin(StreamJoin):
-    """Pair each left row with the right row that is nearest in time, while sources push.
+    """Match each left row with the right row that is nearest in time, while sources push rows.
 
-    The as-of join of sources that are pushed to, a number of them on each side. Of the rows that
-    were not late, it finds the rows that `asof_join` does. A left row comes once no row can come
-    that is its partner:
+    This is the as-of join of push sources, with any number of sources on each side. For all rows
+    that are not late, it returns the rows of `asof_join`. A left row is emitted once no further row
+    can become its match:
 
-    - `backward`: once its own time is over;
-    - `forward`: once the time of its partner is over;
-    - `nearest`: once its own time and the distance of its partner are over, since no later row is
-      nearer then.
+    - `backward`: once its own time has passed;
+    - `forward`: once the time of the matching row has passed;
+    - `nearest`: once its own time plus the distance to the matching row has passed, because no
+      later row can be nearer.
 
-    A left row without a partner comes once its time and `tolerance` are over. Without `tolerance`,
-    it comes at the end if it may have a partner before then: if `strategy` is not `backward`, its
-    key is not null, and the part of `where` that reads left columns alone holds.
+    An unmatched left row is emitted once its time plus `tolerance` has passed. Without `tolerance`,
+    it is emitted at the end if it could still match until then. This is the case if `strategy` is
+    not `backward`, its key is not null, and the part of `where` that reads only left columns holds.
 
-    Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
-    pieces, or on the number of threads. Rows come by the times above, and for one time in *merged
-    order*: by time, then source, then position.
+    Which rows are emitted, and in which order, depends only on the input rows: not on when or in
+    what batches they are pushed, or on the number of threads. Rows are ordered by the times above,
+    and rows with the same such time are in *merged order*: by time, then source, then position.
 
-    It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
-    wait; iteration waits for sources until all of them are closed.
+    This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
+    does not wait; iteration waits for rows until all sources are closed.
 
     Example:
-        Each trade with the last quote of its symbol:
+        Each trade with the last quote for its symbol:
 
         >>> join = tg.AsofJoin(
         ...     trades.schema, quotes.schema, on="ts", by="sym", columns=["ts", "sym", "bid"]
@@ -1379,13 +1379,13 @@ class AsofJoin(StreamJoin):
         >>> join.poll().to_pylist()
         [{'ts': 10, 'sym': 'A', 'bid': 8}, {'ts': 20, 'sym': 'B', 'bid': None}]
 
-        The trade at 30 is not final, since the left source may still bring another row of 30:
+        The trade at 30 is not final, because the left source may still deliver another row at 30:
 
         >>> left.close()
         >>> join.poll().to_pylist()
         [{'ts': 30, 'sym': 'A', 'bid': 7}]
 
-        The first quote after each trade, if it comes within 20:
+        The first quote after each trade, if it is at most 20 later:
 
         >>> join = tg.AsofJoin(
         ...     trades.schema, quotes.schema, on="ts", by="sym", strategy="forward", tolerance=20,
@@ -1444,26 +1444,27 @@ class AsofJoin(StreamJoin):
             Each batch is then hashed before it is returned.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit; `tolerance` is an
-            integer for dates or timestamps, or a duration for integers.
-        TidegateError: `tolerance` is negative, `how` is `right` or `full`, or another argument has
-            no meaning.
-        TypeError: An argument is of the wrong type.
+        SchemaError: A column is missing, duplicated or has an unsuitable type. Or `tolerance` is an
+            integer although times are dates or timestamps, or a duration although times are
+            integers.
+        TidegateError: `tolerance` is negative, `how` is `right` or `full`, or another argument is
+            invalid.
+        TypeError: An argument has the wrong type.
 
     Note:
-        An error in `where`, such as a division by zero, stays: rows would be missing in what comes
-        after it, so all later polls raise it again.
+        If `where` fails, for example with a division by zero, all later polls raise the same error
+        until you call `skip`. Otherwise, rows could be missing from later results.
 
-        Of the right rows, `backward` and `nearest` keep the last of each key, and the rows that
-        left rows wait with; `forward` keeps none that is over. Up to as many others stay for a
-        while, since rows are let go of together. A `where` that reads both sides of a pair, or that
-        can fail, may need older rows: all right rows within `tolerance` are kept then, or all that
-        ever came.
+        `backward` and `nearest` keep the last right row of each key, and the right rows that
+        waiting left rows may match; `forward` keeps no right row whose time has passed. Up to the
+        same number of other rows may stay for a while, because rows are removed in groups. A
+        `where` that reads both sides, or that can fail, may need older rows. In that case, all
+        right rows within `tolerance` are kept, or without `tolerance` all right rows.
 
-        A poll with left rows that are final costs as much as `asof_join` of the left rows that wait
-        and of the right rows that are kept.
+        A poll that has final left rows costs as much as `asof_join` of the waiting left rows and
+        the right rows that are kept.
 
-        Memory: a row takes 40 bytes beside itself.
+        In memory, a row has 40 bytes of overhead.
     """
 
     def __new__(
@@ -1491,24 +1492,25 @@ class AsofJoin(StreamJoin):
 
 @final
 class IntervalJoin(StreamJoin):
-    """Join rows while sources push.
+    """Match rows that are close in time, while sources push rows.
 
-    The interval join of sources that are pushed to, a number of them on each side (the online
-    interval join of PPOIJ, section 2.2). Of the rows that were not late, it finds those that
-    `interval_join` does. A pair comes as soon as no source can bring a row that sorts before its
-    later row. Rows sort in *merged order*: by time, then source (left ones first), then position. A
-    row without a pair, in a left, right, full or anti join, comes once no row can pair with it any
-    more. Rows are kept only as long as later ones may pair with them.
+    This is the interval join of push sources, with any number of sources on each side (the online
+    interval join of PPOIJ, section 2.2). For all rows that are not late, it returns the rows of
+    `interval_join`. A pair is emitted as soon as no source can deliver a row that sorts before the
+    later row of the pair. Rows sort in *merged order*: by time, then source (left sources first),
+    then position. In a left, right, full or anti join, an unmatched row is emitted once no further
+    row can match it. Rows are kept only as long as later rows may match them.
 
-    Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
-    pieces, on the number of threads or on `parallelism`. The place of a pair is that of its later
-    row in merged order, then of its earlier row. A row without a pair comes after all pairs of the
-    last time at which a pair of it could have come. This is its own time or, if that is later, its
-    time plus `upper` (of a right row: minus `lower`). If `closed` leaves the end out, it is one
-    step before that. An end that is an expression counts as `max_width` away.
+    Which rows are emitted, and in which order, depends only on the input rows: not on when or in
+    what batches they are pushed, on the number of threads, or on `parallelism`. Pairs are ordered
+    by their later row in merged order, then by their earlier row. An unmatched row is emitted after
+    all pairs of the last time at which it could have matched. For a left row, this is its time plus
+    `upper`, and for a right row its time minus `lower`, but never before its own time. If `closed`
+    excludes that end, the last time is one unit earlier. An end that is an expression counts as
+    `max_width` away.
 
-    It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
-    wait; iteration waits for sources until all of them are closed.
+    This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
+    does not wait; iteration waits for rows until all sources are closed.
 
     Example:
         >>> join = tg.IntervalJoin(
@@ -1520,7 +1522,7 @@ class IntervalJoin(StreamJoin):
         >>> join.poll()["bid"].to_pylist()
         [9, 8, 7]
 
-        Nothing later than 30 is final, since the left source may still bring another row of 30:
+        Nothing later than 30 is final, because the left source may still deliver another row at 30:
 
         >>> right.push(pa.table({"ts": [32], "sym": ["B"], "bid": [6]}))
         >>> left.push(pa.table({"ts": [33], "sym": ["B"], "price": [4.0]}))
@@ -1528,7 +1530,7 @@ class IntervalJoin(StreamJoin):
         >>> join.poll()["price"].to_pylist()
         [4.0]
 
-        Two partitions on the left, rows up to 3 out of order there, and trades without a quote:
+        Two left partitions with rows up to 3 out of order, and unmatched trades:
 
         >>> with tg.IntervalJoin(
         ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0, how="left",
@@ -1545,7 +1547,7 @@ class IntervalJoin(StreamJoin):
         [{'ts': 20, 'sym': 'B', 'bid': None}, {'ts': 30, 'sym': 'A', 'bid': 7}]
         [{'late_side': 'left', 'late_source': 0, 'late_watermark': 17, 'ts': 10}]
 
-        The mean bid of the quotes up to 2 before each trade and of the one that prevailed before:
+        The mean bid of the quotes at most 2 before each trade, and of the prevailing quote:
 
         >>> join = tg.IntervalJoin(
         ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0, prevailing=True,
@@ -1557,8 +1559,8 @@ class IntervalJoin(StreamJoin):
         >>> [row for batch in join for row in batch.to_pylist()]
         [{'ts': 10, 'bid': 8.5}, {'ts': 20, 'bid': None}, {'ts': 30, 'bid': 7.5}]
 
-        Orders that are good for some time, at most 20, and the trades in it. An order that is good
-        for longer is set aside:
+        Orders that are valid for some time, at most 20, and the trades during that time. An order
+        that is valid for longer is set aside:
 
         >>> orders = pa.table({"ts": [5, 15], "sym": ["A", "A"], "good_for": [6, 30]})
         >>> join = tg.IntervalJoin(
@@ -1610,10 +1612,10 @@ class IntervalJoin(StreamJoin):
             such an end, because it determines how long rows are kept and which rows are compared; a
             greater width means more work. A row whose end is farther away is set aside, like a late
             row.
-        load_factor: The load at which `hybrid` and `auto` split keys: how many times the mean
-            number of comparisons a thread may make (the threshold of Algorithm 1). It must be at
-            least 1. A smaller factor splits more keys, and several threads examine each row of a
-            split key. None means 1.2.
+        load_factor: The load at which `hybrid` and `auto` split keys: the number of comparisons
+            that one thread may make, as a multiple of the mean (the threshold of Algorithm 1). It
+            must be at least 1. A smaller factor splits more keys, and several threads examine each
+            row of a split key. None means 1.2.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns of the result, in the given order; with `aggs`, the left columns to
@@ -1654,26 +1656,26 @@ class IntervalJoin(StreamJoin):
             Each batch is then hashed before it is returned.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit.
-        TidegateError: Another argument has no meaning.
-        TypeError: An argument is of the wrong type.
+        SchemaError: A column is missing, duplicated or has an unsuitable type.
+        TidegateError: Another argument is invalid.
+        TypeError: An argument has the wrong type.
 
     Note:
-        An error in `where`, such as a division by zero, stays: rows would be missing in what comes
-        after it, so all later polls raise it again.
+        If `where` fails, for example with a division by zero, all later polls raise the same error
+        until you call `skip`. Otherwise, rows could be missing from later results.
 
-        If `lower` or `upper` is None, the rows of one side are kept for ever.
+        If `lower` or `upper` is None, the rows of one side are kept indefinitely.
 
-        With `aggs`, a left row comes once no row can come that is its partner: at the place of a
-        row at the last time at which a partner could have come. The rows are equal, bit for bit, to
-        the rows that `interval_join` gives for the rows in merged order. With `prevailing`, the
-        last right row of each key is kept, too. If a function fails, the next poll calls it again.
-        A row takes 40 bytes beside itself.
+        With `aggs`, a left row is emitted once no further row can become its partner. Its position
+        in the result is that of a row at the last time at which it could have had a partner. The
+        result is identical, bit for bit, to that of `interval_join` for the rows in merged order.
+        With `prevailing`, the last right row of each key is also kept. If a Python function fails,
+        the next poll calls it again.
 
-        A poll that gives such rows costs as much as `interval_join` of these left rows and of all
+        A poll that emits such rows costs as much as `interval_join` of these left rows and of all
         right rows that are kept. Small polls over many right rows are slow.
 
-        Memory: a row takes 40 bytes beside itself.
+        In memory, a row has 40 bytes of overhead.
     """
 
     def __new__(
@@ -1706,20 +1708,20 @@ class IntervalJoin(StreamJoin):
 
 @final
 class Aggregate(Operator[_AggregateStats]):
-    """Aggregate rows while sources push.
+    """Aggregate rows by key and time window, while sources push rows.
 
-    The aggregates over sliding windows of sources that are pushed to (the multiway aggregate of
-    Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, section 2). Of the rows that
-    were not late, it finds what `aggregate` does, bit by bit, with each source as a stream. The
-    rows of a window come as soon as no source can bring a row that falls in it. They are in the
-    order of windows, then keys. Sessions come in the order of their ends, then keys, so that a
-    session that goes on does not hold others back.
+    This is the aggregation over sliding windows of push sources (the multiway aggregate of
+    Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, section 2). For all rows that
+    are not late, it returns the rows of `aggregate`, bit for bit, with each source as a stream. The
+    rows of a window are emitted as soon as no source can deliver a row that falls into it. They are
+    ordered by window, then by key. Sessions are ordered by their end, then by key, so that an open
+    session does not hold others back.
 
-    Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
-    pieces, or on the number of threads.
+    Which rows are emitted, and in which order, depends only on the input rows: not on when or in
+    what batches they are pushed, or on the number of threads.
 
-    It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
-    wait; iteration waits for sources until all of them are closed.
+    This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
+    does not wait; iteration waits for rows until all sources are closed.
 
     Example:
         >>> windows = tg.Aggregate(
@@ -1733,7 +1735,7 @@ class Aggregate(Operator[_AggregateStats]):
         ...     print(row)
         {'window_start': 0, 'window_end': 20, 'sym': 'A', 'n': 2, 'mean': 2.5}
 
-        Nothing later is final, since the second source may still bring a row of 25:
+        Nothing later is final, because the second source may still deliver another row at 25:
 
         >>> second.advance(30)
         >>> [row["n"] for batch in iter(windows.poll, None) for row in batch.to_pylist()]
@@ -1743,7 +1745,7 @@ class Aggregate(Operator[_AggregateStats]):
         >>> [row["n"] for batch in windows for row in batch.to_pylist()]
         [1, 2, 1]
 
-        Rows of a source up to 3 out of order:
+        A source whose rows are up to 3 out of order:
 
         >>> with tg.Aggregate(
         ...     trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()}, lateness=3
@@ -1752,7 +1754,7 @@ class Aggregate(Operator[_AggregateStats]):
         ...     windows.late().select(["late_source", "late_watermark", "ts"]).to_pylist()
         [{'late_source': 0, 'late_watermark': 17, 'ts': 10}]
 
-        Sessions, which end when no row has come for 10:
+        Sessions, which end 10 after their last row:
 
         >>> sessions = tg.Aggregate(
         ...     trades.schema, on="ts", session=10, by="sym", aggs={"n": tg.agg.count()}
@@ -1808,25 +1810,26 @@ class Aggregate(Operator[_AggregateStats]):
             Each batch is then hashed before it is returned.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit.
-        TidegateError: Another argument has no meaning.
-        TypeError: An argument is of the wrong type.
+        SchemaError: A column is missing, duplicated or has an unsuitable type.
+        TidegateError: Another argument is invalid.
+        TypeError: An argument has the wrong type.
 
     Note:
-        A row is added to one state for each function, and is not kept unless a first or last value
-        is asked for. The starts and ends of windows cut time into slices. For each function, the
-        state has 8 to 32 bytes a key and slice of two windows. A session that goes on has 56 bytes
-        more. Keys without rows there are forgotten, and so are values of text, binary and decimal
-        columns that are no smallest or largest ones.
+        Each row is added to one state per function. It is not kept, unless you request a first or
+        last value. The starts and ends of windows divide time into slices. The state holds 8 to 32
+        bytes per function, key and slice, for the slices of two windows. An open session needs 56
+        more bytes. Keys without rows in these slices are removed from the state. So are values of
+        string, binary and decimal columns that are neither smallest nor largest.
 
         If a function needs all values of a window (`median`, `quantile`, `count_distinct`,
-        `collect`, `udf`), rows are kept until their windows are complete, and no states. A poll
-        that completes a window then costs as much as all rows that are kept. Of sessions, these are
-        the rows since the oldest session began that goes on.
+        `collect`, `udf`), the operator keeps rows instead of states until their windows are
+        complete. The cost of a poll that completes a window is then proportional to the number of
+        rows that are kept. For sessions, these are all rows since the start of the oldest open
+        session.
 
-        An error such as a sum that does not fit 64 bits stays, and all later polls raise it again:
-        rows would be missing in later results. If a function of one's own fails, no row is lost:
-        the next poll calls it again.
+        If an aggregate fails, for example because a sum does not fit 64 bits, all later polls raise
+        the same error until you call `skip`. Otherwise, rows could be missing from later results.
+        If one of your Python functions fails, no rows are lost: the next poll calls it again.
     """
 
     def __new__(
@@ -1851,24 +1854,24 @@ class Aggregate(Operator[_AggregateStats]):
 
 @final
 class WindowJoin(StreamJoin):
-    """Join rows by sliding windows, while sources push.
+    """Match rows that are in each other's sliding windows, while sources push rows.
 
-    The window join of sources that are pushed to, a number of them on each side. Of the rows that
-    were not late, it finds those that `window_join` does. Every row is compared with the other
-    side's window, so that any condition will do. Comparisons of numbers between the sides, and of
-    sums and differences of them, are scanned for with the widest instructions of the processor, or
-    looked up where few pairs match.
+    This is the window join of push sources, with any number of sources on each side. For all rows
+    that are not late, it returns the rows of `window_join`. Each row is compared with the window of
+    the other side, so any condition is possible. A scan evaluates comparisons between the two sides
+    of numbers, and of sums and differences of numbers, with the widest SIMD instructions of the
+    processor. If few pairs match, the rows are looked up instead.
 
-    Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
-    pieces, on the number of threads or on `algorithm`. The place of a pair is that of its later row
-    in *merged order* (by time, then source, left ones first, then position), then of its earlier
-    row. A row without a pair comes after all pairs of the last time at which a pair of it could
-    have come. With windows of time, this is its own time plus its side's window. With windows of
-    rows, it is the time of the row that takes its place in the window. What is left in windows of
-    rows at the end comes in merged order.
+    Which rows are emitted, and in which order, depends only on the input rows: not on when or in
+    what batches they are pushed, on the number of threads, or on `algorithm`. Pairs are ordered by
+    their later row in *merged order* (by time, then source with left sources first, then position),
+    then by their earlier row. An unmatched row is emitted after all pairs of the last time at which
+    it could have matched. With time-based windows, this is its own time plus the window of its
+    side. With row-based windows, it is the time of the row that replaces it in the window.
+    Unmatched rows that remain in row-based windows at the end are emitted in merged order.
 
-    It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
-    wait; iteration waits for sources until all of them are closed.
+    This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
+    does not wait; iteration waits for rows until all sources are closed.
 
     Example:
         >>> near = abs(tg.left.price - tg.right.bid) <= 7
@@ -1879,7 +1882,7 @@ class WindowJoin(StreamJoin):
         >>> [(row["ts"], row["ts_right"]) for batch in join for row in batch.to_pylist()]
         [(10, 10), (30, 29), (30, 31)]
 
-        The last two trades and quotes, from two feeds of quotes:
+        The last two trades and the last two quotes, with two feeds of quotes:
 
         >>> join = tg.WindowJoin(
         ...     trades.schema, quotes.schema, on="ts", window=tg.rows(2), sources=(1, 2)
@@ -1963,26 +1966,27 @@ class WindowJoin(StreamJoin):
             Each batch is then hashed before it is returned.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit.
-        TidegateError: A window is negative, or another argument has no meaning.
-        TypeError: An argument is of the wrong type.
+        SchemaError: A column is missing, duplicated or has an unsuitable type.
+        TidegateError: A window is negative, or another argument is invalid.
+        TypeError: An argument has the wrong type.
 
     Note:
-        An error in `where`, such as a division by zero, stays: rows would be missing in what comes
-        after it, so all later polls raise it again.
+        If `where` fails, for example with a division by zero, all later polls raise the same error
+        until you call `skip`. Otherwise, rows could be missing from later results.
 
-        Keys are compared like other numbers; no index has them. If a key has few rows and windows
-        are of time, `IntervalJoin` compares far less. Pairs come in order for any `ordered`.
+        Keys are compared like other numbers, without an index. If each key has few rows and windows
+        are time-based, `IntervalJoin` makes far fewer comparisons.
 
-        With `aggs`, a left row comes once no row can come that is its partner: at the place of a
-        row at the last time at which a partner could have come. The rows are equal, bit for bit, to
-        the rows that `window_join` gives for the rows in merged order. Windows of rows are refused.
-        If a function fails, the next poll calls it again. A row takes 40 bytes beside itself.
+        With `aggs`, a left row is emitted once no further row can become its partner. Its position
+        in the result is that of a row at the last time at which it could have had a partner. The
+        result is identical, bit for bit, to that of `window_join` for the rows in merged order.
+        Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
+        With `aggs`, a row has 40 bytes of overhead.
 
-        A poll that gives such rows costs as much as `window_join` of these left rows and of all
+        A poll that emits such rows costs as much as `window_join` of these left rows and of all
         right rows that are kept. Small polls over many right rows are slow.
 
-        Memory: a row takes 90 to 260 bytes beside itself, for what is compared.
+        Without `aggs`, each row needs 90 to 260 additional bytes for the values that are compared.
     """
 
     def __new__(
@@ -2010,26 +2014,27 @@ class WindowJoin(StreamJoin):
 
 @final
 class BandJoin(StreamJoin):
-    """Join rows by values that are close, over sliding windows, while sources push.
+    """Match rows whose values are close, over sliding windows, while sources push rows.
 
-    The band join of sources that are pushed to, a number of them on each side: index-based window
-    join (Shahvarani and Jacobsen, sections 2 to 4). Of the rows that were not late, it finds those
-    that `band_join` does. Each row enters an index of its side's window by value, and is looked up
-    in the index of the other side. No pair beyond the band is looked at.
+    This is the band join of push sources, with any number of sources on each side: the index-based
+    window join of Shahvarani and Jacobsen, sections 2 to 4. For all rows that are not late, it
+    returns the rows of `band_join`. Each row is added to an index of its side's window by value,
+    and is looked up in the index of the other side. Pairs outside the band are never examined.
 
-    Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
-    pieces, on the number of threads or on `algorithm`. The place of a pair is that of its later row
-    in *merged order* (by time, then source, left ones first, then position), then of its earlier
-    row. A row without a pair comes after all pairs of the last time at which a pair of it could
-    have come. With windows of time, this is its own time plus its side's window. With windows of
-    rows, it is the time of the row that takes its place in the window.
+    Which rows are emitted, and in which order, depends only on the input rows: not on when or in
+    what batches they are pushed, on the number of threads, or on `algorithm`. Pairs are ordered by
+    their later row in *merged order* (by time, then source with left sources first, then position),
+    then by their earlier row. An unmatched row is emitted after all pairs of the last time at which
+    it could have matched. With time-based windows, this is its own time plus the window of its
+    side. With row-based windows, it is the time of the row that replaces it in the window.
 
-    With `right=None`, the rows of one stream are joined with each other. A left row then meets the
-    rows before it in merged order that are in its window, as right rows. So each pair of rows comes
-    once, and no row meets itself. There is one index instead of two.
+    With `right=None`, the rows of one stream are joined with each other. Each row is then matched,
+    as a left row, with the earlier rows in merged order that are in the window, as right rows. Each
+    pair of rows therefore appears once, and no row matches itself. There is one index instead of
+    two.
 
-    It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
-    wait; iteration waits for sources until all of them are closed.
+    This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
+    does not wait; iteration waits for rows until all sources are closed.
 
     Example:
         >>> join = tg.BandJoin(
@@ -2043,7 +2048,7 @@ class BandJoin(StreamJoin):
         >>> join.stats()["index"]
         'buckets on right.bid'
 
-        Quotes of the last two time steps with close bids, each pair once:
+        Quotes that are at most two time units apart and have similar bids, each pair once:
 
         >>> join = tg.BandJoin(quotes.schema, None, on="bid", within=2, time="ts", window=2)
         >>> with join.sources[0] as source:
@@ -2134,29 +2139,30 @@ class BandJoin(StreamJoin):
             Each batch is then hashed before it is returned.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit.
-        TidegateError: A distance or a window is negative, or another argument has no meaning.
-        TypeError: An argument is of the wrong type.
+        SchemaError: A column is missing, duplicated or has an unsuitable type.
+        TidegateError: A distance or a window is negative, or another argument is invalid.
+        TypeError: An argument has the wrong type.
 
     Note:
-        An error in `where`, such as a division by zero, stays: rows would be missing in what comes
-        after it, so all later polls raise it again.
+        If `where` fails, for example with a division by zero, all later polls raise the same error
+        until you call `skip`. Otherwise, rows could be missing from later results.
 
-        With several columns, or with `by`, one column is indexed and the others are compared. It is
-        the column that gives the fewest candidates in a sample of the first rows. Later samples may
-        choose another one.
+        With several columns, or with `by`, one column is indexed, and the others are compared. The
+        indexed column is the one that gives the fewest candidates in a sample of the first rows.
+        Later samples may select a different column.
 
-        With `aggs`, a left row comes once no row can come that is its partner: at the place of a
-        row at the last time at which a partner could have come. The rows are equal, bit for bit, to
-        the rows that `band_join` gives for the rows in merged order. Windows of rows are refused.
-        If a function fails, the next poll calls it again. A row takes 40 bytes beside itself.
+        With `aggs`, a left row is emitted once no further row can become its partner. Its position
+        in the result is that of a row at the last time at which it could have had a partner. The
+        result is identical, bit for bit, to that of `band_join` for the rows in merged order.
+        Row-based windows are not allowed. If a Python function fails, the next poll calls it again.
+        With `aggs`, a row has 40 bytes of overhead.
 
-        A poll that gives such rows costs as much as `band_join` of these left rows and of all right
+        A poll that emits such rows costs as much as `band_join` of these left rows and of all right
         rows that are kept. Small polls over many right rows are slow.
 
-        Memory: a row takes 40 bytes beside itself. If the result has several columns of 8-byte
-        values, a row takes some 16 bytes more for each of them, since these are kept row by row,
-        too. `explain` says how many bytes a row takes.
+        In memory, a row has 40 bytes of overhead. If the result has several columns of 8-byte
+        values, the overhead is about 16 bytes more per such column, because these columns are also
+        kept row by row. `explain` shows how many bytes a row needs.
     """
 
     def __new__(
@@ -2313,10 +2319,10 @@ class Digest:
 
 @final
 class JoinPlan:
-    """What a join of two tables reads and gives, told before anything runs.
+    """The columns that a join of two tables reads and returns, determined before it runs.
 
-    `tidegate.explain` shows its text. The Spark form sends the columns that it names, and the
-    command reads them from files.
+    `tidegate.explain` shows the explanation of the plan. The Spark form of the join sends only the
+    columns that the plan names, and the command reads only these columns from files.
 
     Example:
         >>> from tidegate._tidegate import interval_join_query
@@ -2331,7 +2337,7 @@ class JoinPlan:
     def _inputs(self) -> list[pa.Schema]: ...
     @property
     def explanation(self) -> str:
-        """What the join would do: a few lines of text.
+        """A few lines of text that explain what the join would do.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2352,10 +2358,10 @@ class JoinPlan:
 
     @property
     def left_columns(self) -> list[str]:
-        """The columns that the join reads of the left input, in the input's order.
+        """The columns that the join reads from the left input, in the order of the input.
 
-        They are the columns that it compares, the columns of the condition, and the columns of the
-        result.
+        These are the columns that it compares, the columns that the condition reads, and the
+        columns of the result.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2368,7 +2374,7 @@ class JoinPlan:
 
     @property
     def right_columns(self) -> list[str]:
-        """The columns that the join reads of the right input, in the input's order.
+        """The columns that the join reads from the right input, in the order of the input.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2381,10 +2387,10 @@ class JoinPlan:
 
     @property
     def needed(self) -> tuple[list[str], list[str]]:
-        """The columns that the inputs need to have for the join to give the same result.
+        """The columns that the inputs must have for the join to return the same result.
 
-        They are the columns that it reads, and the left columns whose names give right columns a
-        suffix.
+        These are the columns that it reads, and the left columns whose names cause right columns to
+        get a suffix.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2397,9 +2403,10 @@ class JoinPlan:
 
     @property
     def origins(self) -> list[tuple[str | None, str | None]]:
-        """For each column of the result, the left and the right column of which it is made.
+        """For each result column, the left and the right column from which it is made.
 
-        A key of one name on both sides is made of both, where a row may lack the left side.
+        If a key has the same name on both sides, and a result row may lack the left side, the key
+        is made from both columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2422,10 +2429,11 @@ class JoinPlan:
 
     @property
     def bands(self) -> list[_Reach]:
-        """The columns of a band join, with the least and the greatest `right - left` of a pair.
+        """The columns of a band join, with the smallest and the largest `right - left` of a pair.
 
-        A difference is an integer: of times in the finer unit of both sides, of decimals in their
-        last place. It is a float if one side is a float. None is no bound.
+        A difference is a float if one side is a float, and otherwise an integer. For times, it is
+        in the finer unit of the two sides, and for decimals in units of their last decimal place.
+        None means that there is no bound.
 
         Example:
             >>> from tidegate._tidegate import band_join_query
@@ -2435,10 +2443,10 @@ class JoinPlan:
 
     @property
     def time(self) -> _Reach | None:
-        """The time columns, with the least and the greatest `right - left` of a pair.
+        """The time columns, with the smallest and the largest `right - left` of a pair.
 
-        They are in the finer unit of both sides. None is no bound, as for windows of rows. A band
-        join without windows has no time.
+        The differences are in the finer unit of the two sides. None means that there is no bound,
+        as with row-based windows. For a band join without windows, `time` itself is None.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query, window_join_query
@@ -2450,10 +2458,10 @@ class JoinPlan:
 
     @property
     def distances(self) -> tuple[int | None, int | None]:
-        """The least and the greatest time difference `right - left` of a pair, both included.
+        """The smallest and the largest time difference `right - left` of a pair, inclusive.
 
-        They are in the finer unit of both sides. None is no bound, as where ends are computed from
-        columns.
+        The differences are in the finer unit of the two sides. None means that there is no bound,
+        for example because an end is computed from columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2464,7 +2472,7 @@ class JoinPlan:
 
     @property
     def intervals(self) -> tuple[tuple[str, str], tuple[str, str]] | None:
-        """The start and the end column of each side; None where rows have one time.
+        """The start and end columns of each side; None if rows have a single time.
 
         Example:
             >>> from tidegate._tidegate import overlap_join_query
@@ -2474,7 +2482,7 @@ class JoinPlan:
 
     @property
     def looks_back(self) -> bool:
-        """Whether the last right row of a key may match, however long before.
+        """Whether the last right row of a key may match, however old it is.
 
         Example:
             >>> from tidegate._tidegate import asof_join_query
@@ -2505,17 +2513,17 @@ class JoinPlan:
         """
 
     def steps(self, name: str, length: Length) -> int:
-        """Return how many whole steps of the join's times a length of time has.
+        """Convert a length of time to a number of units of the join's times.
 
         Args:
-            name: The argument, with which messages begin.
-            length: The length.
+            name: The name of the argument, with which error messages begin.
+            length: The length of time.
 
         Returns:
-            The number, rounded down, in the finer unit of the times of both sides.
+            The number of whole units, rounded down, in the finer unit of the two sides.
 
         Raises:
-            TidegateError: The length is negative, or has no unit though times have one.
+            TidegateError: The length is negative, or has no unit although times have one.
             TypeError: The length is not a duration.
 
         Example:
@@ -2525,24 +2533,24 @@ class JoinPlan:
         """
 
     def row_intervals(self, side: Literal["left", "right"], rows: Table) -> pa.RecordBatch | None:
-        """Where the intervals of rows start and end, for ends that are computed from columns.
+        """Return where the intervals of rows start and end, if ends are computed from columns.
 
-        Rows of both sides pair only if their intervals overlap. Not all that overlap pair. The
-        Spark form divides rows by these intervals. A row that matches nothing has its time for
-        both.
+        Two rows match only if their intervals overlap, but not all rows whose intervals overlap
+        match. The Spark form of the join divides rows by these intervals. For a row that matches
+        nothing, both the start and the end are its time.
 
         Args:
             side: The side of the rows, `"left"` or `"right"`.
-            rows: Rows with the columns that the plan was made for.
+            rows: Rows with the columns that the plan was created for.
 
         Returns:
-            Columns `start` and `end` of integers, in the finer unit of the times of both sides.
-            None if no end is computed from columns.
+            The integer columns `start` and `end`, in the finer unit of the two sides. None if no
+            end is computed from columns.
 
         Raises:
-            TypeError: The rows are no Arrow data.
+            TypeError: The rows are not Arrow data.
             SchemaError: The rows have other columns.
-            TidegateError: The side is no such word.
+            TidegateError: `side` is neither `"left"` nor `"right"`.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2557,9 +2565,10 @@ class JoinPlan:
 
 @final
 class AggregationPlan:
-    """What an aggregation of tables reads and gives, told before anything runs.
+    """The columns that an aggregation of tables reads and returns, determined before it runs.
 
-    `tidegate.explain` shows its text. The Spark form sends the columns that it names.
+    `tidegate.explain` shows the explanation of the plan. The Spark form of the aggregation sends
+    only the columns that the plan names.
 
     Example:
         >>> from tidegate._tidegate import AggregationQuery
@@ -2574,7 +2583,7 @@ class AggregationPlan:
     def _inputs(self) -> list[pa.Schema]: ...
     @property
     def explanation(self) -> str:
-        """What the aggregation would do: a few lines of text.
+        """A few lines of text that explain what the aggregation would do.
 
         Example:
             >>> from tidegate._tidegate import AggregationQuery
@@ -2596,7 +2605,7 @@ class AggregationPlan:
 
     @property
     def columns(self) -> list[list[str]]:
-        """For each stream, the columns that the aggregation reads of it, in the stream's order.
+        """For each stream, the columns that the aggregation reads from it, in stream order.
 
         Example:
             >>> from tidegate._tidegate import AggregationQuery
@@ -2611,7 +2620,7 @@ class AggregationPlan:
     def windows(self) -> tuple[int, int, int] | None:
         """The size, advance and offset of the windows, in the finest unit of the time columns.
 
-        None stands for sessions.
+        None for sessions.
 
         Example:
             >>> from tidegate._tidegate import AggregationQuery
@@ -2624,10 +2633,11 @@ class AggregationPlan:
 
 @final
 class JoinQuery:
-    """A join as it is asked for, whatever its inputs.
+    """The description of a join, independent of its inputs.
 
-    It is made by `interval_join_query` and its siblings, never changes, and can be pickled. Calls
-    on tables and files, the command and Spark hold it, so that each option is read in one place.
+    `interval_join_query` and the similar functions create it. It is immutable and can be pickled.
+    Calls on tables and files, the command and Spark all use it, so that each option is read in one
+    place.
 
     Example:
         >>> from tidegate._tidegate import interval_join_query
@@ -2640,19 +2650,19 @@ class JoinQuery:
 
     @property
     def function(self) -> str:
-        """The name of the function whose query it is, such as `interval_join`."""
+        """The name of the function that this query belongs to, such as `interval_join`."""
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments by their names, as they were given."""
+        """The arguments by name, as they were passed."""
 
     @property
     def how(self) -> How:
-        """Which rows without a match the result keeps: what the caller wrote, or the default."""
+        """Which unmatched rows the result keeps: the value that was passed, or the default."""
 
     @property
     def keeps_right(self) -> bool:
-        """Whether the result keeps right rows without a match."""
+        """Whether the result keeps unmatched right rows."""
 
     @property
     def threads(self) -> int:
@@ -2660,14 +2670,14 @@ class JoinQuery:
 
     @property
     def max_rows(self) -> int | None:
-        """The most rows that the result may have; None for no limit."""
+        """The maximum number of rows in the result; None for no limit."""
 
     @property
     def row_ends(self) -> tuple[bool, bool]:
-        """Whether the lower and the upper end of intervals are computed from columns."""
+        """Whether the lower and the upper ends of intervals are computed from columns."""
 
     def replace(self, **changes: object) -> Self:
-        """Return the same query with other values for some arguments."""
+        """Return the same query with different values for some arguments."""
 
     def plan(
         self, left: Table | pa.Schema | InputRows, right: Table | pa.Schema | InputRows
@@ -2691,18 +2701,18 @@ class JoinQuery:
         lateness: Bound | tuple[Bound, Bound] = None,
         pin: bool | None = None,
     ) -> StreamJoin:
-        """Return the same join as an operator, whose rows arrive piece by piece."""
+        """Return the same join as an operator, whose rows arrive over time."""
 
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 def join_query(function: str, arguments: dict[str, Any]) -> JoinQuery:
-    """Make the query of a function from its arguments."""
+    """Build the query of a function from its arguments."""
 
 @final
 class AggregationQuery:
-    """An aggregation as it is asked for, whatever its streams.
+    """The description of an aggregation, independent of its streams.
 
-    It never changes, and can be pickled. The options of `tidegate.aggregate` are explained there.
+    It is immutable and can be pickled. `tidegate.aggregate` explains the options.
 
     Example:
         >>> from tidegate._tidegate import AggregationQuery
@@ -2728,7 +2738,7 @@ class AggregationQuery:
     ) -> Self: ...
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments by their names, as they were given."""
+        """The arguments by name, as they were passed."""
 
     @property
     def on(self) -> str:
@@ -2740,10 +2750,10 @@ class AggregationQuery:
 
     @property
     def max_rows(self) -> int | None:
-        """The most rows that the result may have; None for no limit."""
+        """The maximum number of rows in the result; None for no limit."""
 
     def replace(self, **changes: object) -> Self:
-        """Return the same query with other values for some arguments."""
+        """Return the same query with different values for some arguments."""
 
     def plan(self, streams: Streams | Sequence[pa.Schema | InputRows]) -> AggregationPlan:
         """Return the plan for streams with these columns. No rows are read."""
@@ -2759,12 +2769,12 @@ class AggregationQuery:
         lateness: Bound | list[Bound] = None,
         memory_limit: Bytes | None = None,
     ) -> Operator[Any]:
-        """Return the same aggregation as an operator, whose rows arrive piece by piece."""
+        """Return the same aggregation as an operator, whose rows arrive over time."""
 
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 def aggregation_query(arguments: dict[str, Any]) -> AggregationQuery:
-    """Make a query from its arguments."""
+    """Build an aggregation query from its arguments."""
 
 @final
 class InputRows:
@@ -2831,7 +2841,7 @@ def asof_join_query(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> JoinQuery:
-    """Make the query of `asof_join`; its options are explained there."""
+    """Build the query of `asof_join`, which explains the options."""
 
 def band_join_query(
     *,
@@ -2851,7 +2861,7 @@ def band_join_query(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> JoinQuery:
-    """Make the query of `band_join`; its options are explained there."""
+    """Build the query of `band_join`, which explains the options."""
 
 def interval_join_query(
     *,
@@ -2870,7 +2880,7 @@ def interval_join_query(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> JoinQuery:
-    """Make the query of `interval_join`; its options are explained there."""
+    """Build the query of `interval_join`, which explains the options."""
 
 def overlap_join_query(
     *,
@@ -2887,7 +2897,7 @@ def overlap_join_query(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> JoinQuery:
-    """Make the query of `overlap_join`; its options are explained there."""
+    """Build the query of `overlap_join`, which explains the options."""
 
 def window_join_query(
     *,
@@ -2904,7 +2914,7 @@ def window_join_query(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> JoinQuery:
-    """Make the query of `window_join`; its options are explained there."""
+    """Build the query of `window_join`, which explains the options."""
 
 def _check(data: Table, name: str) -> None: ...
 def _set_callbacks(

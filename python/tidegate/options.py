@@ -955,10 +955,10 @@ OPTIONS: tuple[Option, ...] = (
         "float | None",
         ("IntervalJoin",),
         """
-        The load at which `hybrid` and `auto` split keys: how many times the mean number of
-        comparisons a thread may make (the threshold of Algorithm 1). It must be at least 1. A
-        smaller factor splits more keys, and several threads examine each row of a split key.
-        None means 1.2.
+        The load at which `hybrid` and `auto` split keys: the number of comparisons that one
+        thread may make, as a multiple of the mean (the threshold of Algorithm 1). It must be at
+        least 1. A smaller factor splits more keys, and several threads examine each row of a
+        split key. None means 1.2.
         """,
         default="None",
     ),

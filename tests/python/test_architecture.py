@@ -98,7 +98,7 @@ QUOTED = [
     (f"{ROW_GATE}/README.md", "({} nodes", f"{ROW_GATE}/reclaim.rs", "NODES_BETWEEN", 1),
     (
         "python/tidegate/_tidegate.pyi",
-        "a row takes {} bytes beside itself.",
+        "a row has {} bytes of overhead.",
         GATE_ROWS,
         "ROW_BYTES",
         1,

@@ -163,4 +163,4 @@ def test_other_errors_stay_as_they_are():
 
 def test_functions_can_be_pickled():
     assert pickle.loads(pickle.dumps(tg.interval_join)) is tg.interval_join
-    assert tg.interval_join.__doc__.startswith("Pair")
+    assert tg.interval_join.__doc__.startswith("Match")

@@ -90,8 +90,8 @@ def test_the_reference_has_the_docstrings(site):
     page = (site / "api" / "operators.html").read_text("utf-8")
     assert 'id="tidegate._tidegate.IntervalJoin"' in page
     words = re.sub(r"<[^>]+>", "", page)
-    join = words[words.index("Join rows while sources push.") :]
-    before = words[: words.index("Join rows while sources push.")]
+    join = words[words.index("Match rows that are close in time, while sources push rows.") :]
+    before = words[: words.index("Match rows that are close in time, while sources push rows.")]
     # A class is shown with the arguments of its call, and examples as code.
     assert "lateness" in before[before.rindex("IntervalJoin(") :]
     assert "&gt;&gt;&gt; join = tg.IntervalJoin(" in join
@@ -114,7 +114,7 @@ class Served(SimpleHTTPRequestHandler):
     ("page", "words"),
     [
         ("index.html", "for any\nnumber of threads"),
-        ("api/tables.html", "Pair the rows of two inputs"),
+        ("api/tables.html", "Match rows of two inputs"),
     ],
 )
 def test_a_page_opens_in_a_browser(site, tmp_path, page, words):

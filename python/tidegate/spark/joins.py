@@ -1,4 +1,4 @@
-"""The joins of `tidegate.spark`, as its users call them."""
+"""The join functions of `tidegate.spark` that users call."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Pair the rows of two DataFrames that share a key and are close in time.
+    """Match rows of two DataFrames that have the same key and are close in time.
 
-    `(l, r)` is in the result when the keys are equal and
-    `l.ts + lower <= r.ts <= l.ts + upper`, and `where` holds: the rows of
+    A left row `l` and a right row `r` match if their keys are equal,
+    `l.ts + lower <= r.ts <= l.ts + upper`, and `where` holds. The result has the rows of
     `tidegate.interval_join`, in no particular order.
 
     Example:
@@ -81,7 +81,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         +------+----+----------+----+
         <BLANKLINE>
 
-        One row a flight, with the number and the strongest wind of these two hours:
+        One row per flight, with the number of weather rows and the strongest wind in these two
+        hours:
 
         >>> seen = tidegate.spark.interval_join(
         ...     flights, weather, on="hour", by="origin", lower=-2, upper=0,
@@ -186,15 +187,16 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             such as `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame of the left columns, then the right ones (left only, for semi and anti). With
-        `aggs`, of the left columns, then one column a function. Without partners counts are 0, and
-        other functions are null.
+        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
+        only the left columns. With `aggs`, it has the left columns, then one column per aggregate.
+        If a row has no partners, counts are 0 and other aggregates are null.
 
     Raises:
-        tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
-        tidegate.TidegateError: Another argument is unfit, or a stream has no watermark or no
-            RocksDB to keep its state. A time is null in a side that is sent whole. Elsewhere the
-            task that meets a null time finds it, so Spark raises when the DataFrame is used.
+        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.TidegateError: Another argument is invalid, or a stream has no watermark or no
+            RocksDB state store. Or a time is null in a side that is sent in full. In other cases,
+            the task that reads a null time fails, so Spark raises the error when you use the
+            DataFrame.
     """
     arguments = {
         "on": on,
@@ -240,13 +242,14 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Pair the rows of two DataFrames that are in each other's sliding windows of time.
+    """Match rows of two DataFrames that are in each other's sliding time windows.
 
-    With a window W, `(l, r)` is in the result when `abs(l.ts - r.ts) <= W`, the keys are equal and
-    `where` holds; with `(WL, WR)`, left rows stay for WL and right rows for WR: the rows of
-    `tidegate.window_join`, in no particular order. It is the interval join with `lower=-WR` and
-    `upper=WL`, so that `parallelism="time"`, or `"auto"` without `by`, makes slices of time with
-    copies of the rows within a window of a border.
+    With a window W, a left row `l` and a right row `r` match if `abs(l.ts - r.ts) <= W`, their keys
+    are equal, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and right
+    rows for WR. The result has the rows of `tidegate.window_join`, in no particular order. This is
+    the interval join with `lower=-WR` and `upper=WL`. With `parallelism="time"`, or with `"auto"`
+    and no `by`, rows are therefore divided into slices of time, and the rows within a window of a
+    border are copied.
 
     Example:
         >>> flights = spark.createDataFrame([("JFK", 10), ("LGA", 20)], ["origin", "hour"])
@@ -336,17 +339,17 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             such as `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame of the left columns, then the right ones (left only, for semi and anti). With
-        `aggs`, of the left columns, then one column a function. Without partners counts are 0, and
-        other functions are null.
+        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
+        only the left columns. With `aggs`, it has the left columns, then one column per aggregate.
+        If a row has no partners, counts are 0 and other aggregates are null.
 
     Raises:
-        tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
-        tidegate.TidegateError: A window is negative or counts rows. Another argument is unfit, or a
-            stream has no watermark or no RocksDB to keep its state. A time is null in a side that
-            is sent whole. Elsewhere the task that meets a null time finds it, so Spark raises when
-            the DataFrame is used.
-        TypeError: A window is of another type.
+        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.TidegateError: A window is negative or row-based, another argument is invalid, or a
+            stream has no watermark or no RocksDB state store. Or a time is null in a side that is
+            sent in full. In other cases, the task that reads a null time fails, so Spark raises the
+            error when you use the DataFrame.
+        TypeError: A window has the wrong type.
     """
     arguments = {
         "on": on,
@@ -390,11 +393,11 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Pair the rows of two DataFrames whose values are close.
+    """Match rows of two DataFrames whose values are close.
 
-    `(l, r)` is in the result when `abs(l.on - r.on) <= within` for each column of `on`, the keys
-    are equal, and `where` holds: the rows of `tidegate.band_join`, in no particular order. Spark's
-    own plan for it compares all pairs of rows.
+    A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column of
+    `on`, their keys are equal, and `where` holds. The result has the rows of `tidegate.band_join`,
+    in no particular order. Spark's own plan for such a join compares all pairs of rows.
 
     Example:
         >>> towns = spark.createDataFrame([("Alm", 47.5), ("Ufer", 48.1)], ["town", "lat"])
@@ -489,15 +492,16 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             such as `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame of the left columns, then the right ones (left only, for semi and anti). With
-        `aggs`, of the left columns, then one column a function. Without partners counts are 0, and
-        other functions are null.
+        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
+        only the left columns. With `aggs`, it has the left columns, then one column per aggregate.
+        If a row has no partners, counts are 0 and other aggregates are null.
 
     Raises:
-        tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
-        tidegate.TidegateError: Another argument is unfit, or a stream has no window, no watermark
-            or no RocksDB to keep its state. A time is null in a side that is sent whole. Elsewhere
-            the task that meets a null time finds it, so Spark raises when the DataFrame is used.
+        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.TidegateError: Another argument is invalid, or a stream has no window, no watermark
+            or no RocksDB state store. Or a time is null in a side that is sent in full. In other
+            cases, the task that reads a null time fails, so Spark raises the error when you use the
+            DataFrame.
     """
     arguments = {
         "on": on,
@@ -542,32 +546,34 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Pair each row of a DataFrame with the row of another that is nearest in time.
+    """Match each row of a DataFrame with the row of another DataFrame that is nearest in time.
 
-    `r` is a candidate for `l` when their keys are equal, `r.on` is on the side of `l.on` that
-    `strategy` says and no further away than `tolerance`, and `where` holds. The partner of `l` is
-    the candidate that is nearest in time. The result has the rows of `tidegate.asof_join`, in no
-    particular order.
+    A right row `r` is a candidate for a left row `l` if their keys are equal, `where` holds, and
+    `r.on` lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The
+    candidate that is nearest in time matches. The result has the rows of `tidegate.asof_join`, in
+    no particular order.
 
-    Of streams, a left row comes once no row can come that is its partner. With `backward`, it comes
-    once the watermark has passed its time. With `forward` and `nearest`, the watermark must have
-    passed its partner, or be as far away as its partner. A left row without a partner comes once
-    the watermark has passed its time and `tolerance`. Without `tolerance`, it waits for ever, and
-    is kept for ever, unless `strategy` is `backward`. Of the right rows, `backward` and `nearest`
-    keep the last of each key for ever, or as long as `tolerance` says.
+    With streams, a left row is emitted once no further row can become its match. With `backward`,
+    this is once the watermark has passed its time. With `forward`, the watermark must have passed
+    the matching row, and with `nearest`, its own time plus the distance to the matching row. An
+    unmatched left row is emitted once the watermark has passed its time plus `tolerance`. Without
+    `tolerance`, it waits and is kept indefinitely, unless `strategy` is `backward`. `backward` and
+    `nearest` keep the last right row of each key: with `tolerance` for that long, and otherwise
+    indefinitely.
 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     They are compared by `on`, then by the other columns in DataFrame order, with nulls last.
     Structs are compared field by field, and arrays and maps element by element. If several nearest
-    candidates have the same time before `l.on`, the partner is the last of them. If that time is
-    after `l.on`, the partner is the first of them. A time equal to `l.on` counts as before it,
-    unless `strategy` is `forward`.
+    candidates have the same time, the last of them matches if that time is before `l.on`, and the
+    first of them if it is after `l.on`. A time equal to `l.on` counts as before it, unless
+    `strategy` is `forward`.
 
-    If `where` reads right columns alone, right rows are tested before they travel, so that it may
-    be evaluated on any right row. If it reads both sides, the nearest row may not meet it. A slice
-    of time then needs copies of all right rows within `tolerance` of it. Without a tolerance it
-    needs copies of all earlier right rows, of all later ones, or of both, as `strategy` says.
-    `auto` counts these copies, and divides by key alone where they cost more than they save.
+    If `where` reads only right columns, right rows are tested before they are sent, so `where` may
+    be evaluated on any right row. If it reads both sides, the nearest row may not satisfy it. A
+    slice of time then needs copies of all right rows within `tolerance`. Without `tolerance`, it
+    needs copies of all earlier right rows, of all later ones, or of both, depending on `strategy`.
+    `auto` counts these copies, and divides the rows by key alone if the copies cost more than they
+    save.
 
     Example:
         >>> trades = spark.createDataFrame([("A", 10), ("B", 20), ("A", 30)], ["sym", "ts"])
@@ -647,17 +653,17 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             such as `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame of the left columns, then the right ones (left only, for semi and anti). There
-        is at most one row for each left row.
+        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
+        only the left columns. There is at most one row per left row.
 
     Raises:
-        tidegate.SchemaError: A column is missing, is there twice, or has an unfit type, or
-            `tolerance` has an unfit unit.
-        tidegate.TidegateError: `tolerance` is negative, another argument is unfit, or the right
-            side alone is a stream. Of two streams, one has no watermark or no RocksDB to keep its
-            state. A time is null in a side that is sent whole. Elsewhere the task that meets a null
-            time finds it, so Spark raises when the DataFrame is used. The same holds where `where`
-            overflows or divides by zero.
+        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type. Or
+            `tolerance` has an unsuitable unit.
+        tidegate.TidegateError: `tolerance` is negative, another argument is invalid, or only the
+            right side is a stream. Or both sides are streams, and one has no watermark or no
+            RocksDB state store. Or a time is null in a side that is sent in full. In other cases,
+            the task that reads a null time fails, so Spark raises the error when you use the
+            DataFrame. The same applies if `where` overflows or divides by zero.
     """
     arguments = {
         "on": on,
@@ -700,15 +706,15 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Pair the rows of two DataFrames whose intervals overlap.
+    """Match rows of two DataFrames whose intervals overlap.
 
-    Each row has a start and an end. `(l, r)` is a pair when the keys are equal,
-    `l.start <= r.end`, `r.start <= l.end` and `where` holds. With `closed="left"`, `<` stands for
-    `<=`. A null start or end overlaps nothing. The result has the rows of `tidegate.overlap_join`,
-    in no particular order.
+    Each row has a start and an end. A left row `l` and a right row `r` match if their keys are
+    equal, `l.start <= r.end`, `r.start <= l.end`, and `where` holds. With `closed="left"`, `<`
+    replaces `<=`. A row with a null start or end matches nothing. The result has the rows of
+    `tidegate.overlap_join`, in no particular order.
 
-    One side may be a stream, the other is a table. Join the rows of two streams inside
-    `foreachBatch`, where each micro-batch is a table.
+    At most one side may be a stream. To join two streams, call this function inside `foreachBatch`,
+    where each micro-batch is a table.
 
     Example:
         >>> alarms = spark.createDataFrame(
@@ -805,24 +811,25 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             such as `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame of the left columns, then the right ones (left only, for semi and anti). With
-        `aggs`, of the left columns, then one column a function. Without partners counts are 0, and
-        other functions are null.
+        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
+        only the left columns. With `aggs`, it has the left columns, then one column per aggregate.
+        If a row has no partners, counts are 0 and other aggregates are null.
 
     Raises:
-        tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
-        tidegate.TidegateError: Another argument is unfit, or both sides are streams. A row starts
-            after it ends in a side that is sent whole. Elsewhere the task that meets such a row
-            finds it, so Spark raises when the DataFrame is used.
+        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.TidegateError: Another argument is invalid, or both sides are streams. Or a row
+            starts after it ends in a side that is sent in full. In other cases, the task that reads
+            such a row fails, so Spark raises the error when you use the DataFrame.
 
     Note:
         Times are compared exactly, in the finest unit of the four columns. In an inner join, a row
-        goes to the slices of time that it covers, so that a few very long rows cost a few copies.
-        The other joins need all partners of a row in one task. So they send partners to the slice
-        where the row starts, and very long rows have slices of their own, which may cost a second
-        copy of the other side. For these joins one more job finds the longest row, unless keys
-        divide the rows evenly or the rows are points. If a DataFrame gives a longer row when it is
-        read again, the task that meets the row raises.
+        is sent to all slices of time that it covers, so a few very long rows cause only a few
+        copies. The other joins need all matching rows of a row in one task. They therefore send
+        these rows to the slice in which the row starts. Very long rows get separate slices, which
+        may require a second copy of the other side. For these joins, an additional job finds the
+        longest row, unless keys divide the rows evenly or the rows are points. If rereading a
+        DataFrame returns a row that is longer than that, the task that reads the row raises an
+        error.
     """
     arguments = {
         "on": on,

@@ -53,7 +53,7 @@ impl Options<'_, '_> {
     }
 
     /// Returns the options of a join that has one row per left row. Such a join rejects outer joins
-    /// with a reason, including those that have the name that another library uses.
+    /// and gives the reason, even if the caller uses another library's name for them.
     pub(crate) fn of_left_rows(self) -> Self {
         let is_outer = self.how.is_some_and(|how| of_other_libraries(how) == "full");
         Options { how: if is_outer { Some("full") } else { self.how }, ..self }
