@@ -174,14 +174,14 @@ def merge(folder: Path, threads: int) -> Forms:
 
 CLAIMS = [
     Claim(
-        "interval join, 10M rows a side, 1,000 keys", interval_join(10_000_000, 1_000, "uniform")
+        "interval join, 10M rows per side, 1,000 keys", interval_join(10_000_000, 1_000, "uniform")
     ),
     Claim("interval join, 1,000 keys", interval_join(1_000_000, 1_000, "uniform")),
     Claim("interval join, 100,000 keys", interval_join(1_000_000, 100_000, "uniform")),
     Claim("as-of join, sorted, 1,000 keys", asof_join(1_000, "sorted")),
     Claim("as-of join, shuffled, 1,000 keys", asof_join(1_000, "shuffled")),
     Claim("count, sum, mean, max of partners", aggregates(1_000, ["polars rolling"])),
-    Claim("band join, 3M rows a side", band_join),
+    Claim("band join, 3M rows per side", band_join),
     Claim("sliding windows, 243 keys, 10M rows", windows),
     Claim("merge of 20 sorted tables, 10M rows", merge),
 ]

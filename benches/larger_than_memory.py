@@ -324,7 +324,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=1, help="how often each system works")
     parser.add_argument("--seconds", type=float, default=1800, help="that a system may take")
     parser.add_argument("--most-rss", type=_bytes, default="6GB", help="that a process may take")
-    parser.add_argument("--out", type=Path, default=Path("benches/results/larger_than_memory.json"))
+    parser.add_argument("--out", type=Path, default=Path("benches/out/larger_than_memory.json"))
     parser.add_argument("--plot", type=Path, default=Path("benches/plots/larger_than_memory.svg"))
     parser.add_argument("--job", help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -1,6 +1,6 @@
 """Draw the memory of the processes of `larger_than_memory.py` over time.
 
-    python benches/larger_than_memory_plot.py benches/results/larger_than_memory.json \
+    python benches/larger_than_memory_plot.py benches/out/larger_than_memory.json \
         benches/plots/larger_than_memory.svg
 
 The input is written by that bench, which also draws it.

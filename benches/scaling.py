@@ -6,7 +6,7 @@ again and again. The first results must be the same for every number. Results of
 turns. A cell has the median of the processes' medians, and how many times the rate with the first
 number of threads it is. `copying memory` copies arrays in as many threads: a workload that moves
 memory cannot grow further. Prints Markdown, writes it with every figure as JSON into
-benches/results/, and with `--svg` draws the curves, which needs matplotlib.
+benches/out/, and with `--svg` draws the curves, which needs matplotlib.
 
     python benches/scaling.py --threads 1,2,4,8,16 --svg benches/plots/scaling.svg
     python benches/scaling.py --threads 1,2 --only streams
@@ -437,7 +437,7 @@ def main() -> None:
     on = machine()
     text = f"{on}\n\n{markdown(rates, options.threads)}"
     print(text)
-    folder = HERE / "results"
+    folder = HERE / "out"
     folder.mkdir(exist_ok=True)
     (folder / "scaling.md").write_text(text)
     (folder / "scaling.json").write_text(json.dumps({"machine": on, "rates": rates}, indent=1))

@@ -1,6 +1,6 @@
 """Workload W1: the keyed interval join, tidegate against other systems.
 
-Prints two Markdown tables and writes them, with every figure as JSON, into benches/results/:
+Prints two Markdown tables and writes them, with every figure as JSON, into benches/out/:
 tidegate's lead over the fastest rival of each sort, then all forms one by one.
 
     python benches/w1.py --rows 1000000 --keys 10,1000,100000 --skew uniform,skewed \
@@ -137,7 +137,7 @@ def run_form(result: Result, job: Job, options: Options, folder: Path) -> Result
 
 
 def _write(name: str, text: str, results: list[Result]) -> None:
-    folder = HERE / "results"
+    folder = HERE / "out"
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.md").write_text(text)
     values = [dataclasses.asdict(result) for result in results]
@@ -159,7 +159,7 @@ def _options() -> Options:
     add("--equal-keys", type=float, default=EQUAL_KEYS, help="pairs a plain form may visit")
     add("--close-times", type=float, default=CLOSE_TIMES, help="pairs a join on time may visit")
     add("--python", action="append", default=[], metavar="SYSTEM=PATH", help="its interpreter")
-    add("--name", default="w1", help="name of the files in benches/results")
+    add("--name", default="w1", help="name of the files in benches/out")
     given = parser.parse_args()
     return Options(
         cases=[

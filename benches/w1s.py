@@ -2,7 +2,7 @@
 
 The tables of W1 come in pieces, in order or with late rows, and pairs are taken as soon as they are
 final. Every run's rows are compared with the reference before its time counts. Prints Markdown, and
-writes it with every figure as JSON into benches/results/.
+writes it with every figure as JSON into benches/out/.
 
     python benches/w1s.py throughput --rows 1000000 --keys 1,10,50,1000 --skew uniform,0.35
     python benches/w1s.py latency --keys 1000
@@ -325,7 +325,7 @@ def main() -> None:
     points = run_stock(options) if options.what == "stock" else run_cases(options)
     text = markdown(points)
     print(text)
-    folder = HERE / "results"
+    folder = HERE / "out"
     folder.mkdir(exist_ok=True)
     (folder / f"{options.name}.md").write_text(text)
     values = [dataclasses.asdict(point) for point in points]
@@ -345,7 +345,7 @@ def _options() -> argparse.Namespace:
     add("--piece", type=int, help="rows pushed at a time; 10,000, for latency 1,000")
     add("--late", action="store_true", help="1 %% of the rows come late by up to a second")
     add("--repeat", type=int, help="timed runs; the median counts; 3, for load 1")
-    add("--name", help="name of the files in benches/results")
+    add("--name", help="name of the files in benches/out")
     given = parser.parse_args()
     is_load = given.what == "load"
     given.rows = given.rows or 1_000_000

@@ -2,7 +2,7 @@
 
 The tables of W1 in pieces; pairs are kept by the system's sink and compared with the reference. The
 second of two runs in one process counts, so that neither starting nor compiling does. Prints
-Markdown, and writes every figure as JSON into benches/results/.
+Markdown, and writes every figure as JSON into benches/out/.
 
     python benches/w1s_peers.py --systems tidegate,spark --rows 100000 --keys 10,1000
 """
@@ -169,7 +169,7 @@ def main() -> None:
             rate = 2 * options.rows / taken / 1e6
             print(f"| {name} | {2 * options.rows:,} | {keys} | {rate:.3f} |", flush=True)
             figures.append({"system": name, "rows": 2 * options.rows, "keys": keys, "s": taken})
-    folder = HERE / "results"
+    folder = HERE / "out"
     folder.mkdir(exist_ok=True)
     (folder / "w1s-peers.json").write_text(json.dumps(figures, indent=1))
 

@@ -1,8 +1,8 @@
 """Draw the measurements of `w1s.py`: rates by keys, skew and interval, latencies, balance.
 
-    python benches/w1s_plot.py benches/results/w1s-throughput.json benches/results/w1s-skew.json \
-        benches/results/w1s-stock.json benches/results/w1s-latency.json \
-        benches/results/w1s-load.json benches/plots/w1s.svg
+    python benches/w1s_plot.py benches/out/w1s-throughput.json benches/out/w1s-skew.json \
+        benches/out/w1s-stock.json benches/out/w1s-latency.json \
+        benches/out/w1s-load.json benches/plots/w1s.svg
 
 The inputs are written by `w1s.py`: `throughput`, `throughput --keys 50 --skew 0.2,0.3,0.4,0.5`,
 `stock`, `latency` and `load --skew uniform,0.2,0.3,0.4,0.5`.

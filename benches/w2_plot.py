@@ -3,7 +3,7 @@
 Points come as JSON, one a line, from `cargo bench -p tidegate-benches --bench w2_figures -- ...`:
 a panel for each figure there is.
 
-python benches/w2_plot.py benches/plots/w2.svg benches/results/w2_figures.json
+python benches/w2_plot.py benches/plots/w2.svg benches/out/w2_figures.json
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Rows of R and S alternate; a row meets the last w of the other side that are wit
 average. `x` is uniform int32, or around a mean that moves by a tenth of the range a window
 (`--values drifting`). Windows are filled first; then the whole `BandJoin` is timed, from the push
 of pieces of rows to the last result batch. Prints Markdown, and writes it with every figure as JSON
-into benches/results/.
+into benches/out/.
 
     python benches/w2_streams.py --windows 65536,1048576 --threads 1,2
     python benches/w2_streams.py --matches 0.0625,1,16,256 --algorithms buckets,pim-tree,bplus-tree
@@ -183,7 +183,7 @@ def main() -> None:
         results.append(row)
     text = markdown(results)
     print(text)
-    found = HERE / "results"
+    found = HERE / "out"
     found.mkdir(exist_ok=True)
     (found / f"w2_{options.name}.md").write_text(text)
     (found / f"w2_{options.name}.json").write_text(json.dumps(results, indent=1))

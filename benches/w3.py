@@ -2,7 +2,7 @@
 
 The benchmark of CellJoin, the handshake joins and ScaleJoin: `r.x` within 10 of `s.a` and `r.y`
 within 10 of `s.b`, integers and 32-bit floats uniform from 1 to 10 000, equal rates. Prints
-Markdown, and writes it with every figure as JSON into benches/results/.
+Markdown, and writes it with every figure as JSON into benches/out/.
 
     python benches/w3.py tables            # window_join of whole tables, by algorithm
     python benches/w3.py streams           # WindowJoin with full windows, by algorithm
@@ -346,7 +346,7 @@ def main() -> None:
     results = {run.__name__: run for run in runs}[options.what](options)
     text = markdown(results)
     print(text)
-    found = HERE / "results"
+    found = HERE / "out"
     found.mkdir(exist_ok=True)
     (found / f"w3_{options.what}.md").write_text(text)
     (found / f"w3_{options.what}.json").write_text(json.dumps(results, indent=1))

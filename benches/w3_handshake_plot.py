@@ -1,7 +1,7 @@
 """Draw the handshake joins by the number of their nodes, after the figures of the paper.
 
-cargo bench -p tidegate-benches --bench handshake -- figures > benches/results/handshake.json
-python benches/w3_handshake_plot.py benches/results/handshake.json benches/plots/w3_handshake.svg
+cargo bench -p tidegate-benches --bench handshake -- figures > benches/out/handshake.json
+python benches/w3_handshake_plot.py benches/out/handshake.json benches/plots/w3_handshake.svg
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Draw the measurements of `w3.py streams`, beside the figures of the papers' machines.
 
-python benches/w3_plot.py benches/results/w3_streams.json benches/plots/w3.svg
+python benches/w3_plot.py benches/out/w3_streams.json benches/plots/w3.svg
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ input and polled after each turn. Results are compared before anything is timed.
 - latency at a rate (`--rates`): turns are pushed when they are due; median and 99th percentile from
   a row's push until it was aggregated and what was final then was made, as `stats()` tells
 
-    python benches/w4_designs.py --readings readings.parquet --json benches/results/w4_designs.json
-    python benches/w4_plot.py benches/results/w4_designs.json benches/plots/w4.svg
+    python benches/w4_designs.py --readings readings.parquet --json benches/out/w4_designs.json
+    python benches/w4_plot.py benches/out/w4_designs.json benches/plots/w4.svg
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 With `--rates`, what it measured at given rates instead: latencies by rate, a column a query, a row
 for the median and one for the 99th percentile.
 
-python benches/w4_plot.py benches/results/w4_designs.json benches/plots/w4.svg
-python benches/w4_plot.py benches/results/w4_rates.json benches/plots/w4_rates.svg --rates
+python benches/w4_plot.py benches/out/w4_designs.json benches/plots/w4.svg
+python benches/w4_plot.py benches/out/w4_rates.json benches/plots/w4_rates.svg --rates
 """
 
 from __future__ import annotations

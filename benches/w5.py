@@ -1,6 +1,6 @@
 """Workload W5: k sorted tables merged into one, tidegate against what else one could use.
 
-Prints a Markdown table and writes it, with every figure as JSON, into benches/results/. The gates
+Prints a Markdown table and writes it, with every figure as JSON, into benches/out/. The gates
 by themselves are measured by `cargo bench -p tidegate-benches --bench w5_gate`.
 
     python benches/w5.py --rows 10000000 --sources 2,20 --threads 2
@@ -61,7 +61,7 @@ def main() -> None:
                     results.append(result)
     text = markdown(results)
     print(text)
-    found = HERE / "results"
+    found = HERE / "out"
     found.mkdir(exist_ok=True)
     (found / "w5.md").write_text(text)
     values = [dataclasses.asdict(result) for result in results]

@@ -3,7 +3,7 @@
 Each row of the left table gets the last right row of its key. The tables are as in W1, but right
 times all differ, so that the systems have one answer. Rounds take turns. In a round each system has
 a fresh process: its first call is cold, and the other calls are warm. Prints a Markdown
-table and writes it, with every figure as JSON, into benches/results/.
+table and writes it, with every figure as JSON, into benches/out/.
 
     python benches/w6.py --rows 1000000,10000000 --keys 10,1000,100000 --order sorted,shuffled \
         --tolerance none,1000000 --threads 2 --rounds 5
@@ -327,7 +327,7 @@ def main() -> None:
         results += measure_case(case, options)
     text = markdown(results)
     print(text)
-    folder = HERE / "results"
+    folder = HERE / "out"
     folder.mkdir(exist_ok=True)
     (folder / f"{options.name}.md").write_text(text)
     values = [dataclasses.asdict(result) for result in results]
@@ -345,7 +345,7 @@ def _options() -> argparse.Namespace:
     add("--threads", type=int, default=2, help="threads of each system")
     add("--rounds", type=int, default=5, help="processes for each system")
     add("--repeat", type=int, default=5, help="warm calls in a process; the median counts")
-    add("--name", default="w6", help="name of the files in benches/results")
+    add("--name", default="w6", help="name of the files in benches/out")
     return parser.parse_args()
 
 

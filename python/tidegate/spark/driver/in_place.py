@@ -9,8 +9,9 @@ partition of a full join in two, however full it is. If Spark would shuffle the 
 the sides are not partitioned alike, and rows go another way.
 
 It pays where neither side is small enough to be sent whole. Measured on tables with eight buckets
-and 1,000 keys: pairs of 2.5 million rows a side took 3.6 s of processor time in place and 4.8 s
-with packs, aggregates of partners of four million rows 3.7 s and 5.1 s (`benches/results.md`).
+and 1,000 keys: pairs of 2.5 million rows per side took 3.6 s of processor time in place and 4.8 s
+with packs, aggregates of partners of four million rows 3.7 s and 5.1 s
+(`benches/results/spark-planning.md`).
 """
 
 from __future__ import annotations
