@@ -2,7 +2,7 @@
 //! 1..10 000, the second ones floats.
 
 use tidegate_operators::rows::Side;
-use tidegate_papers::handshake::{BandPredicate, Kind, NumberColumn, NumberRows};
+use tidegate_papers::handshake::{BandPredicate, NumberColumn, NumberRows, SearchStructure};
 use tidegate_structures::simd::scan::Span;
 
 /// How far matching values are apart.
@@ -27,11 +27,11 @@ impl Test {
         if matches!(self, Test::Scan | Test::Ordered) { BAND } else { 0 }
     }
 
-    fn lookup(self) -> Option<Kind> {
+    fn lookup(self) -> Option<SearchStructure> {
         match self {
             Test::Scan | Test::EqualScan => None,
-            Test::Ordered => Some(Kind::Ordered),
-            Test::Hash => Some(Kind::Hash),
+            Test::Ordered => Some(SearchStructure::Ordered),
+            Test::Hash => Some(SearchStructure::Hash),
         }
     }
 

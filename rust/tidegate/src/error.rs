@@ -14,7 +14,7 @@ use tidegate_structures::memory::OutOfMemory;
 /// An error, told in one sentence: the column, the row, the given value and the expected one.
 #[derive(Clone)]
 pub struct Error {
-    kind: Kind,
+    kind: ErrorKind,
     message: String,
     /// The error of a caller's function.
     cause: Option<Arc<Cause>>,
@@ -33,7 +33,7 @@ impl PartialEq for Error {
 impl Eq for Error {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ErrorKind {
     Argument,
     Schema,
     Order,
@@ -69,12 +69,12 @@ macro_rules! kinds {
                 $(#[$doc])*
                 #[cold]
                 pub fn $new(message: impl Into<String>) -> Self {
-                    Error { kind: Kind::$kind, message: message.into(), cause: None }
+                    Error { kind: ErrorKind::$kind, message: message.into(), cause: None }
                 }
 
                 /// Whether the error is of the kind that the constructor of this name makes.
                 pub fn $is(&self) -> bool {
-                    self.kind == Kind::$kind
+                    self.kind == ErrorKind::$kind
                 }
             )*
         }

@@ -4,7 +4,7 @@
 use tidegate_sync::Stop;
 
 use super::catalog::aggregate::{Aggregate, kind};
-use super::catalog::kind::Kind;
+use super::catalog::kind::AggregateKind;
 use super::folds::tables::cells::{Belongs, parts};
 use super::folds::tables::fold::PartStates;
 use super::folds::tables::part::Part;
@@ -52,7 +52,7 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
     take: impl Fn(Page) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
     let first_rows = first_rows(streams);
-    let kinds: Vec<Box<dyn Kind + '_>> =
+    let kinds: Vec<Box<dyn AggregateKind + '_>> =
         aggregates.iter().map(|aggregate| kind(aggregate, streams, &first_rows)).collect();
     let fold_all = |part: &Part, belongs: &Belongs<'_>| -> Vec<PartStates> {
         kinds.iter().map(|kind| kind.fold(part, belongs)).collect()

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use tidegate_structures::simd::scan::{Lane, Span, scan, scan_two};
 
-use super::predicate::{Columns, Kind, Lookup, Pair, Predicate};
+use super::predicate::{Columns, Lookup, Pair, Predicate, SearchStructure};
 
 /// New rows that are compared with each tile of a window.
 const TOGETHER: usize = 4;
@@ -100,14 +100,14 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Columns for NumberRows<T> {
 /// Pairs of which each row takes all numbers of the other.
 #[derive(Clone, Copy, Debug)]
 pub struct BandPredicate<T> {
-    lookup: Option<Kind>,
+    lookup: Option<SearchStructure>,
     of: std::marker::PhantomData<fn(T)>,
 }
 
 impl<T> BandPredicate<T> {
     /// A predicate that compares all rows, or looks them up by the first column. For a hash table,
     /// that is an equality.
-    pub fn new(lookup: Option<Kind>) -> Self {
+    pub fn new(lookup: Option<SearchStructure>) -> Self {
         BandPredicate { lookup, of: std::marker::PhantomData }
     }
 }
@@ -198,7 +198,7 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> BandPredicate<T> {
 impl<T: Lane + Into<u64> + std::fmt::Debug> Lookup<NumberRows<T>, NumberRows<T>>
     for BandPredicate<T>
 {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> SearchStructure {
         self.lookup.expect("a predicate that looks up has a kind")
     }
 
@@ -271,7 +271,7 @@ mod tests {
                 assert_eq!(found, expected, "{columns} columns");
             }
             if columns > 0 {
-                let bands = BandPredicate::new(Some(Kind::Ordered));
+                let bands = BandPredicate::new(Some(SearchStructure::Ordered));
                 for row in 0..23 {
                     let (low, high) =
                         bands.right_reach(&left, row).expect("every row takes something");

@@ -10,7 +10,7 @@ use std::ops::Range;
 use foldhash::fast::RandomState;
 use tidegate_structures::index::{BucketIndex, Entry, Probe, WindowIndex};
 
-use super::predicate::Kind;
+use super::predicate::SearchStructure;
 
 /// No row.
 const NONE: u64 = u64::MAX;
@@ -41,14 +41,14 @@ enum Rows {
 impl Index {
     /// An index of a window. Its first `gone` places belong to rows that are gone. A hash table is
     /// made before any row is gone.
-    pub(super) fn new(kind: Kind, gone: usize) -> Self {
+    pub(super) fn new(kind: SearchStructure, gone: usize) -> Self {
         debug_assert!(
-            kind == Kind::Ordered || gone == 0,
+            kind == SearchStructure::Ordered || gone == 0,
             "a hash table has a value for each place"
         );
         let rows = match kind {
-            Kind::Hash => Rows::Hash { last: HashMap::default(), before: Vec::new() },
-            Kind::Ordered => Rows::Ordered(Box::default()),
+            SearchStructure::Hash => Rows::Hash { last: HashMap::default(), before: Vec::new() },
+            SearchStructure::Ordered => Rows::Ordered(Box::default()),
         };
         Index { base: 0, first: gone as u64, next: gone as u64, rows }
     }
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn both_kinds_find_the_rows_that_are_left() {
         let values: Vec<i64> = (0..100).map(|n| n * 7 % 10).collect();
-        for kind in [Kind::Hash, Kind::Ordered] {
+        for kind in [SearchStructure::Hash, SearchStructure::Ordered] {
             let mut index = Index::new(kind, 0);
             index.insert(&values[..60]);
             index.drop_first(&values[..30]);
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn an_ordered_index_finds_what_lies_between() {
-        let mut index = Index::new(Kind::Ordered, 0);
+        let mut index = Index::new(SearchStructure::Ordered, 0);
         index.insert(&[i64::MAX, 5, i64::MIN, -5, 0]);
         let reaches = [Some((-5, 5)), None, Some((i64::MIN, i64::MAX)), Some((1, -1))];
         let mut found = Vec::new();

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::index::Index;
-use super::predicate::{Columns, Kind};
+use super::predicate::{Columns, SearchStructure};
 use super::window::Place;
 
 /// Rows below which an ordered index is not worth its upkeep.
@@ -47,7 +47,7 @@ pub(super) struct LocalWindow<C> {
     start: usize,
     /// The kind of index that finds rows by a value, if there is one: a hash table at any time, an
     /// ordered index while it pays.
-    kind: Option<Kind>,
+    kind: Option<SearchStructure>,
     index: Option<Index>,
     /// Rows that were ever added, and how many of them there have to be until it is tried again
     /// whether an index pays.
@@ -56,8 +56,9 @@ pub(super) struct LocalWindow<C> {
 }
 
 impl<C: Columns> LocalWindow<C> {
-    pub(super) fn new(kind: Option<Kind>) -> Self {
-        let index = (kind == Some(Kind::Hash)).then(|| Index::new(Kind::Hash, 0));
+    pub(super) fn new(kind: Option<SearchStructure>) -> Self {
+        let index =
+            (kind == Some(SearchStructure::Hash)).then(|| Index::new(SearchStructure::Hash, 0));
         LocalWindow {
             places: Vec::new(),
             columns: C::default(),
@@ -114,7 +115,10 @@ impl<C: Columns> LocalWindow<C> {
         values: impl Fn(&C) -> &[i64],
     ) {
         let kept = self.len();
-        if self.kind != Some(Kind::Ordered) || self.added < self.next_try || kept < LEAST_INDEXED {
+        if self.kind != Some(SearchStructure::Ordered)
+            || self.added < self.next_try
+            || kept < LEAST_INDEXED
+        {
             return;
         }
         self.next_try = self.added + kept;
@@ -128,7 +132,7 @@ impl<C: Columns> LocalWindow<C> {
         let pays = (0..news).map(in_reach).sum::<usize>() * PAYS < news * of_each;
         match &self.index {
             None if pays => {
-                let index = self.index.insert(Index::new(Kind::Ordered, self.start));
+                let index = self.index.insert(Index::new(SearchStructure::Ordered, self.start));
                 index.insert(values);
             }
             Some(_) if !pays => self.index = None,
@@ -166,7 +170,7 @@ impl<C: Columns> LocalWindow<C> {
                 index.forget(self.start);
             }
             self.start = 0;
-            if self.places.is_empty() && self.kind == Some(Kind::Ordered) {
+            if self.places.is_empty() && self.kind == Some(SearchStructure::Ordered) {
                 // Its room, too. It is made again once it pays.
                 (self.index, self.next_try) = (None, self.added);
             }
@@ -201,7 +205,7 @@ mod tests {
 
     #[test]
     fn an_ordered_index_comes_and_goes_with_what_is_in_reach() {
-        let mut window = LocalWindow::new(Some(Kind::Ordered));
+        let mut window = LocalWindow::new(Some(SearchStructure::Ordered));
         window.insert(&chunk(0..300), Vec::as_slice);
         assert!(
             window.expire(150, Vec::as_slice).is_some(),

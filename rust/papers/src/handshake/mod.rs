@@ -73,7 +73,7 @@ pub use join::HandshakeJoin;
 use message::{ArrivalMarks, line};
 pub use node::Node;
 use node::Outlet;
-pub use predicate::{Columns, Kind, Lookup, Pair, Predicate};
+pub use predicate::{Columns, Lookup, Pair, Predicate, SearchStructure};
 pub use seat::Seat;
 pub use sliding::{Rank, SlidingHandshake};
 use tidegate_operators::rows::Retention;

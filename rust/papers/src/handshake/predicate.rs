@@ -60,7 +60,7 @@ pub trait Predicate: Debug + Send + Sync {
 /// too.
 pub trait Lookup<L, R>: Send + Sync {
     /// The structure that nodes keep.
-    fn kind(&self) -> Kind;
+    fn kind(&self) -> SearchStructure;
 
     /// The values of left rows.
     fn left_values<'a>(&self, left: &'a L) -> &'a [i64];
@@ -82,7 +82,7 @@ pub trait Lookup<L, R>: Send + Sync {
 
 /// Structures that find rows by a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SearchStructure {
     /// A hash table, for predicates with an equality: both ends of a reach are the one value.
     Hash,
     /// An ordered index, for predicates with a band, which a node makes while few of its rows are

@@ -16,7 +16,7 @@ use tidegate_sync::Stop;
 
 use super::bands::{BandPredicate, NumberColumn, NumberRows};
 use super::finder::ResultPair;
-use super::predicate::Kind;
+use super::predicate::SearchStructure;
 use super::window::shrink;
 use super::{HandshakeAlgorithm, HandshakeJoin};
 use tidegate_operators::driver::Driver;
@@ -110,8 +110,8 @@ impl<T: Rank> SlidingHandshake<T> {
 fn predicate<T: Rank>(terms: &[Term]) -> BandPredicate<T> {
     let lookup = match terms {
         [] => None,
-        [first, ..] if first.is_equality() => Some(Kind::Hash),
-        _ => Some(Kind::Ordered),
+        [first, ..] if first.is_equality() => Some(SearchStructure::Hash),
+        _ => Some(SearchStructure::Ordered),
     };
     BandPredicate::new(lookup)
 }

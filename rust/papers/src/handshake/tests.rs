@@ -11,7 +11,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tidegate_sync::Stop;
 
-use super::{Columns, HandshakeAlgorithm, HandshakeJoin, Kind, Lookup, Pair, Predicate};
+use super::{Columns, HandshakeAlgorithm, HandshakeJoin, Lookup, Pair, Predicate, SearchStructure};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{Retention, Side};
 
@@ -38,7 +38,7 @@ impl Columns for Vec<i64> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Near {
     pub(super) within: i64,
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<SearchStructure>,
 }
 
 impl Near {
@@ -75,7 +75,7 @@ impl Predicate for Near {
 }
 
 impl Lookup<Vec<i64>, Vec<i64>> for Near {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> SearchStructure {
         self.kind.expect("a predicate that looks up has a kind")
     }
 
@@ -269,10 +269,10 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
 }
 
 fn near() -> impl Strategy<Value = Near> {
-    let kinds = prop_oneof![Just(None), Just(Some(Kind::Ordered))];
+    let kinds = prop_oneof![Just(None), Just(Some(SearchStructure::Ordered))];
     prop_oneof![
         (0i64..10, kinds).prop_map(|(within, kind)| Near { within, kind }),
-        Just(Near { within: 0, kind: Some(Kind::Hash) }),
+        Just(Near { within: 0, kind: Some(SearchStructure::Hash) }),
     ]
 }
 
@@ -395,8 +395,8 @@ fn memory_is_that_of_the_windows() {
     let window = Retention::Rows { left: 100, right: 100 };
     for (kind, algorithm) in [
         (None, HandshakeAlgorithm::LowLatency),
-        (Some(Kind::Hash), HandshakeAlgorithm::LowLatency),
-        (Some(Kind::Ordered), HandshakeAlgorithm::LowLatency),
+        (Some(SearchStructure::Hash), HandshakeAlgorithm::LowLatency),
+        (Some(SearchStructure::Ordered), HandshakeAlgorithm::LowLatency),
         (None, HandshakeAlgorithm::Original),
     ] {
         let driver = Driver::new(2, Stop::default());

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{Retention, Side};
 use tidegate_papers::handshake::{
-    BandPredicate, Burst, Chain, HandshakeAlgorithm, Kind, NumberColumn, NumberRows, ResultPair,
+    BandPredicate, Burst, Chain, HandshakeAlgorithm, NumberColumn, NumberRows, ResultPair,
+    SearchStructure,
 };
 use tidegate_papers::threads::{Turn, take_turns};
 use tidegate_structures::simd::scan::Span;
@@ -158,8 +159,8 @@ fn stress_chains_of_many_nodes() {
     for (nodes, threads) in [(1, 2), (2, 2), (2, 4), (7, 3), (16, 9)] {
         for (algorithm, lookup) in [
             (HandshakeAlgorithm::LowLatency, None),
-            (HandshakeAlgorithm::LowLatency, Some(Kind::Hash)),
-            (HandshakeAlgorithm::LowLatency, Some(Kind::Ordered)),
+            (HandshakeAlgorithm::LowLatency, Some(SearchStructure::Hash)),
+            (HandshakeAlgorithm::LowLatency, Some(SearchStructure::Ordered)),
             (HandshakeAlgorithm::Original, None),
         ] {
             let chain =

@@ -23,21 +23,21 @@ pub(crate) fn time(argument: &str, ob: &Bound<'_, PyAny>, field: &Field) -> PyRe
     if ob.hasattr("__index__")? && !ob.is_instance_of::<PyBool>() {
         return ob.extract().map_err(|_| raise(wrong(", which does not fit 64 bits")));
     }
-    let Some(kind) = Kind::of(ob)? else {
+    let Some(kind) = TimeKind::of(ob)? else {
         return Err(PyTypeError::new_err(wrong("").message().to_owned()));
     };
     if ob.ne(ob)? {
         return Err(raise(wrong(", which is not a time")));
     }
     match (kind, field.data_type()) {
-        (Kind::Time { zoned: true }, DataType::Timestamp(_, None)) => {
+        (TimeKind::Time { zoned: true }, DataType::Timestamp(_, None)) => {
             Err(raise(wrong(", which has a zone")))
         }
-        (Kind::Time { zoned: false }, DataType::Timestamp(_, Some(_))) => {
+        (TimeKind::Time { zoned: false }, DataType::Timestamp(_, Some(_))) => {
             Err(raise(wrong(", which has no zone")))
         }
-        (Kind::Time { .. }, DataType::Timestamp(..))
-        | (Kind::Date, DataType::Date32 | DataType::Date64) => {
+        (TimeKind::Time { .. }, DataType::Timestamp(..))
+        | (TimeKind::Date, DataType::Date32 | DataType::Date64) => {
             steps(ob, field).map_err(|error| raise(wrong(&format!(": {}", error.value(ob.py())))))
         }
         _ => Err(raise(wrong(""))),
@@ -45,18 +45,18 @@ pub(crate) fn time(argument: &str, ob: &Bound<'_, PyAny>, field: &Field) -> PyRe
 }
 
 /// What an object says about time.
-enum Kind {
+enum TimeKind {
     Date,
     Time { zoned: bool },
 }
 
-impl Kind {
-    fn of(ob: &Bound<'_, PyAny>) -> PyResult<Option<Kind>> {
+impl TimeKind {
+    fn of(ob: &Bound<'_, PyAny>) -> PyResult<Option<TimeKind>> {
         if ob.is_instance_of::<PyDateTime>() {
-            return Ok(Some(Kind::Time { zoned: !ob.getattr("tzinfo")?.is_none() }));
+            return Ok(Some(TimeKind::Time { zoned: !ob.getattr("tzinfo")?.is_none() }));
         }
         if ob.is_instance_of::<PyDate>() {
-            return Ok(Some(Kind::Date));
+            return Ok(Some(TimeKind::Date));
         }
         let numpy = ob.py().import("numpy")?;
         if !ob.is_instance(&numpy.getattr("datetime64")?)? {
@@ -64,7 +64,7 @@ impl Kind {
         }
         let (unit, _): (String, i64) =
             numpy.call_method1("datetime_data", (ob.getattr("dtype")?,))?.extract()?;
-        Ok(Some(if unit == "D" { Kind::Date } else { Kind::Time { zoned: false } }))
+        Ok(Some(if unit == "D" { TimeKind::Date } else { TimeKind::Time { zoned: false } }))
     }
 }
 

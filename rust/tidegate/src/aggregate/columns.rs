@@ -22,7 +22,7 @@ use super::streams::Streams;
 use crate::columns::cast::cast;
 use crate::columns::keys::KeyColumn;
 use crate::query::aggregate::plan::{FunctionsPlan, OutputPlan};
-use crate::query::aggregate::user::Of;
+use crate::query::aggregate::user::UserInput;
 use crate::query::aggregate::value_types::leaf;
 use crate::query::aggregate::{Function, Takes};
 use crate::{Error, Result};
@@ -280,8 +280,8 @@ impl InputValues {
             Function::ArgMax => Aggregate::RowOfMax(self.integers()),
             Function::Product => Aggregate::Product(self.floats()),
             Function::User(user) => match user.of {
-                Of::Integers(aggregate) => aggregate(self.integers()),
-                Of::Floats(aggregate) => aggregate(self.floats()),
+                UserInput::Integers(aggregate) => aggregate(self.integers()),
+                UserInput::Floats(aggregate) => aggregate(self.floats()),
             },
             Function::Median => {
                 return quantile(Quantile { share: 0.5, interpolation: Interpolation::Midpoint });

@@ -1,7 +1,7 @@
 //! The functions that a caller names, and what each of them is: the one place that says it, for
 //! tables, streams, and the partners of joins.
 
-use super::kind::{Kind, kind_of};
+use super::kind::{AggregateKind, kind_of};
 use super::user::{UserAggregate, UserFunction};
 use crate::aggregate::inputs::columns::{Column, ColumnPairs, Mask, NumberColumns, Stream};
 use crate::aggregate::inputs::values::{Pairs, RowCandidates, RowCandidatesByValue, Rows};
@@ -59,7 +59,7 @@ pub(in crate::aggregate) fn kind<'a>(
     aggregate: &'a Aggregate<'a>,
     rows: &'a [Stream<'a>],
     first_rows: &'a [u32],
-) -> Box<dyn Kind + 'a> {
+) -> Box<dyn AggregateKind + 'a> {
     let chosen = |masks: &'a [Mask<'a>]| RowCandidates { streams: rows, first_rows, masks };
     let pairs = |of: &'a ColumnPairs<'a>| Pairs { values: &of.values, others: &of.others };
     match aggregate {

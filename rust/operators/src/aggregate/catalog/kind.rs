@@ -8,14 +8,17 @@ use crate::aggregate::inputs::columns::Stream;
 use crate::aggregate::inputs::values::WithInput;
 
 /// Any function with its input, as the passes use it.
-pub(in crate::aggregate) trait Kind: Fold + AddRows + OfPartners {}
+pub(in crate::aggregate) trait AggregateKind:
+    Fold + AddRows + OfPartners
+{
+}
 
-impl<T: Fold + AddRows + OfPartners> Kind for T {}
+impl<T: Fold + AddRows + OfPartners> AggregateKind for T {}
 
 /// A function of the rows of streams.
 pub(in crate::aggregate) fn kind_of<'a, F: InPanes, G: CellStates<F> + 'a>(
     streams: &'a [Stream<'a>],
     input: G,
-) -> Box<dyn Kind + 'a> {
+) -> Box<dyn AggregateKind + 'a> {
     Box::new(WithInput::<F, G>::new(streams, input))
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::kind::{Kind, kind_of};
+use super::kind::{AggregateKind, kind_of};
 use crate::aggregate::folds::partners::functions::InPanes;
 use crate::aggregate::inputs::columns::{Column, Stream};
 use crate::aggregate::output::OutputValue;
@@ -172,25 +172,25 @@ impl fmt::Debug for UserAggregate<'_> {
 impl<'a> UserAggregate<'a> {
     /// A function of a column of each source.
     pub(in crate::aggregate) fn new<F: UserFunction>(columns: Vec<Column<'a, F::Input>>) -> Self {
-        UserAggregate(Arc::new(Of::<F>(columns)))
+        UserAggregate(Arc::new(UserColumns::<F>(columns)))
     }
 
     pub(in crate::aggregate) fn kind<'b>(
         &'b self,
         streams: &'b [Stream<'b>],
-    ) -> Box<dyn Kind + 'b> {
+    ) -> Box<dyn AggregateKind + 'b> {
         self.0.kind(streams)
     }
 }
 
 trait AnyUserFunction: Send + Sync {
-    fn kind<'b>(&'b self, streams: &'b [Stream<'b>]) -> Box<dyn Kind + 'b>;
+    fn kind<'b>(&'b self, streams: &'b [Stream<'b>]) -> Box<dyn AggregateKind + 'b>;
 }
 
-struct Of<'a, F: UserFunction>(Vec<Column<'a, F::Input>>);
+struct UserColumns<'a, F: UserFunction>(Vec<Column<'a, F::Input>>);
 
-impl<F: UserFunction> AnyUserFunction for Of<'_, F> {
-    fn kind<'b>(&'b self, streams: &'b [Stream<'b>]) -> Box<dyn Kind + 'b> {
+impl<F: UserFunction> AnyUserFunction for UserColumns<'_, F> {
+    fn kind<'b>(&'b self, streams: &'b [Stream<'b>]) -> Box<dyn AggregateKind + 'b> {
         kind_of::<User<F>, _>(streams, &self.0[..])
     }
 }

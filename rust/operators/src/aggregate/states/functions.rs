@@ -71,7 +71,7 @@ impl Function for Count {
 
 /// A value, and of how many rows it is.
 #[derive(Clone, Copy)]
-pub(in crate::aggregate) struct Of<T> {
+pub(in crate::aggregate) struct CountedValue<T> {
     pub(in crate::aggregate) value: T,
     pub(in crate::aggregate) rows: u64,
 }
@@ -143,24 +143,24 @@ pub(in crate::aggregate) struct Sum<T>(std::marker::PhantomData<T>);
 
 impl<T: Number> Function for Sum<T> {
     type Input = T;
-    type State = Of<T>;
+    type State = CountedValue<T>;
     type Output = T;
 
     const ORDER: RowOrder = T::ORDER;
-    const EMPTY: Of<T> = Of { value: T::ZERO, rows: 0 };
+    const EMPTY: CountedValue<T> = CountedValue { value: T::ZERO, rows: 0 };
 
     #[inline]
-    fn add(state: &mut Of<T>, value: T) {
-        *state = Of { value: state.value.plus(value), rows: state.rows + 1 };
+    fn add(state: &mut CountedValue<T>, value: T) {
+        *state = CountedValue { value: state.value.plus(value), rows: state.rows + 1 };
     }
 
     #[inline]
-    fn combine(earlier: Of<T>, later: Of<T>) -> Of<T> {
-        Of { value: earlier.value.plus(later.value), rows: earlier.rows + later.rows }
+    fn combine(earlier: CountedValue<T>, later: CountedValue<T>) -> CountedValue<T> {
+        CountedValue { value: earlier.value.plus(later.value), rows: earlier.rows + later.rows }
     }
 
     #[inline]
-    fn finish(state: Of<T>) -> Option<T> {
+    fn finish(state: CountedValue<T>) -> Option<T> {
         (state.rows > 0).then(|| state.value.result())
     }
 }
@@ -170,24 +170,24 @@ pub(in crate::aggregate) struct Mean<T>(std::marker::PhantomData<T>);
 
 impl<T: Number> Function for Mean<T> {
     type Input = T;
-    type State = Of<T>;
+    type State = CountedValue<T>;
     type Output = f64;
 
     const ORDER: RowOrder = T::ORDER;
-    const EMPTY: Of<T> = Sum::<T>::EMPTY;
+    const EMPTY: CountedValue<T> = Sum::<T>::EMPTY;
 
     #[inline]
-    fn add(state: &mut Of<T>, value: T) {
+    fn add(state: &mut CountedValue<T>, value: T) {
         Sum::<T>::add(state, value);
     }
 
     #[inline]
-    fn combine(earlier: Of<T>, later: Of<T>) -> Of<T> {
+    fn combine(earlier: CountedValue<T>, later: CountedValue<T>) -> CountedValue<T> {
         Sum::<T>::combine(earlier, later)
     }
 
     #[inline]
-    fn finish(state: Of<T>) -> Option<f64> {
+    fn finish(state: CountedValue<T>) -> Option<f64> {
         (state.rows > 0).then(|| one_nan(state.value.float() / state.rows as f64))
     }
 }
@@ -197,24 +197,24 @@ pub(in crate::aggregate) struct Product;
 
 impl Function for Product {
     type Input = f64;
-    type State = Of<f64>;
+    type State = CountedValue<f64>;
     type Output = f64;
 
     const ORDER: RowOrder = RowOrder::Source;
-    const EMPTY: Of<f64> = Of { value: 1.0, rows: 0 };
+    const EMPTY: CountedValue<f64> = CountedValue { value: 1.0, rows: 0 };
 
     #[inline]
-    fn add(state: &mut Of<f64>, value: f64) {
-        *state = Of { value: state.value * value, rows: state.rows + 1 };
+    fn add(state: &mut CountedValue<f64>, value: f64) {
+        *state = CountedValue { value: state.value * value, rows: state.rows + 1 };
     }
 
     #[inline]
-    fn combine(earlier: Of<f64>, later: Of<f64>) -> Of<f64> {
-        Of { value: earlier.value * later.value, rows: earlier.rows + later.rows }
+    fn combine(earlier: CountedValue<f64>, later: CountedValue<f64>) -> CountedValue<f64> {
+        CountedValue { value: earlier.value * later.value, rows: earlier.rows + later.rows }
     }
 
     #[inline]
-    fn finish(state: Of<f64>) -> Option<f64> {
+    fn finish(state: CountedValue<f64>) -> Option<f64> {
         (state.rows > 0).then(|| one_nan(state.value))
     }
 }
@@ -265,26 +265,27 @@ pub(in crate::aggregate) struct Extreme<const LARGEST: bool>;
 
 impl<const LARGEST: bool> Function for Extreme<LARGEST> {
     type Input = i64;
-    type State = Of<i64>;
+    type State = CountedValue<i64>;
     type Output = i64;
 
     const ORDER: RowOrder = RowOrder::Any;
-    const EMPTY: Of<i64> = Of { value: if LARGEST { i64::MIN } else { i64::MAX }, rows: 0 };
+    const EMPTY: CountedValue<i64> =
+        CountedValue { value: if LARGEST { i64::MIN } else { i64::MAX }, rows: 0 };
 
     #[inline]
-    fn add(state: &mut Of<i64>, value: i64) {
-        *state = Self::combine(*state, Of { value, rows: 1 });
+    fn add(state: &mut CountedValue<i64>, value: i64) {
+        *state = Self::combine(*state, CountedValue { value, rows: 1 });
     }
 
     #[inline]
-    fn combine(earlier: Of<i64>, later: Of<i64>) -> Of<i64> {
+    fn combine(earlier: CountedValue<i64>, later: CountedValue<i64>) -> CountedValue<i64> {
         let value =
             if LARGEST { earlier.value.max(later.value) } else { earlier.value.min(later.value) };
-        Of { value, rows: earlier.rows + later.rows }
+        CountedValue { value, rows: earlier.rows + later.rows }
     }
 
     #[inline]
-    fn finish(state: Of<i64>) -> Option<i64> {
+    fn finish(state: CountedValue<i64>) -> Option<i64> {
         (state.rows > 0).then_some(state.value)
     }
 }

@@ -2,8 +2,8 @@
 //! rows whose numbers change.
 
 use super::functions::{
-    ByValue, Count, Covariance, Extreme, Function, JointMoments, Mean, Moments, NO_ROW, Number, Of,
-    Pick, Product, RowOfExtreme, Sum, Variance, WeightedMean, WeightedSum,
+    ByValue, Count, CountedValue, Covariance, Extreme, Function, JointMoments, Mean, Moments,
+    NO_ROW, Number, Pick, Product, RowOfExtreme, Sum, Variance, WeightedMean, WeightedSum,
 };
 
 /// Words of a state of a user's function.
@@ -121,53 +121,53 @@ impl Words for f64 {
     }
 }
 
-fn words_of<T: Words>(state: Of<T>) -> StateWords {
+fn words_of<T: Words>(state: CountedValue<T>) -> StateWords {
     let [low, high] = state.value.to_words();
     three([low, high, state.rows])
 }
 
-fn of_words<T: Words>([low, high, rows, ..]: StateWords) -> Of<T> {
-    Of { value: T::of_words([low, high]), rows }
+fn of_words<T: Words>([low, high, rows, ..]: StateWords) -> CountedValue<T> {
+    CountedValue { value: T::of_words([low, high]), rows }
 }
 
 impl<T: Words> StoredFunction for Sum<T> {
-    fn is_sound(state: Of<T>, bounds: &StateBounds) -> bool {
+    fn is_sound(state: CountedValue<T>, bounds: &StateBounds) -> bool {
         came(state.rows, bounds) && state.value.is_sum()
     }
 
-    fn to_words(state: Of<T>) -> StateWords {
+    fn to_words(state: CountedValue<T>) -> StateWords {
         words_of(state)
     }
 
-    fn of_words(words: StateWords) -> Of<T> {
+    fn of_words(words: StateWords) -> CountedValue<T> {
         of_words(words)
     }
 }
 
 impl<T: Words> StoredFunction for Mean<T> {
-    fn is_sound(state: Of<T>, bounds: &StateBounds) -> bool {
+    fn is_sound(state: CountedValue<T>, bounds: &StateBounds) -> bool {
         Sum::<T>::is_sound(state, bounds)
     }
 
-    fn to_words(state: Of<T>) -> StateWords {
+    fn to_words(state: CountedValue<T>) -> StateWords {
         words_of(state)
     }
 
-    fn of_words(words: StateWords) -> Of<T> {
+    fn of_words(words: StateWords) -> CountedValue<T> {
         of_words(words)
     }
 }
 
 impl StoredFunction for Product {
-    fn is_sound(state: Of<f64>, bounds: &StateBounds) -> bool {
+    fn is_sound(state: CountedValue<f64>, bounds: &StateBounds) -> bool {
         came(state.rows, bounds)
     }
 
-    fn to_words(state: Of<f64>) -> StateWords {
+    fn to_words(state: CountedValue<f64>) -> StateWords {
         words_of(state)
     }
 
-    fn of_words(words: StateWords) -> Of<f64> {
+    fn of_words(words: StateWords) -> CountedValue<f64> {
         of_words(words)
     }
 }
@@ -187,19 +187,19 @@ impl StoredFunction for WeightedMean {
 }
 
 impl<const LARGEST: bool> StoredFunction for Extreme<LARGEST> {
-    fn is_sound(state: Of<i64>, bounds: &StateBounds) -> bool {
+    fn is_sound(state: CountedValue<i64>, bounds: &StateBounds) -> bool {
         came(state.rows, bounds)
     }
 
-    fn to_words(state: Of<i64>) -> StateWords {
+    fn to_words(state: CountedValue<i64>) -> StateWords {
         words_of(state)
     }
 
-    fn of_words(words: StateWords) -> Of<i64> {
+    fn of_words(words: StateWords) -> CountedValue<i64> {
         of_words(words)
     }
 
-    fn value(state: &mut Of<i64>) -> Option<&mut i64> {
+    fn value(state: &mut CountedValue<i64>) -> Option<&mut i64> {
         (state.rows > 0).then_some(&mut state.value)
     }
 }

@@ -8,7 +8,7 @@ use super::position::{Position, ranks};
 use super::saved::{Saved, are_states, saved_words};
 use super::windows::{KeyOrder, StreamingWindows};
 use crate::aggregate::catalog::aggregate::{Aggregate, kind};
-use crate::aggregate::catalog::kind::Kind;
+use crate::aggregate::catalog::kind::AggregateKind;
 use crate::aggregate::folds::epochs::epoch::{AddEpoch, Adder, Epoch};
 use crate::aggregate::folds::epochs::lane::{Lane, Task};
 use crate::aggregate::folds::epochs::open::{
@@ -101,7 +101,7 @@ impl StreamingAggregate {
         &mut self,
         rows: &[Stream<'_>],
         merged: Option<&[Place]>,
-        kinds: &[Box<dyn Kind + '_>],
+        kinds: &[Box<dyn AggregateKind + '_>],
         driver: &Driver,
     ) -> Result<(), Stopped> {
         let (windows, keys, sources) = (&self.windows, self.keys, self.sources);
@@ -137,7 +137,7 @@ impl StreamingAggregate {
         &'a self,
         rows: &'a [Stream<'a>],
         merged: Option<&'a [Place]>,
-        kinds: &'a [Box<dyn Kind + 'a>],
+        kinds: &'a [Box<dyn AggregateKind + 'a>],
     ) -> Epoch<'a> {
         let adders = kinds.iter().map(|kind| Adder::new(&**kind, self.sources, merged)).collect();
         let empty = self.lanes.iter().flat_map(|lane| lane.empty()).collect();

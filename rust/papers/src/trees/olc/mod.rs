@@ -78,13 +78,13 @@ enum Any<'a> {
 }
 
 /// Nodes of a kind: where they are, and how their numbers are told from others.
-trait Kind: Node + 'static {
+trait NodeKind: Node + 'static {
     const TAG: u32;
 
     fn arena(tree: &OlcTree) -> &Arena<Self>;
 }
 
-impl Kind for Leaf {
+impl NodeKind for Leaf {
     const TAG: u32 = LEAF;
 
     #[inline]
@@ -93,7 +93,7 @@ impl Kind for Leaf {
     }
 }
 
-impl Kind for Inner {
+impl NodeKind for Inner {
     const TAG: u32 = 0;
 
     #[inline]
@@ -164,7 +164,7 @@ impl OlcTree {
 
     /// A node of a kind, as of now; it may be any (O1).
     #[inline]
-    fn see<N: Kind>(&self, number: u32) -> Attempt<NodeView<'_, N>> {
+    fn see<N: NodeKind>(&self, number: u32) -> Attempt<NodeView<'_, N>> {
         let node = N::arena(self).get(number & !LEAF).ok_or(Restart)?;
         pause();
         Ok(NodeView { number, node, version: node.lock().read() })
@@ -236,7 +236,7 @@ impl OlcTree {
 
     /// Splits a full node, or the root if it has no parent.
     #[cold]
-    fn split<N: Kind>(&self, parent: Option<Parent<'_>>, full: NodeView<'_, N>) -> Attempt<()> {
+    fn split<N: NodeKind>(&self, parent: Option<Parent<'_>>, full: NodeView<'_, N>) -> Attempt<()> {
         full.check()?;
         // Before anything is locked: there may be no memory.
         let number = N::arena(self).take();
@@ -249,7 +249,7 @@ impl OlcTree {
         done
     }
 
-    fn split_into<N: Kind>(
+    fn split_into<N: NodeKind>(
         &self,
         parent: Option<Parent<'_>>,
         full: NodeView<'_, N>,
@@ -313,7 +313,7 @@ impl OlcTree {
 
     /// Evens out a node that has few entries or children and its neighbour, or merges the two.
     #[cold]
-    fn even_out<N: Kind>(&self, (parent, at): Parent<'_>, few: NodeView<'_, N>) -> Attempt<()> {
+    fn even_out<N: NodeKind>(&self, (parent, at): Parent<'_>, few: NodeView<'_, N>) -> Attempt<()> {
         // 1. The neighbour to the right, or the one to the left of the last child. It is looked at
         //    before anything is locked, as the thread may have to wait for it (O4).
         //    Of a parent that was split meanwhile, the child may be behind the last one.

@@ -12,13 +12,13 @@ use super::{Function, Takes};
 #[derive(Clone, Copy)]
 pub struct UserDefined {
     pub(crate) name: &'static str,
-    pub(crate) of: Of,
+    pub(crate) of: UserInput,
     result: &'static DataType,
 }
 
 /// The input of a user's function, and the aggregate that it makes of the input.
 #[derive(Clone, Copy)]
-pub(crate) enum Of {
+pub(crate) enum UserInput {
     Integers(for<'a> fn(Vec<Column<'a, i64>>) -> Aggregate<'a>),
     Floats(for<'a> fn(Vec<Column<'a, f64>>) -> Aggregate<'a>),
 }
@@ -45,24 +45,24 @@ impl UserDefined {
             DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..)
         );
         let fits = match self.of {
-            Of::Integers(_) => values.is_integer() && *values != DataType::UInt64,
-            Of::Floats(_) => values.is_integer() || values.is_floating() || is_decimal,
+            UserInput::Integers(_) => values.is_integer() && *values != DataType::UInt64,
+            UserInput::Floats(_) => values.is_integer() || values.is_floating() || is_decimal,
         };
         fits.then(|| self.result.clone())
     }
 
     pub(super) fn takes(&self) -> Takes {
         match self.of {
-            Of::Integers(_) => Takes::Integers,
-            Of::Floats(_) => Takes::Floats,
+            UserInput::Integers(_) => Takes::Integers,
+            UserInput::Floats(_) => Takes::Floats,
         }
     }
 
     /// The input of the function, for messages.
     pub(super) fn expected(&self) -> &'static str {
         match self.of {
-            Of::Integers(_) => "whole numbers that fit int64",
-            Of::Floats(_) => "numbers",
+            UserInput::Integers(_) => "whole numbers that fit int64",
+            UserInput::Floats(_) => "numbers",
         }
     }
 }
@@ -154,7 +154,7 @@ impl Function {
     pub fn of_floats<F: UserFunction<Input = f64, Output: UserResult>>(name: &'static str) -> Self {
         Function::User(UserDefined {
             name,
-            of: Of::Floats(|columns| Aggregate::user::<F>(columns)),
+            of: UserInput::Floats(|columns| Aggregate::user::<F>(columns)),
             result: F::Output::TYPE,
         })
     }
@@ -165,7 +165,7 @@ impl Function {
     ) -> Self {
         Function::User(UserDefined {
             name,
-            of: Of::Integers(|columns| Aggregate::user::<F>(columns)),
+            of: UserInput::Integers(|columns| Aggregate::user::<F>(columns)),
             result: F::Output::TYPE,
         })
     }

@@ -11,8 +11,8 @@ use crate::aggregate::inputs::places::Place;
 use crate::aggregate::inputs::values::{FunctionInput, WithInput};
 use crate::aggregate::output::{OutputColumn, OutputValue};
 use crate::aggregate::states::functions::{
-    Count, Covariance, Extreme, Function, Mean, Of, Pick, Product, RowOfExtreme, Sum, Variance,
-    WeightedMean,
+    Count, CountedValue, Covariance, Extreme, Function, Mean, Pick, Product, RowOfExtreme, Sum,
+    Variance, WeightedMean,
 };
 use crate::aggregate::states::words::StoredFunction;
 use crate::driver::Stopped;
@@ -124,7 +124,7 @@ impl<F: StoredFunction, const LEN: usize> PaneFunction for AsWords<F, LEN> {
 /// A function of values that all count: how many they are is known from elsewhere.
 struct NonNullFunction<F>(PhantomData<F>);
 
-impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = Of<T>>> PaneFunction
+impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = CountedValue<T>>> PaneFunction
     for NonNullFunction<F>
 {
     type Input = T;
@@ -135,19 +135,20 @@ impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = Of<T>>> PaneFu
 
     #[inline]
     fn add(state: &mut T, value: T) {
-        let mut own = Of { value: *state, rows: 1 };
+        let mut own = CountedValue { value: *state, rows: 1 };
         F::add(&mut own, value);
         *state = own.value;
     }
 
     #[inline]
     fn combine(earlier: T, later: T) -> T {
-        F::combine(Of { value: earlier, rows: 1 }, Of { value: later, rows: 1 }).value
+        F::combine(CountedValue { value: earlier, rows: 1 }, CountedValue { value: later, rows: 1 })
+            .value
     }
 
     #[inline]
     fn finish(state: T, partners: u64) -> Option<F::Output> {
-        F::finish(Of { value: state, rows: partners })
+        F::finish(CountedValue { value: state, rows: partners })
     }
 }
 
@@ -157,7 +158,7 @@ fn fold_values<T: OutputValue + Send + Sync, F, G: FunctionInput<F>>(
     folding: &mut PaneFold<'_>,
 ) -> Result<Box<dyn OfBlocks>, Stopped>
 where
-    F: InPanes + Function<Input = T, State = Of<T>>,
+    F: InPanes + Function<Input = T, State = CountedValue<T>>,
 {
     match input.mask(0) {
         None => {

@@ -10,7 +10,7 @@ use crate::aggregate::inputs::places::Place;
 use crate::aggregate::inputs::values::{FunctionInput, Memory, address_of};
 use crate::aggregate::output::OutputColumn;
 use crate::aggregate::states::functions::{
-    Count, Extreme, Function, Mean, Of, Pick, Sum, WeightedMean, WeightedSum,
+    Count, CountedValue, Extreme, Function, Mean, Pick, Sum, WeightedMean, WeightedSum,
 };
 use crate::aggregate::states::words::Words;
 
@@ -223,8 +223,8 @@ macro_rules! sums {
             }
 
             #[inline]
-            fn state(words: [u64; WORDS], rows: u64) -> Of<T> {
-                Of { value: T::of_words(words), rows }
+            fn state(words: [u64; WORDS], rows: u64) -> CountedValue<T> {
+                CountedValue { value: T::of_words(words), rows }
             }
         }
     )*};
@@ -246,8 +246,8 @@ impl<const LARGEST: bool> OfWords for Extreme<LARGEST> {
     }
 
     #[inline]
-    fn state(words: [u64; WORDS], rows: u64) -> Of<i64> {
-        Of { value: ranked(i64::of_words(words), LARGEST), rows }
+    fn state(words: [u64; WORDS], rows: u64) -> CountedValue<i64> {
+        CountedValue { value: ranked(i64::of_words(words), LARGEST), rows }
     }
 }
 
