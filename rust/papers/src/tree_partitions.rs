@@ -23,7 +23,7 @@ use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex};
 use super::stages::{Did, Stage, run};
 use tidegate_operators::band::index::{self, Find, RowMatches, Rows};
 use tidegate_operators::driver::{Driver, Stopped};
-use tidegate_operators::rows::{Failed, Filter, FilterError};
+use tidegate_operators::rows::{Filter, FilterError, JoinError};
 
 /// Rows that are looked for together, at first and at most.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 64 };
@@ -148,7 +148,7 @@ impl Find for TreePartitions {
         mut next: usize,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Vec<RowMatches>, Failed> {
+    ) -> Result<Vec<RowMatches>, JoinError> {
         let (mut all, mut matches) = (Vec::new(), 0);
         // A row may match a whole window.
         self.together = FIRST_ROWS;
@@ -160,7 +160,7 @@ impl Find for TreePartitions {
                 Sought { side: side as usize, entry, other: rows.other(side), probe }
             };
             let sought: Vec<Sought> = some.clone().map(sought).collect();
-            self.look(&sought, driver).map_err(Failed::Stopped)?;
+            self.look(&sought, driver).map_err(JoinError::Stopped)?;
             let found = self.take(next, sought.len());
             matches += found.numbers.len();
             let each = (found.numbers.len() / sought.len()).max(1);
@@ -178,10 +178,10 @@ impl Find for TreePartitions {
             }
             next = some.end;
         }
-        driver.check().map_err(Failed::Stopped)?;
+        driver.check().map_err(JoinError::Stopped)?;
         let refined =
-            driver.map(all, |found| rows.refine(found, filter)).map_err(Failed::Stopped)?;
-        refined.into_iter().collect::<Result<_, FilterError>>().map_err(Failed::Filter)
+            driver.map(all, |found| rows.refine(found, filter)).map_err(JoinError::Stopped)?;
+        refined.into_iter().collect::<Result<_, FilterError>>().map_err(JoinError::Filter)
     }
 
     fn refill(&mut self, rows: &Rows, side: usize) {

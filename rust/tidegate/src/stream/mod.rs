@@ -51,7 +51,7 @@ pub use memory::Memory;
 pub use merge::streams::{MergeInput, MergeStreams};
 pub use merge::tables::{merge_tables, merged_schema};
 pub use merge::{MergeOptions, merge};
-pub use operator::{Figure, Operator, Polled, Stats, Step, Waiting};
+pub use operator::{Figure, Operator, Poll, Stats, Step, WaitingRows};
 pub use options::StreamOptions;
 pub use partners::partner_aggregates;
 pub use readers::ResultReader;

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Counts the actions of sources, for threads that wait for more.
 #[derive(Debug, Default)]
 pub struct News {
-    told: Mutex<Told>,
+    told: Mutex<NewsState>,
     changed: Condvar,
 }
 
@@ -18,9 +18,10 @@ pub struct Driven {
     pub fetches_late: bool,
 }
 
+/// What sources have told, and the thread that drives the operator.
 #[derive(Debug, Default)]
-struct Told {
-    /// How much.
+struct NewsState {
+    /// How much has been told.
     count: u64,
     /// How much had been told when the operator found nothing more to do; none before.
     settled: Option<u64>,
@@ -33,7 +34,7 @@ struct Told {
 }
 
 impl News {
-    fn lock(&self) -> MutexGuard<'_, Told> {
+    fn lock(&self) -> MutexGuard<'_, NewsState> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
