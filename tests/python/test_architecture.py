@@ -60,8 +60,8 @@ NOUNS = {
 }
 # Participles that end in other letters.
 IRREGULAR = (
-    "Begun|Broken|Built|Chosen|Done|Drawn|Found|Given|Gone|Held|Kept|Known|Led|Lent|Lost|Made|Met|Open|"
-    "Seen|Sent|Shown|Spent|Taken|Told|Written"
+    "AddedUp|Begun|Broken|Built|Chosen|Done|Drawn|Driven|Found|Given|Gone|Held|Kept|Known|Led|Lent|"
+    "Lost|Made|Met|Open|Seen|Sent|Shown|Sought|Spent|Taken|Told|Unwritten|Woven|Written"
 )
 JOINS = "rust/tidegate/src/stream/join/mod.rs"
 POOL = "rust/structures/src/memory/pool.rs"

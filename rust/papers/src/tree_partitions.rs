@@ -53,9 +53,9 @@ struct Partition {
     ends: Vec<u32>,
 }
 
-/// A row that is looked for: its side, its entry if it has a value, the side that it looks at, and
-/// what it looks for.
-struct Sought {
+/// The search for the matches of a row: its side, its entry if it has a value, the side that it
+/// looks at, and what it looks for.
+struct RowSearch {
     side: usize,
     entry: Option<Entry>,
     other: usize,
@@ -78,7 +78,7 @@ impl TreePartitions {
     }
 
     /// Has every partition enter its own of some rows, and look for all of them.
-    fn look(&mut self, sought: &[Sought], driver: &Driver) -> Result<(), Stopped> {
+    fn look(&mut self, sought: &[RowSearch], driver: &Driver) -> Result<(), Stopped> {
         let count = self.partitions.len();
         let mut stages: Vec<Stage<'_>> = Vec::with_capacity(count);
         for (nth, partition) in self.partitions.iter_mut().enumerate() {
@@ -126,10 +126,10 @@ fn is_of(entry: &Entry, partition: usize, partitions: usize) -> bool {
 }
 
 impl Partition {
-    fn look(&mut self, sought: &[Sought], is_own: impl Fn(&Entry) -> bool) {
+    fn look(&mut self, sought: &[RowSearch], is_own: impl Fn(&Entry) -> bool) {
         self.numbers.clear();
         self.ends.clear();
-        for Sought { side, entry, other, probe } in sought {
+        for RowSearch { side, entry, other, probe } in sought {
             self.trees[*other].find(probe, &mut self.numbers);
             self.ends.push(self.numbers.len() as u32);
             if let Some(entry) = entry.filter(|entry| is_own(entry)) {
@@ -157,9 +157,9 @@ impl Find for TreePartitions {
             let sought = |row| {
                 let (side, number, key, probe) = rows.row(row);
                 let entry = key.map(|key| Entry { key, row: number });
-                Sought { side: side as usize, entry, other: rows.other(side), probe }
+                RowSearch { side: side as usize, entry, other: rows.other(side), probe }
             };
-            let sought: Vec<Sought> = some.clone().map(sought).collect();
+            let sought: Vec<RowSearch> = some.clone().map(sought).collect();
             self.look(&sought, driver).map_err(JoinError::Stopped)?;
             let found = self.take(next, sought.len());
             matches += found.numbers.len();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use tidegate::stream::{Driven, News, Operator, Poll, ResultReader};
+use tidegate::stream::{DriverWork, News, Operator, Poll, ResultReader};
 use tidegate::{Driver, Error, Result, Stop, WorkOf};
 
 use crate::arrow::export;
@@ -248,7 +248,7 @@ impl Handle {
     }
 
     /// From now on a thread drives the operator, or none does any more; whether one did before.
-    pub(crate) fn set_driven(&self, driven: Option<Driven>) -> bool {
+    pub(crate) fn set_driven(&self, driven: Option<DriverWork>) -> bool {
         self.news.set_driven(driven).is_some()
     }
 

@@ -43,7 +43,7 @@ mod tactic;
 mod times;
 
 pub use aggregate::{AggregateOptions, aggregate};
-pub use intake::news::{Driven, News};
+pub use intake::news::{DriverWork, News};
 pub use intake::source::{Source, SourceStats, lock};
 pub use join::{Parallelism, asof_join, band_join, band_self_join, interval_join, window_join};
 pub use lateness::Lateness;

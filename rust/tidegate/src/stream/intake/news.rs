@@ -13,7 +13,7 @@ pub struct News {
 
 /// The work of a thread that drives an operator: it polls for as long as there is something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Driven {
+pub struct DriverWork {
     /// Whether it fetches late rows, too.
     pub fetches_late: bool,
 }
@@ -26,7 +26,7 @@ struct NewsState {
     /// How much had been told when the operator found nothing more to do; none before.
     settled: Option<u64>,
     /// Whether a thread drives the operator, and how.
-    driven: Option<Driven>,
+    driven: Option<DriverWork>,
     /// Which thread that is, once it has begun.
     driver: Option<ThreadId>,
     /// Whether the thread that drove it has ended with an error, and nobody has polled since.
@@ -62,7 +62,7 @@ impl News {
 
     /// From now on a thread drives the operator, unless one does already; or none does any more.
     /// Returns how one did before.
-    pub fn set_driven(&self, driven: Option<Driven>) -> Option<Driven> {
+    pub fn set_driven(&self, driven: Option<DriverWork>) -> Option<DriverWork> {
         let mut told = self.lock();
         let before = told.driven;
         if driven.is_none() || before.is_none() {
@@ -105,7 +105,7 @@ impl News {
 
     /// How a thread drives the operator, so that rows leave it without the feeder's doing, if one
     /// does.
-    pub fn driven(&self) -> Option<Driven> {
+    pub fn driven(&self) -> Option<DriverWork> {
         self.lock().driven
     }
 
