@@ -24,7 +24,7 @@ use tidegate_operators::window::scale::{Part, ScaleJoin};
 /// join.begin(&driver, vec![1, 2, 30], vec![Side::Left, Side::Right, Side::Left], Some(&[]));
 /// let pairs = join.advance(&driver, None)?.into_results();
 /// assert_eq!((pairs.left, pairs.right), (vec![0], vec![0]));
-/// # Ok::<(), tidegate_operators::rows::Failed>(())
+/// # Ok::<(), tidegate_operators::rows::JoinError>(())
 /// ```
 pub fn three_step_join(
     retention: Retention,
@@ -51,7 +51,7 @@ pub fn three_step_join(
 /// join.begin(&driver, vec![1, 2, 3, 4], sides, Some(&[]));
 /// let pairs = join.advance(&driver, None)?.into_results();
 /// assert_eq!((pairs.left, pairs.right), (vec![1, 2], vec![0, 0]));
-/// # Ok::<(), tidegate_operators::rows::Failed>(())
+/// # Ok::<(), tidegate_operators::rows::JoinError>(())
 /// ```
 pub fn cell_join(
     retention: Retention,

@@ -90,7 +90,7 @@ type Out<T> = Sender<TreeMessage<T>>;
 /// join.begin(&driver, vec![1, 2, 30], vec![Side::Left, Side::Right, Side::Left], Some(&[]));
 /// let pairs = join.advance(&driver, None)?.into_results();
 /// assert_eq!((pairs.left, pairs.right), (vec![0], vec![0]));
-/// # Ok::<(), tidegate_operators::rows::Failed>(())
+/// # Ok::<(), tidegate_operators::rows::JoinError>(())
 /// ```
 pub fn split_join(
     retention: Retention,

@@ -23,7 +23,7 @@ use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex};
 use super::stages::{Did, Stage, run};
 use tidegate_operators::band::index::{self, Find, RowMatches, Rows};
 use tidegate_operators::driver::{Driver, Stopped};
-use tidegate_operators::rows::{Failed, Filter, FilterError};
+use tidegate_operators::rows::{Filter, FilterError, JoinError};
 
 /// Rows that are looked for together, at first and at most.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 64 };
@@ -53,9 +53,9 @@ struct Partition {
     ends: Vec<u32>,
 }
 
-/// A row that is looked for: its side, its entry if it has a value, the side that it looks at, and
-/// what it looks for.
-struct Sought {
+/// The search for the matches of a row: its side, its entry if it has a value, the side that it
+/// looks at, and what it looks for.
+struct RowSearch {
     side: usize,
     entry: Option<Entry>,
     other: usize,
@@ -78,7 +78,7 @@ impl TreePartitions {
     }
 
     /// Has every partition enter its own of some rows, and look for all of them.
-    fn look(&mut self, sought: &[Sought], driver: &Driver) -> Result<(), Stopped> {
+    fn look(&mut self, sought: &[RowSearch], driver: &Driver) -> Result<(), Stopped> {
         let count = self.partitions.len();
         let mut stages: Vec<Stage<'_>> = Vec::with_capacity(count);
         for (nth, partition) in self.partitions.iter_mut().enumerate() {
@@ -126,10 +126,10 @@ fn is_of(entry: &Entry, partition: usize, partitions: usize) -> bool {
 }
 
 impl Partition {
-    fn look(&mut self, sought: &[Sought], is_own: impl Fn(&Entry) -> bool) {
+    fn look(&mut self, sought: &[RowSearch], is_own: impl Fn(&Entry) -> bool) {
         self.numbers.clear();
         self.ends.clear();
-        for Sought { side, entry, other, probe } in sought {
+        for RowSearch { side, entry, other, probe } in sought {
             self.trees[*other].find(probe, &mut self.numbers);
             self.ends.push(self.numbers.len() as u32);
             if let Some(entry) = entry.filter(|entry| is_own(entry)) {
@@ -148,7 +148,7 @@ impl Find for TreePartitions {
         mut next: usize,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Vec<RowMatches>, Failed> {
+    ) -> Result<Vec<RowMatches>, JoinError> {
         let (mut all, mut matches) = (Vec::new(), 0);
         // A row may match a whole window.
         self.together = FIRST_ROWS;
@@ -157,10 +157,10 @@ impl Find for TreePartitions {
             let sought = |row| {
                 let (side, number, key, probe) = rows.row(row);
                 let entry = key.map(|key| Entry { key, row: number });
-                Sought { side: side as usize, entry, other: rows.other(side), probe }
+                RowSearch { side: side as usize, entry, other: rows.other(side), probe }
             };
-            let sought: Vec<Sought> = some.clone().map(sought).collect();
-            self.look(&sought, driver).map_err(Failed::Stopped)?;
+            let sought: Vec<RowSearch> = some.clone().map(sought).collect();
+            self.look(&sought, driver).map_err(JoinError::Stopped)?;
             let found = self.take(next, sought.len());
             matches += found.numbers.len();
             let each = (found.numbers.len() / sought.len()).max(1);
@@ -178,10 +178,10 @@ impl Find for TreePartitions {
             }
             next = some.end;
         }
-        driver.check().map_err(Failed::Stopped)?;
+        driver.check().map_err(JoinError::Stopped)?;
         let refined =
-            driver.map(all, |found| rows.refine(found, filter)).map_err(Failed::Stopped)?;
-        refined.into_iter().collect::<Result<_, FilterError>>().map_err(Failed::Filter)
+            driver.map(all, |found| rows.refine(found, filter)).map_err(JoinError::Stopped)?;
+        refined.into_iter().collect::<Result<_, FilterError>>().map_err(JoinError::Filter)
     }
 
     fn refill(&mut self, rows: &Rows, side: usize) {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use tidegate::stream::{Operator, Parallelism, Polled, StreamOptions, interval_join, lock};
+use tidegate::stream::{Operator, Parallelism, Poll, StreamOptions, interval_join, lock};
 use tidegate::{Bound, Closed, How, IntervalJoin, JoinOptions, Result, Stop};
 
 fn rows(ts: &[i64], sym: &[&str]) -> RecordBatch {
@@ -49,7 +49,7 @@ fn push(join: &Operator, source: usize, batch: RecordBatch) -> Result<()> {
 
 fn poll(join: &mut Operator) -> Result<usize> {
     let mut pairs = 0;
-    while let Polled::Batch(batch) = join.poll()? {
+    while let Poll::Batch(batch) = join.poll()? {
         pairs += batch.num_rows();
     }
     Ok(pairs)

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tidegate_operators::driver::Stopped;
-use tidegate_operators::rows::Failed;
+use tidegate_operators::rows::JoinError;
 use tidegate_structures::memory::OutOfMemory;
 
 /// An error, told in one sentence: the column, the row, the given value and the expected one.
@@ -192,11 +192,11 @@ impl From<Stopped> for Error {
     }
 }
 
-impl From<Failed> for Error {
-    fn from(failed: Failed) -> Self {
+impl From<JoinError> for Error {
+    fn from(failed: JoinError) -> Self {
         match failed {
-            Failed::Stopped(stopped) => stopped.into(),
-            Failed::Filter(error) => match error.downcast() {
+            JoinError::Stopped(stopped) => stopped.into(),
+            JoinError::Filter(error) => match error.downcast() {
                 Ok(error) => *error,
                 Err(other) => Error::argument(format!("where: {other}")),
             },

@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt16Type, UInt64Type};
 use parking_lot::Mutex;
-use tidegate::stream::{Operator, Polled, Source, SourceStats, lock};
+use tidegate::stream::{Operator, Poll, Source, SourceStats, lock};
 use tidegate::{Result, Stop};
 
 use crate::draw::Draw;
@@ -225,7 +225,7 @@ fn in_turns(
             states.push((batches.iter().map(RecordBatch::num_rows).sum(), state));
         }
     }
-    assert!(matches!(drain(operator, batches)?, Polled::End), "all sources are closed");
+    assert!(matches!(drain(operator, batches)?, Poll::End), "all sources are closed");
     Ok(())
 }
 
@@ -265,7 +265,7 @@ fn at_once(operator: &mut Operator, feeds: &[Feed], batches: &mut Vec<RecordBatc
             });
         }
         let begun = Instant::now();
-        while !matches!(drain(operator, batches)?, Polled::End) {
+        while !matches!(drain(operator, batches)?, Poll::End) {
             assert!(begun.elapsed() < PATIENCE, "the operator does not end");
             std::thread::yield_now();
         }
@@ -293,10 +293,10 @@ fn happens(source: &Mutex<Source>, feed: &Feed, event: &Event) -> Result<()> {
 }
 
 /// Takes all results that there are. Where a state has outgrown a limit, the limit is raised.
-pub(crate) fn drain(operator: &mut Operator, batches: &mut Vec<RecordBatch>) -> Result<Polled> {
+pub(crate) fn drain(operator: &mut Operator, batches: &mut Vec<RecordBatch>) -> Result<Poll> {
     loop {
         match operator.poll() {
-            Ok(Polled::Batch(batch)) => batches.push(batch),
+            Ok(Poll::Batch(batch)) => batches.push(batch),
             Err(error) if error.is_memory() => {
                 let memory = operator.memory();
                 memory.set_limit(memory.limit().map(|limit| 2 * limit + 64));

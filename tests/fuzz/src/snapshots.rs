@@ -1,6 +1,6 @@
 //! Damaged snapshots with a fresh checksum, so that the damage reaches the code that reads them.
 
-use tidegate::stream::{Operator, Polled, StreamOptions, merge};
+use tidegate::stream::{Operator, Poll, StreamOptions, merge};
 use tidegate::{Error, Result, Stop};
 
 use crate::aggregates;
@@ -102,7 +102,7 @@ fn feed(operator: &mut Operator, feeds: &[Feed], turns: &[Turn]) -> Result<()> {
             Err(error) if !error.is_closed() => return Err(error),
             _ => {}
         }
-        if turn.polls && matches!(play::drain(operator, &mut batches)?, Polled::End) {
+        if turn.polls && matches!(play::drain(operator, &mut batches)?, Poll::End) {
             break;
         }
     }

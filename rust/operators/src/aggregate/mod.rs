@@ -79,5 +79,7 @@ pub use sessions::aggregate_sessions;
 pub use slices::windows::{Slice, Windows};
 pub use states::functions::RowOrder;
 pub use states::words::{MAX_WORDS, STATE_WORDS, StateBounds, StateWords};
-pub use streaming::{KeyOrder, Saved, StreamingAggregate, StreamingSessions, StreamingWindows};
+pub use streaming::{
+    KeyOrder, StreamingAggregate, StreamingSessions, StreamingWindows, WindowsState,
+};
 pub use tables::aggregate;

@@ -11,8 +11,8 @@ use super::timeline::{Entry, Timeline};
 use crate::driver::Driver;
 use crate::interval::streaming::{KeyRows, KeyedJoin};
 use crate::rows::{
-    Extent, Failed, Filter, FilterError, How, Interval, Kept, NO_KEY, Progress, Reach, Results,
-    RowJoin, RowLog, Side, SideWatermarks,
+    Extent, Filter, FilterError, How, Interval, JoinError, NO_KEY, Progress, Reach, Results,
+    RowJoin, RowLog, SavedRows, Side, SideWatermarks,
 };
 
 /// Rows below which an epoch is not worth waking other threads for.
@@ -60,7 +60,7 @@ struct Stage {
 /// join.begin(&driver, vec![10], vec![Side::Left], [&[0], &[]]);
 /// let pairs = join.advance(&driver, None)?.into_results();
 /// assert_eq!((pairs.left, pairs.right), (vec![0], vec![0]));
-/// # Ok::<(), tidegate_operators::rows::Failed>(())
+/// # Ok::<(), tidegate_operators::rows::JoinError>(())
 /// ```
 #[derive(Debug)]
 pub struct TimeJoin {
@@ -80,7 +80,7 @@ pub struct TimeJoin {
 }
 
 /// The outcome of a look.
-struct Looked {
+struct LookOutcome {
     pairs: Results,
     /// The first row that has not looked.
     next: usize,
@@ -178,7 +178,7 @@ impl RowJoin<[&[u32]; 2]> for TimeJoin {
         &mut self,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Progress, Failed> {
+    ) -> Result<Progress, JoinError> {
         let Some(side) = self.stage.side else {
             return Ok(Progress::Results(Results::default()));
         };
@@ -194,12 +194,12 @@ impl RowJoin<[&[u32]; 2]> for TimeJoin {
         let looked = if is_small {
             pieces.into_iter().map(look).collect()
         } else {
-            driver.map(pieces, look).map_err(Failed::Stopped)?
+            driver.map(pieces, look).map_err(JoinError::Stopped)?
         };
         // 2. Rows that have not looked do so next.
         let mut found = Vec::with_capacity(looked.len());
         for (end, looked) in looked.into_iter().rev() {
-            let Looked { pairs, next, candidates } = looked.map_err(Failed::Filter)?;
+            let LookOutcome { pairs, next, candidates } = looked.map_err(JoinError::Filter)?;
             self.comparisons += candidates;
             if next < end {
                 self.stage.work.push_front(next..end);
@@ -302,7 +302,7 @@ impl RowJoin<[&[u32]; 2]> for TimeJoin {
             + self.logs.iter().map(RowLog::memory).sum::<usize>()
     }
 
-    fn restore(&mut self, kept: &[Kept; 2], keys: [&[u32]; 2]) {
+    fn restore(&mut self, kept: &[SavedRows; 2], keys: [&[u32]; 2]) {
         for ((log, kept), keys) in self.logs.iter_mut().zip(kept).zip(keys) {
             log.restore(kept, |columns| columns.extend(&kept.ts, keys));
             self.key_rows.add(keys);
@@ -354,10 +354,10 @@ struct Looks<'a> {
 
 impl Looks<'_> {
     /// Finds the matches of the rows at these offsets, of as many as have a number of pairs.
-    fn run(&self, rows: Range<usize>, driver: &Driver) -> Result<Looked, FilterError> {
+    fn run(&self, rows: Range<usize>, driver: &Driver) -> Result<LookOutcome, FilterError> {
         let own = self.logs[self.side as usize].columns();
         let (ts, keys) = (own.times(), own.keys());
-        let mut found = Found::default();
+        let mut found = FoundPairs::default();
         let (mut next, mut candidates) = (rows.start, 0);
         while next < rows.end && found.others.len() < MOST_PAIRS {
             let row = next;
@@ -387,11 +387,11 @@ impl Looks<'_> {
             Side::Left => Results { left: found.own, right: found.others },
             Side::Right => Results { left: found.others, right: found.own },
         };
-        Ok(Looked { pairs, next, candidates })
+        Ok(LookOutcome { pairs, next, candidates })
     }
 
     /// Gives the filter the pairs that it has not seen, and drops those it does not keep.
-    fn filter(&self, filter: &Filter<'_>, found: &mut Found) -> Result<(), FilterError> {
+    fn filter(&self, filter: &Filter<'_>, found: &mut FoundPairs) -> Result<(), FilterError> {
         let first = self.logs[self.side as usize].first() as u32;
         let own: Vec<u32> =
             found.own[found.filtered..].iter().map(|&offset| first.wrapping_add(offset)).collect();
@@ -418,7 +418,7 @@ impl Looks<'_> {
 
 /// Pairs: offsets of rows that look, and numbers of rows that they find.
 #[derive(Default)]
-struct Found {
+struct FoundPairs {
     own: Vec<u32>,
     others: Vec<u32>,
     /// How many the filter has seen.

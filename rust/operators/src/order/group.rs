@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use bytemuck::Pod;
 use tidegate_structures::memory;
-use tidegate_structures::memory::pages::{Pages, Slot, Unwritten};
+use tidegate_structures::memory::pages::{Pages, Slot, UnwrittenPages};
 use tidegate_structures::memory::partition::{
     Buckets, MAX_BUCKETS, Part, Rows, Target, ranges, split_buckets, writers,
 };
@@ -271,7 +271,7 @@ pub(crate) fn partition(
     };
     let coarse_starts = scatter(rows, coarse, target, driver)?;
     let (tmp_keys, tmp_ts) = (tmp_keys.written(), tmp_ts.written());
-    let tmp_numbers = tmp_numbers.map(Unwritten::written);
+    let tmp_numbers = tmp_numbers.map(UnwrittenPages::written);
     // 2. Each of these by the low bits, into its own stretch of the output. A bucket that alone
     //    would keep a thread busy longer than its share is cut like the whole was; the others are a
     //    task each.

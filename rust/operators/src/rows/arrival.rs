@@ -12,7 +12,7 @@ use super::{KeptColumns, Reach, Side, SideWatermarks};
 const FEW_ROWS: usize = if cfg!(test) { 8 } else { 1 << 14 };
 
 /// The last time that matches a row, if one does, and the number of the row.
-type Waiting = Reverse<(Option<i64>, u64)>;
+type Expiry = Reverse<(Option<i64>, u64)>;
 
 /// What a log knows of its rows beside their columns.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Arrival {
     reach: Reach,
     /// The rows that may come out without a match, unless none do, by when they do. Some may have had
     /// a match since.
-    alone: Option<BinaryHeap<Waiting>>,
+    alone: Option<BinaryHeap<Expiry>>,
     /// Rows that are worth the look for rows of no use among them.
     worth_a_look: usize,
 }
@@ -104,6 +104,6 @@ impl Arrival {
 
     /// Bytes held.
     pub(super) fn memory(&self) -> usize {
-        self.alone.as_ref().map_or(0, |alone| alone.capacity() * size_of::<Waiting>())
+        self.alone.as_ref().map_or(0, |alone| alone.capacity() * size_of::<Expiry>())
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-use super::{Failed, Filter, Kept, Progress, Results, Side, SideWatermarks};
+use super::{Filter, JoinError, Progress, Results, SavedRows, Side, SideWatermarks};
 use crate::driver::Driver;
 
 /// A join of rows that come in epochs: in merged order, or in the order of their arrival. `V` is how
@@ -34,7 +34,7 @@ use crate::driver::Driver;
 /// // The first row of each side is not needed any more.
 /// join.purge([Some(14); 2]);
 /// assert_eq!((join.first(Side::Left), join.first(Side::Right)), (1, 1));
-/// # Ok::<(), tidegate_operators::rows::Failed>(())
+/// # Ok::<(), tidegate_operators::rows::JoinError>(())
 /// ```
 pub trait RowJoin<V>: Debug + Send + Sync {
     /// Begins an epoch with rows: the time and the side of each, and the values of both sides' rows.
@@ -77,8 +77,11 @@ pub trait RowJoin<V>: Debug + Send + Sync {
 
     /// Finds the results of more rows of the epoch, which may be none if the driver is to pause.
     /// After an error the join is of no more use.
-    fn advance(&mut self, driver: &Driver, filter: Option<&Filter<'_>>)
-    -> Result<Progress, Failed>;
+    fn advance(
+        &mut self,
+        driver: &Driver,
+        filter: Option<&Filter<'_>>,
+    ) -> Result<Progress, JoinError>;
 
     /// The results of a piece of the epoch that [`advance`](Self::advance) named last. Threads
     /// assemble at the same time.
@@ -137,7 +140,7 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// # Panics
     ///
     /// When this join has had rows already, or there are not values for each row.
-    fn restore(&mut self, kept: &[Kept; 2], values: V);
+    fn restore(&mut self, kept: &[SavedRows; 2], values: V);
 
     /// Ends the threads of the join, which is of no more use.
     fn close(&mut self) {}

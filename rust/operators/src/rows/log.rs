@@ -5,7 +5,7 @@ use super::{Extent, How, KeptColumn, KeptColumns, Reach, Side, SideWatermarks};
 
 /// The rows of one side that a join has kept, as another join takes them in.
 #[derive(Clone, Debug, Default)]
-pub struct Kept {
+pub struct SavedRows {
     /// Event times, in the order of the rows.
     pub ts: Vec<i64>,
     /// Which have had a match, where that matters.
@@ -113,7 +113,7 @@ impl<C: KeptColumns> RowLog<C> {
     }
 
     /// Takes in the rows that another log has kept, which `add` puts into the columns.
-    pub fn restore(&mut self, kept: &Kept, add: impl FnOnce(&mut C)) {
+    pub fn restore(&mut self, kept: &SavedRows, add: impl FnOnce(&mut C)) {
         assert!(self.end() == 0, "a log that had no rows takes in rows");
         self.extend(add);
         if let Some(matched) = &mut self.matched {
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!((log.first(), log.end(), log.offset(4)), (2, 5, 2));
         assert_eq!(log.matched(), (vec![false; 3], 0));
         let mut other = RowLog::new(Side::Right, How::Right, KeptColumn::default());
-        let kept = Kept { ts: vec![2, 3, 4], matched: vec![false, true, false], settled: 1 };
+        let kept = SavedRows { ts: vec![2, 3, 4], matched: vec![false, true, false], settled: 1 };
         other.restore(&kept, |columns| columns.extend(kept.ts.iter().copied()));
         assert_eq!(other.matched(), (kept.matched, 1));
         assert_eq!(other.unmatched(&extent, [None; 2]), Some((i64::MAX, 4, 2)));

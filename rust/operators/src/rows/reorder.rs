@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Rows with event times, in the order in which they were pushed.
-pub trait Timed: Clone {
+pub trait PushedRows: Clone {
     /// Event times.
     fn ts(&self) -> &[i64];
 }
@@ -31,7 +31,7 @@ pub struct LateRow {
 
 /// Rows in time order, none of which a later row of the source can come before.
 #[derive(Debug)]
-pub enum Released<P> {
+pub enum ReleasedRows<P> {
     /// Neighbouring rows of one push.
     Slice(P, Range<usize>),
     /// Rows of several pushes, or not in the order in which they came.
@@ -55,7 +55,7 @@ pub struct Reorder<P> {
     lateness: Option<i64>,
     watermark: i64,
     /// Pushes with rows not released, by number, which rises.
-    pending: BTreeMap<u64, Pending<P>>,
+    pending: BTreeMap<u64, PendingPush<P>>,
     /// For each pending push, the time of its next row and its number. With this index, a release
     /// visits only the pushes that have rows to release.
     next: BTreeSet<(i64, u64)>,
@@ -69,14 +69,15 @@ pub struct Draft<P> {
     lateness: Option<i64>,
     watermark: i64,
     /// The pushes to add, in order.
-    pushes: Vec<Pending<P>>,
+    pushes: Vec<PendingPush<P>>,
     /// For each push that releases rows: its number, and the total number of its rows released once
     /// the draft is committed.
     released: Vec<(u64, usize)>,
 }
 
+/// The rows of a push, until all of them have been released.
 #[derive(Debug)]
-struct Pending<P> {
+struct PendingPush<P> {
     payload: P,
     /// The rows that were not late, in time order; `None` for all rows as they are.
     order: Option<Vec<u32>>,
@@ -86,11 +87,11 @@ struct Pending<P> {
 
 /// A range of rows from one push, in time order.
 struct Part<'a, P> {
-    push: &'a Pending<P>,
+    push: &'a PendingPush<P>,
     rows: Range<usize>,
 }
 
-impl<P: Timed> Pending<P> {
+impl<P: PushedRows> PendingPush<P> {
     fn len(&self) -> usize {
         self.order.as_ref().map_or_else(|| self.payload.ts().len(), Vec::len)
     }
@@ -117,11 +118,11 @@ impl<P: Timed> Pending<P> {
     }
 }
 
-impl<P: Timed> Part<'_, P> {
+impl<P: PushedRows> Part<'_, P> {
     /// Returns the rows as a slice if they are already in order; otherwise, sorts them.
-    fn released(&self) -> Released<P> {
+    fn released(&self) -> ReleasedRows<P> {
         match self.push.order {
-            None => Released::Slice(self.push.payload.clone(), self.rows.clone()),
+            None => ReleasedRows::Slice(self.push.payload.clone(), self.rows.clone()),
             Some(_) => merged(std::slice::from_ref(self)),
         }
     }
@@ -137,7 +138,7 @@ impl<P: Timed> Part<'_, P> {
 }
 
 /// Merges the rows of several pushes by time. Rows with equal times stay in push order.
-fn merged<P: Timed>(parts: &[Part<'_, P>]) -> Released<P> {
+fn merged<P: PushedRows>(parts: &[Part<'_, P>]) -> ReleasedRows<P> {
     let mut rows: Vec<(i64, (u32, u32))> =
         memory::vec(parts.iter().map(|part| part.rows.len()).sum());
     for (payload, part) in (0..).zip(parts) {
@@ -145,7 +146,7 @@ fn merged<P: Timed>(parts: &[Part<'_, P>]) -> Released<P> {
     }
     // The sort is stable, and fast on the few sorted runs that it gets here.
     sort_by_key(&mut rows, |&(ts, _)| ts);
-    Released::Rows {
+    ReleasedRows::Rows {
         ts: memory::collect(rows.iter().map(|&(ts, _)| ts)),
         payloads: parts.iter().map(|part| part.push.payload.clone()).collect(),
         places: memory::collect(rows.iter().map(|&(_, place)| place)),
@@ -167,7 +168,7 @@ impl<P> Reorder<P> {
     }
 }
 
-impl<P: Timed> Draft<P> {
+impl<P: PushedRows> Draft<P> {
     /// No row below it is taken any more.
     pub fn watermark(&self) -> i64 {
         self.watermark
@@ -206,7 +207,7 @@ impl<P: Timed> Draft<P> {
         let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Vec::new() };
         if first >= self.watermark && ts.is_sorted() {
             self.watermark = self.watermark.max(Reorder::<P>::promise(self.lateness, last));
-            self.pushes.push(Pending { payload, order: None, released: 0 });
+            self.pushes.push(PendingPush { payload, order: None, released: 0 });
             return Vec::new();
         }
         let (late, sorted) = self.sort_out(ts);
@@ -223,12 +224,12 @@ impl<P: Timed> Draft<P> {
             }
             order
         });
-        self.pushes.push(Pending { payload, order, released: 0 });
+        self.pushes.push(PendingPush { payload, order, released: 0 });
         late
     }
 }
 
-impl<P: Timed> Reorder<P> {
+impl<P: PushedRows> Reorder<P> {
     /// Creates the state for a source whose rows may be up to `lateness` behind the latest time so
     /// far. If `lateness` is `None`, rows may arrive in any order.
     pub fn new(lateness: Option<i64>) -> Self {
@@ -241,7 +242,7 @@ impl<P: Timed> Reorder<P> {
     pub fn restore(lateness: Option<i64>, watermark: i64, rows: Option<P>) -> Self {
         let mut reorder = Reorder { watermark, ..Self::new(lateness) };
         rows.into_iter()
-            .for_each(|payload| reorder.hold(Pending { payload, order: None, released: 0 }));
+            .for_each(|payload| reorder.hold(PendingPush { payload, order: None, released: 0 }));
         reorder
     }
 
@@ -282,7 +283,7 @@ impl<P: Timed> Reorder<P> {
         }
     }
 
-    fn hold(&mut self, pending: Pending<P>) {
+    fn hold(&mut self, pending: PendingPush<P>) {
         if let Some(next) = pending.next() {
             self.rows += pending.len();
             self.next.insert((next, self.pushes));
@@ -293,20 +294,21 @@ impl<P: Timed> Reorder<P> {
 
     /// Returns the rows at or before the draft's watermark, as consecutive runs. They count as
     /// released once the draft is committed.
-    pub fn release(&self, draft: &mut Draft<P>) -> Vec<Released<P>> {
+    pub fn release(&self, draft: &mut Draft<P>) -> Vec<ReleasedRows<P>> {
         self.release_upto(draft, draft.watermark)
     }
 
     /// Returns all remaining rows. They also count as released once the draft is committed.
-    pub fn release_all(&self, draft: &mut Draft<P>) -> Vec<Released<P>> {
+    pub fn release_all(&self, draft: &mut Draft<P>) -> Vec<ReleasedRows<P>> {
         self.release_upto(draft, i64::MAX)
     }
 
-    fn release_upto(&self, draft: &mut Draft<P>, watermark: i64) -> Vec<Released<P>> {
+    fn release_upto(&self, draft: &mut Draft<P>, watermark: i64) -> Vec<ReleasedRows<P>> {
         // 1. Find the pushes with rows to release, in order.
         let due = || self.next.range(..=(watermark, u64::MAX)).map(|&(_, at)| at);
-        let has_any = |push: &Pending<P>| push.next().is_some_and(|next| next <= watermark);
-        let mut found: Vec<(u64, &Pending<P>)> = memory::vec(due().count() + draft.pushes.len());
+        let has_any = |push: &PendingPush<P>| push.next().is_some_and(|next| next <= watermark);
+        let mut found: Vec<(u64, &PendingPush<P>)> =
+            memory::vec(due().count() + draft.pushes.len());
         found.extend(due().map(|at| (at, &self.pending[&at])));
         found.sort_unstable_by_key(|&(at, _)| at);
         found.extend((self.pushes..).zip(&draft.pushes).filter(|(_, push)| has_any(push)));
@@ -332,7 +334,7 @@ mod tests {
 
     use super::*;
 
-    impl Timed for Vec<i64> {
+    impl PushedRows for Vec<i64> {
         fn ts(&self) -> &[i64] {
             self
         }
@@ -342,11 +344,13 @@ mod tests {
     fn run(pushes: &[Vec<i64>], lateness: i64) -> (Vec<i64>, Vec<i64>, usize) {
         let (mut released, mut late) = (Vec::new(), Vec::new());
         let mut reorder = Reorder::new(Some(lateness));
-        let mut take = |found: Vec<Released<Vec<i64>>>| {
+        let mut take = |found: Vec<ReleasedRows<Vec<i64>>>| {
             for found in found {
                 match found {
-                    Released::Slice(payload, rows) => released.extend_from_slice(&payload[rows]),
-                    Released::Rows { ts, payloads, places } => {
+                    ReleasedRows::Slice(payload, rows) => {
+                        released.extend_from_slice(&payload[rows]);
+                    }
+                    ReleasedRows::Rows { ts, payloads, places } => {
                         for (&ts, &(payload, row)) in ts.iter().zip(&places) {
                             assert_eq!(payloads[payload as usize][row as usize], ts);
                         }
@@ -384,7 +388,7 @@ mod tests {
         let mut draft = reorder.draft();
         draft.push(vec![5, 3]);
         draft.push(vec![3, 5]);
-        let [Released::Rows { places, .. }] = &reorder.release_all(&mut draft)[..] else {
+        let [ReleasedRows::Rows { places, .. }] = &reorder.release_all(&mut draft)[..] else {
             panic!("rows of two pushes")
         };
         assert_eq!(places[..], [(0, 1), (1, 0), (0, 0), (1, 1)]);
@@ -398,7 +402,7 @@ mod tests {
         assert!(reorder.release(&mut draft).is_empty());
         draft.advance(10);
         let released = reorder.release(&mut draft);
-        assert!(matches!(&released[..], [Released::Slice(_, rows)] if *rows == (0..1)));
+        assert!(matches!(&released[..], [ReleasedRows::Slice(_, rows)] if *rows == (0..1)));
         reorder.commit(draft);
         assert_eq!((reorder.rows(), reorder.watermark()), (1, 10));
         assert_eq!(reorder.draft().push(vec![9, 10]), [LateRow { row: 0, watermark: 10 }]);

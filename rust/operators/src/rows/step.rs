@@ -37,7 +37,7 @@ impl Progress {
 
 /// Why a join could not go on.
 #[derive(Debug)]
-pub enum Failed {
+pub enum JoinError {
     /// It was asked to stop.
     Stopped(Stopped),
     /// The filter failed.

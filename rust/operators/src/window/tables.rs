@@ -7,7 +7,7 @@ use super::SlidingJoin;
 use crate::driver::Driver;
 use crate::order::time_order;
 use crate::predicate::{Operand, Term};
-use crate::rows::{Failed, Filter, FilterError, Results, Side};
+use crate::rows::{Filter, FilterError, JoinError, Results, Side};
 
 /// Rows of an epoch.
 const EPOCH_ROWS: usize = if cfg!(test) { 7 } else { 1 << 16 };
@@ -42,9 +42,9 @@ pub fn pairs(
     filter: Option<&Filter<'_>>,
     check: impl Fn(u64) -> Result<(), FilterError>,
     driver: &Driver,
-) -> Result<Results, Failed> {
+) -> Result<Results, JoinError> {
     let sorted = |ts| {
-        Ok(SortedSide { ts, order: time_order(ts, driver).map_err(Failed::Stopped)?, taken: 0 })
+        Ok(SortedSide { ts, order: time_order(ts, driver).map_err(JoinError::Stopped)?, taken: 0 })
     };
     let mut sides: [SortedSide<'_>; 2] = [sorted(left)?, sorted(right)?];
     let mut pairs = Results::default();
@@ -91,7 +91,7 @@ pub fn pairs(
         };
         let keep: Option<&Filter<'_>> = if filter.is_some() { Some(&keep) } else { None };
         while !join.is_done() {
-            driver.check().map_err(Failed::Stopped)?;
+            driver.check().map_err(JoinError::Stopped)?;
             let [left, right] = [Side::Left, Side::Right].map(|side| join.first(side) as u32);
             let found = join.advance(driver, keep)?.into_results();
             memory::reserve(&mut pairs.left, found.left.len());
@@ -100,7 +100,7 @@ pub fn pairs(
             pairs
                 .right
                 .extend(found.right.iter().map(|offset| rows_of(Side::Right, right + offset)));
-            check(pairs.left.len() as u64).map_err(Failed::Filter)?;
+            check(pairs.left.len() as u64).map_err(JoinError::Filter)?;
         }
         // 3. Rows leave their windows.
         join.purge([last; 2]);

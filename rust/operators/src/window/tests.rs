@@ -10,7 +10,7 @@ use super::SlidingJoin;
 use super::scale::{CompareRows, MatchedRow, Part, Processor, ScaleAlgorithm, ScaleJoin};
 use crate::driver::{Driver, Stopped};
 use crate::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
-use crate::rows::{Filter, FilterError, How, Kept, NO_ROW, Results, Retention, Side};
+use crate::rows::{Filter, FilterError, How, NO_ROW, Results, Retention, SavedRows, Side};
 
 mod oracle;
 

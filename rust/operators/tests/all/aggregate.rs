@@ -372,7 +372,7 @@ fn a_state_that_no_rows_have_is_refused() {
     let bounds = StateBounds { rows: 4, chosen: 4, next: Some(25) };
     assert!(new().restore(saved.clone(), &bounds));
     assert!(saved.kept.len() > 1 && saved.open[0].is_some());
-    let damages: [fn(&mut tidegate_operators::aggregate::Saved); 11] = [
+    let damages: [fn(&mut tidegate_operators::aggregate::WindowsState); 11] = [
         |saved| saved.closed = i64::MAX,
         |saved| saved.closed = saved.kept[0].0,
         |saved| saved.kept.swap(0, 1),

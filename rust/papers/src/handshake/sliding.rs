@@ -22,8 +22,8 @@ use super::{HandshakeAlgorithm, HandshakeJoin};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::predicate::{RankAndTakes, Term};
 use tidegate_operators::rows::{
-    Extent, Failed, Filter, FilterError, How, Kept, KeptColumn, Progress, Results, Retention,
-    RowJoin, RowLog, Side, SideWatermarks,
+    Extent, Filter, FilterError, How, JoinError, KeptColumn, Progress, Results, Retention, RowJoin,
+    RowLog, SavedRows, Side, SideWatermarks,
 };
 use tidegate_operators::window::{Operands, TimeLog};
 
@@ -217,7 +217,7 @@ impl<T: Rank> SlidingHandshake<T> {
         mut found: Vec<ResultPair>,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Vec<ResultPair>, Failed> {
+    ) -> Result<Vec<ResultPair>, JoinError> {
         if !self.terms.is_empty() {
             let [left, right] = self.logs.each_ref().map(RowLog::first);
             let is_void = |side: usize, offset: u64| self.void[side][offset as usize];
@@ -234,9 +234,9 @@ impl<T: Rank> SlidingHandshake<T> {
                 found[block].iter().map(|found| (found.left as u32, found.right as u32)).unzip();
             filter(&left, &right)
         };
-        let kept = driver.map(blocks, keep).map_err(Failed::Stopped)?;
+        let kept = driver.map(blocks, keep).map_err(JoinError::Stopped)?;
         let kept = kept.into_iter().collect::<Result<Vec<_>, FilterError>>();
-        let mut kept = memory::concat(&kept.map_err(Failed::Filter)?).into_iter();
+        let mut kept = memory::concat(&kept.map_err(JoinError::Filter)?).into_iter();
         found.retain(|_| kept.next().expect("a verdict a pair"));
         Ok(found)
     }
@@ -313,8 +313,8 @@ impl<T: Rank> RowJoin<Operands<'_>> for SlidingHandshake<T> {
         &mut self,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Progress, Failed> {
-        self.join.find(driver).map_err(Failed::Stopped)?;
+    ) -> Result<Progress, JoinError> {
+        self.join.find(driver).map_err(JoinError::Stopped)?;
         self.take_found();
         let found = std::mem::take(&mut self.found);
         let found = self.filter(found, driver, filter)?;
@@ -394,7 +394,7 @@ impl<T: Rank> RowJoin<Operands<'_>> for SlidingHandshake<T> {
             + of_waiting
     }
 
-    fn restore(&mut self, kept: &[Kept; 2], numbers: Operands<'_>) {
+    fn restore(&mut self, kept: &[SavedRows; 2], numbers: Operands<'_>) {
         for (log, kept) in self.logs.iter_mut().zip(kept) {
             log.restore(kept, |columns| columns.extend(kept.ts.iter().copied()));
         }

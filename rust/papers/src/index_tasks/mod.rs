@@ -58,7 +58,7 @@ use queue::{Indexes, NextWork, Queue};
 use shared_index::SharedIndex;
 use tidegate_operators::band::index::{self, Find, RowMatches, Rows as EpochRows};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::rows::{Failed, Filter, FilterError};
+use tidegate_operators::rows::{Filter, FilterError, JoinError};
 
 /// Rows of a task. The paper has eight. More of them wait for memory together, which gains more
 /// than it costs to compare each with the rows that are not indexed yet.
@@ -412,15 +412,15 @@ impl Find for TaskJoin {
         _next: usize,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Vec<RowMatches>, Failed> {
+    ) -> Result<Vec<RowMatches>, JoinError> {
         self.limit(MOST_MATCHES);
         let workers = (0..driver.threads()).map(|nth| self.worker(nth));
         let turns = workers.map(|mut worker| move || worker.step()).collect();
-        take_turns(driver, turns).map_err(Failed::Stopped)?;
+        take_turns(driver, turns).map_err(JoinError::Stopped)?;
         let found = self.take();
         let refined =
-            driver.map(found, |found| rows.refine(found, filter)).map_err(Failed::Stopped)?;
-        refined.into_iter().collect::<Result<_, FilterError>>().map_err(Failed::Filter)
+            driver.map(found, |found| rows.refine(found, filter)).map_err(JoinError::Stopped)?;
+        refined.into_iter().collect::<Result<_, FilterError>>().map_err(JoinError::Filter)
     }
 
     fn refill(&mut self, rows: &EpochRows, side: usize) {

@@ -60,8 +60,8 @@ use share::{Figures, Item, Piece, Processor};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::predicate::{Operand, Term};
 use tidegate_operators::rows::{
-    Extent, Failed, Filter, FilterError, How, Kept, KeptColumn, Progress, Results, Retention,
-    RowJoin, RowLog, Side, SideWatermarks,
+    Extent, Filter, FilterError, How, JoinError, KeptColumn, Progress, Results, Retention, RowJoin,
+    RowLog, SavedRows, Side, SideWatermarks,
 };
 use tidegate_operators::window::{Operands, TimeLog};
 
@@ -221,7 +221,7 @@ impl GatedScaleJoin {
         taken: WorkerMatches,
         driver: &Driver,
         filter: &Filter<'_>,
-    ) -> Result<WorkerMatches, Failed> {
+    ) -> Result<WorkerMatches, JoinError> {
         let mut pairs = [memory::vec(taken.numbers.len()), memory::vec(taken.numbers.len())];
         let mut start = 0;
         for &(row, end) in &taken.rows {
@@ -238,9 +238,9 @@ impl GatedScaleJoin {
             .map(|start| start..left.len().min(start + FILTER_PAIRS))
             .collect();
         let keep = |block: Range<usize>| filter(&left[block.clone()], &right[block]);
-        let kept = driver.map(blocks, keep).map_err(Failed::Stopped)?;
+        let kept = driver.map(blocks, keep).map_err(JoinError::Stopped)?;
         let kept = kept.into_iter().collect::<Result<Vec<_>, FilterError>>();
-        let kept = memory::concat(&kept.map_err(Failed::Filter)?);
+        let kept = memory::concat(&kept.map_err(JoinError::Filter)?);
         let mut left = WorkerMatches::default();
         let mut start = 0;
         for (row, end) in taken.rows {
@@ -349,7 +349,7 @@ impl RowJoin<Operands<'_>> for GatedScaleJoin {
         &mut self,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Progress, Failed> {
+    ) -> Result<Progress, JoinError> {
         if self.is_done() {
             return Ok(Progress::Results(Results::default()));
         }
@@ -408,7 +408,7 @@ impl RowJoin<Operands<'_>> for GatedScaleJoin {
             + self.logs.iter().map(RowLog::memory).sum::<usize>()
     }
 
-    fn restore(&mut self, kept: &[Kept; 2], numbers: Operands<'_>) {
+    fn restore(&mut self, kept: &[SavedRows; 2], numbers: Operands<'_>) {
         for (log, kept) in self.logs.iter_mut().zip(kept) {
             log.restore(kept, |columns| columns.extend(kept.ts.iter().copied()));
         }

@@ -66,8 +66,8 @@ use tidegate_operators::interval::streaming::{
     Chunks, KeyRows, KeyedEpoch, KeyedJoin, let_go, pieces, split,
 };
 use tidegate_operators::rows::{
-    Extent, Failed, Filter, How, Interval, Kept, NO_KEY, Progress, Reach, Results, RowJoin, RowLog,
-    Side, SideWatermarks,
+    Extent, Filter, How, Interval, JoinError, NO_KEY, Progress, Reach, Results, RowJoin, RowLog,
+    SavedRows, Side, SideWatermarks,
 };
 
 /// The bytes that a row takes in a list, about: a node, and those of the levels above it. Old rows
@@ -97,7 +97,7 @@ pub const NODE_BYTES: usize = 2 * (16 + 16 / 3);
 /// // Rows from 13 on are too late for the other left row.
 /// let alone = join.unmatched([Some(13); 2]);
 /// assert_eq!((alone.left, alone.right), (vec![0], vec![NO_ROW]));
-/// # Ok::<(), tidegate_operators::rows::Failed>(())
+/// # Ok::<(), tidegate_operators::rows::JoinError>(())
 /// ```
 pub struct ScaleOij {
     reach: Reach,
@@ -235,16 +235,16 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
         &mut self,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Progress, Failed> {
+    ) -> Result<Progress, JoinError> {
         let (rows, from) = (self.epoch.len(), self.next);
         self.joiners.iter_mut().for_each(|joiner| joiner.drop_before(from));
         // 1. The joiners store and look.
         let fitting = if filter.is_some() { driver.clone() } else { driver.fit(rows - from) };
         let works = self.works(&fitting, filter);
         let turns = works.into_iter().map(|mut work| move || work.step()).collect();
-        take_turns(&fitting, turns).map_err(Failed::Stopped)?;
+        take_turns(&fitting, turns).map_err(JoinError::Stopped)?;
         if let Some(error) = self.joiners.iter_mut().find_map(Joiner::take_failure) {
-            return Err(Failed::Filter(error));
+            return Err(JoinError::Filter(error));
         }
         // 2. Results of rows that have all been looked for are put together.
         let upto = self.joiners.iter().map(|joiner| joiner.next(rows)).min().unwrap_or(rows);
@@ -318,7 +318,7 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
             + self.key_rows.memory()
     }
 
-    fn restore(&mut self, kept: &[Kept; 2], keys: [&[u32]; 2]) {
+    fn restore(&mut self, kept: &[SavedRows; 2], keys: [&[u32]; 2]) {
         for ((log, kept), keys) in self.logs.iter_mut().zip(kept).zip(keys) {
             log.restore(kept, |columns| columns.extend(&kept.ts, keys));
             self.key_rows.add(keys);

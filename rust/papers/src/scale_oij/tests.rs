@@ -191,7 +191,7 @@ fn a_filter_that_fails_ends_the_join_with_its_error() {
     begin(&mut join, &driver, &rows(100, 2, 1));
     let fails = |_: &[u32], _: &[u32]| Err("a condition".into());
     let error = join.advance(&driver, Some(&fails)).unwrap_err();
-    assert!(matches!(error, Failed::Filter(error) if error.to_string() == "a condition"));
+    assert!(matches!(error, JoinError::Filter(error) if error.to_string() == "a condition"));
 }
 
 #[test]

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use tidegate_operators::band::index::{Ahead, Bands, Find, IndexJoin};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{
-    Failed, Filter, FilterError, How, Kept, NO_ROW, Progress, Results, Retention, RowJoin, Side,
+    Filter, FilterError, How, JoinError, NO_ROW, Progress, Results, Retention, RowJoin, SavedRows,
+    Side,
 };
 use tidegate_sync::Stop;
 

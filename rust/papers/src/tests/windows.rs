@@ -5,7 +5,9 @@
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
-use tidegate_operators::rows::{Filter, FilterError, How, Kept, NO_ROW, Results, Retention, Side};
+use tidegate_operators::rows::{
+    Filter, FilterError, How, NO_ROW, Results, Retention, SavedRows, Side,
+};
 use tidegate_operators::window::SlidingJoin;
 use tidegate_operators::window::scale::{ScaleAlgorithm, ScaleJoin};
 use tidegate_sync::Stop;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use tidegate::stream::{Driven, News, Operator, Polled, ResultReader};
+use tidegate::stream::{DriverWork, News, Operator, Poll, ResultReader};
 use tidegate::{Driver, Error, Result, Stop, WorkOf};
 
 use crate::arrow::export;
@@ -210,7 +210,7 @@ impl Handle {
         run_on(py, stop, Some((&self.driver, object, self.name)), work)
     }
 
-    fn find(&self, py: Python<'_>) -> PyResult<Polled> {
+    fn find(&self, py: Python<'_>) -> PyResult<Poll> {
         loop {
             // A signal that has come is told before a batch is taken, and not while it is handed
             // out.
@@ -248,7 +248,7 @@ impl Handle {
     }
 
     /// From now on a thread drives the operator, or none does any more; whether one did before.
-    pub(crate) fn set_driven(&self, driven: Option<Driven>) -> bool {
+    pub(crate) fn set_driven(&self, driven: Option<DriverWork>) -> bool {
         self.news.set_driven(driven).is_some()
     }
 
@@ -273,8 +273,8 @@ impl Handle {
     /// Hands out the next batch, if it is there.
     pub(crate) fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self.find(py)? {
-            Polled::Batch(batch) => self.hand_out(py, batch),
-            Polled::NotYet | Polled::End => Ok(None),
+            Poll::Batch(batch) => self.hand_out(py, batch),
+            Poll::NotYet | Poll::End => Ok(None),
         }
     }
 
@@ -283,9 +283,9 @@ impl Handle {
         loop {
             let seen = self.news.count();
             match self.find(py)? {
-                Polled::Batch(batch) => return self.hand_out(py, batch),
-                Polled::End => return Ok(None),
-                Polled::NotYet => released(py, || self.news.wait(seen, PATIENCE)),
+                Poll::Batch(batch) => return self.hand_out(py, batch),
+                Poll::End => return Ok(None),
+                Poll::NotYet => released(py, || self.news.wait(seen, PATIENCE)),
             }
             self.look_for_silence(py);
             py.check_signals()?;
@@ -319,7 +319,7 @@ impl Handle {
             }
             match found {
                 (_, true) => return Ok(Some(true)),
-                (Some(Polled::End), _) => return Ok(Some(false)),
+                (Some(Poll::End), _) => return Ok(Some(false)),
                 _ => {}
             }
             let rest = until.saturating_duration_since(Instant::now());

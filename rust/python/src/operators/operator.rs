@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyType};
-use tidegate::stream::{self, Driven, Memory, ResultTime, Side};
+use tidegate::stream::{self, DriverWork, Memory, ResultTime, Side};
 use tidegate::{Digest as Rows, Stop};
 
 use crate::arrow::{export, import};
@@ -282,7 +282,7 @@ impl Operator {
         if has_failed {
             self.handle.leave();
         }
-        Ok(self.handle.set_driven(is_driven.then_some(Driven { fetches_late })))
+        Ok(self.handle.set_driven(is_driven.then_some(DriverWork { fetches_late })))
     }
 
     /// Somebody is about to poll, as a chain does that hands rows on before.

@@ -36,7 +36,7 @@ pub mod promise;
 use std::fmt;
 
 pub use block::{
-    Block, BlockGate, BlockReader, BlockSource, Filler, Planned, PushedRun, Run, Slabs,
+    Block, BlockGate, BlockReader, BlockSource, Filler, PlannedBlock, PushedRun, Run, Slabs,
 };
 pub use key::{Key, MAX_SOURCES, NotSync, Rank, RowId, Tier};
 use tidegate_sync::Overrun;

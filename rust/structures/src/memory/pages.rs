@@ -6,8 +6,8 @@
 //! array of less than [`SMALL`] bytes is a block of the heap.
 //!
 //! The contents of a new array are arbitrary, zeros or what lay there before. So it is
-//! [`Unwritten`]: its places are [`Slot`]s, which can be written to and not read, until all of them
-//! are [said to be written](Unwritten::written).
+//! [`UnwrittenPages`]: its places are [`Slot`]s, which can be written to and not read, until all of
+//! them are [said to be written](UnwrittenPages::written).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -34,16 +34,16 @@ pub struct Pages<T> {
 }
 
 /// An array of which nobody knows what has been written: it can only be written to.
-pub struct Unwritten<T>(Pages<T>);
+pub struct UnwrittenPages<T>(Pages<T>);
 
 /// Every byte of an array's place has this value in a debug build until it is written.
 const NOTHING: u8 = 0xa5;
 
-impl<T: AnyBitPattern + NoUninit> Unwritten<T> {
+impl<T: AnyBitPattern + NoUninit> UnwrittenPages<T> {
     /// The array, all of whose places were written: in a debug build, a line of which none was
     /// panics.
     pub fn written(self) -> Pages<T> {
-        let Unwritten(pages) = self;
+        let UnwrittenPages(pages) = self;
         if cfg!(debug_assertions) {
             let lines = bytemuck::cast_slice::<T, u8>(&pages).chunks(size_of::<Line>());
             let is_nothing = |line: &[u8]| {
@@ -67,13 +67,13 @@ impl<T: AnyBitPattern + NoUninit> Unwritten<T> {
     }
 }
 
-impl<T: AnyBitPattern + NoUninit> Default for Unwritten<T> {
+impl<T: AnyBitPattern + NoUninit> Default for UnwrittenPages<T> {
     fn default() -> Self {
-        Unwritten(Pages::default())
+        UnwrittenPages(Pages::default())
     }
 }
 
-impl<T: AnyBitPattern + NoUninit> Deref for Unwritten<T> {
+impl<T: AnyBitPattern + NoUninit> Deref for UnwrittenPages<T> {
     type Target = [Slot<T>];
 
     #[inline]
@@ -82,16 +82,16 @@ impl<T: AnyBitPattern + NoUninit> Deref for Unwritten<T> {
     }
 }
 
-impl<T: AnyBitPattern + NoUninit> DerefMut for Unwritten<T> {
+impl<T: AnyBitPattern + NoUninit> DerefMut for UnwrittenPages<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [Slot<T>] {
         Slot::of(&mut self.0)
     }
 }
 
-impl<T> fmt::Debug for Unwritten<T> {
+impl<T> fmt::Debug for UnwrittenPages<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unwritten").field("len", &self.0.len).finish_non_exhaustive()
+        f.debug_struct("UnwrittenPages").field("len", &self.0.len).finish_non_exhaustive()
     }
 }
 
@@ -108,8 +108,8 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
     /// # Panics
     ///
     /// [Raises](OutOfMemory::raise) an [`OutOfMemory`] when there is no memory for it.
-    pub fn unwritten(len: usize) -> Unwritten<T> {
-        Unwritten(Self::arbitrary(len))
+    pub fn unwritten(len: usize) -> UnwrittenPages<T> {
+        UnwrittenPages(Self::arbitrary(len))
     }
 
     /// An array of `len` equal values.
@@ -268,11 +268,12 @@ mod tests {
         assert_eq!(*Pages::copied(&[[1_u32, 2], [3, 4]]), [[1, 2], [3, 4]]);
         assert_eq!(Pages::copied(&[1_u8, 2]).as_ref(), [1, 2]);
         assert!(
-            Pages::<u8>::default().is_empty() && Unwritten::<u8>::default().written().is_empty()
+            Pages::<u8>::default().is_empty()
+                && UnwrittenPages::<u8>::default().written().is_empty()
         );
         let mut some = Pages::<u64>::unwritten(100);
         Slot::fill(&mut some[..20], 5);
-        assert_eq!(format!("{some:?}"), "Unwritten { len: 100, .. }");
+        assert_eq!(format!("{some:?}"), "UnwrittenPages { len: 100, .. }");
         let some = some.written_upto(20);
         assert_eq!((&*some, format!("{some:?}")), (&[5; 20][..], "Pages { len: 20, .. }".into()));
     }

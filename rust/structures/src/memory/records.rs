@@ -434,7 +434,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
-    use crate::memory::pages::Unwritten;
+    use crate::memory::pages::UnwrittenPages;
     use proptest::prelude::*;
 
     fn agrees_with_indexing<R: Record>(
@@ -450,9 +450,9 @@ mod tests {
         interleave(&values.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut records);
         let records = records.written();
         for store in [Store::Cached, Store::Streaming] {
-            let mut longs: Vec<Unwritten<u64>> =
+            let mut longs: Vec<UnwrittenPages<u64>> =
                 (0..columns).map(|_| Pages::unwritten(places.len())).collect();
-            let mut words: Vec<Unwritten<u32>> =
+            let mut words: Vec<UnwrittenPages<u32>> =
                 (0..columns).map(|_| Pages::unwritten(places.len())).collect();
             let both = longs.iter_mut().zip(&mut words).zip(narrow);
             let out = both.map(

@@ -12,7 +12,7 @@ use super::join::too_many;
 use crate::columns::keys::Keys;
 use crate::columns::table::Table;
 use crate::query::window::{
-    Algorithm, Comparing, WindowJoin, WindowJoinPlan, equal_keys, numbers_of,
+    Algorithm, SlidingJoinParts, WindowJoin, WindowJoinPlan, equal_keys, numbers_of,
 };
 use crate::{Error, Result};
 
@@ -40,7 +40,7 @@ impl WindowJoin {
             None => (Vec::new(), None),
         };
         terms.extend(keys.map(|keys| equal_keys(numbers_of(&keys.left), numbers_of(&keys.right))));
-        let comparing = Comparing {
+        let parts = SlidingJoinParts {
             retention: plan.windows.retention,
             how: How::Inner,
             threads: driver.threads(),
@@ -55,7 +55,7 @@ impl WindowJoin {
         let keep: Option<&Keep<'_>> = if filter.is_some() { Some(&keep) } else { None };
         let most = self.most_pairs();
         let check = |pairs: u64| check(pairs, most).map_err(FilterError::from);
-        let mut join = comparing.join(algorithm)?;
+        let mut join = parts.join(algorithm)?;
         let Results { left: left_rows, right: right_rows } =
             pairs(&mut *join, tables.ts, &terms, keep, check, driver)?;
         Ok(Matches::of_pairs(&[(left_rows, right_rows)], left.rows(), right.rows(), driver)?)

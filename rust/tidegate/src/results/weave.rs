@@ -79,7 +79,7 @@ impl<'a> Strand<'a> {
             let bits = self.parts.iter().map(|part| (part.source, Bits::of(&part.rows)));
             (Cursors::new(bits), BooleanBufferBuilder::new(rows))
         });
-        Box::new(Woven { cursors: Cursors::new(values), woven: memory::vec(rows), valid })
+        Box::new(WovenColumn { cursors: Cursors::new(values), woven: memory::vec(rows), valid })
     }
 }
 
@@ -168,14 +168,15 @@ trait FixedValues {
     fn finish(self: Box<Self>, data_type: &DataType) -> std::result::Result<ArrayRef, ArrowError>;
 }
 
-struct Woven<'a, T> {
+/// The values of a column from several parts, in the order of the result.
+struct WovenColumn<'a, T> {
     cursors: Cursors<PartValues<'a, T>>,
     woven: Vec<T>,
     /// Where some value is null.
     valid: Option<(Cursors<Bits>, BooleanBufferBuilder)>,
 }
 
-impl<T: ArrowNativeType> FixedValues for Woven<'_, T> {
+impl<T: ArrowNativeType> FixedValues for WovenColumn<'_, T> {
     fn extend(&mut self, sources: &[u16]) {
         self.cursors.announce(sources.len());
         self.cursors.next_of(sources, &mut self.woven);

@@ -49,7 +49,7 @@ struct Accounts {
 
 /// A request that did not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Refused {
+pub(super) struct Refusal {
     /// Bytes that were asked for.
     pub(super) asked: usize,
     /// Bytes that the source holds.
@@ -133,7 +133,7 @@ impl Memory {
     }
 
     /// Takes `bytes` for a source, before the memory is taken.
-    pub(super) fn charge(&self, source: u16, bytes: usize) -> Result<Charge, Refused> {
+    pub(super) fn charge(&self, source: u16, bytes: usize) -> Result<Charge, Refusal> {
         let mut accounts = self.lock();
         if let Some(refused) = accounts.check(source, bytes) {
             accounts.was_refused = true;
@@ -144,14 +144,14 @@ impl Memory {
 
     /// Takes `bytes` for what an operator of the same query held before: the shares of others do
     /// not matter.
-    pub(super) fn charge_restored(&self, holder: Holder, bytes: usize) -> Result<Charge, Refused> {
+    pub(super) fn charge_restored(&self, holder: Holder, bytes: usize) -> Result<Charge, Refusal> {
         let mut accounts = self.lock();
         let limit = accounts.limit.unwrap_or(usize::MAX);
         let (held, enough) = (accounts.held, accounts.held.saturating_add(bytes));
         if enough > limit {
             let (own, enough_now) = (accounts.held_by(holder), enough);
             let (left, most) = (0, limit);
-            return Err(Refused { asked: bytes, own, held, limit, left, most, enough, enough_now });
+            return Err(Refusal { asked: bytes, own, held, limit, left, most, enough, enough_now });
         }
         Ok(self.grant(&mut accounts, holder, bytes))
     }
@@ -242,7 +242,7 @@ impl Accounts {
     }
 
     /// Why a source cannot have `bytes` more, if it cannot.
-    fn check(&self, source: u16, bytes: usize) -> Option<Refused> {
+    fn check(&self, source: u16, bytes: usize) -> Option<Refusal> {
         let (limit, holder) = (self.limit?, Holder::Source(source));
         let others = self.reserved - self.reserved_for(holder);
         let own = self.held_by(holder).saturating_add(bytes);
@@ -258,7 +258,7 @@ impl Accounts {
         let shares = open * (limit / SHARED / self.sources.len()) + self.share(Holder::State);
         let enough = (bytes as u128 * parts as u128).div_ceil(left_over as u128);
         let for_share = own.saturating_mul(parts);
-        Some(Refused {
+        Some(Refusal {
             asked: bytes,
             own: self.held_by(holder),
             held: self.held,
@@ -271,10 +271,10 @@ impl Accounts {
     }
 }
 
-impl Refused {
+impl Refusal {
     /// Says what is wrong and how it can go on; `rows` are the rows that somebody wants to be held.
     pub(super) fn say(&self, rows: &str) -> String {
-        let Refused { asked, held, limit, left, most, enough, .. } = self;
+        let Refusal { asked, held, limit, left, most, enough, .. } = self;
         if asked > most {
             return format!(
                 "{rows} need {asked} bytes at once, and a source has at most {most} of \
@@ -296,7 +296,7 @@ impl Refused {
 
     /// Says that nobody polls, since the thread that did has ended with an error.
     pub(super) fn say_left(&self, rows: &str) -> String {
-        let Refused { asked, held, limit, .. } = self;
+        let Refusal { asked, held, limit, .. } = self;
         format!(
             "{rows} need {asked} bytes, but {held} of memory_limit = {limit} are held, and nobody makes \
              room: the thread that ran the operator has ended with an error; mend its cause, and run \
@@ -307,7 +307,7 @@ impl Refused {
     /// Says that it cannot go on as long as the limit is this one; `late` are the bytes of late rows
     /// that nobody fetches.
     pub(super) fn say_for_ever(&self, rows: &str, late: usize) -> String {
-        let Refused { asked, own, limit, enough_now, .. } = self;
+        let Refusal { asked, own, limit, enough_now, .. } = self;
         let late = if late == 0 {
             String::new()
         } else {

@@ -43,7 +43,7 @@ mod tactic;
 mod times;
 
 pub use aggregate::{AggregateOptions, aggregate};
-pub use intake::news::{Driven, News};
+pub use intake::news::{DriverWork, News};
 pub use intake::source::{Source, SourceStats, lock};
 pub use join::{Parallelism, asof_join, band_join, band_self_join, interval_join, window_join};
 pub use lateness::Lateness;
@@ -51,7 +51,7 @@ pub use memory::Memory;
 pub use merge::streams::{MergeInput, MergeStreams};
 pub use merge::tables::{merge_tables, merged_schema};
 pub use merge::{MergeOptions, merge};
-pub use operator::{Figure, Operator, Polled, Stats, Step, Waiting};
+pub use operator::{Figure, Operator, Poll, Stats, Step, WaitingRows};
 pub use options::StreamOptions;
 pub use partners::partner_aggregates;
 pub use readers::ResultReader;

@@ -18,7 +18,7 @@ use tidegate_sync::Stop;
 use super::intake::news::News;
 use super::intake::source::{Source, SourceStats};
 use super::memory::Memory;
-use super::readers::{Made, Readers, ResultReader};
+use super::readers::{Readers, ResultBatch, ResultReader};
 use super::state::snapshot::{DIGESTED, Reader, TABLE_BYTES, Writer, damaged};
 use super::tactic::{Common, Effort, Tactic};
 use super::times::ResultTimes;
@@ -30,7 +30,7 @@ use crate::{Digest, Error, Result};
 
 /// The outcome of a poll.
 #[derive(Debug)]
-pub enum Polled {
+pub enum Poll {
     /// Rows that are final.
     Batch(RecordBatch),
     /// Nothing is final that was not handed out; there may be more later.
@@ -52,11 +52,11 @@ pub enum Step {
 
 impl Step {
     /// The outcome of a poll after it, if it made no batch.
-    fn found(self) -> Option<Polled> {
+    fn found(self) -> Option<Poll> {
         match self {
             Step::Went => None,
-            Step::NotYet => Some(Polled::NotYet),
-            Step::End => Some(Polled::End),
+            Step::NotYet => Some(Poll::NotYet),
+            Step::End => Some(Poll::End),
         }
     }
 }
@@ -79,14 +79,14 @@ pub struct Stats {
     /// Bytes that may be held; no limit if there is none.
     pub memory_limit: Option<usize>,
     /// The source that all rows wait for which are not at work yet; none where no row waits.
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<WaitingRows>,
     /// Further figures, with names.
     pub figures: Vec<(&'static str, Figure)>,
 }
 
 /// Rows that wait for a source, since it may bring earlier ones.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Waiting {
+pub struct WaitingRows {
     /// The source with the lowest watermark.
     pub source: Arc<str>,
     /// Seconds since it has brought rows or a promise.
@@ -95,7 +95,7 @@ pub struct Waiting {
     pub rows: u64,
 }
 
-impl Waiting {
+impl WaitingRows {
     /// Returns the source that rows are waiting for, or `None` if no rows are waiting. `sources`
     /// are sorted by rank, and `begun` rows are no longer waiting.
     fn of(sources: &[SourceStats], begun: u64) -> Option<Self> {
@@ -105,12 +105,12 @@ impl Waiting {
             |idle: bool| sources.iter().filter(move |source| !source.closed && source.idle == idle);
         let least = open(false).min_by_key(|source| source.watermark);
         let least = least.or_else(|| open(true).max_by_key(|source| source.watermark))?;
-        Some(Waiting { source: least.name.clone(), seconds: least.silent, rows })
+        Some(WaitingRows { source: least.name.clone(), seconds: least.silent, rows })
     }
 
     /// The line of an explanation.
     fn line(&self) -> String {
-        let Waiting { source, seconds, rows } = self;
+        let WaitingRows { source, seconds, rows } = self;
         format!(
             "\n  waiting    {rows} rows, for {source}, which has been silent for {seconds:.1} s"
         )
@@ -148,7 +148,7 @@ pub struct Operator {
     failed: Option<Error>,
     /// The results that the last step could not compute. The operator stays halted until the user
     /// continues without them.
-    standing: Option<Standing>,
+    standing: Option<Halt>,
     /// How much sources had told before the last step.
     seen: u64,
     /// The schemas that results and late rows are emitted with, if dictionary indices are wider in
@@ -158,10 +158,10 @@ pub struct Operator {
 
 /// The state of an operator that is halted because something could not be computed.
 #[derive(Debug)]
-struct Standing {
+struct Halt {
     error: Error,
     /// The step's results, except those that could not be computed.
-    results: VecDeque<Made>,
+    results: VecDeque<ResultBatch>,
 }
 
 /// How to resume a halted operator.
@@ -334,12 +334,12 @@ impl Operator {
             }
             _ => None,
         });
-        let waiting = self.waiting().as_ref().map(Waiting::line);
+        let waiting = self.waiting().as_ref().map(WaitingRows::line);
         text + &split.unwrap_or_default() + &waiting.unwrap_or_default()
     }
 
-    fn waiting(&self) -> Option<Waiting> {
-        Waiting::of(&self.common.intake.stats_by_rank(), self.common.latency.begun())
+    fn waiting(&self) -> Option<WaitingRows> {
+        WaitingRows::of(&self.common.intake.stats_by_rank(), self.common.latency.begun())
     }
 
     /// Numbers that describe the operator so far.
@@ -389,7 +389,7 @@ impl Operator {
     }
 
     /// Hands out the next results that are final.
-    pub fn poll(&mut self) -> Result<Polled> {
+    pub fn poll(&mut self) -> Result<Poll> {
         loop {
             if let Some(polled) = self.poll_shortly(None)? {
                 return Ok(polled);
@@ -402,7 +402,7 @@ impl Operator {
 
     /// As [`poll`](Self::poll), or by a reader, where that is a matter of milliseconds; `None` if
     /// there is [work](Self::work) to be done first.
-    pub fn poll_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Polled>> {
+    pub fn poll_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Poll>> {
         self.begin_poll(by)?;
         if let Some(polled) = self.take(by)? {
             return Ok(Some(polled));
@@ -416,7 +416,7 @@ impl Operator {
 
     /// As [`work`](Self::work), but one step at most, and none that may take longer than some
     /// milliseconds.
-    pub fn work_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Polled>> {
+    pub fn work_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Poll>> {
         self.begin_poll(by)?;
         if self.has_ready(by) {
             return Ok(None);
@@ -444,7 +444,7 @@ impl Operator {
 
     /// Does what is to be done before the next batch, or rests when `pause` is requested. Returns
     /// what a poll would find, unless there is a batch, which a poll hands out, or more work.
-    pub fn work(&mut self, pause: &Stop, by: Option<&ResultReader>) -> Result<Option<Polled>> {
+    pub fn work(&mut self, pause: &Stop, by: Option<&ResultReader>) -> Result<Option<Poll>> {
         self.begin_poll(by)?;
         self.pause_by(pause);
         while !self.has_ready(by) && !pause.is_requested() {
@@ -462,7 +462,7 @@ impl Operator {
     }
 
     /// The outcome of a poll after a step that made no batch.
-    fn found(&self, step: Step) -> Result<Option<Polled>> {
+    fn found(&self, step: Step) -> Result<Option<Poll>> {
         let shared = &self.common.intake.shared;
         if step == Step::NotYet && self.common.ready.is_empty() && !self.readers.are_apart() {
             shared.news.settle(self.seen);
@@ -515,9 +515,9 @@ impl Operator {
     }
 
     /// The next of the finished batches.
-    fn take(&mut self, by: Option<&ResultReader>) -> Result<Option<Polled>> {
+    fn take(&mut self, by: Option<&ResultReader>) -> Result<Option<Poll>> {
         if let Some(batch) = by.map_or(Ok(None), ResultReader::take)? {
-            return Ok(Some(Polled::Batch(batch)));
+            return Ok(Some(Poll::Batch(batch)));
         }
         let Some(batch) = self.next_made()? else { return Ok(None) };
         if let Some(digest) = &mut self.digest {
@@ -525,9 +525,9 @@ impl Operator {
         }
         self.rows_out += batch.num_rows() as u64;
         let charges = self.common.ready.pop_front().map(|made| made.charges).unwrap_or_default();
-        let Some(reader) = by else { return Ok(Some(Polled::Batch(batch))) };
-        self.readers.give(Made { batch, charges });
-        Ok(reader.take()?.map(Polled::Batch))
+        let Some(reader) = by else { return Ok(Some(Poll::Batch(batch))) };
+        self.readers.give(ResultBatch { batch, charges });
+        Ok(reader.take()?.map(Poll::Batch))
     }
 
     /// Returns the next finished batch, if any, as it is to be emitted. The batch is split if it
@@ -543,7 +543,7 @@ impl Operator {
             };
             match with_indices(&made.batch, schema) {
                 Err(error) if error.is_schema() && rows > 1 => {
-                    let half = |from: usize, to: usize| Made {
+                    let half = |from: usize, to: usize| ResultBatch {
                         batch: made.batch.slice(from, to - from),
                         charges: made.charges.clone(),
                     };
@@ -619,7 +619,7 @@ impl Operator {
     /// other results.
     fn stand(&mut self, fault: Error, made: usize) -> Error {
         let (error, results) = (fault.with(SKIP), self.common.ready.split_off(made));
-        self.standing.insert(Standing { error, results }).error.clone()
+        self.standing.insert(Halt { error, results }).error.clone()
     }
 
     /// Informs the sources why the operator accepts no rows, or that it accepts rows again. A
@@ -636,7 +636,7 @@ impl Operator {
     /// If a condition cannot be computed for a pair or row, that pair or row does not satisfy it. A
     /// sum that overflows its type is null.
     pub fn skip(&mut self) -> bool {
-        let Some(Standing { results, .. }) = self.standing.take() else { return false };
+        let Some(Halt { results, .. }) = self.standing.take() else { return false };
         self.common.ready.extend(results);
         self.tell_standing(None);
         self.common.intake.shared.news.tell();
@@ -715,7 +715,7 @@ impl Operator {
             let restored = digest.as_ref().map(|digest| restored(digest, reader, handed_out));
             let restored = restored.transpose()?;
             let ready = (0..reader.count(TABLE_BYTES)?)
-                .map(|_| reader.table(&common.schema).map(Made::from));
+                .map(|_| reader.table(&common.schema).map(ResultBatch::from));
             let ready = ready.collect::<Result<VecDeque<_>>>()?;
             if ready.iter().any(|made| made.batch.num_rows() > most) {
                 return Err(damaged("results are longer than they are made"));
@@ -775,12 +775,16 @@ fn restored(digest: &Digest, reader: &mut Reader<'_>, rows: u64) -> Result<Diges
 
 /// Results that were not handed out, cut such that it depends on nothing but their number: threads
 /// show in where long results are cut. Polls hand them out so, here and where they are restored.
-fn recut(ready: &VecDeque<Made>, schema: &SchemaRef, batch_rows: usize) -> Result<VecDeque<Made>> {
+fn recut(
+    ready: &VecDeque<ResultBatch>,
+    schema: &SchemaRef,
+    batch_rows: usize,
+) -> Result<VecDeque<ResultBatch>> {
     let rows = ready.iter().map(|made| made.batch.num_rows()).sum::<usize>();
     let cut = |from: usize| {
         let to = rows.min(from + batch_rows);
         let mut start = 0;
-        let parts = ready.iter().filter_map(|Made { batch, .. }| {
+        let parts = ready.iter().filter_map(|ResultBatch { batch, .. }| {
             let (first, end) = (start, start + batch.num_rows());
             start = end;
             let part = from.max(first)..to.min(end);
@@ -788,7 +792,7 @@ fn recut(ready: &VecDeque<Made>, schema: &SchemaRef, batch_rows: usize) -> Resul
         });
         Ok(concat_batches(schema, &parts.collect::<Vec<_>>())?.into())
     };
-    let cut = (0..rows).step_by(batch_rows).map(cut).collect::<Result<VecDeque<Made>>>();
+    let cut = (0..rows).step_by(batch_rows).map(cut).collect::<Result<VecDeque<ResultBatch>>>();
     cut.map(|mut cut| {
         // What is held for any of them is held until the last one is read.
         if let Some(last) = cut.back_mut() {

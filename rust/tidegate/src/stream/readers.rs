@@ -18,15 +18,15 @@ use crate::{Error, Result};
 
 /// A batch of results, and what is held for it.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct ResultBatch {
     pub(super) batch: RecordBatch,
     /// Of the pushes that it has rows of, if results are charged until they are read.
     pub(super) charges: Vec<Arc<Charge>>,
 }
 
-impl From<RecordBatch> for Made {
+impl From<RecordBatch> for ResultBatch {
     fn from(batch: RecordBatch) -> Self {
-        Made { batch, charges: Vec::new() }
+        ResultBatch { batch, charges: Vec::new() }
     }
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Readers(Arc<Mutex<Log>>);
 #[derive(Debug, Default)]
 struct Log {
     /// The batches that a reader has not read yet, and others may have.
-    batches: VecDeque<Made>,
+    batches: VecDeque<ResultBatch>,
     /// The number of the first of them.
     first: u64,
     /// The number of the next batch of each reader.
@@ -89,7 +89,7 @@ impl Readers {
     }
 
     /// Adds a batch for all readers.
-    pub(super) fn give(&self, made: Made) {
+    pub(super) fn give(&self, made: ResultBatch) {
         self.0.lock().batches.push_back(made);
     }
 

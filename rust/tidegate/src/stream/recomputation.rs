@@ -26,7 +26,7 @@ use tidegate_operators::driver::Driver;
 use super::intake::RestoredIntake;
 use super::intake::ready::{ReadyRuns, Rest};
 use super::operator::{Figure, Step};
-use super::readers::Made;
+use super::readers::ResultBatch;
 use super::state::snapshot::{Reader, Writer};
 use super::tactic::{Admit, Common, Effort, Tactic};
 use crate::{Error, Result};
@@ -45,7 +45,7 @@ pub(super) trait TableJob: Debug + Send {
     const EPOCH_ROWS: usize;
 
     /// Says which rows are no longer needed once results have been made.
-    type Leaving;
+    type LeavingRows;
 
     /// How many rows are kept.
     fn rows(&self) -> usize;
@@ -66,10 +66,11 @@ pub(super) trait TableJob: Debug + Send {
         settled: Option<Watermark>,
         now: Watermark,
         driver: &Driver,
-    ) -> Result<Settled<Self::Leaving>>;
+    ) -> Result<FinalResults<Self::LeavingRows>>;
 
     /// Lets go of the rows that no later result needs.
-    fn let_go(&mut self, common: &Common, leaving: Self::Leaving, now: Watermark) -> Result<()>;
+    fn let_go(&mut self, common: &Common, leaving: Self::LeavingRows, now: Watermark)
+    -> Result<()>;
 
     /// Frees what it can when memory is short and there is nothing to settle.
     fn spare(&mut self, common: &Common, now: Watermark) -> Result<()>;
@@ -110,7 +111,7 @@ pub(super) trait TableJob: Debug + Send {
 
 /// The results that are final, and the rows that leave with them.
 #[derive(Debug)]
-pub(super) struct Settled<L> {
+pub(super) struct FinalResults<L> {
     pub(super) batches: Vec<RecordBatch>,
     pub(super) leaving: L,
 }
@@ -151,9 +152,10 @@ impl<J: TableJob> Recomputation<J> {
 
     fn try_settle(&mut self, common: &mut Common, now: Watermark) -> Result<()> {
         let driver = common.driver.fit(self.job.rows()).resting();
-        let Settled { batches, leaving } = self.job.settle(common, self.settled, now, &driver)?;
+        let FinalResults { batches, leaving } =
+            self.job.settle(common, self.settled, now, &driver)?;
         self.is_half_done = true;
-        common.ready.extend(batches.into_iter().map(Made::from));
+        common.ready.extend(batches.into_iter().map(ResultBatch::from));
         self.job.let_go(common, leaving, now)?;
         self.is_half_done = false;
         (self.due, self.settled) = (None, Some(now));

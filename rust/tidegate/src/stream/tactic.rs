@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
-use tidegate_structures::gate::Planned;
+use tidegate_structures::gate::PlannedBlock;
 
 use super::explanation::Explanation;
 use super::intake::latency::Latency;
@@ -16,7 +16,7 @@ use super::intake::rows::SourceRun;
 use super::intake::{Intake, RestoredIntake};
 use super::memory::Charge;
 use super::operator::{Figure, Step};
-use super::readers::Made;
+use super::readers::ResultBatch;
 use super::state::snapshot::{Reader, Writer};
 use super::times::ResultTimes;
 use crate::columns::faults::Faults;
@@ -126,10 +126,10 @@ pub(super) struct Common {
     pub(super) explanation: Explanation,
     pub(super) intake: Intake,
     /// Rows taken from the gate that are the next epoch, and how their reading ended.
-    pub(super) pending: Vec<Planned<SourceRun>>,
+    pub(super) pending: Vec<PlannedBlock<SourceRun>>,
     pub(super) rest: Rest,
     /// The batches that are made.
-    pub(super) ready: VecDeque<Made>,
+    pub(super) ready: VecDeque<ResultBatch>,
     /// Whether results are charged until they are read.
     pub(super) charges_results: bool,
     /// Whether results are discarded because they have already been emitted. If so, tactics do not
@@ -151,7 +151,7 @@ impl Common {
                 None => (Vec::new(), Rest::End),
             };
         }
-        self.pending.iter().map(Planned::len).sum()
+        self.pending.iter().map(PlannedBlock::len).sum()
     }
 
     /// Keeps batches of results, in order.
@@ -160,7 +160,7 @@ impl Common {
         made: impl IntoIterator<Item = Result<RecordBatch>>,
     ) -> Result<()> {
         made.into_iter().try_for_each(|batch| {
-            self.ready.push_back(Made::from(batch?));
+            self.ready.push_back(ResultBatch::from(batch?));
             Ok(())
         })
     }

@@ -152,7 +152,7 @@ impl Lead {
 
 /// What a source becomes that takes the results of an operator.
 #[derive(Clone, Debug)]
-pub(super) struct Led {
+pub(super) struct LedSource {
     pub(super) lead: Lead,
     /// How far its rows are out of order, in its own unit; none if there is no bound.
     pub(super) lateness: Option<i64>,
@@ -167,7 +167,7 @@ pub(super) fn led(
     schema: &Schema,
     (on, unit): (&Field, Unit),
     of: Option<ResultTime>,
-) -> Result<Led> {
+) -> Result<LedSource> {
     let on = on.name();
     let at = schema.fields().iter().position(|field| field.name() == on);
     let name = |at: usize| schema.field(at).name().clone();
@@ -217,7 +217,7 @@ pub(super) fn led(
     })?;
     let columns = if at.is_some() { Vec::new() } else { own };
     let lead = Lead { unit: times.unit, lag };
-    Ok(Led { lead, lateness: times.in_order.then_some(in_unit), columns })
+    Ok(LedSource { lead, lateness: times.in_order.then_some(in_unit), columns })
 }
 
 /// A watermark in another unit, the next step below; `None` if the two cannot be compared.

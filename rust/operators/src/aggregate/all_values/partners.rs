@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_structures::memory;
-use tidegate_structures::memory::pages::{Pages, Slot, Unwritten};
+use tidegate_structures::memory::pages::{Pages, Slot, UnwrittenPages};
 use tidegate_structures::memory::partition::{ranges, split_buckets};
 
 use super::{
@@ -222,7 +222,7 @@ impl<T: OutputValue + Value> LeftResults<T> {
             }
         }
         let is_present = Arc::new(is_present);
-        let by_row = |found: Unwritten<T>| {
+        let by_row = |found: UnwrittenPages<T>| {
             let mut values = Pages::unwritten(rows);
             groups.put_by_row(found.written(), &mut values, driver)?;
             Ok(LeftResults { values: values.written(), is_present: is_present.clone() })

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use super::position::{Position, ranks};
-use super::saved::{Saved, are_states, saved_words};
+use super::saved::{WindowsState, are_states, saved_words};
 use super::windows::{KeyOrder, StreamingWindows};
 use crate::aggregate::catalog::aggregate::{Aggregate, kind};
 use crate::aggregate::catalog::kind::AggregateKind;
@@ -208,27 +208,27 @@ impl StreamingAggregate {
 }
 
 impl StreamingAggregate {
-    fn saved(&self) -> Saved {
+    fn saved(&self) -> WindowsState {
         let open = self.open.iter().map(|open| {
             let run = open.runs.first()?;
             Some((run.slice, open.keys[run.partials.clone()].to_vec()))
         });
         let mut words = Vec::new();
         self.lanes.iter().for_each(|lane| lane.save(&mut words));
-        Saved {
+        WindowsState {
             closed: self.closed,
             next: self.position.next,
             open: open.collect(),
             kept: self.kept.iter().map(|kept| (kept.slice, kept.keys.clone())).collect(),
             words,
-            ..Saved::default()
+            ..WindowsState::default()
         }
     }
 
     /// Whether a state may be one of these windows: slices in order, those that are closed before
     /// those that are not and before all rows that come, keys once in each, and states that rows
     /// can have brought about.
-    fn is_sound(&self, saved: &Saved, bounds: &StateBounds) -> bool {
+    fn is_sound(&self, saved: &WindowsState, bounds: &StateBounds) -> bool {
         let next = bounds.next.map(|ts| self.windows.slice_of(ts));
         let is_slice =
             |(slice, keys): &(i64, Vec<u32>)| self.windows.has(*slice) && are_distinct(keys);
@@ -243,7 +243,7 @@ impl StreamingAggregate {
             && are_states(&self.lanes, &saved.words, bounds)
     }
 
-    fn go_on(&mut self, saved: Saved) -> bool {
+    fn go_on(&mut self, saved: WindowsState) -> bool {
         let count = |(_, keys): &(i64, Vec<u32>)| keys.len();
         let partials: Vec<usize> =
             saved.open.iter().map(|open| open.as_ref().map_or(0, count)).collect();
@@ -401,11 +401,11 @@ impl StreamingWindows for StreamingAggregate {
         (self.cells() + 2 * self.keys) * self.cell_bytes() + slots
     }
 
-    fn save(&self) -> Saved {
+    fn save(&self) -> WindowsState {
         self.saved()
     }
 
-    fn restore(&mut self, saved: Saved, bounds: &StateBounds) -> bool {
+    fn restore(&mut self, saved: WindowsState, bounds: &StateBounds) -> bool {
         self.is_sound(&saved, bounds) && self.go_on(saved)
     }
 }

@@ -42,6 +42,6 @@ mod sessions;
 mod windows;
 
 pub use aggregate::StreamingAggregate;
-pub use saved::Saved;
+pub use saved::WindowsState;
 pub use sessions::StreamingSessions;
 pub use windows::{KeyOrder, StreamingWindows};

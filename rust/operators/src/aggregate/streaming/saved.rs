@@ -6,7 +6,7 @@ use crate::aggregate::states::words::{MAX_WORDS, StateBounds, StateWords};
 /// The state of [`StreamingWindows`](super::StreamingWindows), from which another of the same query goes
 /// on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Saved {
+pub struct WindowsState {
     /// No row of a slice before it can come, and windows that begin before it have been made.
     pub closed: i64,
     /// Windows that begin before it have been made.
@@ -22,7 +22,7 @@ pub struct Saved {
     pub words: Vec<u64>,
 }
 
-impl Saved {
+impl WindowsState {
     /// Calls `visit` with every key, which it may change.
     pub fn for_each_key(&mut self, mut visit: impl FnMut(&mut u32)) {
         let slices = self.open.iter_mut().flatten().chain(&mut self.kept);

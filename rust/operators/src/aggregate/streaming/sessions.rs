@@ -16,7 +16,7 @@ use std::collections::{BinaryHeap, HashSet};
 use std::fmt;
 
 use super::position::ranks;
-use super::saved::{Saved, are_states, saved_words};
+use super::saved::{WindowsState, are_states, saved_words};
 use super::windows::{KeyOrder, StreamingWindows};
 use crate::aggregate::catalog::aggregate::{Aggregate, kind};
 use crate::aggregate::folds::epochs::lane::{Lane, Task};
@@ -269,7 +269,7 @@ impl StreamingWindows for StreamingSessions {
         self.sessions.len() * self.cell_bytes()
     }
 
-    fn save(&self) -> Saved {
+    fn save(&self) -> WindowsState {
         let kept = self.in_order();
         let mut words = Vec::new();
         for lane in &self.lanes {
@@ -279,10 +279,10 @@ impl StreamingWindows for StreamingSessions {
         }
         let sessions =
             kept.iter().map(|(_, session)| (session.start, session.last, session.key)).collect();
-        Saved { sessions, words, ..Saved::default() }
+        WindowsState { sessions, words, ..WindowsState::default() }
     }
 
-    fn restore(&mut self, saved: Saved, bounds: &StateBounds) -> bool {
+    fn restore(&mut self, saved: WindowsState, bounds: &StateBounds) -> bool {
         let states = saved.sessions.len() * saved_words(&self.lanes);
         let is_session = |&(start, last, _): &(i64, i64, u32)| {
             start <= last
@@ -295,7 +295,9 @@ impl StreamingWindows for StreamingSessions {
             && keys.len() == saved.sessions.len()
             && saved.words.len() == states
             && are_states(&self.lanes, &saved.words, bounds);
-        let Saved { closed: 0, next: 0, open, kept, sessions, words } = saved else { return false };
+        let WindowsState { closed: 0, next: 0, open, kept, sessions, words } = saved else {
+            return false;
+        };
         if !is_sound || !open.is_empty() || !kept.is_empty() {
             return false;
         }

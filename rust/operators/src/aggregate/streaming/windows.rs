@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::saved::Saved;
+use super::saved::WindowsState;
 use crate::aggregate::catalog::aggregate::Aggregate;
 use crate::aggregate::inputs::columns::Stream;
 use crate::aggregate::output::Page;
@@ -79,10 +79,10 @@ pub trait StreamingWindows: fmt::Debug + Send {
     fn bytes(&self) -> usize;
 
     /// The state. All complete windows of closed slices have been made.
-    fn save(&self) -> Saved;
+    fn save(&self) -> WindowsState;
 
     /// Goes on from a state; this one must be new. Whether the state is one of this query's, after
     /// rows within `bounds`; if not, this one is of no use any more.
     #[must_use]
-    fn restore(&mut self, saved: Saved, bounds: &StateBounds) -> bool;
+    fn restore(&mut self, saved: WindowsState, bounds: &StateBounds) -> bool;
 }

@@ -8,7 +8,7 @@ use tidegate_sync::Counter;
 use super::find::{Find, MOST_MATCHES, PIECE, RowMatches};
 use super::rows::{Rows, SIDES};
 use crate::driver::{Driver, Stopped};
-use crate::rows::{Failed, Filter};
+use crate::rows::{Filter, JoinError};
 
 /// The least and the greatest number of rows that enter the indexes before any of them is looked
 /// for.
@@ -93,7 +93,7 @@ impl<I: WindowIndex> Find for Ahead<I> {
         mut next: usize,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Vec<RowMatches>, Failed> {
+    ) -> Result<Vec<RowMatches>, JoinError> {
         let (mut all, mut matches) = (Vec::new(), 0);
         while matches < MOST_MATCHES && next < rows.len() && !driver.is_paused() {
             // 1. Some rows enter the indexes: an eighth of the rows that are there, within limits.
@@ -101,7 +101,7 @@ impl<I: WindowIndex> Find for Ahead<I> {
                 let there = self.indexes.iter().map(I::len).max().unwrap_or(0);
                 let ahead = (there / 8).clamp(FEW_ROWS, MANY_ROWS);
                 self.enter(rows, driver, rows.len().min(self.entered + ahead))
-                    .map_err(Failed::Stopped)?;
+                    .map_err(JoinError::Stopped)?;
             }
             // 2. They look for others, in pieces that no number of threads shows in.
             let pieces: Vec<Range<usize>> = (next..self.entered)
@@ -116,11 +116,11 @@ impl<I: WindowIndex> Find for Ahead<I> {
                     || threads.add(1),
                     |thread, piece| (piece.end, rows.look(indexes, piece, filter, driver, *thread)),
                 )
-                .map_err(Failed::Stopped)?;
+                .map_err(JoinError::Stopped)?;
             // 3. Results are taken up to the first row that was not looked for, since its piece has
             //    matches enough.
             for (end, found) in looked {
-                let found = found.map_err(Failed::Filter)?;
+                let found = found.map_err(JoinError::Filter)?;
                 matches += found.numbers.len();
                 next = found.rows.end;
                 let is_whole = found.rows.end == end;
@@ -133,7 +133,7 @@ impl<I: WindowIndex> Find for Ahead<I> {
                 self.leave(rows, next);
             }
         }
-        driver.check().map_err(Failed::Stopped)?;
+        driver.check().map_err(JoinError::Stopped)?;
         Ok(all)
     }
 

@@ -9,7 +9,7 @@ use super::epoch::Epoch;
 use super::rows::{Rows, SIDES};
 use crate::driver::Driver;
 use crate::matches::{SHORT, sort_short};
-use crate::rows::{Failed, Filter, FilterError, Side};
+use crate::rows::{Filter, FilterError, JoinError, Side};
 
 /// Rows that are looked for together: the first ones, before it is known how many matches they
 /// have, and at most.
@@ -38,7 +38,7 @@ pub trait Find: Send + Sync {
         next: usize,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Vec<RowMatches>, Failed>;
+    ) -> Result<Vec<RowMatches>, JoinError>;
 
     /// Fills the index of a side anew, with the rows that are in its window. The epoch is done.
     fn refill(&mut self, rows: &Rows, side: usize);
@@ -65,7 +65,7 @@ impl<F: Find + ?Sized> Find for Box<F> {
         next: usize,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Vec<RowMatches>, Failed> {
+    ) -> Result<Vec<RowMatches>, JoinError> {
         (**self).find(rows, next, driver, filter)
     }
 

@@ -49,8 +49,8 @@ use tidegate_structures::index::{Probe, WindowIndex};
 
 use crate::driver::Driver;
 use crate::rows::{
-    Extent, Failed, Filter, How, Interval, Kept, Progress, Reach, Results, Retention, RowJoin,
-    RowLog, Side, SideWatermarks,
+    Extent, Filter, How, Interval, JoinError, Progress, Reach, Results, Retention, RowJoin, RowLog,
+    SavedRows, Side, SideWatermarks,
 };
 use crate::selectivity;
 pub use ahead::Ahead;
@@ -106,7 +106,7 @@ pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -
 /// let Progress::Pieces(pieces) = join.advance(&driver, None)? else { unreachable!() };
 /// let pairs = join.assemble(pieces[0].clone());
 /// assert_eq!((pairs.left, pairs.right), (vec![1], vec![0])); // 200 with 203
-/// # Ok::<(), tidegate_operators::rows::Failed>(())
+/// # Ok::<(), tidegate_operators::rows::JoinError>(())
 /// ```
 pub struct IndexJoin<F> {
     window: Retention,
@@ -285,7 +285,7 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
         &mut self,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Progress, Failed> {
+    ) -> Result<Progress, JoinError> {
         let from = self.next;
         self.found = self.finder.find(&self.rows, from, driver, filter)?;
         let threads = driver.threads().max(self.comparisons.len());
@@ -368,7 +368,7 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
         self.rows.logs.iter().map(RowLog::memory).sum::<usize>() + self.finder.memory()
     }
 
-    fn restore(&mut self, kept: &[Kept; 2], bands: [&[Bands<'_>]; 2]) {
+    fn restore(&mut self, kept: &[SavedRows; 2], bands: [&[Bands<'_>]; 2]) {
         for (at, (log, kept)) in self.rows.logs.iter_mut().zip(kept).enumerate() {
             log.restore(kept, |columns| columns.extend(kept.ts.iter().copied(), bands[at]));
         }

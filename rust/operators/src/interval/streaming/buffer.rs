@@ -199,7 +199,7 @@ impl Cells {
 
     /// Adds a buffer's rows to those found: all, or those before the row `upto`.
     #[inline(always)]
-    pub(super) fn copy(&self, buffer: &Buffer, upto: Option<u32>, found: &mut Found) {
+    pub(super) fn copy(&self, buffer: &Buffer, upto: Option<u32>, found: &mut FoundNumbers) {
         let rows = match upto {
             None => buffer.len(),
             Some(upto) => self.count_before(buffer.begin, buffer.end, upto) as usize,
@@ -223,18 +223,18 @@ impl Cells {
 
 /// Numbers of rows, behind which some more may be written.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundNumbers {
     numbers: Vec<u32>,
     len: usize,
 }
 
-impl Default for Found {
+impl Default for FoundNumbers {
     fn default() -> Self {
-        Found { numbers: vec![0; LANES], len: 0 }
+        FoundNumbers { numbers: vec![0; LANES], len: 0 }
     }
 }
 
-impl Found {
+impl FoundNumbers {
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     fn rows(cells: &Cells, buffer: &Buffer, upto: Option<u32>) -> Vec<u32> {
-        let mut found = Found::default();
+        let mut found = FoundNumbers::default();
         cells.copy(buffer, upto, &mut found);
         found.numbers[..found.len].to_vec()
     }

@@ -46,12 +46,12 @@ pub use epoch::KeyedEpoch;
 pub use key_rows::KeyRows;
 use pairs::Pairs;
 pub use pairs::keep_filtered;
-use replica::{Cursor, Matches, Replica, Shared};
+use replica::{Cursor, EpochInputs, Matches, Replica};
 
 use crate::driver::Driver;
 use crate::rows::{
-    Extent, Failed, Filter, How, Interval, Kept, Progress, Reach, Results, RowJoin, RowLog, Side,
-    SideWatermarks,
+    Extent, Filter, How, Interval, JoinError, Progress, Reach, Results, RowJoin, RowLog, SavedRows,
+    Side, SideWatermarks,
 };
 
 /// Rows below which an epoch is not worth waking other threads for: a fraction of a millisecond of
@@ -104,7 +104,7 @@ pub trait KeyedJoin: for<'a> RowJoin<[&'a [u32]; 2]> {
 /// // Rows from 13 on are too late for the other left row.
 /// let alone = join.unmatched([Some(13); 2]);
 /// assert_eq!((alone.left, alone.right), (vec![0], vec![NO_ROW]));
-/// # Ok::<(), tidegate_operators::rows::Failed>(())
+/// # Ok::<(), tidegate_operators::rows::JoinError>(())
 /// ```
 pub struct StreamingJoin {
     reach: Reach,
@@ -259,10 +259,10 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
         &mut self,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Progress, Failed> {
+    ) -> Result<Progress, JoinError> {
         // 1. The replicas look at rows.
         let (rows, from) = (self.epoch.len(), self.next);
-        let shared = Shared {
+        let shared = EpochInputs {
             epoch: &self.epoch,
             assignment: &self.assignment,
             reach: &self.reach,
@@ -281,9 +281,9 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
         let ran = if rows - from < SMALL_EPOCH && filter.is_none() {
             behind.into_iter().map(run).collect()
         } else {
-            driver.map(behind, run).map_err(Failed::Stopped)?
+            driver.map(behind, run).map_err(JoinError::Stopped)?
         };
-        ran.into_iter().collect::<Result<(), _>>().map_err(Failed::Filter)?;
+        ran.into_iter().collect::<Result<(), _>>().map_err(JoinError::Filter)?;
         // 2. Results of rows that all have looked at are put together.
         let upto = self.replicas.iter().map(Replica::next).min().unwrap_or(rows);
         self.next = upto;
@@ -359,7 +359,7 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
         of_replicas + self.logs.iter().map(RowLog::memory).sum::<usize>() + of_keys
     }
 
-    fn restore(&mut self, kept: &[Kept; 2], keys: [&[u32]; 2]) {
+    fn restore(&mut self, kept: &[SavedRows; 2], keys: [&[u32]; 2]) {
         for ((log, kept), keys) in self.logs.iter_mut().zip(kept).zip(keys) {
             log.restore(kept, |columns| columns.extend(&kept.ts, keys));
             self.key_rows.add(keys);

@@ -3,7 +3,7 @@
 use tidegate_structures::simd::wide::{Work, wide};
 
 use super::assignment::{Assignment, Share};
-use super::buffer::{Buffer, Cells, Found, LANES};
+use super::buffer::{Buffer, Cells, FoundNumbers, LANES};
 use super::chunks::Chunks;
 use super::epoch::KeyedEpoch;
 use super::pairs::{FILTER_PAIRS, keep_filtered};
@@ -42,14 +42,14 @@ pub(super) struct Replica {
     /// The first row of the epoch that has not been looked at, as far as it is to be.
     next: usize,
     /// Numbers of matching earlier rows, one row's after the other's.
-    pairs: Found,
+    pairs: FoundNumbers,
     /// For each row looked at here, its place in the epoch and where its pairs end.
     rows: Vec<(u32, u32)>,
     comparisons: u64,
 }
 
 /// The parts of a join that all replicas read.
-pub(super) struct Shared<'a> {
+pub(super) struct EpochInputs<'a> {
     pub(super) epoch: &'a KeyedEpoch,
     pub(super) assignment: &'a Assignment,
     pub(super) reach: &'a Reach,
@@ -60,7 +60,7 @@ pub(super) struct Shared<'a> {
 struct Look<'a> {
     replica: &'a mut Replica,
     me: u16,
-    shared: &'a Shared<'a>,
+    shared: &'a EpochInputs<'a>,
     most: usize,
     filter: Option<&'a Filter<'a>>,
     driver: &'a Driver,
@@ -115,7 +115,7 @@ impl Replica {
     pub(super) fn run(
         &mut self,
         me: u16,
-        shared: &Shared<'_>,
+        shared: &EpochInputs<'_>,
         most: usize,
         filter: Option<&Filter<'_>>,
         driver: &Driver,
@@ -127,12 +127,12 @@ impl Replica {
     fn look_at_rows(
         &mut self,
         me: u16,
-        shared: &Shared<'_>,
+        shared: &EpochInputs<'_>,
         most: usize,
         filter: Option<&Filter<'_>>,
         driver: &Driver,
     ) -> Result<(), FilterError> {
-        let Shared { epoch, reach, assignment, logs } = *shared;
+        let EpochInputs { epoch, reach, assignment, logs } = *shared;
         if self.is_new {
             self.pick(me, &epoch.routes, assignment.stores_all());
         }

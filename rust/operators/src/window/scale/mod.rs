@@ -50,11 +50,11 @@ use super::{Operands, TimeLog};
 use crate::driver::{Driver, Stopped};
 use crate::predicate::Term;
 use crate::rows::{
-    Extent, Failed, Filter, FilterError, How, Interval, Kept, KeptColumn, Progress, Reach, Results,
-    Retention, RowJoin, RowLog, Side, SideWatermarks,
+    Extent, Filter, FilterError, How, Interval, JoinError, KeptColumn, Progress, Reach, Results,
+    Retention, RowJoin, RowLog, SavedRows, Side, SideWatermarks,
 };
 use epoch::Epoch;
-use share::{Found, Share};
+use share::{MatchOffsets, Share};
 
 /// How threads share the comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,7 +214,7 @@ impl Processor<'_> {
 /// join.begin(&driver, vec![1, 2, 3], sides, Some(&rows));
 /// let pairs = join.advance(&driver, None)?.into_results();
 /// assert_eq!((pairs.left, pairs.right), (vec![1], vec![0])); // 5 with 6
-/// # Ok::<(), tidegate_operators::rows::Failed>(())
+/// # Ok::<(), tidegate_operators::rows::JoinError>(())
 /// ```
 pub struct ScaleJoin {
     extent: Extent,
@@ -344,7 +344,7 @@ impl ScaleJoin {
         rows: Range<usize>,
         few: bool,
         driver: &Driver,
-    ) -> Result<Option<Found>, Failed> {
+    ) -> Result<Option<MatchOffsets>, JoinError> {
         let Way::RowByRow(way) = &self.way else { return Ok(None) };
         let processors = self.shares.len() as u64;
         let (terms, gone, counters, epoch) =
@@ -364,11 +364,11 @@ impl ScaleJoin {
         let all = (0..).zip(self.shares.iter_mut().zip(&mut self.comparisons)).map(processor);
         let driver = if few { driver.fit(0) } else { driver.clone() };
         let found = way.compare(rows.clone(), &epoch.sides, all.collect(), &driver);
-        let found = found.map_err(Failed::Stopped)?;
+        let found = found.map_err(JoinError::Stopped)?;
         for &side in &epoch.sides[rows.clone()] {
             self.counters[side as usize] += 1;
         }
-        Ok(Some(Found::of_rows(found, rows)))
+        Ok(Some(MatchOffsets::of_rows(found, rows)))
     }
 
     /// The data that pairs are compared by, for people.
@@ -410,7 +410,7 @@ impl ScaleJoin {
     }
 
     /// The matches of rows of the epoch that are near them in time.
-    fn keep_near(&self, found: Found, rows: Range<usize>, reach: &Reach) -> Found {
+    fn keep_near(&self, found: MatchOffsets, rows: Range<usize>, reach: &Reach) -> MatchOffsets {
         let mut kept = memory::vec(found.pairs());
         for (nth, row) in rows.enumerate() {
             let side = self.epoch.sides[row];
@@ -455,12 +455,12 @@ impl ScaleJoin {
 
     fn filter(
         &self,
-        found: Found,
+        found: MatchOffsets,
         rows: Range<usize>,
         firsts: [u32; 2],
         driver: &Driver,
         filter: &Filter<'_>,
-    ) -> Result<Found, Failed> {
+    ) -> Result<MatchOffsets, JoinError> {
         let (mut later, mut sides) = (memory::vec(found.pairs()), memory::vec(found.pairs()));
         for (nth, row) in rows.clone().enumerate() {
             let count = found.of(nth).len();
@@ -483,14 +483,14 @@ impl ScaleJoin {
             right.extend(block.map(|at| pair(at).1));
             filter(&left, &right)
         };
-        let kept = driver.map(blocks, keep).map_err(Failed::Stopped)?;
+        let kept = driver.map(blocks, keep).map_err(JoinError::Stopped)?;
         let kept = kept.into_iter().collect::<Result<Vec<_>, FilterError>>();
-        let kept = memory::concat(&kept.map_err(Failed::Filter)?);
+        let kept = memory::concat(&kept.map_err(JoinError::Filter)?);
         Ok(found.retain(&kept))
     }
 
     /// The results of rows of the epoch, whose matches have been found.
-    fn collect(&mut self, rows: Range<usize>, found: &Found) -> Results {
+    fn collect(&mut self, rows: Range<usize>, found: &MatchOffsets) -> Results {
         let mut results = Results::default();
         for (nth, row) in rows.enumerate() {
             let (side, matches) = (self.epoch.sides[row], found.of(nth));
@@ -571,7 +571,7 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         &mut self,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Progress, Failed> {
+    ) -> Result<Progress, JoinError> {
         // 1. As many rows as may have the pairs that there is room for.
         let mut sum = 0;
         let fits = |window: &&Range<u32>| {
@@ -603,10 +603,10 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         let compare = |Task { part: Part { share, piece }, rows }: Task| {
             self.shares[share].compare(&self.terms, self.gone, firsts, &self.epoch, rows, piece)
         };
-        let found: Vec<Found> = if small {
+        let found: Vec<MatchOffsets> = if small {
             tasks.into_iter().map(compare).collect()
         } else {
-            driver.map(tasks, compare).map_err(Failed::Stopped)?
+            driver.map(tasks, compare).map_err(JoinError::Stopped)?
         };
         for (comparisons, found) in self.comparisons.iter_mut().zip(&found) {
             *comparisons += found.compared;
@@ -614,8 +614,8 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         // 3. What they found is put together in order, and filtered.
         let mut together = match (by_way, &self.way) {
             (Some(found), _) => found,
-            (None, Way::NewRows) => Found::concat(found),
-            (None, _) => Found::merge(found, rows.len()),
+            (None, Way::NewRows) => MatchOffsets::concat(found),
+            (None, _) => MatchOffsets::merge(found, rows.len()),
         };
         // If the next rows are like these, this budget leaves as many pairs as there is room for.
         let each = pairs / (together.pairs() as u64 + 1);
@@ -668,7 +668,7 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         Some(kept)
     }
 
-    fn restore(&mut self, kept: &[Kept; 2], numbers: Operands<'_>) {
+    fn restore(&mut self, kept: &[SavedRows; 2], numbers: Operands<'_>) {
         for (log, kept) in self.logs.iter_mut().zip(kept) {
             log.restore(kept, |columns| columns.extend(kept.ts.iter().copied()));
         }

@@ -34,7 +34,7 @@ struct Half {
 
 /// The matches of some rows.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct MatchOffsets {
     /// Where the matches of each row end.
     ends: Vec<usize>,
     offsets: Vec<u32>,
@@ -114,7 +114,7 @@ impl Share {
         epoch: &Epoch,
         rows: Range<usize>,
         piece: Option<(usize, usize)>,
-    ) -> Found {
+    ) -> MatchOffsets {
         let mut of_rows = memory::filled(rows.len(), Vec::new());
         let mut compared = 0;
         for side in [Side::Left, Side::Right] {
@@ -164,7 +164,7 @@ impl Share {
         let ends = memory::collect(ends);
         let mut offsets = memory::vec(end);
         of_rows.iter().for_each(|found| offsets.extend_from_slice(found));
-        Found { ends, offsets, compared }
+        MatchOffsets { ends, offsets, compared }
     }
 }
 
@@ -206,7 +206,7 @@ impl Half {
     }
 }
 
-impl Found {
+impl MatchOffsets {
     pub(super) fn pairs(&self) -> usize {
         self.offsets.len()
     }
@@ -223,11 +223,11 @@ impl Found {
     }
 
     /// Puts together the pairs that several threads found of the same rows, of each row in order.
-    pub(super) fn merge(mut parts: Vec<Found>, rows: usize) -> Found {
+    pub(super) fn merge(mut parts: Vec<MatchOffsets>, rows: usize) -> MatchOffsets {
         if let [_] = parts[..] {
             return parts.remove(0);
         }
-        let mut merged = Found::default();
+        let mut merged = MatchOffsets::default();
         for nth in 0..rows {
             let start = merged.offsets.len();
             parts.iter().for_each(|part| merged.offsets.extend_from_slice(part.of(nth)));
@@ -238,8 +238,8 @@ impl Found {
     }
 
     /// Puts together the pairs that were found row by row, which are those of `rows`.
-    pub(super) fn of_rows(matches: Vec<MatchedRow>, rows: Range<usize>) -> Found {
-        let mut found = Found::default();
+    pub(super) fn of_rows(matches: Vec<MatchedRow>, rows: Range<usize>) -> MatchOffsets {
+        let mut found = MatchOffsets::default();
         let mut matches = matches.into_iter().peekable();
         for row in rows {
             let start = found.offsets.len();
@@ -259,12 +259,12 @@ impl Found {
     }
 
     /// Puts together the pairs of rows that follow each other.
-    pub(super) fn concat(mut parts: Vec<Found>) -> Found {
+    pub(super) fn concat(mut parts: Vec<MatchOffsets>) -> MatchOffsets {
         if let [_] = parts[..] {
             return parts.remove(0);
         }
-        let mut whole = Found::default();
-        for Found { ends, offsets, .. } in parts {
+        let mut whole = MatchOffsets::default();
+        for MatchOffsets { ends, offsets, .. } in parts {
             let before = whole.offsets.len();
             whole.ends.extend(ends.iter().map(|end| before + end));
             whole.offsets.extend(offsets);
@@ -273,8 +273,8 @@ impl Found {
     }
 
     /// The pairs that are kept.
-    pub(super) fn retain(self, kept: &[bool]) -> Found {
-        let mut left = Found { compared: self.compared, ..Found::default() };
+    pub(super) fn retain(self, kept: &[bool]) -> MatchOffsets {
+        let mut left = MatchOffsets { compared: self.compared, ..MatchOffsets::default() };
         let mut start = 0;
         for end in self.ends {
             let of_row = self.offsets[start..end].iter().zip(&kept[start..end]);

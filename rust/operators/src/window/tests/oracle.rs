@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 
 use super::{
-    Constraint, Driver, Filter, FilterError, How, Kept, NO_ROW, Numbers, Operand, Order, Relation,
-    Results, Retention, Side, SlidingJoin, Stop, Term,
+    Constraint, Driver, Filter, FilterError, How, NO_ROW, Numbers, Operand, Order, Relation,
+    Results, Retention, SavedRows, Side, SlidingJoin, Stop, Term,
 };
 
 /// A row: its time, its side, and a value that must be near that of the other row.
@@ -248,7 +248,7 @@ impl Case {
                 }
                 let kept = [Side::Left, Side::Right].map(|side| {
                     let (matched, settled) = join.matched(side);
-                    Kept { ts: ts[side as usize].clone(), matched, settled }
+                    SavedRows { ts: ts[side as usize].clone(), matched, settled }
                 });
                 other.restore(&kept, scanned.then_some(&of_kept[..]));
                 scanned = other.compares();

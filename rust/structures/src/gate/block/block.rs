@@ -172,15 +172,15 @@ impl<R: Run> fmt::Debug for Block<R> {
 
 /// A block that is perhaps not filled yet.
 #[derive(Debug)]
-pub struct Planned<R: Run>(pub(super) Arc<Block<R>>);
+pub struct PlannedBlock<R: Run>(pub(super) Arc<Block<R>>);
 
-impl<R: Run> Clone for Planned<R> {
+impl<R: Run> Clone for PlannedBlock<R> {
     fn clone(&self) -> Self {
-        Planned(self.0.clone())
+        PlannedBlock(self.0.clone())
     }
 }
 
-impl<R: Run> Planned<R> {
+impl<R: Run> PlannedBlock<R> {
     /// Number of rows.
     #[allow(clippy::len_without_is_empty, reason = "a block that is given out has rows")]
     pub fn len(&self) -> usize {

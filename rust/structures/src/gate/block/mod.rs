@@ -32,7 +32,7 @@ use std::marker::PhantomData;
 use tidegate_sync::atomic::Arc;
 use tidegate_sync::{Budget, Counter};
 
-pub use self::block::{Block, Filler, Planned};
+pub use self::block::{Block, Filler, PlannedBlock};
 use self::log::{Entry, Record};
 pub use self::log::{PushedRun, Run};
 pub use self::reader::BlockReader;

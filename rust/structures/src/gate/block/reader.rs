@@ -9,7 +9,7 @@ use std::ops::Range;
 use tidegate_sync::Budget;
 use tidegate_sync::atomic::Arc;
 
-use super::block::{Block, Filler, Plan, Planned};
+use super::block::{Block, Filler, Plan, PlannedBlock};
 use super::lane::Lanes;
 use super::log::{PushedRun, Record, Run};
 use super::scatter::MOST_ROWS;
@@ -87,7 +87,7 @@ impl<R: Run> BlockReader<R> {
 
     /// As [`next_block`](Self::next_block), but leaves it to the caller to have the block filled,
     /// on whichever thread: one reader can so keep many threads busy.
-    pub fn next_planned(&mut self) -> Next<Planned<R>> {
+    pub fn next_planned(&mut self) -> Next<PlannedBlock<R>> {
         loop {
             if self.ahead.is_empty() {
                 match self.reach() {
@@ -99,7 +99,7 @@ impl<R: Run> BlockReader<R> {
             let next = self.ahead.pop_front().expect("a block was reached");
             self.stand_at(next.clone());
             if next.len() > 0 {
-                return Next::Ready(Planned(next));
+                return Next::Ready(PlannedBlock(next));
             }
         }
     }

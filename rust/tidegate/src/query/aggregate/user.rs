@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::columns::table::Table;
     use crate::columns::time::Bound;
-    use crate::stream::{AggregateOptions, Operator, Polled, aggregate, lock};
+    use crate::stream::{AggregateOptions, Operator, Poll, aggregate, lock};
     use crate::{Driver, Result};
 
     /// The values one after the other, as the digits of a number, which tells their order.
@@ -273,7 +273,7 @@ mod tests {
         let made = || aggregate(query, sources()[0].schema(), &options);
         let mut found = Vec::new();
         let mut poll = |operator: &mut Operator| -> Result<()> {
-            while let Polled::Batch(batch) = operator.poll()? {
+            while let Poll::Batch(batch) = operator.poll()? {
                 found.push(batch);
             }
             Ok(())

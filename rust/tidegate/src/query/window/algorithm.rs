@@ -109,7 +109,7 @@ impl Algorithm {
 
 /// The parts of a join of sliding windows, beside its algorithm.
 #[derive(Clone, Debug)]
-pub(crate) struct Comparing {
+pub(crate) struct SlidingJoinParts {
     pub(crate) retention: Retention,
     pub(crate) how: How,
     pub(crate) threads: usize,
@@ -120,25 +120,25 @@ pub(crate) struct Comparing {
     pub(crate) pin: bool,
 }
 
-impl Comparing {
+impl SlidingJoinParts {
     /// Makes a join without rows. An error where it has threads, and the system refuses one.
     pub(crate) fn join(self, algorithm: Algorithm) -> Result<Box<SlidingJoin>> {
         Ok(match algorithm {
             Algorithm::ThreeStep => {
-                let Comparing { retention, how, ordered, terms, .. } = self;
+                let SlidingJoinParts { retention, how, ordered, terms, .. } = self;
                 published::three_step_join(retention, how, ordered, terms)
             }
             Algorithm::Cell => {
-                let Comparing { retention, how, threads, ordered, terms, .. } = self;
+                let SlidingJoinParts { retention, how, threads, ordered, terms, .. } = self;
                 published::cell_join(retention, how, threads, ordered, terms)
             }
             Algorithm::ScaleJoin => self.scale(ScaleAlgorithm::ScaleJoin),
             Algorithm::ScaleGates => {
-                let Comparing { retention, how, threads, ordered, terms, pin } = self;
+                let SlidingJoinParts { retention, how, threads, ordered, terms, pin } = self;
                 published::scale_gates(retention, how, threads, ordered, terms, pin)?
             }
             Algorithm::SplitJoin => {
-                let Comparing { retention, how, threads, ordered, terms, .. } = self;
+                let SlidingJoinParts { retention, how, threads, ordered, terms, .. } = self;
                 published::split_join(retention, how, threads, ordered, terms)
             }
             Algorithm::Indexed => self.scale(ScaleAlgorithm::Indexed),
@@ -148,12 +148,12 @@ impl Comparing {
     }
 
     fn scale(self, algorithm: ScaleAlgorithm) -> Box<SlidingJoin> {
-        let Comparing { retention, how, threads, ordered, terms, .. } = self;
+        let SlidingJoinParts { retention, how, threads, ordered, terms, .. } = self;
         Box::new(ScaleJoin::new(retention, how, algorithm, threads, ordered, terms))
     }
 
     fn handshake(self, algorithm: HandshakeAlgorithm) -> Result<Box<SlidingJoin>> {
-        let Comparing { retention, how, threads, terms, pin, .. } = self;
+        let SlidingJoinParts { retention, how, threads, terms, pin, .. } = self;
         published::handshake(algorithm, retention, how, threads, terms, pin)
     }
 }

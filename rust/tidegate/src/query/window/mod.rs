@@ -12,7 +12,7 @@ use crate::columns::table::{Table, column};
 use crate::columns::time::{self, Bound, Int64s, Unit};
 use crate::{Error, Result};
 pub use algorithm::Algorithm;
-pub(crate) use algorithm::{Comparing, equal_keys, numbers_of};
+pub(crate) use algorithm::{SlidingJoinParts, equal_keys, numbers_of};
 
 /// For how long the rows of a side stay in its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

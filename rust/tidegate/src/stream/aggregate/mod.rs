@@ -24,7 +24,7 @@ use tidegate_operators::aggregate::{
     Page, StateBounds, StreamingAggregate, StreamingSessions, StreamingWindows,
 };
 use tidegate_operators::driver::Driver;
-use tidegate_structures::gate::Planned;
+use tidegate_structures::gate::PlannedBlock;
 use tidegate_structures::memory::pages::Pages;
 use tidegate_sync::Stop;
 
@@ -33,7 +33,7 @@ use super::intake::late::late_schema;
 use super::intake::latency::Latency;
 use super::intake::ready::Rest;
 use super::intake::rows::ROW_BYTES;
-use super::intake::stream::{Counted, Stream};
+use super::intake::stream::{CountedWindows, Stream};
 use super::intake::{Intake, Order, RestoredIntake};
 use super::lateness::Lateness;
 use super::memory::{Charge, Memory};
@@ -142,7 +142,7 @@ fn empty(
 ///
 /// use arrow_array::{Int64Array, RecordBatch};
 /// use tidegate::query::aggregate::{Aggregate, Aggregation, Function, Windows};
-/// use tidegate::stream::{AggregateOptions, Polled, aggregate, lock};
+/// use tidegate::stream::{AggregateOptions, Poll, aggregate, lock};
 /// use tidegate::{Bound, Stop};
 ///
 /// let column = Arc::new(Int64Array::from(vec![1, 4, 5, 12])) as _;
@@ -170,7 +170,7 @@ fn empty(
 /// let mut operator = aggregate(&query, rows.schema(), &options)?;
 /// lock(&operator.sources()[0]).push(&rows.schema(), vec![rows], &Stop::default())?;
 /// // The row at 12 ends the window that begins at 0.
-/// let Polled::Batch(windows) = operator.poll()? else { unreachable!() };
+/// let Poll::Batch(windows) = operator.poll()? else { unreachable!() };
 /// assert_eq!(windows.num_rows(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -197,7 +197,7 @@ fn aggregation(
         schema: schema.clone(),
         given: None,
         width: None,
-        counted: Some(Counted { span: whole.span, rows: whole.tables[0].rows.clone() }),
+        counted: Some(CountedWindows { span: whole.span, rows: whole.tables[0].rows.clone() }),
     };
     let faults = Faults::default();
     let plan = of_schema(&schema.project(&read)?)?.noting(&faults);
@@ -344,11 +344,11 @@ impl AggregateTactic {
     fn take_in(&mut self, common: &mut Common, driver: &Driver) -> Result<()> {
         self.is_half_done = true;
         let pending = std::mem::take(&mut common.pending);
-        let pieces = pending.iter().flat_map(Planned::pieces);
+        let pieces = pending.iter().flat_map(PlannedBlock::pieces);
         common.latency.begin(pieces.map(|(pushed, rows)| (pushed.run.pushed, rows.len() as u64)));
         let charges: Vec<Arc<Charge>> = pending
             .iter()
-            .flat_map(Planned::pieces)
+            .flat_map(PlannedBlock::pieces)
             .map(|(pushed, _)| pushed.run.charge.clone())
             .collect();
         let tables = self.tables(&pending, driver)?;

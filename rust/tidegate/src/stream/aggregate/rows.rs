@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::NO_ROW;
-use tidegate_structures::gate::Planned;
+use tidegate_structures::gate::PlannedBlock;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::AggregateTactic;
@@ -32,11 +32,11 @@ impl AggregateTactic {
     /// The rows of each source.
     pub(crate) fn tables(
         &self,
-        pending: &[Planned<SourceRun>],
+        pending: &[PlannedBlock<SourceRun>],
         driver: &Driver,
     ) -> Result<Vec<(Table, Int64s)>> {
         let mut of_sources: Vec<Vec<Part<'_>>> = vec![Vec::new(); self.sources];
-        for (pushed, rows) in pending.iter().flat_map(Planned::pieces) {
+        for (pushed, rows) in pending.iter().flat_map(PlannedBlock::pieces) {
             let of_source = &mut of_sources[usize::from(pushed.first.source())];
             match of_source.last_mut() {
                 // The next block goes on where the last one was cut.

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use tidegate_operators::aggregate::{Saved, StateBounds};
+use tidegate_operators::aggregate::{StateBounds, WindowsState};
 use tidegate_operators::driver::Driver;
 use tidegate_structures::memory;
 
@@ -111,7 +111,7 @@ fn learn(groups: &mut StreamGroups, reader: &mut Reader<'_>, driver: &Driver) ->
     Ok(numbers)
 }
 
-fn read_saved(reader: &mut Reader<'_>, numbers: &[u32]) -> Result<Saved> {
+fn read_saved(reader: &mut Reader<'_>, numbers: &[u32]) -> Result<WindowsState> {
     const NUMBER: usize = size_of::<u64>();
     let key = |reader: &mut Reader<'_>| {
         let number = usize::try_from(reader.number()?).ok().and_then(|number| numbers.get(number));
@@ -122,7 +122,7 @@ fn read_saved(reader: &mut Reader<'_>, numbers: &[u32]) -> Result<Saved> {
         let keys = (0..reader.count(NUMBER)?).map(|_| key(reader));
         Ok::<_, Error>((slice, keys.collect::<Result<Vec<u32>>>()?))
     };
-    let mut saved = Saved::default();
+    let mut saved = WindowsState::default();
     for _ in 0..reader.count(3 * NUMBER)? {
         saved.sessions.push((reader.time()?, reader.time()?, key(reader)?));
     }

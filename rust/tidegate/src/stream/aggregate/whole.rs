@@ -29,7 +29,7 @@ use super::super::intake::stream::Stream;
 use super::super::intake::{Intake, Order, RestoredIntake};
 use super::super::memory::Memory;
 use super::super::operator::Operator;
-use super::super::recomputation::{MANY_ROWS, Recomputation, Settled, TableJob, Watermark};
+use super::super::recomputation::{FinalResults, MANY_ROWS, Recomputation, TableJob, Watermark};
 use super::super::state::snapshot::{Reader, Writer, damaged};
 use super::super::state::timed_rows::TimedRows;
 use super::super::tactic::{Admit, Common};
@@ -133,7 +133,7 @@ impl TableJob for WindowJob {
     const EPOCH_ROWS: usize = super::EPOCH_ROWS;
 
     /// Of sessions, when the first of those begins that are not complete, if any was made.
-    type Leaving = Option<i64>;
+    type LeavingRows = Option<i64>;
 
     fn rows(&self) -> usize {
         self.sources.iter().map(TimedRows::len).sum()
@@ -181,9 +181,9 @@ impl TableJob for WindowJob {
         settled: Option<Watermark>,
         now: Watermark,
         driver: &Driver,
-    ) -> Result<Settled<Option<i64>>> {
+    ) -> Result<FinalResults<Option<i64>>> {
         match self.completes(settled, now) {
-            false => Ok(Settled { batches: Vec::new(), leaving: None }),
+            false => Ok(FinalResults { batches: Vec::new(), leaving: None }),
             true => self.make(common, settled, now, driver),
         }
     }
@@ -330,7 +330,7 @@ impl WindowJob {
         settled: Option<Watermark>,
         now: Watermark,
         driver: &Driver,
-    ) -> Result<Settled<Option<i64>>> {
+    ) -> Result<FinalResults<Option<i64>>> {
         let names = stream_names(self.sources.len());
         let tables =
             names.iter().zip(&self.sources).map(|(name, rows)| rows.table(name, rows.len()));
@@ -342,7 +342,7 @@ impl WindowJob {
         let open_from = parts.iter().filter_map(|part| part.open_from).min();
         let batches = parts.iter().map(|part| &part.batch).filter(|batch| batch.num_rows() > 0);
         if !is_session {
-            return Ok(Settled { batches: batches.cloned().collect(), leaving: open_from });
+            return Ok(FinalResults { batches: batches.cloned().collect(), leaving: open_from });
         }
         // Sessions come by their ends, then their keys.
         let all = concat_batches(&common.schema, batches)?;
@@ -354,7 +354,7 @@ impl WindowJob {
             rows.sort_unstable_by_key(|&row| (order[row as usize], row));
             batches.push(take_record_batch(&all, &UInt32Array::from(rows))?);
         }
-        Ok(Settled { batches, leaving: Some(open_from.unwrap_or(i64::MAX)) })
+        Ok(FinalResults { batches, leaving: Some(open_from.unwrap_or(i64::MAX)) })
     }
 
     /// Drops rows below a time.

@@ -8,11 +8,11 @@ use super::rows::SourceRun;
 
 /// Rows that were pushed, and the promises of all sources. Clones belong to one operator.
 #[derive(Clone, Debug)]
-pub(crate) struct Arrivals(Arc<Mutex<Arrived>>);
+pub(crate) struct Arrivals(Arc<Mutex<Delivery>>);
 
 /// Rows that were pushed, and the promises that followed them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Arrived {
+pub(crate) struct Delivery {
     /// Pushes, each with its source.
     pub(crate) runs: Vec<(u16, SourceRun)>,
     /// The least time that a row still to come of each source may have; `None` if none comes.
@@ -23,7 +23,7 @@ impl Arrivals {
     /// Without rows and promises of any of the sources.
     pub(crate) fn new(sources: usize) -> Self {
         let promises = vec![Some(i64::MIN); sources];
-        Arrivals(Arc::new(Mutex::new(Arrived { runs: Vec::new(), promises })))
+        Arrivals(Arc::new(Mutex::new(Delivery { runs: Vec::new(), promises })))
     }
 
     /// One more source, of which no row is before `since`.
@@ -43,10 +43,10 @@ impl Arrivals {
 
     /// The rows that nobody has taken, and the promises of this moment: rows that are pushed later
     /// are not below them.
-    pub(crate) fn take(&self) -> Arrived {
+    pub(crate) fn take(&self) -> Delivery {
         let mut arrived = self.0.lock();
         let runs = std::mem::take(&mut arrived.runs);
-        Arrived { runs, promises: arrived.promises.clone() }
+        Delivery { runs, promises: arrived.promises.clone() }
     }
 
     /// How many rows nobody has taken.

@@ -87,13 +87,14 @@ impl Late {
 /// The late rows of an operator.
 #[derive(Clone, Debug)]
 pub(crate) struct LateRows {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<LateQueue>>,
     /// Whether rows may be set aside for another reason than that they are late.
     has_reasons: bool,
 }
 
+/// The late rows that are kept, in the order of their pushes.
 #[derive(Debug, Default)]
-struct Kept {
+struct LateQueue {
     /// Pushes whose late rows were lent to a function that may fail.
     lent: Vec<Arc<Late>>,
     pushes: Vec<Arc<Late>>,
@@ -101,7 +102,7 @@ struct Kept {
     version: u64,
 }
 
-impl Kept {
+impl LateQueue {
     /// Removes and returns the first `pushes` pushes.
     fn take(&mut self, pushes: usize) -> Vec<Arc<Late>> {
         self.version += 1;
@@ -130,7 +131,7 @@ impl LateRows {
         self.has_reasons
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, LateQueue> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -200,7 +201,7 @@ impl LateRows {
     /// Forgets all.
     pub(crate) fn clear(&self) {
         let mut kept = self.lock();
-        *kept = Kept { version: kept.version + 1, ..Kept::default() };
+        *kept = LateQueue { version: kept.version + 1, ..LateQueue::default() };
     }
 
     /// As [`kept`](Self::kept), of an operator of which all sources are as `stream`, a batch for

@@ -39,7 +39,7 @@ use late::{LateRows, RestoredLate};
 use news::News;
 use rows::SourceRun;
 use sides::{SourceSides, tier};
-use source::{Restored, Shared, Source, SourceStats, lock};
+use source::{IntakeState, RestoredSource, Source, SourceStats, lock};
 use stream::Stream;
 use watermarks::Watermarks;
 
@@ -59,7 +59,7 @@ pub(super) enum Order {
 #[derive(Debug)]
 pub(super) struct Intake {
     pub(super) sources: Vec<Arc<Mutex<Source>>>,
-    pub(super) shared: Shared,
+    pub(super) shared: IntakeState,
     /// The side of each source, if there are sides.
     pub(super) sides: Option<SourceSides>,
     /// What a source that is added may be.
@@ -86,19 +86,19 @@ pub(super) struct RestoredIntake {
     added: Vec<(Option<Side>, Stream)>,
     /// How far sources have come, where some were idle or added.
     reached: Option<[(i64, u16); 3]>,
-    sources: Vec<Restored>,
+    sources: Vec<RestoredSource>,
     late: Vec<RestoredLate>,
 }
 
 impl RestoredIntake {
     /// The rows that were at work.
     pub(super) fn begun(&self) -> u64 {
-        self.sources.iter().map(Restored::begun).sum()
+        self.sources.iter().map(RestoredSource::begun).sum()
     }
 
     /// No row that was not read yet is before it; none if there is none and comes none.
     pub(super) fn next(&self) -> Option<i64> {
-        self.sources.iter().filter_map(Restored::next).min()
+        self.sources.iter().filter_map(RestoredSource::next).min()
     }
 
     /// Rows that have come of all sources.
@@ -139,7 +139,7 @@ impl Intake {
         let numbers = (0..=u16::MAX).take(first);
         let kinds =
             kinds(numbers.clone().zip(&streams).map(|(at, (_, stream))| (side_of(at), stream)));
-        let shared = Shared {
+        let shared = IntakeState {
             row_bytes,
             late: LateRows::new(streams.iter().any(|(_, stream)| stream.width.is_some())),
             news: Arc::new(News::default()),

@@ -7,25 +7,26 @@ use std::time::Duration;
 /// Counts the actions of sources, for threads that wait for more.
 #[derive(Debug, Default)]
 pub struct News {
-    told: Mutex<Told>,
+    told: Mutex<NewsState>,
     changed: Condvar,
 }
 
 /// The work of a thread that drives an operator: it polls for as long as there is something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Driven {
+pub struct DriverWork {
     /// Whether it fetches late rows, too.
     pub fetches_late: bool,
 }
 
+/// What sources have told, and the thread that drives the operator.
 #[derive(Debug, Default)]
-struct Told {
-    /// How much.
+struct NewsState {
+    /// How much has been told.
     count: u64,
     /// How much had been told when the operator found nothing more to do; none before.
     settled: Option<u64>,
     /// Whether a thread drives the operator, and how.
-    driven: Option<Driven>,
+    driven: Option<DriverWork>,
     /// Which thread that is, once it has begun.
     driver: Option<ThreadId>,
     /// Whether the thread that drove it has ended with an error, and nobody has polled since.
@@ -33,7 +34,7 @@ struct Told {
 }
 
 impl News {
-    fn lock(&self) -> MutexGuard<'_, Told> {
+    fn lock(&self) -> MutexGuard<'_, NewsState> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,7 +62,7 @@ impl News {
 
     /// From now on a thread drives the operator, unless one does already; or none does any more.
     /// Returns how one did before.
-    pub fn set_driven(&self, driven: Option<Driven>) -> Option<Driven> {
+    pub fn set_driven(&self, driven: Option<DriverWork>) -> Option<DriverWork> {
         let mut told = self.lock();
         let before = told.driven;
         if driven.is_none() || before.is_none() {
@@ -104,7 +105,7 @@ impl News {
 
     /// How a thread drives the operator, so that rows leave it without the feeder's doing, if one
     /// does.
-    pub fn driven(&self) -> Option<Driven> {
+    pub fn driven(&self) -> Option<DriverWork> {
         self.lock().driven
     }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use tidegate_operators::driver::Driver;
-use tidegate_structures::gate::{BlockReader, Filler, Next, Planned};
+use tidegate_structures::gate::{BlockReader, Filler, Next, PlannedBlock};
 use tidegate_structures::memory;
 
 use super::rows::SourceRun;
@@ -62,7 +62,7 @@ impl ReadyRun {
 
 impl ReadyRuns {
     /// The rows of blocks that follow each other, merged by all threads.
-    pub(crate) fn new(blocks: &[Planned<SourceRun>], driver: &Driver) -> Result<ReadyRuns> {
+    pub(crate) fn new(blocks: &[PlannedBlock<SourceRun>], driver: &Driver) -> Result<ReadyRuns> {
         let mut ready = ReadyRuns::unmerged(blocks);
         driver.map_with(
             ready.places(blocks),
@@ -73,7 +73,7 @@ impl ReadyRuns {
     }
 
     /// As [`new`](Self::new), by this thread alone.
-    pub(crate) fn merged(blocks: &[Planned<SourceRun>], filler: &mut Filler) -> ReadyRuns {
+    pub(crate) fn merged(blocks: &[PlannedBlock<SourceRun>], filler: &mut Filler) -> ReadyRuns {
         let mut ready = ReadyRuns::unmerged(blocks);
         let places = ready.places(blocks);
         places.into_iter().for_each(|(block, ts, sources)| block.write(filler, ts, sources));
@@ -109,9 +109,9 @@ impl ReadyRuns {
     }
 
     /// The place of each block's rows.
-    fn places<'a>(&'a mut self, blocks: &'a [Planned<SourceRun>]) -> Vec<Unmerged<'a>> {
+    fn places<'a>(&'a mut self, blocks: &'a [PlannedBlock<SourceRun>]) -> Vec<BlockPlace<'a>> {
         let (mut ts_left, mut sources_left) = (&mut self.ts[..], &mut self.sources[..]);
-        let place = |block: &'a Planned<SourceRun>| {
+        let place = |block: &'a PlannedBlock<SourceRun>| {
             let (ts, rest) = std::mem::take(&mut ts_left).split_at_mut(block.len());
             ts_left = rest;
             let (sources, rest) = std::mem::take(&mut sources_left).split_at_mut(block.len());
@@ -122,12 +122,12 @@ impl ReadyRuns {
     }
 
     /// The rows of blocks before their times and sources are written.
-    fn unmerged(blocks: &[Planned<SourceRun>]) -> ReadyRuns {
-        let rows = blocks.iter().map(Planned::len).sum();
+    fn unmerged(blocks: &[PlannedBlock<SourceRun>]) -> ReadyRuns {
+        let rows = blocks.iter().map(PlannedBlock::len).sum();
         // A source's run may go on in the next block.
         let mut runs: Vec<ReadyRun> = Vec::new();
         let mut last: HashMap<u16, usize> = HashMap::new();
-        for (pushed, range) in blocks.iter().flat_map(Planned::pieces) {
+        for (pushed, range) in blocks.iter().flat_map(PlannedBlock::pieces) {
             let (source, first) = (pushed.first.source(), pushed.first.position());
             match last.get(&source).map(|&last| &mut runs[last]).filter(|run| run.first == first) {
                 Some(run) => run.range.end = range.end,
@@ -144,7 +144,7 @@ impl ReadyRuns {
 }
 
 /// A block, and where the times and the sources of its rows belong.
-type Unmerged<'a> = (&'a Planned<SourceRun>, &'a mut [i64], &'a mut [u16]);
+type BlockPlace<'a> = (&'a PlannedBlock<SourceRun>, &'a mut [i64], &'a mut [u16]);
 
 /// How a reading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ pub(crate) enum Rest {
 pub(crate) fn plan(
     reader: &mut BlockReader<SourceRun>,
     rows: usize,
-) -> (Vec<Planned<SourceRun>>, Rest) {
+) -> (Vec<PlannedBlock<SourceRun>>, Rest) {
     let (mut blocks, mut planned) = (Vec::new(), 0);
     while planned < rows {
         match reader.next_planned() {

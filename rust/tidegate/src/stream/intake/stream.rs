@@ -30,17 +30,17 @@ pub(crate) struct Stream {
     /// How far ends of intervals may be from the times of their rows, if ends are computed from rows.
     pub(crate) width: Option<Arc<Width>>,
     /// The windows that rows are assigned to, if any.
-    pub(crate) counted: Option<Counted>,
+    pub(crate) counted: Option<CountedWindows>,
 }
 
 /// An aggregation's windows, and the condition that selects their rows.
 #[derive(Clone, Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CountedWindows {
     pub(crate) span: Span,
     pub(crate) rows: Option<Predicate>,
 }
 
-impl Counted {
+impl CountedWindows {
     /// Returns whether a row belongs to a window. A row for which the condition cannot be computed
     /// does not belong to one.
     fn counts(&self, batch: &RecordBatch, row: usize) -> bool {

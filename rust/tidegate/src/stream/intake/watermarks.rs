@@ -16,21 +16,22 @@ use tidegate_structures::gate::Rank;
 use super::sides::tier;
 
 /// A time and a source: rows up to the source's at that time may have been handed out.
-type Reached = (i64, Rank);
+type RankedTime = (i64, Rank);
 
 /// The watermarks. Clones belong to one operator.
 #[derive(Clone, Debug)]
-pub(crate) struct Watermarks(Arc<Mutex<Standing>>);
+pub(crate) struct Watermarks(Arc<Mutex<SourceWatermarks>>);
 
+/// The watermarks of all sources, and how far each scope has come.
 #[derive(Debug)]
-struct Standing {
+struct SourceWatermarks {
     sources: Vec<One>,
     /// For each scope, the open sources sorted by watermark: first the active ones, then the
     /// idle ones.
-    active: [BTreeSet<Reached>; 3],
-    idle: [BTreeSet<Reached>; 3],
+    active: [BTreeSet<RankedTime>; 3],
+    idle: [BTreeSet<RankedTime>; 3],
     /// Of all sources, of left ones, and of right ones; exact only where a source is idle.
-    reached: [Reached; 3],
+    reached: [RankedTime; 3],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +67,7 @@ impl Scope {
 impl Watermarks {
     /// Of sources of these sides, which have promised nothing.
     pub(crate) fn new(sides: impl Iterator<Item = Option<Side>>) -> Self {
-        let mut all = Standing {
+        let mut all = SourceWatermarks {
             sources: Vec::new(),
             active: Default::default(),
             idle: Default::default(),
@@ -95,18 +96,18 @@ impl Watermarks {
     }
 
     /// Makes an idle source active again.
-    pub(crate) fn resume(&self, source: u16) -> Resumed {
+    pub(crate) fn resume(&self, source: u16) -> Resumption {
         let mut all = self.0.lock();
         all.settle();
         let floor = all.floor(source);
         let own = all.sources[usize::from(source)].watermark;
         all.move_to(source, floor);
         all.change(source, State::Active);
-        Resumed { floor, own }
+        Resumption { floor, own }
     }
 
     /// Makes a resumed source idle again because it pushed nothing.
-    pub(crate) fn take_back(&self, source: u16, resumed: Resumed) {
+    pub(crate) fn take_back(&self, source: u16, resumed: Resumption) {
         let mut all = self.0.lock();
         all.move_to(source, resumed.own);
         all.change(source, State::Idle);
@@ -197,14 +198,14 @@ impl Watermarks {
 
 /// The result of resuming an idle source.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Resumed {
+pub(crate) struct Resumption {
     /// The source's lowest possible watermark from now on.
     pub(crate) floor: i64,
     /// The watermark that the source itself has promised.
     own: i64,
 }
 
-impl Standing {
+impl SourceWatermarks {
     /// Returns the rank that orders a source's rows among rows with the same time.
     fn rank(&self, source: u16) -> Rank {
         Rank::new(tier(self.sources[usize::from(source)].side), source)
@@ -247,7 +248,7 @@ impl Standing {
         }
     }
 
-    fn open(&mut self, state: State, scope: Scope) -> Option<&mut BTreeSet<Reached>> {
+    fn open(&mut self, state: State, scope: Scope) -> Option<&mut BTreeSet<RankedTime>> {
         match state {
             State::Active => Some(&mut self.active[scope.number()]),
             State::Idle => Some(&mut self.idle[scope.number()]),
@@ -266,14 +267,14 @@ impl Standing {
     }
 
     /// Where the slowest of the sources stands that are not idle, or the fastest where all are.
-    fn standing(&self, scope: Scope) -> Option<Reached> {
+    fn standing(&self, scope: Scope) -> Option<RankedTime> {
         let (active, idle) = (&self.active[scope.number()], &self.idle[scope.number()]);
         active.first().or_else(|| idle.last()).copied()
     }
 
     /// Returns the open source whose future rows sort first, and the earliest time of those rows.
     /// For an idle source, this is the time at which it would resume.
-    fn slowest(&self) -> Option<Reached> {
+    fn slowest(&self) -> Option<RankedTime> {
         let scope = Scope::All.number();
         let active = self.active[scope].first().copied();
         let idle = self.idle[scope].iter().map(|&(_, rank)| (self.floor(rank.number()), rank));

@@ -48,7 +48,7 @@ pub(super) fn check_shares(is_auto: bool) -> Result<()> {
 
 /// Rows that wait for their epoch, and what sources have promised.
 #[derive(Debug)]
-pub(super) struct Arriving {
+pub(super) struct ArrivalQueue {
     /// Rows that have been taken from the sources.
     pending: VecDeque<Piece>,
     /// The promises that followed the rows that have been taken.
@@ -91,9 +91,9 @@ impl Piece {
     }
 }
 
-impl Arriving {
+impl ArrivalQueue {
     pub(super) fn new() -> Self {
-        Arriving { pending: VecDeque::new(), promised: [Some(i64::MIN); 2] }
+        ArrivalQueue { pending: VecDeque::new(), promised: [Some(i64::MIN); 2] }
     }
 
     /// The promises that hold once the rows that have been taken are joined.

@@ -31,10 +31,10 @@ use crate::query::asof::{AsofJoin, AsofPlan};
 use crate::stream::intake::Order;
 use crate::stream::operator::{Operator, with_room};
 use crate::stream::options::StreamOptions;
-use crate::stream::partners::kind::{Kind, Leaving};
+use crate::stream::partners::kind::{FinalRows, Kind};
 use crate::stream::partners::standing::with_standing;
 use crate::stream::partners::{Query, explain, operator};
-use crate::stream::recomputation::{Settled, Watermark};
+use crate::stream::recomputation::{FinalResults, Watermark};
 use crate::stream::sides::maker::Maker;
 use crate::stream::sides::{JoinRequest, Sides};
 use crate::stream::state::timed_rows::TimedRows;
@@ -51,7 +51,7 @@ use crate::stream::times::ResultTimes;
 /// # use arrow_array::cast::AsArray;
 /// # use arrow_array::types::Int64Type;
 /// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-/// use tidegate::stream::{Polled, StreamOptions, asof_join, lock};
+/// use tidegate::stream::{Poll, StreamOptions, asof_join, lock};
 /// use tidegate::{AsofJoin, How, JoinOptions, Stop, Strategy};
 ///
 /// # let rows = |columns: &[(&str, &[i64])]| {
@@ -82,7 +82,7 @@ use crate::stream::times::ResultTimes;
 ///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
 /// }
 /// // The trade at 20 waits, because a quote of 18 may still come.
-/// let Polled::Batch(pairs) = join.poll()? else { unreachable!() };
+/// let Poll::Batch(pairs) = join.poll()? else { unreachable!() };
 /// assert_eq!(pairs["ts"].as_primitive::<Int64Type>().values(), &[10]);
 /// assert_eq!(pairs["ts_right"].as_primitive::<Int64Type>().values(), &[9]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -158,11 +158,11 @@ impl Kind for AsOfTime {
         _: u64,
         now: Watermark,
         driver: &Driver,
-    ) -> Result<Settled<Leaving>> {
+    ) -> Result<FinalResults<FinalRows>> {
         // No left row is final before its own time is over.
         let seen = now.map_or(left.len(), |now| left.before(now));
         if seen == 0 {
-            return Ok(Settled::NONE);
+            return Ok(FinalResults::NONE);
         }
         // 1. The partners as of now, and the times when they are final.
         let partners = self.partners(left, right, seen, driver)?;
@@ -176,9 +176,9 @@ impl Kind for AsOfTime {
         let leaving = match staying.first() {
             Some(&first) if (first as usize) < rows.len() => {
                 staying.extend(seen as u32..left.len() as u32);
-                Leaving::AllBut(staying)
+                FinalRows::AllBut(staying)
             }
-            _ => Leaving::First(rows.len()),
+            _ => FinalRows::First(rows.len()),
         };
         rows.sort_unstable_by_key(|&row| (finals[row as usize], row));
         // 3. Their results.
@@ -198,7 +198,7 @@ impl Kind for AsOfTime {
                 maker.batches(&results, driver)?
             }
         };
-        Ok(Settled { batches, leaving })
+        Ok(FinalResults { batches, leaving })
     }
 
     fn reach(&self, first_left: Option<i64>, now: i64) -> i64 {

@@ -43,7 +43,7 @@ const PATIENCE: u64 = 8;
 /// # use arrow_array::cast::AsArray;
 /// # use arrow_array::types::Int64Type;
 /// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-/// use tidegate::stream::{Polled, StreamOptions, band_join, lock};
+/// use tidegate::stream::{Poll, StreamOptions, band_join, lock};
 /// use tidegate::{
 ///     BandAlgorithm, BandJoin, Bound, Distance, How, JoinOptions, Sliding, Stop, Window, Within,
 /// };
@@ -77,7 +77,7 @@ const PATIENCE: u64 = 8;
 ///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
 /// }
 /// // Of the offers, one is too cheap, and one is too far from both orders.
-/// let Polled::Batch(pairs) = join.poll()? else { unreachable!() };
+/// let Poll::Batch(pairs) = join.poll()? else { unreachable!() };
 /// assert_eq!(pairs["price_right"].as_primitive::<Int64Type>().values(), &[102]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -101,7 +101,7 @@ pub fn band_join(
 /// # use arrow_array::cast::AsArray;
 /// # use arrow_array::types::Int64Type;
 /// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-/// use tidegate::stream::{Polled, StreamOptions, band_self_join, lock};
+/// use tidegate::stream::{Poll, StreamOptions, band_self_join, lock};
 /// use tidegate::{
 ///     BandAlgorithm, BandJoin, Bound, Distance, How, JoinOptions, Sliding, Stop, Window, Within,
 /// };
@@ -131,7 +131,7 @@ pub fn band_join(
 /// // The options `streams` ask for one left source and no right one.
 /// let mut join = band_self_join(&query, readings.schema(), &streams)?;
 /// lock(&join.sources()[0]).push(&readings.schema(), vec![readings], &Stop::default())?;
-/// let Polled::Batch(pairs) = join.poll()? else { unreachable!() };
+/// let Poll::Batch(pairs) = join.poll()? else { unreachable!() };
 /// assert_eq!(pairs["ts"].as_primitive::<Int64Type>().values(), &[6]);
 /// assert_eq!(pairs["ts_right"].as_primitive::<Int64Type>().values(), &[1]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

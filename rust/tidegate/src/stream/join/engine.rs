@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use arrow_array::RecordBatch;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::rows::{Filter, Kept, Progress, RowJoin, Side, SideWatermarks};
+use tidegate_operators::rows::{Filter, Progress, RowJoin, SavedRows, Side, SideWatermarks};
 use tidegate_sync::Stop;
 
 use crate::Result;
@@ -128,7 +128,7 @@ impl<P: Prepare> Engine<P> {
         let kept = [Side::Left, Side::Right].map(|side| {
             let own = ts.iter().zip(&sides).filter(|(_, of)| **of == side);
             let ts: Vec<i64> = own.map(|(ts, _)| *ts).collect();
-            Kept { matched: vec![true; ts.len()], ts, settled: 0 }
+            SavedRows { matched: vec![true; ts.len()], ts, settled: 0 }
         });
         let part = |side: Side| {
             let (batch, rows) = (&batches[side as usize], kept[side as usize].ts.len());
@@ -193,7 +193,11 @@ impl<P: Prepare> Engine<P> {
     }
 
     /// Takes in the rows that an engine of the same query has kept. This one has no rows yet.
-    pub(super) fn restore(&mut self, kept: &[Kept; 2], batches: [&RecordBatch; 2]) -> Result<()> {
+    pub(super) fn restore(
+        &mut self,
+        kept: &[SavedRows; 2],
+        batches: [&RecordBatch; 2],
+    ) -> Result<()> {
         let driver = Driver::new(1, Stop::default());
         self.prepare.prepare(&mut self.join, &driver, batches, |join, values| {
             join.restore(kept, values);

@@ -65,7 +65,7 @@ impl Parallelism {
 /// # use arrow_array::cast::AsArray;
 /// # use arrow_array::types::Int64Type;
 /// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-/// use tidegate::stream::{Parallelism, Polled, StreamOptions, interval_join, lock};
+/// use tidegate::stream::{Parallelism, Poll, StreamOptions, interval_join, lock};
 /// use tidegate::{Bound, Closed, How, IntervalJoin, JoinOptions, Stop};
 ///
 /// # let rows = |columns: &[(&str, &[i64])]| {
@@ -97,7 +97,7 @@ impl Parallelism {
 ///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
 /// }
 /// // The trade at 20 waits, because a quote of 18 may still come.
-/// let Polled::Batch(pairs) = join.poll()? else { unreachable!() };
+/// let Poll::Batch(pairs) = join.poll()? else { unreachable!() };
 /// assert_eq!(pairs["ts"].as_primitive::<Int64Type>().values(), &[10]);
 /// assert_eq!(pairs["ts_right"].as_primitive::<Int64Type>().values(), &[9]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

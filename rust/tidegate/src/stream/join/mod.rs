@@ -51,7 +51,7 @@ use crate::columns::time::Unit;
 use crate::query::identity::Identity;
 use crate::query::options::{JoinOptions, JoinPlan};
 use crate::{Error, Result};
-use arrival::Arriving;
+use arrival::ArrivalQueue;
 pub use asof::asof_join;
 pub use band::{band_join, band_self_join};
 use engine::{Engine, KeptRows, Prepare};
@@ -147,7 +147,7 @@ pub(super) fn operator<P: Prepare>(
         stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
         of_one_stream,
         engine,
-        arriving: matches!(order, Order::Arrival).then(Arriving::new),
+        arriving: matches!(order, Order::Arrival).then(ArrivalQueue::new),
         epoch: None,
         has_new: false,
         releasing: false,
@@ -172,7 +172,7 @@ pub(super) struct JoinTactic<P: Prepare> {
     of_one_stream: bool,
     engine: Engine<P>,
     /// If rows are taken in the order of their arrival.
-    arriving: Option<Arriving>,
+    arriving: Option<ArrivalQueue>,
     /// The last time of the epoch that is being joined, until its rows are let go of.
     epoch: Option<i64>,
     /// Whether rows have come since the engine last gave what it held back.
@@ -346,7 +346,7 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
 
     fn close(&mut self) {
         self.engine.join.close();
-        self.arriving.iter_mut().for_each(Arriving::clear);
+        self.arriving.iter_mut().for_each(ArrivalQueue::clear);
         self.stores.iter_mut().for_each(|store| store.drop_before(u64::MAX));
     }
 }
@@ -376,7 +376,7 @@ impl<P: Prepare> JoinTactic<P> {
 
     /// Takes rows for the next epoch. Returns how many there are, about.
     fn take(&mut self, common: &mut Common) -> Result<usize> {
-        if self.arriving.as_ref().is_some_and(Arriving::is_empty) {
+        if self.arriving.as_ref().is_some_and(ArrivalQueue::is_empty) {
             // Rows that were taken are all joined, so the promises behind them hold.
             self.settle_anew(common)?;
         }

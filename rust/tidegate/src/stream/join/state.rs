@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use tidegate_operators::rows::{Kept, RowJoin, Side, SideWatermarks};
+use tidegate_operators::rows::{RowJoin, SavedRows, Side, SideWatermarks};
 
 use super::JoinTactic;
 use super::engine::Prepare;
@@ -68,7 +68,7 @@ impl<P: Prepare> JoinTactic<P> {
     }
 
     /// The kept rows of a side, from the snapshot.
-    fn kept(&self, side: Side, batch: &RecordBatch, reader: &mut Reader<'_>) -> Result<Kept> {
+    fn kept(&self, side: Side, batch: &RecordBatch, reader: &mut Reader<'_>) -> Result<SavedRows> {
         let on = [self.times.0, self.times.1][side as usize];
         let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit);
         let ts = ts.map_err(|error| damaged(error.message()))?.to_vec();
@@ -79,6 +79,6 @@ impl<P: Prepare> JoinTactic<P> {
         if self.arriving.is_some() && settled > 0 {
             return Err(damaged("rows of an eager join leave when they are settled"));
         }
-        Ok(Kept { ts, matched, settled })
+        Ok(SavedRows { ts, matched, settled })
     }
 }

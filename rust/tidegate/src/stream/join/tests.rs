@@ -6,7 +6,7 @@ use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{
-    Failed, Filter, How, Kept, Progress, Results, RowJoin, Side, SideWatermarks,
+    Filter, How, JoinError, Progress, Results, RowJoin, SavedRows, Side, SideWatermarks,
 };
 use tidegate_sync::Stop;
 
@@ -56,7 +56,7 @@ impl RowJoin<()> for Broken {
         true
     }
 
-    fn advance(&mut self, _: &Driver, _: Option<&Filter<'_>>) -> Result<Progress, Failed> {
+    fn advance(&mut self, _: &Driver, _: Option<&Filter<'_>>) -> Result<Progress, JoinError> {
         unreachable!("no epoch has begun")
     }
 
@@ -86,7 +86,7 @@ impl RowJoin<()> for Broken {
         0
     }
 
-    fn restore(&mut self, _: &[Kept; 2], (): ()) {
+    fn restore(&mut self, _: &[SavedRows; 2], (): ()) {
         panic!("a broken engine")
     }
 }
@@ -205,5 +205,5 @@ fn a_join_that_refused_a_snapshot_is_as_it_was() {
     let error =
         other.restore(&snapshot, &Stop::default()).expect_err("no snapshot has as many results");
     assert!(error.is_state(), "{error}");
-    assert!(matches!(other.poll(), Ok(crate::stream::Polled::NotYet)));
+    assert!(matches!(other.poll(), Ok(crate::stream::Poll::NotYet)));
 }

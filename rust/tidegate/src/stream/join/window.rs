@@ -19,7 +19,7 @@ use crate::columns::table::Table;
 use crate::columns::time::{self, Unit};
 use crate::query::options::JoinOptions;
 use crate::query::window::{
-    Algorithm, Comparing, WindowJoin, WindowJoinPlan, WindowPlan, equal_keys, numbers_of,
+    Algorithm, SlidingJoinParts, WindowJoin, WindowJoinPlan, WindowPlan, equal_keys, numbers_of,
 };
 use crate::stream::explanation::{Method, explain};
 use crate::stream::intake;
@@ -39,7 +39,7 @@ use crate::stream::times::within;
 /// # use arrow_array::types::Int64Type;
 /// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 /// use tidegate::columns::expression::parse_sql;
-/// use tidegate::stream::{Polled, StreamOptions, lock, window_join};
+/// use tidegate::stream::{Poll, StreamOptions, lock, window_join};
 /// use tidegate::{How, JoinOptions, Stop, Window, WindowJoin};
 ///
 /// # let rows = |columns: &[(&str, &[i64])]| {
@@ -72,7 +72,7 @@ use crate::stream::times::within;
 ///     source.push(&rows.schema(), vec![rows], &Stop::default())?;
 ///     source.close();
 /// }
-/// let Polled::Batch(pairs) = join.poll()? else { unreachable!() };
+/// let Poll::Batch(pairs) = join.poll()? else { unreachable!() };
 /// // The ask at 5 is above the bid at 4; the bid at 6 meets it.
 /// assert_eq!(pairs["ts"].as_primitive::<Int64Type>().values(), &[1, 1, 5]);
 /// assert_eq!(pairs["ts_right"].as_primitive::<Int64Type>().values(), &[2, 4, 6]);
@@ -114,7 +114,7 @@ fn join(
     let method =
         Method { algorithm: algorithm.describe(), index, threads, row_bytes, is_eager: false };
     let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
-    let comparing = Comparing {
+    let parts = SlidingJoinParts {
         retention: plan.windows.retention,
         how,
         threads,
@@ -124,7 +124,7 @@ fn join(
     };
     let predicate = plan.join.predicate.clone();
     let prepare = PrepareNumbers { row_bytes, predicate, scan, keys, times: None };
-    let engine = Engine { prepare, join: comparing.join(algorithm)? };
+    let engine = Engine { prepare, join: parts.join(algorithm)? };
     let query = Query {
         identity: query.identity(&left, &right),
         options: &query.options,

@@ -10,7 +10,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use parking_lot::Mutex;
 use tidegate_operators::driver::Driver;
-use tidegate_structures::gate::{BlockReader, Filler, Planned};
+use tidegate_structures::gate::{BlockReader, Filler, PlannedBlock};
 
 use super::explanation::Explanation;
 use super::intake::late::late_schema;
@@ -22,7 +22,7 @@ use super::intake::{Intake, Order, RestoredIntake};
 use super::lateness::{Lateness, describe};
 use super::memory::Memory;
 use super::operator::{Figure, Operator, Step, with_room};
-use super::readers::Made;
+use super::readers::ResultBatch;
 use super::state::snapshot::{Reader, Writer};
 use super::tactic::{Admit, Common, Effort, Tactic};
 use super::times::ResultTimes;
@@ -66,7 +66,7 @@ pub struct MergeOptions {
 ///
 /// use arrow_array::{Int64Array, RecordBatch};
 /// use tidegate::Stop;
-/// use tidegate::stream::{MergeOptions, Polled, lock, merge};
+/// use tidegate::stream::{MergeOptions, Poll, lock, merge};
 ///
 /// let rows = |ts: Vec<i64>| {
 ///     RecordBatch::try_from_iter([("ts", Arc::new(Int64Array::from(ts)) as _)])
@@ -84,7 +84,7 @@ pub struct MergeOptions {
 ///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
 /// }
 /// // 9 waits, because the second source may still bring another 8.
-/// let Polled::Batch(merged) = operator.poll()? else { unreachable!() };
+/// let Poll::Batch(merged) = operator.poll()? else { unreachable!() };
 /// assert_eq!(merged, rows(vec![3, 4, 7, 8])?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -160,7 +160,7 @@ struct MergeTactic {
     stream: Stream,
     /// The blocks of batches that have left the gate. The blocks are kept until all batches are
     /// built, so that a failed step can be repeated.
-    planned: Vec<Vec<Planned<SourceRun>>>,
+    planned: Vec<Vec<PlannedBlock<SourceRun>>>,
     /// Whether the last read indicated that more rows follow.
     rest: Rest,
 }
@@ -168,12 +168,12 @@ struct MergeTactic {
 impl Tactic for MergeTactic {
     fn step(&mut self, common: &mut Common) -> Result<Step> {
         let Some(reader) = common.intake.reader() else { return Ok(Step::End) };
-        let planning = Planning::new(reader, &mut self.planned, &mut self.rest);
-        if planning.planned.is_empty() {
+        let planner = BatchPlanner::new(reader, &mut self.planned, &mut self.rest);
+        if planner.planned.is_empty() {
             return Ok(if self.rest == Rest::End { Step::End } else { Step::NotYet });
         }
         let holds = common.charges_results;
-        let (made, pushed) = make(&self.stream, planning, &common.driver, holds)?;
+        let (made, pushed) = make(&self.stream, planner, &common.driver, holds)?;
         self.planned.clear();
         common.latency.begin(pushed.into_iter());
         common.latency.settle();
@@ -226,28 +226,28 @@ impl Tactic for MergeTactic {
 }
 
 /// When the rows of a batch were pushed, and how many.
-type Pushed = Vec<(Instant, u64)>;
+type PushTimes = Vec<(Instant, u64)>;
 
 /// The rows that a poll makes batches of, planned in order, one batch before it is asked for.
-struct Planning<'a> {
+struct BatchPlanner<'a> {
     reader: &'a mut BlockReader<SourceRun>,
-    planned: &'a mut Vec<Vec<Planned<SourceRun>>>,
+    planned: &'a mut Vec<Vec<PlannedBlock<SourceRun>>>,
     rest: &'a mut Rest,
     taken: usize,
 }
 
-impl<'a> Planning<'a> {
+impl<'a> BatchPlanner<'a> {
     /// Continues with the blocks that a failed step planned, if there are any.
     fn new(
         reader: &'a mut BlockReader<SourceRun>,
-        planned: &'a mut Vec<Vec<Planned<SourceRun>>>,
+        planned: &'a mut Vec<Vec<PlannedBlock<SourceRun>>>,
         rest: &'a mut Rest,
     ) -> Self {
-        let mut planning = Planning { reader, planned, rest, taken: 0 };
-        if planning.planned.is_empty() {
-            planning.plan();
+        let mut planner = BatchPlanner { reader, planned, rest, taken: 0 };
+        if planner.planned.is_empty() {
+            planner.plan();
         }
-        planning
+        planner
     }
 
     fn plan(&mut self) {
@@ -257,7 +257,7 @@ impl<'a> Planning<'a> {
     }
 
     /// The blocks of the next batch, and its number.
-    fn next(&mut self) -> Option<(usize, Vec<Planned<SourceRun>>)> {
+    fn next(&mut self) -> Option<(usize, Vec<PlannedBlock<SourceRun>>)> {
         let blocks = self.planned.get(self.taken)?.clone();
         self.taken += 1;
         if self.taken == self.planned.len() && *self.rest == Rest::More && self.taken < POLL_BATCHES
@@ -271,16 +271,16 @@ impl<'a> Planning<'a> {
 /// Makes the batches: while one thread plans, others merge and gather.
 fn make(
     stream: &Stream,
-    planning: Planning<'_>,
+    planner: BatchPlanner<'_>,
     driver: &Driver,
     holds: bool,
-) -> Result<(Vec<Made>, Pushed)> {
-    let threads = if *planning.rest == Rest::More { driver.threads().min(POLL_BATCHES) } else { 1 };
-    let planning = Mutex::new(planning);
-    let next = || planning.lock().next();
-    let one = |filler: &mut Filler, blocks: Vec<Planned<SourceRun>>| {
-        let pieces = blocks.iter().flat_map(Planned::pieces);
-        let pushed: Pushed =
+) -> Result<(Vec<ResultBatch>, PushTimes)> {
+    let threads = if *planner.rest == Rest::More { driver.threads().min(POLL_BATCHES) } else { 1 };
+    let planner = Mutex::new(planner);
+    let next = || planner.lock().next();
+    let one = |filler: &mut Filler, blocks: Vec<PlannedBlock<SourceRun>>| {
+        let pieces = blocks.iter().flat_map(PlannedBlock::pieces);
+        let pushed: PushTimes =
             pieces.map(|(pushed, rows)| (pushed.run.pushed, rows.len() as u64)).collect();
         batches(stream, &blocks, filler, holds).map(|made| (made, pushed))
     };
@@ -291,7 +291,7 @@ fn make(
     })?;
     let mut made: Vec<_> = made.into_iter().flatten().collect();
     made.sort_unstable_by_key(|&(number, _)| number);
-    let mut all = (Vec::new(), Pushed::new());
+    let mut all = (Vec::new(), PushTimes::new());
     for (_, one) in made {
         let (batches, pushed) = one?;
         all.0.extend(batches);
@@ -304,10 +304,10 @@ fn make(
 /// one array cannot hold. A batch may hold the memory charges for its rows.
 fn batches(
     stream: &Stream,
-    blocks: &[Planned<SourceRun>],
+    blocks: &[PlannedBlock<SourceRun>],
     filler: &mut Filler,
     holds: bool,
-) -> Result<Vec<Made>> {
+) -> Result<Vec<ResultBatch>> {
     let first = batch(stream, ReadyRuns::merged(blocks, filler), holds);
     if let Ok(made) = first {
         return Ok(vec![made]);
@@ -321,7 +321,7 @@ fn batches(
     Ok(made)
 }
 
-fn batch(stream: &Stream, ready: ReadyRuns, holds: bool) -> Result<Made> {
+fn batch(stream: &Stream, ready: ReadyRuns, holds: bool) -> Result<ResultBatch> {
     let ReadyRuns { ts, sources, runs } = ready;
     let batches: Vec<_> = runs.iter().map(|run| (run.source, run.rows())).collect();
     let time = (stream.on, stream.unit);
@@ -331,5 +331,5 @@ fn batch(stream: &Stream, ready: ReadyRuns, holds: bool) -> Result<Made> {
     })?;
     let charges =
         if holds { runs.iter().map(ReadyRun::held).collect() } else { Default::default() };
-    Ok(Made { batch, charges })
+    Ok(ResultBatch { batch, charges })
 }

@@ -23,7 +23,7 @@ use crate::columns::metadata::of_all;
 use crate::columns::time::Bound;
 use crate::results::Next;
 use crate::stream::intake::stream::{check_schema, columns};
-use crate::stream::{Operator, Polled, Stats, lock};
+use crate::stream::{Operator, Poll, Stats, lock};
 use crate::{Error, Result};
 
 /// A stream of record batches.
@@ -73,11 +73,12 @@ impl std::fmt::Debug for MergeInput {
 #[derive(Debug)]
 pub struct MergeStreams {
     schema: SchemaRef,
-    shared: Arc<Shared>,
+    shared: Arc<SharedMerge>,
 }
 
+/// A merge that several threads take results from.
 #[derive(Debug)]
-struct Shared {
+struct SharedMerge {
     state: Mutex<State>,
     /// Signalled when streams are to be read, when they have been, and at the end.
     changed: Condvar,
@@ -92,7 +93,7 @@ struct State {
     streams: Vec<Option<MergeInput>>,
     /// The watermark and the number of each open stream; streams that hold others back come first.
     behind: BinaryHeap<Reverse<(i64, usize)>>,
-    reading: Reading,
+    reading: ReadState,
     /// Whether any stream may wait.
     waits: bool,
     /// Whether the thread runs that reads the streams which may wait.
@@ -104,7 +105,7 @@ struct State {
 
 /// Who reads the streams that hold the others back.
 #[derive(Debug)]
-enum Reading {
+enum ReadState {
     Nobody,
     /// The thread that reads is to read these.
     Asked(Vec<(usize, MergeInput)>),
@@ -113,7 +114,7 @@ enum Reading {
 }
 
 /// The batch that a stream gave, and the rest of the stream.
-type Given = (usize, MergeInput, Option<Result<Option<RecordBatch>>>);
+type StreamBatch = (usize, MergeInput, Option<Result<Option<RecordBatch>>>);
 
 impl MergeStreams {
     /// A merge of `streams` by the column `on`. The rows of each may be out of order by `lateness`.
@@ -154,14 +155,14 @@ impl MergeStreams {
             behind: (0..streams.len()).map(|number| Reverse((i64::MIN, number))).collect(),
             waits: streams.iter().any(|stream| stream.waits),
             streams: streams.into_iter().map(Some).collect(),
-            reading: Reading::Nobody,
+            reading: ReadState::Nobody,
             has_thread: false,
             failed: None,
             closed: false,
         };
         Ok(MergeStreams {
             schema,
-            shared: Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }),
+            shared: Arc::new(SharedMerge { state: Mutex::new(state), changed: Condvar::new() }),
         })
     }
 
@@ -185,7 +186,7 @@ impl MergeStreams {
 
     /// Whether a stream is being read.
     pub fn is_reading(&self) -> bool {
-        !matches!(self.shared.state().reading, Reading::Nobody)
+        !matches!(self.shared.state().reading, ReadState::Nobody)
     }
 
     /// A value that lives as long as this, and as long as a thread of it holds streams, which may
@@ -206,16 +207,16 @@ impl MergeStreams {
                 return Err(error);
             }
             match state.merge.poll()? {
-                Polled::Batch(batch) => return Ok(Next::Batch(batch)),
-                Polled::End => return Ok(Next::End),
-                Polled::NotYet => {}
+                Poll::Batch(batch) => return Ok(Next::Batch(batch)),
+                Poll::End => return Ok(Next::End),
+                Poll::NotYet => {}
             }
             match state.reading {
-                Reading::By(thread) if thread == std::thread::current().id() => {
+                ReadState::By(thread) if thread == std::thread::current().id() => {
                     return Err(within_itself());
                 }
-                Reading::By(_) | Reading::Asked(_) => {}
-                Reading::Nobody => {
+                ReadState::By(_) | ReadState::Asked(_) => {}
+                ReadState::Nobody => {
                     // First, so that no stream is taken where there is no thread to read it.
                     self.begin(&mut state)?;
                     let asked = state.lowest();
@@ -224,7 +225,7 @@ impl MergeStreams {
                         state.take_in(given);
                         continue;
                     }
-                    state.reading = Reading::Asked(asked);
+                    state.reading = ReadState::Asked(asked);
                     self.shared.changed.notify_all();
                 }
             }
@@ -271,7 +272,7 @@ fn within_itself() -> Error {
     )
 }
 
-impl Shared {
+impl SharedMerge {
     /// The state, which is whole between any two statements, so that a panic elsewhere does not
     /// spoil it.
     fn state(&self) -> MutexGuard<'_, State> {
@@ -280,7 +281,7 @@ impl Shared {
 }
 
 /// Reads what is asked for, until the merge is closed or no stream is left.
-fn read_on(shared: &Shared) {
+fn read_on(shared: &SharedMerge) {
     loop {
         let mut state = shared.state();
         let asked = loop {
@@ -288,17 +289,17 @@ fn read_on(shared: &Shared) {
                 state.has_thread = false;
                 return;
             }
-            if let Reading::Asked(asked) = &mut state.reading {
+            if let ReadState::Asked(asked) = &mut state.reading {
                 break std::mem::take(asked);
             }
             state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
-        state.reading = Reading::By(std::thread::current().id());
+        state.reading = ReadState::By(std::thread::current().id());
         drop(state);
         let given = read(asked);
         let mut state = shared.state();
         let left = state.take_in(given);
-        state.reading = Reading::Nobody;
+        state.reading = ReadState::Nobody;
         drop(state);
         shared.changed.notify_all();
         drop(left);
@@ -306,7 +307,7 @@ fn read_on(shared: &Shared) {
 }
 
 /// Reads a batch of each stream, up to the first that fails.
-fn read(asked: Vec<(usize, MergeInput)>) -> Vec<Given> {
+fn read(asked: Vec<(usize, MergeInput)>) -> Vec<StreamBatch> {
     let mut failed = false;
     let one = |(number, mut stream): (usize, MergeInput)| {
         let batch = (!failed).then(|| {
@@ -352,11 +353,11 @@ impl State {
 
     /// Whether all streams have ended.
     fn is_read(&self) -> bool {
-        self.behind.is_empty() && matches!(self.reading, Reading::Nobody)
+        self.behind.is_empty() && matches!(self.reading, ReadState::Nobody)
     }
 
     /// Takes in the batches of streams. Returns the streams that are not needed any more.
-    fn take_in(&mut self, given: Vec<Given>) -> Vec<MergeInput> {
+    fn take_in(&mut self, given: Vec<StreamBatch>) -> Vec<MergeInput> {
         let mut left = Vec::new();
         for (number, stream, batch) in given {
             if self.closed {
@@ -437,9 +438,9 @@ impl State {
         self.merge.close();
         self.behind.clear();
         let mut left: Vec<MergeInput> = self.streams.iter_mut().filter_map(Option::take).collect();
-        if let Reading::Asked(asked) = &mut self.reading {
+        if let ReadState::Asked(asked) = &mut self.reading {
             left.extend(std::mem::take(asked).into_iter().map(|(_, stream)| stream));
-            self.reading = Reading::Nobody;
+            self.reading = ReadState::Nobody;
         }
         left
     }

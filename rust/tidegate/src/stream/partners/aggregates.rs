@@ -7,7 +7,7 @@ use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{How, Interval};
 
-use super::kind::{Kind, Leaving};
+use super::kind::{FinalRows, Kind};
 use super::standing::with_standing;
 use super::{Query, explain, operator};
 use crate::Result;
@@ -19,7 +19,7 @@ use crate::query::partners::PartnerAggregation;
 use crate::stream::intake::Order;
 use crate::stream::operator::{Operator, with_room};
 use crate::stream::options::StreamOptions;
-use crate::stream::recomputation::{Settled, Watermark};
+use crate::stream::recomputation::{FinalResults, Watermark};
 use crate::stream::sides::{JoinRequest, Sides};
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
@@ -38,7 +38,7 @@ use crate::stream::times::ResultTimes;
 /// # use arrow_array::types::Int64Type;
 /// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 /// use tidegate::query::aggregate::{Aggregate, Function};
-/// use tidegate::stream::{Polled, StreamOptions, lock, partner_aggregates};
+/// use tidegate::stream::{Poll, StreamOptions, lock, partner_aggregates};
 /// use tidegate::{Bound, Closed, How, IntervalJoin, JoinOptions};
 /// use tidegate::{PartnerAggregation, PartnerJoin, Stop};
 ///
@@ -74,7 +74,7 @@ use crate::stream::times::ResultTimes;
 ///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
 /// }
 /// // The trade at 20 waits, because a quote of 18 may still come.
-/// let Polled::Batch(counts) = join.poll()? else { unreachable!() };
+/// let Poll::Batch(counts) = join.poll()? else { unreachable!() };
 /// assert_eq!(counts["quotes"].as_primitive::<Int64Type>().values(), &[2]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -155,16 +155,16 @@ impl Kind for OfPartners {
         gone: u64,
         now: Watermark,
         driver: &Driver,
-    ) -> Result<Settled<Leaving>> {
+    ) -> Result<FinalResults<FinalRows>> {
         let rows = left.while_ts(|ts| now.is_none_or(|now| self.last(ts) < now));
         if rows == 0 {
-            return Ok(Settled::NONE);
+            return Ok(FinalResults::NONE);
         }
         let (left, right) = (left.table("left", rows)?, right.table("right", right.len())?);
         let join =
             self.query.start_on(&left, &right, Some(gone), Some(&self.faults), driver.clone())?;
         let batches = join.of_passing_rows().read_all()?;
-        Ok(Settled { batches, leaving: Leaving::First(rows) })
+        Ok(FinalResults { batches, leaving: FinalRows::First(rows) })
     }
 
     fn reach(&self, first_left: Option<i64>, now: i64) -> i64 {

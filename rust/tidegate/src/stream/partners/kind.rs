@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use tidegate_operators::driver::Driver;
 
 use crate::Result;
-use crate::stream::recomputation::{Settled, Watermark};
+use crate::stream::recomputation::{FinalResults, Watermark};
 use crate::stream::state::timed_rows::TimedRows;
 
 /// A kind of join that gives each left row one row: when a left row is final, which right rows it
@@ -22,7 +22,7 @@ pub(in crate::stream) trait Kind: Debug + Send {
         gone: u64,
         now: Watermark,
         driver: &Driver,
-    ) -> Result<Settled<Leaving>>;
+    ) -> Result<FinalResults<FinalRows>>;
 
     /// The time below which no right row is needed, given the time of the first left row that is
     /// not final.
@@ -47,15 +47,15 @@ pub(in crate::stream) trait Kind: Debug + Send {
 
 /// The left rows that are final.
 #[derive(Debug)]
-pub(in crate::stream) enum Leaving {
+pub(in crate::stream) enum FinalRows {
     /// The first ones.
     First(usize),
     /// All but these, ascending.
     AllBut(Vec<u32>),
 }
 
-impl Settled<Leaving> {
+impl FinalResults<FinalRows> {
     /// No left row is final.
     pub(in crate::stream) const NONE: Self =
-        Settled { batches: Vec::new(), leaving: Leaving::First(0) };
+        FinalResults { batches: Vec::new(), leaving: FinalRows::First(0) };
 }

@@ -38,7 +38,7 @@ use super::intake::ready::{ReadyRun, ReadyRuns};
 use super::intake::rows::ROW_BYTES;
 use super::operator::Operator;
 use super::options::StreamOptions;
-use super::recomputation::{MANY_ROWS, Recomputation, Settled, TableJob, Watermark};
+use super::recomputation::{FinalResults, MANY_ROWS, Recomputation, TableJob, Watermark};
 use super::sides::late::LateSides;
 use super::sides::maker::BATCH_ROWS;
 use super::sides::rows::{left_first, side_rows};
@@ -50,7 +50,7 @@ use crate::Result;
 use crate::columns::keys::KeyColumn;
 use crate::columns::time::Unit;
 pub use aggregates::partner_aggregates;
-use kind::{Kind, Leaving};
+use kind::{FinalRows, Kind};
 
 /// Pairs that may be looked at, of which the work is not done at once: it takes some milliseconds.
 const MANY_PAIRS: u64 = 1 << 20;
@@ -107,7 +107,7 @@ struct PartnerJob {
 impl TableJob for PartnerJob {
     const EPOCH_ROWS: usize = 1 << 17;
 
-    type Leaving = Leaving;
+    type LeavingRows = FinalRows;
 
     fn rows(&self) -> usize {
         self.left.len() + self.right.len()
@@ -145,15 +145,15 @@ impl TableJob for PartnerJob {
         _: Option<Watermark>,
         now: Watermark,
         driver: &Driver,
-    ) -> Result<Settled<Leaving>> {
+    ) -> Result<FinalResults<FinalRows>> {
         self.kind.settle(&self.left, &self.right, self.gone, now, driver)
     }
 
-    fn let_go(&mut self, common: &Common, leaving: Leaving, now: Watermark) -> Result<()> {
+    fn let_go(&mut self, common: &Common, leaving: FinalRows, now: Watermark) -> Result<()> {
         let before = self.left.len();
         match leaving {
-            Leaving::First(rows) => self.left.drop_first(rows),
-            Leaving::AllBut(staying) => {
+            FinalRows::First(rows) => self.left.drop_first(rows),
+            FinalRows::AllBut(staying) => {
                 let charge = |bytes| common.intake.shared.memory.charge_state(bytes);
                 self.left.keep(&staying, common.intake.shared.row_bytes, charge)?;
             }

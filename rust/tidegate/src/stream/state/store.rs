@@ -50,12 +50,12 @@ struct Segment {
     first: u64,
     rows: RecordBatch,
     /// The charges of the rows, in order.
-    held: Vec<Held>,
+    held: Vec<ChargedRows>,
 }
 
 /// The charge of neighbouring rows.
 #[derive(Debug)]
-struct Held {
+struct ChargedRows {
     /// Their numbers.
     rows: Range<u64>,
     /// The bytes that they take of the charge.
@@ -64,9 +64,9 @@ struct Held {
     charge: Arc<Charge>,
 }
 
-impl Held {
+impl ChargedRows {
     /// The same for the rows from `first` on; `None` if there are none.
-    fn from(mut self, first: u64) -> Option<Held> {
+    fn from(mut self, first: u64) -> Option<ChargedRows> {
         if self.rows.end <= first {
             return None;
         }
@@ -147,7 +147,7 @@ impl Store {
         self.end += rows.num_rows() as u64;
         let held = charges
             .into_iter()
-            .map(|(bytes, charge)| Held { rows: first..self.end, bytes, charge })
+            .map(|(bytes, charge)| ChargedRows { rows: first..self.end, bytes, charge })
             .collect();
         for (columns, records) in &mut self.records {
             add(records, columns, &rows);
@@ -198,7 +198,7 @@ impl Store {
             .filter_map(|held| held.from(first))
             .collect();
         let gone = first.saturating_sub(segment.first);
-        let surplus: usize = segment.held.iter().map(Held::surplus).sum();
+        let surplus: usize = segment.held.iter().map(ChargedRows::surplus).sum();
         let needed: usize = segment.held.iter().map(|held| held.bytes).sum();
         if surplus == 0 || surplus < needed / SPARE {
             return Ok(());
@@ -207,7 +207,7 @@ impl Store {
         memory::demand(batch_bytes(&segment.rows));
         segment.rows = take_record_batch(&segment.rows, &rows)?;
         segment.first += gone;
-        segment.held.iter_mut().for_each(Held::give_back);
+        segment.held.iter_mut().for_each(ChargedRows::give_back);
         Ok(())
     }
 
@@ -244,12 +244,12 @@ impl Store {
                 here.partition_point(|&offset| first + u64::from(offset) < number) as u64
             };
             // Neighbouring rows may have several charges.
-            let share = |held: Held| {
-                let Held { rows: all, bytes, charge } = held;
+            let share = |held: ChargedRows| {
+                let ChargedRows { rows: all, bytes, charge } = held;
                 let rows = end + before(all.start)..end + before(all.end);
                 let bytes = bytes as u128 * u128::from(rows.end - rows.start);
                 let bytes = bytes.div_ceil(u128::from(all.end - all.start)) as usize;
-                let mut held = Held { rows, bytes, charge };
+                let mut held = ChargedRows { rows, bytes, charge };
                 held.give_back();
                 (!held.rows.is_empty()).then_some(held)
             };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tidegate_structures::memory::pages::{Pages, Unwritten};
+use tidegate_structures::memory::pages::{Pages, UnwrittenPages};
 
 use super::runs::Runs;
 use crate::aggregate::output::{OutputColumn, OutputValue};
@@ -38,7 +38,7 @@ pub(in crate::aggregate) trait Results {
 /// A column of results that grows.
 pub(super) struct ResultColumn<'a, F, T> {
     pub(super) function: &'a F,
-    values: Unwritten<T>,
+    values: UnwrittenPages<T>,
     filled: usize,
     missing: Vec<usize>,
 }

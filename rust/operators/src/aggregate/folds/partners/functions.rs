@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use super::blocks::{Block, OfBlocks, ResultColumn, Results};
 use super::listed::Lists;
 use super::panes::{PaneFold, PaneFunction};
-use super::words::{AddedUp, OfWords, WordFunction};
+use super::words::{Addition, OfWords, WordFunction};
 use crate::aggregate::inputs::places::Place;
 use crate::aggregate::inputs::values::{FunctionInput, WithInput};
 use crate::aggregate::output::{OutputColumn, OutputValue};
@@ -175,7 +175,7 @@ where
 /// Functions whose state is a value, which is a word, too.
 macro_rules! of_values {
     ($($function:ty, $family:ty $(, $number:ident)?;)*) => {$(
-        impl $(<$number: AddedUp>)? InPanes for $function {
+        impl $(<$number: Addition>)? InPanes for $function {
             type Family = $family;
 
             fn panes<G: FunctionInput<Self>>(

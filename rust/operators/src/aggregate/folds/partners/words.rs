@@ -194,27 +194,27 @@ impl OfWords for Count {
 }
 
 /// How the words of numbers are added up.
-pub(in crate::aggregate) trait AddedUp: Words {
+pub(in crate::aggregate) trait Addition: Words {
     /// The operation; none for numbers of two words: the second word takes the carry of the first.
     const OPERATIONS: &[Operation];
 }
 
-impl AddedUp for i64 {
+impl Addition for i64 {
     const OPERATIONS: &[Operation] = &[Operation::Add];
 }
 
-impl AddedUp for f64 {
+impl Addition for f64 {
     const OPERATIONS: &[Operation] = &[Operation::AddFloats];
 }
 
-impl AddedUp for i128 {
+impl Addition for i128 {
     const OPERATIONS: &[Operation] = &[];
 }
 
 /// Sums of numbers.
 macro_rules! sums {
     ($($function:ident),*) => {$(
-        impl<T: AddedUp> OfWords for $function<T> {
+        impl<T: Addition> OfWords for $function<T> {
             const OPERATIONS: &[Operation] = T::OPERATIONS;
 
             #[inline]

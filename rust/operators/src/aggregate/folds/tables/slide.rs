@@ -24,7 +24,7 @@
 use std::ops::Range;
 
 use tidegate_structures::memory;
-use tidegate_structures::memory::pages::{Pages, Unwritten};
+use tidegate_structures::memory::pages::{Pages, UnwrittenPages};
 
 use super::part::{Part, SliceCells};
 use crate::aggregate::output::{OutputColumn, OutputValue, Page, Window};
@@ -250,7 +250,7 @@ impl Block {
 pub(in crate::aggregate) struct Writer<'a> {
     sliders: Vec<Box<dyn Slide + 'a>>,
     windows: Vec<Window>,
-    keys: Unwritten<u32>,
+    keys: UnwrittenPages<u32>,
     filled: usize,
     /// The most rows that are yet to come.
     rows: u128,
@@ -262,7 +262,7 @@ impl<'a> Writer<'a> {
         Writer {
             sliders,
             windows: Vec::new(),
-            keys: Unwritten::default(),
+            keys: UnwrittenPages::default(),
             filled: 0,
             rows: task.rows,
         }
@@ -389,7 +389,7 @@ impl<F: Function> FunctionStates for Cells<F> {
         Box::new(Slider::<F> {
             states: &self.0,
             suffix_prefix: SuffixPrefix::default(),
-            values: Unwritten::default(),
+            values: UnwrittenPages::default(),
             missing: Vec::new(),
         })
     }
@@ -398,7 +398,7 @@ impl<F: Function> FunctionStates for Cells<F> {
 struct Slider<'a, F: Function> {
     states: &'a [Vec<F::State>],
     suffix_prefix: SuffixPrefix<F>,
-    values: Unwritten<F::Output>,
+    values: UnwrittenPages<F::Output>,
     missing: Vec<usize>,
 }
 

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 
 use super::{
-    Bands, Driver, Failed, Filter, FilterError, Find, How, IndexJoin, Kept, NO_ROW, Progress,
-    Results, Retention, RowJoin, Side, Stop,
+    Bands, Driver, Filter, FilterError, Find, How, IndexJoin, JoinError, NO_ROW, Progress, Results,
+    Retention, RowJoin, SavedRows, Side, Stop,
 };
 
 /// Its time, its side, and its values in two columns, of which any may be missing.
@@ -314,7 +314,7 @@ fn restored(
     let bands = [of_sides[0].bands(columns), of_sides[1].bands(columns)];
     let kept = [0, 1].map(|side: usize| {
         let (matched, settled) = join.matched(NUMBERS[side]);
-        Kept { ts: rows[side].iter().map(|row| row.0).collect(), matched, settled }
+        SavedRows { ts: rows[side].iter().map(|row| row.0).collect(), matched, settled }
     });
     other.restore(&kept, [&bands[0], &bands[1]]);
     for (base, side) in base.iter_mut().zip(NUMBERS) {
@@ -428,5 +428,5 @@ pub(crate) fn assert_stops(finder: Box<dyn Find>) {
     let (ts, sides) = rows.iter().map(|&(ts, side, _)| (ts, side)).unzip();
     join.begin(&driver, ts, sides, [&bands[0], &bands[1]]);
     driver.stop().request();
-    assert!(matches!(join.advance(&driver, None), Err(Failed::Stopped(_))));
+    assert!(matches!(join.advance(&driver, None), Err(JoinError::Stopped(_))));
 }

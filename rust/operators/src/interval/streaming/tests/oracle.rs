@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::{
-    Closed, Driver, Filter, FilterError, How, Interval, Kept, KeyedJoin, NO_KEY, NO_ROW, Progress,
-    Reach, Results, Side, Stop,
+    Closed, Driver, Filter, FilterError, How, Interval, KeyedJoin, NO_KEY, NO_ROW, Progress, Reach,
+    Results, SavedRows, Side, Stop,
 };
 
 pub(crate) type Row = (i64, Side, Option<u32>);
@@ -184,7 +184,7 @@ fn restarted(
             kept.map(|row| (row.0, row.2.unwrap_or(NO_KEY))).unzip();
         assert_eq!(ts.len(), join.rows(side));
         let (matched, settled) = join.matched(side);
-        (Kept { ts, matched, settled }, keys)
+        (SavedRows { ts, matched, settled }, keys)
     });
     let [(left, left_keys), (right, right_keys)] = sides;
     other.restore(&[left, right], [&left_keys, &right_keys]);

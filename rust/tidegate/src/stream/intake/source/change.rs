@@ -8,7 +8,7 @@ use std::time::Instant;
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_buffer::ScalarBuffer;
 use arrow_select::take::take_record_batch;
-use tidegate_operators::rows::{Draft, LateRow, Released, Reorder, Timed};
+use tidegate_operators::rows::{Draft, LateRow, PushedRows, ReleasedRows, Reorder};
 use tidegate_structures::memory;
 
 use super::Source;
@@ -27,7 +27,7 @@ pub(super) struct Push {
     pub(super) pushed: Instant,
 }
 
-impl Timed for Push {
+impl PushedRows for Push {
     fn ts(&self) -> &[i64] {
         &self.ts
     }
@@ -123,7 +123,7 @@ impl Source {
     pub(super) fn put_in_order(
         &self,
         change: &mut Change,
-        released: Vec<Released<Push>>,
+        released: Vec<ReleasedRows<Push>>,
     ) -> Result<()> {
         for released in released {
             self.in_order(released, &mut change.runs)?;
@@ -133,14 +133,14 @@ impl Source {
 
     /// Appends released rows to `runs`, in order: as one run, or as several if a single array
     /// cannot hold all their values.
-    fn in_order(&self, released: Released<Push>, runs: &mut Vec<Push>) -> Result<()> {
+    fn in_order(&self, released: ReleasedRows<Push>, runs: &mut Vec<Push>) -> Result<()> {
         match released {
-            Released::Slice(push, Range { start, end }) => runs.push(Push {
+            ReleasedRows::Slice(push, Range { start, end }) => runs.push(Push {
                 ts: push.ts.slice(start, end - start),
                 batch: push.batch.slice(start, end - start),
                 pushed: push.pushed,
             }),
-            Released::Rows { ts, payloads, places } => {
+            ReleasedRows::Rows { ts, payloads, places } => {
                 let pushed = payloads.last().expect("rows are of a push").pushed;
                 let batches: Vec<&RecordBatch> = payloads.iter().map(|push| &push.batch).collect();
                 let ts = ScalarBuffer::from(ts);

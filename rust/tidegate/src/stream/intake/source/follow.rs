@@ -6,7 +6,7 @@ use tidegate_operators::rows::Reorder;
 use tidegate_structures::memory;
 
 use super::Source;
-use crate::stream::times::{Led, ResultTime, ResultTimes, led};
+use crate::stream::times::{LedSource, ResultTime, ResultTimes, led};
 use crate::{Error, Result};
 
 impl Source {
@@ -26,7 +26,7 @@ impl Source {
                 "the source is in use; an operator is put in front of a new one",
             )));
         }
-        let Led { lead, lateness, columns } =
+        let LedSource { lead, lateness, columns } =
             led(times, schema, (self.time_field(), self.stream.unit), of)
                 .map_err(|error| error.within(&self.name))?;
         if lateness.is_none() && self.shared.memory.limit().is_some() {

@@ -33,11 +33,11 @@ use crate::stream::memory::{Charge, Memory};
 use crate::stream::times::Lead;
 use crate::{Error, Result};
 use change::Push;
-pub(crate) use snapshot::Restored;
+pub(crate) use snapshot::RestoredSource;
 
 /// The parts that all sources of an operator share.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared {
+pub(crate) struct IntakeState {
     pub(crate) late: LateRows,
     pub(crate) news: Arc<News>,
     pub(crate) memory: Memory,
@@ -59,7 +59,7 @@ pub(crate) struct Shared {
 pub struct Source {
     name: Arc<str>,
     stream: Stream,
-    shared: Shared,
+    shared: IntakeState,
     /// Until it is closed.
     gate: Option<BlockSource<SourceRun>>,
     number: u16,
@@ -109,7 +109,7 @@ impl Source {
     pub(crate) fn new(
         name: String,
         stream: Stream,
-        shared: Shared,
+        shared: IntakeState,
         gate: BlockSource<SourceRun>,
     ) -> Self {
         Source {

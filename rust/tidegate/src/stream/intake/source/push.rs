@@ -12,7 +12,7 @@ use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
 use super::change::{Change, Push, aside, without};
-use super::{Shared, Source};
+use super::{IntakeState, Source};
 use crate::columns::fit::{Extra, fit};
 use crate::columns::roomy::with_indices;
 use crate::columns::table::Table;
@@ -160,7 +160,7 @@ impl Source {
 
     /// Takes memory for rows, if the limit has room.
     fn charge(&mut self, rows: usize, bytes: usize) -> Result<Charge> {
-        let Shared { news, memory, broken, late, watermarks, .. } = &self.shared;
+        let IntakeState { news, memory, broken, late, watermarks, .. } = &self.shared;
         // 1. Asked before memory is: from then on the operator lets go of nothing before there is
         //    news, unless there are late rows that its driver fetches.
         let is_fetched = news.driven().is_some_and(|driven| driven.fetches_late);

@@ -22,7 +22,7 @@ use crate::stream::state::snapshot::{Reader, Writer, damaged};
 
 /// The part of a snapshot that has a source.
 #[derive(Debug)]
-pub(crate) struct Restored {
+pub(crate) struct RestoredSource {
     watermark: i64,
     closed: bool,
     /// The watermark that an idle source has promised itself.
@@ -36,7 +36,7 @@ pub(crate) struct Restored {
     pub(crate) bytes: usize,
 }
 
-impl Restored {
+impl RestoredSource {
     /// No row that is not read yet is before it; none if there is none and comes none.
     pub(crate) fn next(&self) -> Option<i64> {
         let promised = (!self.closed).then_some(self.watermark);
@@ -94,13 +94,14 @@ impl Source {
     }
 
     /// Reads what [`write`](Self::write) wrote.
-    pub(crate) fn read(&self, reader: &mut Reader<'_>) -> Result<Restored> {
+    pub(crate) fn read(&self, reader: &mut Reader<'_>) -> Result<RestoredSource> {
         self.stream.read(&self.name, self.shared.row_bytes, reader)
     }
 
     /// Goes on from what was read; this source must not have been used. The charge is for its rows.
-    pub(crate) fn restore(&mut self, restored: Restored, charge: Charge) -> Result<()> {
-        let Restored { watermark, closed, idle, rows_in, rows_late, ts, batch, .. } = restored;
+    pub(crate) fn restore(&mut self, restored: RestoredSource, charge: Charge) -> Result<()> {
+        let RestoredSource { watermark, closed, idle, rows_in, rows_late, ts, batch, .. } =
+            restored;
         (self.rows_in, self.rows_late) = (rows_in, rows_late);
         self.hold(charge);
         let push = (batch.num_rows() > 0).then_some(Push { ts, batch, pushed: Instant::now() });
@@ -134,7 +135,7 @@ impl Stream {
         name: &Arc<str>,
         row_bytes: usize,
         reader: &mut Reader<'_>,
-    ) -> Result<Restored> {
+    ) -> Result<RestoredSource> {
         let (watermark, closed) = (reader.time()?, reader.flag()?);
         let is_idle = reader.is_extended() && reader.flag()?;
         let idle = is_idle.then(|| reader.time()).transpose()?;
@@ -153,6 +154,6 @@ impl Stream {
             return Err(damaged("a source has promised less than its rows do"));
         }
         let bytes = batch_bytes(&batch) + rows * row_bytes;
-        Ok(Restored { watermark, closed, idle, rows_in, rows_late, ts, batch, bytes })
+        Ok(RestoredSource { watermark, closed, idle, rows_in, rows_late, ts, batch, bytes })
     }
 }
