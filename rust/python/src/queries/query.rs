@@ -34,6 +34,9 @@ impl JoinQuery {
     }
 }
 
+/// A function that makes the same query again, and its arguments.
+type Reduction<'py> = (Bound<'py, PyAny>, (&'static str, Bound<'py, PyDict>));
+
 /// The native module.
 fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     py.import(py.get_type::<JoinQuery>().module()?)
@@ -152,10 +155,7 @@ impl JoinQuery {
         Ok(format!("{}({})", self.function, arguments.join(", ")))
     }
 
-    fn __reduce__<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyAny>, (&'static str, Bound<'py, PyDict>))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduction<'py>> {
         Ok((module(py)?.getattr("join_query")?, (self.function, self.arguments(py)?)))
     }
 }
