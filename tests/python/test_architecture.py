@@ -629,7 +629,7 @@ def test_a_query_runs_nothing():
     files = without_tests("tidegate")
     found = {path for path, text in files.items() if running.search(text)}
     assert "query/plan.rs" in files
-    assert {"batch/join.rs", "stream/operator.rs"} <= found
+    assert {"batch/join.rs", "stream/operator/mod.rs"} <= found
     assert not {path for path in found if path.startswith("query/")}
 
 

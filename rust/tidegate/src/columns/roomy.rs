@@ -4,7 +4,7 @@
 //! For example, a pandas categorical with up to 128 values has 8-bit indices. A result with rows
 //! from two such batches may have more distinct values than these indices can address. Rows
 //! therefore get wider indices when they are pushed. The original index type is restored when
-//! results are emitted, in batches that are short enough (`stream/operator.rs`).
+//! results are emitted, in batches that are short enough (`stream/operator/mod.rs`).
 
 use std::sync::Arc;
 

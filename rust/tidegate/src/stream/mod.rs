@@ -12,7 +12,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `operator.rs` | the operator: its loop of steps, polls, snapshots |
+//! | `operator/` | the operator: its loop of steps, polls, snapshots |
 //! | `tactic.rs`, `explanation.rs` | the step of one kind of operator; its explanation |
 //! | `recomputation.rs` | the tactic that keeps rows and lets the code for tables make results |
 //! | `options.rs` | the options of joins |

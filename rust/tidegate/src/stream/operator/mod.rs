@@ -3,6 +3,14 @@
 //!
 //! All operators have one loop, which is here. A [`Tactic`] makes results of the ready rows, and
 //! says which part of its state belongs in a snapshot.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `outcome.rs` | what a poll or a step came to, and the numbers that describe an operator |
+//! | `snapshot.rs` | the state as bytes, and back |
+
+mod outcome;
+mod snapshot;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,118 +23,18 @@ use tidegate_operators::rows::Side;
 use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
+pub use outcome::{Figure, Poll, Stats, Step, WaitingRows};
+
 use super::intake::news::News;
-use super::intake::source::{Source, SourceStats};
+use super::intake::source::Source;
 use super::memory::Memory;
 use super::readers::{Readers, ResultBatch, ResultReader};
-use super::state::snapshot::{DIGESTED, Reader, TABLE_BYTES, Writer, damaged};
+use super::state::snapshot::DIGESTED;
 use super::tactic::{Common, Effort, Tactic};
 use super::times::ResultTimes;
-use crate::columns::dictionary::concat_batches;
 use crate::columns::roomy::{roomy, with_indices};
 use crate::columns::time::Bound;
-use crate::digest::STATE_BYTES;
 use crate::{Digest, Error, Result};
-
-/// The outcome of a poll.
-#[derive(Debug)]
-pub enum Poll {
-    /// Rows that are final.
-    Batch(RecordBatch),
-    /// Nothing is final that was not handed out; there may be more later.
-    NotYet,
-    /// All sources have closed and everything was handed out.
-    End,
-}
-
-/// How far a step went. Any of these may have made results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// It did something; there may be more to do.
-    Went,
-    /// There is nothing to do until a source brings something.
-    NotYet,
-    /// There is nothing left to do.
-    End,
-}
-
-impl Step {
-    /// The outcome of a poll after it, if it made no batch.
-    fn found(self) -> Option<Poll> {
-        match self {
-            Step::Went => None,
-            Step::NotYet => Some(Poll::NotYet),
-            Step::End => Some(Poll::End),
-        }
-    }
-}
-
-/// Numbers that describe an operator so far.
-#[derive(Clone, Debug)]
-pub struct Stats {
-    /// Its sources, by number; left ones first.
-    pub sources: Vec<SourceStats>,
-    /// Result rows handed out.
-    pub rows_out: u64,
-    /// No row that was not worked on yet is below it; none before all sources have made a promise,
-    /// and at the end.
-    pub watermark: Option<i64>,
-    /// Seconds from the push of a row until it was worked on, and the results were made that were
-    /// final then: median, 99th percentile and maximum; none before the first row.
-    pub latency: Option<(f64, f64, f64)>,
-    /// Bytes that count towards the memory limit.
-    pub memory: usize,
-    /// Bytes that may be held; no limit if there is none.
-    pub memory_limit: Option<usize>,
-    /// The source that all rows wait for which are not at work yet; none where no row waits.
-    pub waiting: Option<WaitingRows>,
-    /// Further figures, with names.
-    pub figures: Vec<(&'static str, Figure)>,
-}
-
-/// Rows that wait for a source, since it may bring earlier ones.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WaitingRows {
-    /// The source with the lowest watermark.
-    pub source: Arc<str>,
-    /// Seconds since it has brought rows or a promise.
-    pub seconds: f64,
-    /// How many rows wait.
-    pub rows: u64,
-}
-
-impl WaitingRows {
-    /// Returns the source that rows are waiting for, or `None` if no rows are waiting. `sources`
-    /// are sorted by rank, and `begun` rows are no longer waiting.
-    fn of(sources: &[SourceStats], begun: u64) -> Option<Self> {
-        let used = sources.iter().map(|source| source.rows_in - source.rows_late).sum::<u64>();
-        let rows = used.checked_sub(begun).filter(|&rows| rows > 0)?;
-        let open =
-            |idle: bool| sources.iter().filter(move |source| !source.closed && source.idle == idle);
-        let least = open(false).min_by_key(|source| source.watermark);
-        let least = least.or_else(|| open(true).max_by_key(|source| source.watermark))?;
-        Some(WaitingRows { source: least.name.clone(), seconds: least.silent, rows })
-    }
-
-    /// The line of an explanation.
-    fn line(&self) -> String {
-        let WaitingRows { source, seconds, rows } = self;
-        format!(
-            "\n  waiting    {rows} rows, for {source}, which has been silent for {seconds:.1} s"
-        )
-    }
-}
-
-/// Something to say of an operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Figure {
-    /// How many there are.
-    Number(u64),
-    /// How many there are of each.
-    Numbers(Vec<u64>),
-    /// A name.
-    Text(String),
-}
 
 /// Something that sources feed and that is polled: a join, an aggregation or a merge.
 ///
@@ -643,116 +551,6 @@ impl Operator {
         true
     }
 
-    /// The state as bytes, from which [`restore`](Self::restore) goes on as if nothing had
-    /// happened. All that is ready is worked on first; its results are in the snapshot until they
-    /// are polled. When `pause` is requested this fails, and a later call goes on.
-    ///
-    /// A snapshot holds the sources, rows that are not ready, rows that were late, what the operator
-    /// keeps of other rows, and results that were not handed out. Nothing in it depends on threads.
-    pub fn snapshot(&mut self, pause: &Stop) -> Result<Vec<u8>> {
-        self.catch_up(pause)?;
-        self.tactic.release();
-        // Rows that have come since are none of this snapshot's.
-        while self.tactic.is_working() {
-            if pause.is_requested() {
-                return Err(Stopped.into());
-            }
-            self.step()?;
-        }
-        if self.readers.are_apart() {
-            return Err(Error::state(
-                "a reader has not read all that another one has, and a snapshot has one place for \
-                 all; read on with the readers that are behind, or close them",
-            ));
-        }
-        let mut writer = Writer::new(&self.common.query);
-        self.common.intake.write(&mut writer)?;
-        self.common.intake.shared.late.write(&mut writer)?;
-        self.tactic.write(&self.common, &mut writer)?;
-        // Discard faults from writing the state. The step that needs these values evaluates them
-        // again.
-        self.common.faults.take();
-        writer.number(self.rows_out);
-        if let Some(digest) = &self.digest {
-            writer.bytes(&digest.to_bytes());
-        }
-        if self.handed.is_some() {
-            for made in &mut self.common.ready {
-                made.batch = with_indices(&made.batch, &self.common.schema)?;
-            }
-        }
-        if let Some(rows) = self.tactic.batch_rows() {
-            self.common.ready = recut(&self.common.ready, &self.common.schema, rows)?;
-        }
-        writer.number(self.common.ready.len() as u64);
-        self.common.ready.iter().try_for_each(|made| writer.table(&made.batch))?;
-        Ok(writer.finish())
-    }
-
-    /// Goes on from a snapshot of the same query; this operator must not have been used. When this
-    /// fails, the operator is as it was before, or closed; it is as it was when `stop` is requested
-    /// before all is read.
-    pub fn restore(&mut self, snapshot: &[u8], stop: &Stop) -> Result<()> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        if self.is_used() {
-            return Err(Error::state(format!(
-                "a snapshot can only be restored into an unused {}; make a new one",
-                self.name()
-            )));
-        }
-        let Operator { common, tactic, rows_out, digest, .. } = self;
-        let mut reader = Reader::new(snapshot, &common.query)?;
-        let intake = common.intake.read(&mut reader)?;
-        let row_bytes = common.intake.shared.row_bytes;
-        let most = tactic.batch_rows().unwrap_or(usize::MAX);
-        // The tactic reads and checks its part before it asks to be admitted. Then the rest is read
-        // and checked, and there is room for all, before any of it is taken.
-        let mut admitted = None;
-        let mut admit = |reader: &mut Reader<'_>, bytes: usize| {
-            let handed_out = reader.rows()?;
-            let restored = digest.as_ref().map(|digest| restored(digest, reader, handed_out));
-            let restored = restored.transpose()?;
-            let ready = (0..reader.count(TABLE_BYTES)?)
-                .map(|_| reader.table(&common.schema).map(ResultBatch::from));
-            let ready = ready.collect::<Result<VecDeque<_>>>()?;
-            if ready.iter().any(|made| made.batch.num_rows() > most) {
-                return Err(damaged("results are longer than they are made"));
-            }
-            reader.finish()?;
-            if stop.is_requested() {
-                return Err(Stopped.into());
-            }
-            let mut charges = common.intake.charge(&intake, bytes)?;
-            let kept = charges.take_kept();
-            admitted = Some((charges, handed_out, restored, ready));
-            Ok(kept)
-        };
-        let taken = Error::catch(|| tactic.restore(&intake, &mut reader, row_bytes, &mut admit));
-        let Some((charges, handed_out, restored, ready)) = admitted else {
-            return taken.and(Err(Error::bug("a tactic asks to be admitted")));
-        };
-        common.latency.restore(intake.begun());
-        let taken = taken.and(Error::catch(|| common.intake.restore(intake, charges)));
-        (*rows_out, *digest, common.ready) = (handed_out, restored, ready);
-        taken.map_err(|error| {
-            self.close();
-            if error.is_data() { damaged(error.message()) } else { error }
-        })
-    }
-
-    fn is_used(&self) -> bool {
-        let is_fed = |source: &SourceStats| {
-            source.rows_in > 0 || source.watermark.is_some() || source.closed || source.idle
-        };
-        self.rows_out > 0
-            || !self.common.ready.is_empty()
-            || self.tactic.has_rows()
-            || self.common.intake.has_added()
-            || self.common.intake.stats().iter().any(is_fed)
-    }
-
     /// Drops what is held; sources and polls fail from now on. A second call does nothing.
     pub fn close(&mut self) {
         self.failed = Some(Error::closed(format!("the {} is closed; make a new one", self.name())));
@@ -763,41 +561,4 @@ impl Operator {
         self.readers.clear();
         self.tactic.close();
     }
-}
-
-/// The digest of a snapshot's results, of which `rows` were handed out.
-fn restored(digest: &Digest, reader: &mut Reader<'_>, rows: u64) -> Result<Digest> {
-    let state = reader.bytes()?;
-    let restored = digest.clone().with_state(state).filter(|digest| digest.rows() == rows);
-    restored
-        .ok_or_else(|| damaged(&format!("it has no digest of {rows} rows, of {STATE_BYTES} bytes")))
-}
-
-/// Results that were not handed out, cut such that it depends on nothing but their number: threads
-/// show in where long results are cut. Polls hand them out so, here and where they are restored.
-fn recut(
-    ready: &VecDeque<ResultBatch>,
-    schema: &SchemaRef,
-    batch_rows: usize,
-) -> Result<VecDeque<ResultBatch>> {
-    let rows = ready.iter().map(|made| made.batch.num_rows()).sum::<usize>();
-    let cut = |from: usize| {
-        let to = rows.min(from + batch_rows);
-        let mut start = 0;
-        let parts = ready.iter().filter_map(|ResultBatch { batch, .. }| {
-            let (first, end) = (start, start + batch.num_rows());
-            start = end;
-            let part = from.max(first)..to.min(end);
-            (part.start < part.end).then(|| batch.slice(part.start - first, part.len()))
-        });
-        Ok(concat_batches(schema, &parts.collect::<Vec<_>>())?.into())
-    };
-    let cut = (0..rows).step_by(batch_rows).map(cut).collect::<Result<VecDeque<ResultBatch>>>();
-    cut.map(|mut cut| {
-        // What is held for any of them is held until the last one is read.
-        if let Some(last) = cut.back_mut() {
-            last.charges = ready.iter().flat_map(|made| made.charges.clone()).collect();
-        }
-        cut
-    })
 }
