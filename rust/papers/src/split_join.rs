@@ -181,14 +181,14 @@ fn feed<'a>(rows: Range<usize>, out: Out<u32>) -> Stage<'a> {
         [Some(TreeMessage::Item(row as u32)), is_due.then_some(TreeMessage::Punctuation)]
     });
     let mut sent = sent.flatten().chain([TreeMessage::End]);
-    let mut out = Outlet::new(out);
+    let mut out = NeighbourOutlet::new(out);
     Box::new(move || out.turn(|| sent.next()))
 }
 
 /// A node of the distribution tree: everything goes to both children.
 fn split<'a, T: Copy + Send + 'a>(mut from: In<T>, to: [Out<T>; 2]) -> Stage<'a> {
     let [left, right] = to;
-    let (mut left, mut right) = (Outlet::new(left), Outlet::new(right));
+    let (mut left, mut right) = (NeighbourOutlet::new(left), NeighbourOutlet::new(right));
     Box::new(move || {
         let mut did = Did::Nothing;
         for _ in 0..BATCH {
@@ -218,7 +218,7 @@ fn core<'a, T: Copy + Send + 'a, F: Send + 'a>(
     out: Out<F>,
     mut compare: impl FnMut(T) -> Option<F> + Send + 'a,
 ) -> Stage<'a> {
-    let mut out = Outlet::new(out);
+    let mut out = NeighbourOutlet::new(out);
     Box::new(move || {
         let mut did = Did::Nothing;
         for _ in 0..BATCH {
@@ -246,7 +246,7 @@ fn core<'a, T: Copy + Send + 'a, F: Send + 'a>(
 /// that is a punctuation ahead of the other one.
 fn gather<'a, T: Send + 'a>(from: [In<T>; 2], to: Out<T>) -> Stage<'a> {
     let mut children = from.map(|from| (from, Lead::No));
-    let mut out = Outlet::new(to);
+    let mut out = NeighbourOutlet::new(to);
     Box::new(move || {
         let mut did = Did::Nothing;
         for nth in 0..2 * BATCH {
@@ -299,16 +299,16 @@ enum Lead {
 
 /// A queue to a neighbour, and a thing for which it has no room yet.
 #[derive(Debug)]
-struct Outlet<T> {
+struct NeighbourOutlet<T> {
     queue: Out<T>,
     waiting: Option<TreeMessage<T>>,
     /// Whether the end was put.
     has_ended: bool,
 }
 
-impl<T> Outlet<T> {
+impl<T> NeighbourOutlet<T> {
     fn new(queue: Out<T>) -> Self {
-        Outlet { queue, waiting: None, has_ended: false }
+        NeighbourOutlet { queue, waiting: None, has_ended: false }
     }
 
     /// Whether a thing may be put: nothing waits for room.

@@ -94,7 +94,7 @@ pub struct ListReader<'a>(&'a ListState);
 /// Written by the writer, and read by all.
 #[derive(Debug, Default)]
 struct ListState {
-    heads: Pieces<Head>,
+    heads: Pieces<KeyHead>,
     nodes: Pieces<Node>,
 }
 
@@ -113,7 +113,7 @@ struct Own {
 
 /// The node before the first row of a key, at its highest level; none if it never had a row.
 #[derive(Debug)]
-struct Head(AtomicU32);
+struct KeyHead(AtomicU32);
 
 /// A row at one level of its list, or the node before the first row at this level.
 #[derive(Debug)]
@@ -126,9 +126,9 @@ struct Node {
     below: AtomicU32,
 }
 
-impl Default for Head {
+impl Default for KeyHead {
     fn default() -> Self {
-        Head(AtomicU32::new(NONE))
+        KeyHead(AtomicU32::new(NONE))
     }
 }
 

@@ -7,8 +7,8 @@ use super::catalog::aggregate::{Aggregate, kind};
 use super::catalog::kind::AggregateKind;
 use super::folds::tables::cells::{Belongs, parts};
 use super::folds::tables::fold::PartStates;
-use super::folds::tables::part::Part;
-use super::folds::tables::slide::{Block, FunctionStates, Scratch, Slices, Writer};
+use super::folds::tables::part::TimePart;
+use super::folds::tables::slide::{CellBlock, CellSlices, FunctionStates, Scratch, Writer};
 use super::inputs::columns::{Stream, first_rows};
 use super::output::Page;
 use super::slices::windows::Windows;
@@ -54,7 +54,7 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
     let first_rows = first_rows(streams);
     let kinds: Vec<Box<dyn AggregateKind + '_>> =
         aggregates.iter().map(|aggregate| kind(aggregate, streams, &first_rows)).collect();
-    let fold_all = |part: &Part, belongs: &Belongs<'_>| -> Vec<PartStates> {
+    let fold_all = |part: &TimePart, belongs: &Belongs<'_>| -> Vec<PartStates> {
         kinds.iter().map(|kind| kind.fold(part, belongs)).collect()
     };
     let (parts, states): (Vec<_>, Vec<_>) =
@@ -68,7 +68,7 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
             kind.put_together(of_function.collect())
         })
         .collect();
-    let slices = Slices::new(&parts);
+    let slices = CellSlices::new(&parts);
     let failure = Stop::default();
     let made = driver.map_with(
         slices.tasks(windows, key_count),
@@ -87,7 +87,7 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
             let mut write = || {
                 for piece in &task.pieces {
                     driver.check()?;
-                    let block = Block::new(piece, &slices, windows, scratch);
+                    let block = CellBlock::new(piece, &slices, windows, scratch);
                     writer.write(piece, &block, windows, &announce, &mut keep)?;
                 }
                 writer.flush(&mut keep)

@@ -409,13 +409,13 @@ pub(crate) fn look_up<R: LeftReach, T: Value + From<[u32; 2]>>(
         let rows = first..first + runs.len();
         let keys = left.keys.map(|keys| &keys[rows.clone()]);
         let directories = [firsts.slices(), lasts.slices()];
-        wide(Find { directories, reach, first, ts: &left.ts[rows], keys, runs });
+        wide(DirectorySearch { directories, reach, first, ts: &left.ts[rows], keys, runs });
     })?;
     Ok(runs.written())
 }
 
 /// The rows of a task.
-struct Find<'a, R, T> {
+struct DirectorySearch<'a, R, T> {
     directories: [Slices<'a>; 2],
     reach: &'a R,
     /// The number of the first row.
@@ -428,7 +428,7 @@ struct Find<'a, R, T> {
 /// Left rows on their way: the first and the last value of each one's run, the stretches of both,
 /// and the places of these.
 #[derive(Clone, Copy, Default)]
-struct Block {
+struct LeftBlock {
     values: [[i64; 2]; BLOCK],
     stretches: [[u32; 2]; BLOCK],
     places: [[Places; 2]; BLOCK],
@@ -437,14 +437,14 @@ struct Block {
 /// The first place of a stretch, and that of the next one.
 type Places = [u32; 2];
 
-impl<R: LeftReach, T: Value + From<[u32; 2]>> Work for Find<'_, R, T> {
+impl<R: LeftReach, T: Value + From<[u32; 2]>> Work for DirectorySearch<'_, R, T> {
     type Output = ();
 
     /// Looks rows up in three steps. Each step asks for the memory that the next one reads. While
     /// memory comes for one block of rows, other blocks have their steps.
     #[inline(always)]
     fn run(mut self) {
-        let mut blocks = [Block::default(); 3];
+        let mut blocks = [LeftBlock::default(); 3];
         let count = self.ts.len().div_ceil(BLOCK);
         for at in 0..count + 2 {
             if at < count {
@@ -460,9 +460,9 @@ impl<R: LeftReach, T: Value + From<[u32; 2]>> Work for Find<'_, R, T> {
     }
 }
 
-impl<R: LeftReach, T: Value + From<[u32; 2]>> Find<'_, R, T> {
+impl<R: LeftReach, T: Value + From<[u32; 2]>> DirectorySearch<'_, R, T> {
     #[inline(always)]
-    fn ask_for_starts(&self, from: usize, block: &mut Block) {
+    fn ask_for_starts(&self, from: usize, block: &mut LeftBlock) {
         let rows = self.ts[from..].iter().zip(from..);
         for ((values, stretches), (&ts, at)) in
             block.values.iter_mut().zip(&mut block.stretches).zip(rows)
@@ -481,7 +481,7 @@ impl<R: LeftReach, T: Value + From<[u32; 2]>> Find<'_, R, T> {
     }
 
     #[inline(always)]
-    fn ask_for_values(&self, block: &mut Block) {
+    fn ask_for_values(&self, block: &mut LeftBlock) {
         for (stretches, places) in block.stretches.iter().zip(&mut block.places) {
             for (at, Slices { values, starts, .. }) in self.directories.iter().enumerate() {
                 places[at] = two(starts, stretches[at]);
@@ -493,7 +493,7 @@ impl<R: LeftReach, T: Value + From<[u32; 2]>> Find<'_, R, T> {
     }
 
     #[inline(always)]
-    fn compare(&mut self, from: usize, block: &Block) {
+    fn compare(&mut self, from: usize, block: &LeftBlock) {
         let [firsts, lasts] = self.directories.map(|directory| directory.values);
         for ((run, [first, last]), [first_in, last_in]) in
             self.runs[from..].iter_mut().zip(block.values).zip(block.places)

@@ -134,7 +134,7 @@ impl Overlaps {
         let reached = follow(
             left.by_start(),
             key_count,
-            &Reach { windows: &windows, right: &groups, ends: left.ends },
+            &OverlapReach { windows: &windows, right: &groups, ends: left.ends },
             driver,
         )?;
         let right_rows = right.starts.len();
@@ -187,14 +187,14 @@ impl Overlaps {
 }
 
 /// Finds how far left rows reach.
-struct Reach<'a> {
+struct OverlapReach<'a> {
     windows: &'a OverlapWindows,
     right: &'a Groups<'a>,
     /// The end of each left row.
     ends: &'a [i64],
 }
 
-impl Follow for Reach<'_> {
+impl Follow for OverlapReach<'_> {
     /// A window.
     type Place = u32;
     type Output = WindowReach;

@@ -3,7 +3,7 @@
 use tidegate_structures::simd::bitmaps::{BUCKETS, Bitmaps};
 use tidegate_structures::simd::scan::Span;
 
-use super::column::Column;
+use super::column::RankColumn;
 use super::numbers::{Number, Numbers, Operand, with_values};
 
 /// How codes are kept.
@@ -83,7 +83,7 @@ impl Codes {
     }
 
     /// The codes that numbers in a range of the column may have.
-    pub(super) fn span(&self, column: &Column, span: Span<u64>) -> Span<u16> {
+    pub(super) fn span(&self, column: &RankColumn, span: Span<u64>) -> Span<u16> {
         fn float<T: Number>(_: &[T], rank: u64) -> f64 {
             T::of_rank(rank).float()
         }

@@ -10,7 +10,7 @@ use crate::rows::Side;
 /// A column as ranks of its numbers above the smallest one. What compares with nothing is above
 /// every range.
 #[derive(Debug)]
-pub(super) struct Column {
+pub(super) struct RankColumn {
     /// The number of the term it is of.
     pub(super) term: usize,
     /// The rank of the smallest number.
@@ -45,7 +45,7 @@ impl Ranks {
     }
 }
 
-impl Column {
+impl RankColumn {
     pub(super) fn new(
         number: usize,
         term: &Term,
@@ -72,7 +72,7 @@ impl Column {
                 }
                 _ => return None,
             };
-            Some(Column { term: number, base, reach, ranks })
+            Some(RankColumn { term: number, base, reach, ranks })
         })
     }
 

@@ -3,7 +3,7 @@
 use tidegate_structures::simd::scan::Span;
 
 use super::Term;
-use super::column::Column;
+use super::column::RankColumn;
 use super::scan_columns::ScanColumns;
 use crate::rows::Side;
 
@@ -70,7 +70,7 @@ impl Ranges {
     }
 }
 
-fn column_span(column: &Column, term: &Term, side: Side, row: usize) -> Option<Span<u64>> {
+fn column_span(column: &RankColumn, term: &Term, side: Side, row: usize) -> Option<Span<u64>> {
     let (new, like) = (term.operand(side), term.operand(side.other()));
     if !new.compares(row) {
         return None;

@@ -8,7 +8,7 @@ use tidegate_structures::simd::scan::{Span, scan, scan_two};
 
 use super::Term;
 use super::codes::{Codes, Form, Values};
-use super::column::{Column, Ranks};
+use super::column::{RankColumn, Ranks};
 use super::ranges::Ranges;
 use crate::rows::Side;
 
@@ -47,7 +47,7 @@ const TEST_COST: f64 = 2_000.0;
 pub struct ScanColumns {
     rows: usize,
     /// The columns that leave the fewest rows come first.
-    columns: Vec<Column>,
+    columns: Vec<RankColumn>,
     /// Codes of the first columns, where the search goes by them.
     codes: Vec<Codes>,
 }
@@ -57,7 +57,7 @@ impl ScanColumns {
     /// uses every value of 64 bits and has rows without one, which no range could tell apart.
     pub fn new(terms: &[Term], side: Side, order: Option<&[u32]>, rows: usize) -> Option<Self> {
         let at = |nth: usize| order.map_or(nth, |order| order[nth] as usize);
-        let column = |(number, term)| Column::new(number, term, side, &at, rows);
+        let column = |(number, term)| RankColumn::new(number, term, side, &at, rows);
         let columns = terms.iter().enumerate().map(column).collect::<Option<_>>()?;
         Some(ScanColumns { rows, columns, codes: Vec::new() })
     }
@@ -74,7 +74,7 @@ impl ScanColumns {
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        let of_columns = self.rows * self.columns.iter().map(Column::bytes).sum::<usize>();
+        let of_columns = self.rows * self.columns.iter().map(RankColumn::bytes).sum::<usize>();
         of_columns + self.codes.iter().map(Codes::memory).sum::<usize>()
     }
 
@@ -92,7 +92,7 @@ impl ScanColumns {
         }
     }
 
-    pub(super) fn columns(&self) -> &[Column] {
+    pub(super) fn columns(&self) -> &[RankColumn] {
         &self.columns
     }
 
@@ -105,7 +105,7 @@ impl ScanColumns {
     pub fn compared_by(&self) -> &'static str {
         match (
             self.codes.first().map(|codes| &codes.values),
-            self.columns.first().map(Column::bytes),
+            self.columns.first().map(RankColumn::bytes),
         ) {
             (Some(Values::Bitmaps(_)), _) => "bitmaps",
             (Some(Values::Words(_)), _) => "16-bit codes",
@@ -151,7 +151,7 @@ impl ScanColumns {
         let mut by_left: Vec<_> =
             (0..self.columns.len()).map(|column| (left(column), column)).collect();
         by_left.sort_unstable();
-        let nth = |column: &Column| by_left.iter().position(|(_, at)| *at == column.term);
+        let nth = |column: &RankColumn| by_left.iter().position(|(_, at)| *at == column.term);
         // Columns are in the order of terms until here.
         self.columns.sort_by_key(nth);
         sample.columns.sort_by_key(nth);
@@ -188,7 +188,7 @@ impl ScanColumns {
     ) -> Vec<Codes> {
         let at = |nth: usize| order.map_or(nth, |order| order[nth] as usize);
         let codes = |form| {
-            let of = |column: &Column| {
+            let of = |column: &RankColumn| {
                 Codes::new(terms[column.term].operand(side), &at, self.rows, form)
             };
             self.columns.iter().take(2).map(of).collect()
@@ -270,7 +270,7 @@ impl ScanColumns {
 
     /// Bytes of a row in the columns that are searched.
     fn column_bytes(&self) -> usize {
-        self.columns.iter().take(2).map(Column::bytes).sum()
+        self.columns.iter().take(2).map(RankColumn::bytes).sum()
     }
 
     /// Rows of the window that stay in a cache while a group is compared with them.

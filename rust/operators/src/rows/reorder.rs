@@ -86,7 +86,7 @@ struct PendingPush<P> {
 }
 
 /// A range of rows from one push, in time order.
-struct Part<'a, P> {
+struct PushPart<'a, P> {
     push: &'a PendingPush<P>,
     rows: Range<usize>,
 }
@@ -118,7 +118,7 @@ impl<P: PushedRows> PendingPush<P> {
     }
 }
 
-impl<P: PushedRows> Part<'_, P> {
+impl<P: PushedRows> PushPart<'_, P> {
     /// Returns the rows as a slice if they are already in order; otherwise, sorts them.
     fn released(&self) -> ReleasedRows<P> {
         match self.push.order {
@@ -138,7 +138,7 @@ impl<P: PushedRows> Part<'_, P> {
 }
 
 /// Merges the rows of several pushes by time. Rows with equal times stay in push order.
-fn merged<P: PushedRows>(parts: &[Part<'_, P>]) -> ReleasedRows<P> {
+fn merged<P: PushedRows>(parts: &[PushPart<'_, P>]) -> ReleasedRows<P> {
     let mut rows: Vec<(i64, (u32, u32))> =
         memory::vec(parts.iter().map(|part| part.rows.len()).sum());
     for (payload, part) in (0..).zip(parts) {
@@ -313,16 +313,16 @@ impl<P: PushedRows> Reorder<P> {
         found.sort_unstable_by_key(|&(at, _)| at);
         found.extend((self.pushes..).zip(&draft.pushes).filter(|(_, push)| has_any(push)));
         // 2. Collect the rows of these pushes.
-        let mut parts: Vec<Part<'_, P>> = memory::vec(found.len());
+        let mut parts: Vec<PushPart<'_, P>> = memory::vec(found.len());
         draft.released = memory::vec(found.len());
         for (at, push) in found {
             let upto = push.upto(watermark);
             draft.released.push((at, upto));
-            parts.push(Part { push, rows: push.released..upto });
+            parts.push(PushPart { push, rows: push.released..upto });
         }
         // With a lateness of zero, no row of a push precedes a row of an earlier push.
         if self.lateness == Some(0) || parts.len() <= 1 {
-            return parts.iter().map(Part::released).collect();
+            return parts.iter().map(PushPart::released).collect();
         }
         vec![merged(&parts)]
     }

@@ -13,38 +13,38 @@ use tidegate_operators::aggregate::Epoch;
 
 /// What goes through a queue: a row's time and number, or the end of its source.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Entry {
+pub(super) enum QueueEntry {
     Row(i64, usize),
     End,
 }
 
 /// One of the two ends of a queue. Each end has one thread.
-pub(super) trait Queue: Send + Sized {
+pub(super) trait QueueEnd: Send + Sized {
     fn ends() -> (Self, Self);
-    fn push(&mut self, entry: Entry);
-    fn first(&self) -> Option<Entry>;
+    fn push(&mut self, entry: QueueEntry);
+    fn first(&self) -> Option<QueueEntry>;
     fn pop(&mut self);
 }
 
 /// The end of a queue that a source has. Dropping it ends the source.
-struct Input<Q: Queue>(Q);
+struct Input<Q: QueueEnd>(Q);
 
-impl<Q: Queue> Drop for Input<Q> {
+impl<Q: QueueEnd> Drop for Input<Q> {
     fn drop(&mut self) {
-        self.0.push(Entry::End);
+        self.0.push(QueueEntry::End);
     }
 }
 
 /// Stages in which each source puts its rows into a queue, and the rows of all in merged order: the
 /// first of all queues, once none of them is empty.
-pub(super) fn queued<'a, Q: Queue + 'a>(
+pub(super) fn queued<'a, Q: QueueEnd + 'a>(
     epoch: &'a Epoch<'_>,
 ) -> (Vec<Stage<'a>>, impl FnMut() -> Next<(usize, usize)> + Send + 'a) {
     let (inputs, mut outputs): (Vec<Q>, Vec<Q>) = epoch.rows.iter().map(|_| Q::ends()).unzip();
     let stages = inputs.into_iter().zip(epoch.rows).map(|(input, rows)| {
         let mut input = Input(input);
         feeding(rows.ts.iter().zip(0..), move |(&ts, row)| {
-            input.0.push(Entry::Row(ts, row));
+            input.0.push(QueueEntry::Row(ts, row));
         })
     });
     let next = move || {
@@ -52,9 +52,9 @@ pub(super) fn queued<'a, Q: Queue + 'a>(
         for (source, queue) in outputs.iter().enumerate() {
             match queue.first() {
                 None => return Next::NotYet,
-                Some(Entry::End) => {}
+                Some(QueueEntry::End) => {}
                 // Of equal times, the first source has the first one.
-                Some(Entry::Row(ts, row)) => {
+                Some(QueueEntry::Row(ts, row)) => {
                     if least.is_none_or(|(earliest, ..)| ts < earliest) {
                         least = Some((ts, source, row));
                     }
@@ -69,25 +69,25 @@ pub(super) fn queued<'a, Q: Queue + 'a>(
 }
 
 /// A queue with a lock.
-pub(super) struct LockedQueue(Arc<Mutex<VecDeque<Entry>>>);
+pub(super) struct LockedQueue(Arc<Mutex<VecDeque<QueueEntry>>>);
 
 impl LockedQueue {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Entry>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<QueueEntry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue for LockedQueue {
+impl QueueEnd for LockedQueue {
     fn ends() -> (Self, Self) {
         let queue = Arc::default();
         (LockedQueue(Arc::clone(&queue)), LockedQueue(queue))
     }
 
-    fn push(&mut self, entry: Entry) {
+    fn push(&mut self, entry: QueueEntry) {
         self.lock().push_back(entry);
     }
 
-    fn first(&self) -> Option<Entry> {
+    fn first(&self) -> Option<QueueEntry> {
         self.lock().front().copied()
     }
 
@@ -99,34 +99,34 @@ impl Queue for LockedQueue {
 /// A list that one thread lengthens and one shortens, neither waiting for the other: the queue of
 /// Michael and Scott, "Simple, fast, and practical non-blocking and blocking concurrent queue
 /// algorithms" (1996), with one thread at each end. The end stands at the item that was put or taken last.
-pub(super) struct End(Arc<Link>);
+pub(super) struct End(Arc<QueueLink>);
 
-struct Link {
-    entry: Entry,
-    next: OnceLink<Link>,
+struct QueueLink {
+    entry: QueueEntry,
+    next: OnceLink<QueueLink>,
 }
 
-impl Drop for Link {
+impl Drop for QueueLink {
     fn drop(&mut self) {
         self.next.unchain(|link| &mut link.next);
     }
 }
 
-impl Queue for End {
+impl QueueEnd for End {
     fn ends() -> (Self, Self) {
         // Before the first entry.
-        let link = Arc::new(Link { entry: Entry::End, next: OnceLink::default() });
+        let link = Arc::new(QueueLink { entry: QueueEntry::End, next: OnceLink::default() });
         (End(Arc::clone(&link)), End(link))
     }
 
-    fn push(&mut self, entry: Entry) {
-        let link = Arc::new(Link { entry, next: OnceLink::default() });
+    fn push(&mut self, entry: QueueEntry) {
+        let link = Arc::new(QueueLink { entry, next: OnceLink::default() });
         let put = self.0.next.set(link.clone());
         debug_assert!(put.is_ok(), "one thread puts entries in");
         self.0 = link;
     }
 
-    fn first(&self) -> Option<Entry> {
+    fn first(&self) -> Option<QueueEntry> {
         self.0.next.peek().map(|link| link.entry)
     }
 

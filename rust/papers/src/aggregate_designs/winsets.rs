@@ -11,11 +11,11 @@ use tidegate_operators::aggregate::{Epoch, MAX_WORDS, OpenPartials, Slice, State
 use tidegate_operators::driver::{Driver, Stopped};
 
 /// The states of all functions for one source, key and slice. Written by one thread at a time.
-struct Part(Box<[AtomicI64]>);
+struct StatePart(Box<[AtomicI64]>);
 
-impl Part {
+impl StatePart {
     fn new(words: impl Iterator<Item = u64>) -> Self {
-        Part(words.map(|word| AtomicI64::new(word.cast_signed())).collect())
+        StatePart(words.map(|word| AtomicI64::new(word.cast_signed())).collect())
     }
 
     /// Replaces the state of a function.
@@ -37,7 +37,7 @@ impl Part {
 }
 
 /// The state of one key in one slice: a part for each source that has rows.
-pub(super) struct Window(Box<[OnceLink<Part>]>);
+pub(super) struct Window(Box<[OnceLink<StatePart>]>);
 
 impl Window {
     pub(super) fn new(sources: usize) -> Self {
@@ -46,10 +46,10 @@ impl Window {
 
     /// The part of a source, which is new if it has none: made by the only thread that updates it.
     #[inline]
-    fn part(&self, source: usize, empty: &[u64]) -> &Part {
+    fn part(&self, source: usize, empty: &[u64]) -> &StatePart {
         let link = &self.0[source];
         if link.peek().is_none() {
-            let made = link.set(Part::new(empty.iter().copied()).into());
+            let made = link.set(StatePart::new(empty.iter().copied()).into());
             debug_assert!(made.is_ok(), "one thread updates a part");
         }
         link.peek().expect("it was set")

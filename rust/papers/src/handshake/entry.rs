@@ -61,7 +61,7 @@ impl<P: Predicate> Epoch<P> {
 
 /// Figures of a node.
 #[derive(Debug, Default)]
-pub(super) struct Figures {
+pub(super) struct NodeFigures {
     pub(super) compared: Counter,
     pub(super) found: Counter,
     pub(super) memory: Counter,
@@ -72,7 +72,7 @@ pub(super) struct Figures {
 struct Pace {
     compared: u64,
     /// Of all nodes.
-    figures: Arc<Vec<Figures>>,
+    figures: Arc<Vec<NodeFigures>>,
     /// Pairs that they had found in a former chain.
     found_before: usize,
 }
@@ -108,7 +108,7 @@ pub(super) struct Progress {
 
 /// The feed, and the rows that wait for it.
 #[derive(Debug)]
-pub(super) struct Entry<P: Predicate> {
+pub(super) struct FeedEntry<P: Predicate> {
     feed: Feed<P>,
     epochs: VecDeque<Epoch<P>>,
     /// Rows of these that were not fed.
@@ -126,11 +126,11 @@ pub(super) struct Entry<P: Predicate> {
     told: u64,
 }
 
-impl<P: Predicate> Entry<P> {
-    pub(super) fn new(feed: Feed<P>, figures: Arc<Vec<Figures>>) -> Self {
+impl<P: Predicate> FeedEntry<P> {
+    pub(super) fn new(feed: Feed<P>, figures: Arc<Vec<NodeFigures>>) -> Self {
         let mut pace = Pace { compared: 0, figures, found_before: 0 };
         pace.found_before = pace.found();
-        Entry {
+        FeedEntry {
             feed,
             epochs: VecDeque::new(),
             waiting: 0,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::local::Chunk;
 use super::message::{ArrivalMarks, IN_FLIGHT, Link, Message};
 use super::predicate::{Columns, Predicate};
-use super::window::{Place, Tracker};
+use super::window::{Tracker, WindowPlace};
 use tidegate_operators::rows::{Retention, Side};
 
 /// Rows in merged order, with the columns of each side's rows.
@@ -142,7 +142,7 @@ impl<P: Predicate> Feed<P> {
 /// Copies rows into a chunk, whose home is the node that was made the home of the fewest rows.
 fn chunk<C: Columns>(
     homes: &mut [u64],
-    places: Vec<Place>,
+    places: Vec<WindowPlace>,
     from: &C,
     rows: Range<usize>,
 ) -> Option<Arc<Chunk<C>>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::local::{Chunk, LocalWindow};
 use super::predicate::{Pair, Predicate};
-use super::window::Place;
+use super::window::WindowPlace;
 
 /// A pair of the result. Pairs in this order are in that of the contract: the later row in merged
 /// order, which is a left or a right row in all pairs of one place, then the earlier one.
@@ -105,8 +105,8 @@ impl<P: Predicate> Finder<P> {
     /// Compares all of these rows.
     fn scan(
         &mut self,
-        (left, left_rows): (&impl Rows<P::Left>, Range<usize>),
-        (right, right_rows): (&impl Rows<P::Right>, Range<usize>),
+        (left, left_rows): (&impl PlacedRows<P::Left>, Range<usize>),
+        (right, right_rows): (&impl PlacedRows<P::Right>, Range<usize>),
     ) {
         self.comparisons += (left_rows.len() * right_rows.len()) as u64;
         self.predicate.pairs(
@@ -120,7 +120,7 @@ impl<P: Predicate> Finder<P> {
     }
 
     /// Keeps the pairs that the windows let match.
-    fn keep(&mut self, left: &[Place], right: &[Place]) {
+    fn keep(&mut self, left: &[WindowPlace], right: &[WindowPlace]) {
         for pair in self.pairs.drain(..) {
             let (left, right) = (&left[pair.left as usize], &right[pair.right as usize]);
             if left.meets(right) {
@@ -132,27 +132,27 @@ impl<P: Predicate> Finder<P> {
 }
 
 /// Rows with their places.
-trait Rows<C> {
+trait PlacedRows<C> {
     fn columns(&self) -> &C;
-    fn places(&self) -> &[Place];
+    fn places(&self) -> &[WindowPlace];
 }
 
-impl<C> Rows<C> for Chunk<C> {
+impl<C> PlacedRows<C> for Chunk<C> {
     fn columns(&self) -> &C {
         &self.columns
     }
 
-    fn places(&self) -> &[Place] {
+    fn places(&self) -> &[WindowPlace] {
         &self.places
     }
 }
 
-impl<C: super::predicate::Columns> Rows<C> for LocalWindow<C> {
+impl<C: super::predicate::Columns> PlacedRows<C> for LocalWindow<C> {
     fn columns(&self) -> &C {
         LocalWindow::columns(self)
     }
 
-    fn places(&self) -> &[Place] {
+    fn places(&self) -> &[WindowPlace] {
         LocalWindow::places(self)
     }
 }

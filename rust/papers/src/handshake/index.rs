@@ -23,11 +23,11 @@ pub(super) struct Index {
     first: u64,
     /// The name of the next row.
     next: u64,
-    rows: Rows,
+    rows: IndexRows,
 }
 
 #[derive(Debug)]
-enum Rows {
+enum IndexRows {
     Hash {
         /// The last row of each value.
         last: HashMap<i64, u64, RandomState>,
@@ -47,8 +47,10 @@ impl Index {
             "a hash table has a value for each place"
         );
         let rows = match kind {
-            SearchStructure::Hash => Rows::Hash { last: HashMap::default(), before: Vec::new() },
-            SearchStructure::Ordered => Rows::Ordered(Box::default()),
+            SearchStructure::Hash => {
+                IndexRows::Hash { last: HashMap::default(), before: Vec::new() }
+            }
+            SearchStructure::Ordered => IndexRows::Ordered(Box::default()),
         };
         Index { base: 0, first: gone as u64, next: gone as u64, rows }
     }
@@ -56,19 +58,19 @@ impl Index {
     /// Bytes held, as far as can be told.
     pub(super) fn memory(&self) -> usize {
         match &self.rows {
-            Rows::Hash { last, before } => last.capacity() * 17 + before.capacity() * 8,
-            Rows::Ordered(rows) => rows.memory(),
+            IndexRows::Hash { last, before } => last.capacity() * 17 + before.capacity() * 8,
+            IndexRows::Ordered(rows) => rows.memory(),
         }
     }
 
     /// Adds rows of these values.
     pub(super) fn insert(&mut self, values: &[i64]) {
         match &mut self.rows {
-            Rows::Hash { last, before } => {
+            IndexRows::Hash { last, before } => {
                 let rows = values.iter().zip(self.next..);
                 before.extend(rows.map(|(&value, name)| last.insert(value, name).unwrap_or(NONE)));
             }
-            Rows::Ordered(rows) => rows.insert_all(&entries(values, self.next)),
+            IndexRows::Ordered(rows) => rows.insert_all(&entries(values, self.next)),
         }
         self.next += values.len() as u64;
     }
@@ -76,7 +78,7 @@ impl Index {
     /// The oldest rows, whose values these are, are gone.
     pub(super) fn drop_first(&mut self, values: &[i64]) {
         match &mut self.rows {
-            Rows::Hash { last, .. } => {
+            IndexRows::Hash { last, .. } => {
                 for (value, name) in values.iter().zip(self.first..) {
                     // A younger row of the value still leads here, and is not followed so far.
                     if last.get(value) == Some(&name) {
@@ -84,7 +86,7 @@ impl Index {
                     }
                 }
             }
-            Rows::Ordered(rows) => rows.remove_all(&entries(values, self.first)),
+            IndexRows::Ordered(rows) => rows.remove_all(&entries(values, self.first)),
         }
         self.first += values.len() as u64;
     }
@@ -93,7 +95,7 @@ impl Index {
     pub(super) fn forget(&mut self, places: usize) {
         self.base += places as u64;
         debug_assert!(self.base <= self.first, "only rows that are gone are dropped");
-        if let Rows::Hash { last, before } = &mut self.rows {
+        if let IndexRows::Hash { last, before } = &mut self.rows {
             before.drain(..places);
             before.shrink_to(2 * before.len());
             last.shrink_to(2 * last.len());
@@ -110,7 +112,7 @@ impl Index {
     ) {
         let (from, upto) = (self.base + places.start as u64, self.base + places.end as u64);
         match &self.rows {
-            Rows::Hash { last, before } => {
+            IndexRows::Hash { last, before } => {
                 for (nth, reach) in reaches.enumerate() {
                     let Some((value, greatest)) = reach else { continue };
                     debug_assert_eq!(value, greatest, "a hash table finds one value");
@@ -123,7 +125,7 @@ impl Index {
                     }
                 }
             }
-            Rows::Ordered(rows) => {
+            IndexRows::Ordered(rows) => {
                 let probe = |reach: Option<(i64, i64)>| {
                     let (low, high) = reach.unwrap_or((0, -1));
                     Probe { low, high, from: from as u32, to: upto as u32 }

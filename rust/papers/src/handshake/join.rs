@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_sync::{Lock, atomic};
 
-use super::entry::{Entry, Epoch, Figures, Progress};
+use super::entry::{Epoch, FeedEntry, NodeFigures, Progress};
 use super::finder::ResultPair;
 use super::predicate::Predicate;
 use super::seat::{Next, Seat, WaitingNode};
@@ -67,7 +67,7 @@ pub struct HandshakeJoin<P: Predicate> {
     algorithm: HandshakeAlgorithm,
     window: Retention,
     ordered: bool,
-    entry: atomic::Arc<Lock<Entry<P>>>,
+    entry: atomic::Arc<Lock<FeedEntry<P>>>,
     collector: Collector,
     /// Rows that were put, of both sides together, and rows that all nodes had handled when this was
     /// looked at last.
@@ -87,7 +87,7 @@ pub struct HandshakeJoin<P: Predicate> {
     is_restoring: bool,
     /// The oldest rows that are kept.
     first: [u64; 2],
-    figures: Arc<Vec<Figures>>,
+    figures: Arc<Vec<NodeFigures>>,
     seats: Vec<Next<P>>,
     crew: atomic::Arc<Crew>,
     /// None if the caller has brought the threads.
@@ -122,12 +122,13 @@ impl<P: Predicate> HandshakeJoin<P> {
         ordered: bool,
     ) -> (Self, Vec<Seat<P>>) {
         let nodes = nodes.clamp(1, MAX_NODES);
-        let (crew, figures) = (Crew::new(nodes), (0..nodes).map(|_| Figures::default()).collect());
-        let figures: Arc<Vec<Figures>> = Arc::new(figures);
+        let (crew, figures) =
+            (Crew::new(nodes), (0..nodes).map(|_| NodeFigures::default()).collect());
+        let figures: Arc<Vec<NodeFigures>> = Arc::new(figures);
         let bells = Bells(Some(crew.clone()));
         let made = Chain::with_bells(predicate, window, algorithm, nodes, ordered, bells);
         let Chain { feed, nodes, collector } = made;
-        let entry = atomic::Arc::new(Lock::new(Entry::new(feed, figures.clone())));
+        let entry = atomic::Arc::new(Lock::new(FeedEntry::new(feed, figures.clone())));
         let seat = |(number, node)| {
             let waiting = WaitingNode { node, entry: entry.clone() };
             let next = atomic::Arc::new(Lock::new(Some(waiting)));
@@ -163,13 +164,13 @@ impl<P: Predicate> HandshakeJoin<P> {
     ///
     /// When something is on its way.
     pub(super) fn renew(&mut self, predicate: Arc<P>) {
-        let is_idle = |entry: &mut Entry<P>| entry.look(0).is_idle;
+        let is_idle = |entry: &mut FeedEntry<P>| entry.look(0).is_idle;
         assert!(self.is_done() && self.entry.with(is_idle), "the former chain is at rest");
         let (nodes, bells) = (self.seats.len(), Bells(Some(self.crew.clone())));
         let made =
             Chain::with_bells(predicate, self.window, self.algorithm, nodes, self.ordered, bells);
         let Chain { feed, nodes, collector } = made;
-        self.entry = atomic::Arc::new(Lock::new(Entry::new(feed, self.figures.clone())));
+        self.entry = atomic::Arc::new(Lock::new(FeedEntry::new(feed, self.figures.clone())));
         self.collector = collector;
         (self.put, self.handled, self.given, self.restored) = (0, 0, 0, 0);
         self.first = [0; 2];

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::index::Index;
 use super::predicate::{Columns, SearchStructure};
-use super::window::Place;
+use super::window::WindowPlace;
 
 /// Rows below which an ordered index is not worth its upkeep.
 const LEAST_INDEXED: usize = if cfg!(test) { 8 } else { 1 << 11 };
@@ -19,16 +19,16 @@ const PAYS: usize = if cfg!(test) { 4 } else { 128 };
 pub(super) struct Chunk<C> {
     /// The node that keeps them.
     pub(super) home: usize,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<WindowPlace>,
     pub(super) columns: C,
 }
 
 impl<C> Chunk<C> {
-    pub(super) fn first(&self) -> &Place {
+    pub(super) fn first(&self) -> &WindowPlace {
         self.places.first().expect("a chunk has rows")
     }
 
-    pub(super) fn last(&self) -> &Place {
+    pub(super) fn last(&self) -> &WindowPlace {
         self.places.last().expect("a chunk has rows")
     }
 
@@ -42,7 +42,7 @@ impl<C> Chunk<C> {
 #[derive(Debug)]
 pub(super) struct LocalWindow<C> {
     /// The rows before `start` are gone; they are dropped once they are as many as the others.
-    places: Vec<Place>,
+    places: Vec<WindowPlace>,
     columns: C,
     start: usize,
     /// The kind of index that finds rows by a value, if there is one: a hash table at any time, an
@@ -78,7 +78,7 @@ impl<C: Columns> LocalWindow<C> {
         &self.columns
     }
 
-    pub(super) fn places(&self) -> &[Place] {
+    pub(super) fn places(&self) -> &[WindowPlace] {
         &self.places
     }
 
@@ -88,7 +88,7 @@ impl<C: Columns> LocalWindow<C> {
 
     /// Bytes held.
     pub(super) fn memory(&self) -> usize {
-        self.places.capacity() * (size_of::<Place>() + self.columns.row_bytes())
+        self.places.capacity() * (size_of::<WindowPlace>() + self.columns.row_bytes())
             + self.index.as_ref().map_or(0, Index::memory)
     }
 
@@ -142,7 +142,12 @@ impl<C: Columns> LocalWindow<C> {
 
     /// The rows numbered below `limit` that new rows of the other side can meet, those in between
     /// included that some of the new rows cannot.
-    pub(super) fn in_reach(&self, first: &Place, last: &Place, limit: u64) -> Range<usize> {
+    pub(super) fn in_reach(
+        &self,
+        first: &WindowPlace,
+        last: &WindowPlace,
+        limit: u64,
+    ) -> Range<usize> {
         let live = &self.places[self.start..];
         let start = live.partition_point(|place| place.number < first.from);
         // Rows that come after the last new one see it or do not, and what they see first only
@@ -152,7 +157,11 @@ impl<C: Columns> LocalWindow<C> {
     }
 
     /// Drops the rows numbered below `number`, and gives the last of them.
-    pub(super) fn expire(&mut self, number: u64, values: impl Fn(&C) -> &[i64]) -> Option<Place> {
+    pub(super) fn expire(
+        &mut self,
+        number: u64,
+        values: impl Fn(&C) -> &[i64],
+    ) -> Option<WindowPlace> {
         let gone = self.places[self.start..].partition_point(|place| place.number < number);
         if gone == 0 {
             return None;
@@ -199,7 +208,8 @@ mod tests {
     use super::*;
 
     fn chunk(numbers: Range<u64>) -> Chunk<Vec<i64>> {
-        let places = numbers.clone().map(|number| Place { number, from: 0, upto: 0 }).collect();
+        let places =
+            numbers.clone().map(|number| WindowPlace { number, from: 0, upto: 0 }).collect();
         Chunk { home: 0, places, columns: numbers.map(|number| number as i64 % 100).collect() }
     }
 

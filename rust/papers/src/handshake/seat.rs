@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_structures::memory;
 use tidegate_sync::{Lock, atomic};
 
-use super::entry::{Entry, Figures};
+use super::entry::{FeedEntry, NodeFigures};
 use super::node::Node;
 use super::predicate::Predicate;
 use crate::threads::{Crew, Patience, Turn};
@@ -17,7 +17,7 @@ const TURN: u64 = if cfg!(any(test, loom)) { 2 } else { 64 };
 #[derive(Debug)]
 pub(super) struct WaitingNode<P: Predicate> {
     pub(super) node: Node<P>,
-    pub(super) entry: atomic::Arc<Lock<Entry<P>>>,
+    pub(super) entry: atomic::Arc<Lock<FeedEntry<P>>>,
 }
 
 /// Where the next node of a thread waits.
@@ -28,7 +28,7 @@ pub(super) type Next<P> = atomic::Arc<Lock<Option<WaitingNode<P>>>>;
 pub struct Seat<P: Predicate> {
     pub(super) number: usize,
     pub(super) next: Next<P>,
-    pub(super) figures: Arc<Vec<Figures>>,
+    pub(super) figures: Arc<Vec<NodeFigures>>,
     pub(super) crew: atomic::Arc<Crew>,
 }
 
@@ -58,7 +58,7 @@ impl<P: Predicate> Seat<P> {
                 found = node.sent();
             }
             // Messages have left the chain, so there is room for others.
-            if node.take_arrived() && entry.with(Entry::go_on) {
+            if node.take_arrived() && entry.with(FeedEntry::go_on) {
                 self.crew.told().ring();
             }
             if turn == Turn::Worked {

@@ -7,7 +7,7 @@ use tidegate_operators::rows::{Retention, Side};
 /// A row's number within its side, and the numbers of the earlier rows of the other side that it
 /// may match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct WindowPlace {
     pub(super) number: u64,
     /// The first row of the other side that is in its window.
     pub(super) from: u64,
@@ -15,16 +15,17 @@ pub(super) struct Place {
     pub(super) upto: u64,
 }
 
-impl Place {
+impl WindowPlace {
     /// The row's place in the merged order of both sides.
     pub(super) fn seq(&self) -> u64 {
         self.number + self.upto
     }
 
     /// Whether the windows let two rows of different sides match.
-    pub(super) fn meets(&self, other: &Place) -> bool {
-        let reaches =
-            |later: &Place, earlier: &Place| (later.from..later.upto).contains(&earlier.number);
+    pub(super) fn meets(&self, other: &WindowPlace) -> bool {
+        let reaches = |later: &WindowPlace, earlier: &WindowPlace| {
+            (later.from..later.upto).contains(&earlier.number)
+        };
         reaches(self, other) || reaches(other, self)
     }
 }
@@ -52,11 +53,11 @@ impl Tracker {
     }
 
     /// The place of the next row, which is not before the former ones.
-    pub(super) fn place(&mut self, side: Side, ts: i64) -> Place {
+    pub(super) fn place(&mut self, side: Side, ts: i64) -> WindowPlace {
         self.expire(ts);
         let (own, other) = (side as usize, side.other() as usize);
         let place =
-            Place { number: self.next[own], from: self.first[other], upto: self.next[other] };
+            WindowPlace { number: self.next[own], from: self.first[other], upto: self.next[other] };
         self.next[own] += 1;
         match &mut self.times {
             Some(times) => times[own].push_back(ts),
@@ -126,10 +127,10 @@ mod tests {
     #[test]
     fn a_time_window_ends_with_its_last_time() {
         let mut tracker = Tracker::new(Retention::Time { left: 10, right: 0 });
-        assert_eq!(tracker.place(Side::Left, 0), Place { number: 0, from: 0, upto: 0 });
-        assert_eq!(tracker.place(Side::Right, 10), Place { number: 0, from: 0, upto: 1 });
-        assert_eq!(tracker.place(Side::Left, 10), Place { number: 1, from: 0, upto: 1 });
-        assert_eq!(tracker.place(Side::Right, 11), Place { number: 1, from: 1, upto: 2 });
+        assert_eq!(tracker.place(Side::Left, 0), WindowPlace { number: 0, from: 0, upto: 0 });
+        assert_eq!(tracker.place(Side::Right, 10), WindowPlace { number: 0, from: 0, upto: 1 });
+        assert_eq!(tracker.place(Side::Left, 10), WindowPlace { number: 1, from: 0, upto: 1 });
+        assert_eq!(tracker.place(Side::Right, 11), WindowPlace { number: 1, from: 1, upto: 2 });
         assert_eq!(tracker.span(Side::Right), Span { first: 1, next: 2 });
     }
 

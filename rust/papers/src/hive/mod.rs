@@ -70,9 +70,10 @@ impl Hive {
         writers: usize,
         new: N,
     ) -> (Vec<HiveWriter<V, N>>, HiveReader<V, N>) {
-        let places: Vec<Arc<Place>> = (0..writers).map(|_| Arc::new(Place::default())).collect();
+        let places: Vec<Arc<WriterPlace>> =
+            (0..writers).map(|_| Arc::new(WriterPlace::default())).collect();
         let shared = Arc::new(HiveState { list: List::new(), new });
-        let writer = |place: &Arc<Place>| HiveWriter {
+        let writer = |place: &Arc<WriterPlace>| HiveWriter {
             cursor: shared.list.start(),
             place: place.clone(),
             shared: shared.clone(),
@@ -98,7 +99,7 @@ struct HiveState<V, N> {
 
 /// How far a writer has come, where the reader sees it.
 #[derive(Debug)]
-struct Place {
+struct WriterPlace {
     /// The writer updates no window that begins before it: the paper's `written`. Written by the
     /// writer, only upward; `i64::MAX` when it is gone.
     promise: CachePadded<AtomicI64>,
@@ -106,9 +107,9 @@ struct Place {
     hold: CachePadded<AtomicI64>,
 }
 
-impl Default for Place {
+impl Default for WriterPlace {
     fn default() -> Self {
-        Place {
+        WriterPlace {
             promise: CachePadded::new(AtomicI64::new(i64::MIN)),
             hold: CachePadded::new(AtomicI64::new(i64::MIN)),
         }
@@ -118,7 +119,7 @@ impl Default for Place {
 /// One that updates windows. Dropping it promises that it updates none any more.
 pub struct HiveWriter<V, N> {
     cursor: Cursor<Trie<V>>,
-    place: Arc<Place>,
+    place: Arc<WriterPlace>,
     shared: Arc<HiveState<V, N>>,
     not_sync: NotSync,
 }
@@ -188,7 +189,7 @@ pub struct HiveReader<V, N> {
     at: Cursor<Trie<V>>,
     /// Winsets given out and not freed.
     garbage: Garbage<Trie<V>>,
-    places: Vec<Arc<Place>>,
+    places: Vec<Arc<WriterPlace>>,
     shared: Arc<HiveState<V, N>>,
     not_sync: NotSync,
 }

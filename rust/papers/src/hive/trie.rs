@@ -27,11 +27,11 @@ const BITS: u32 = if cfg!(any(loom, tidegate_stress)) { 1 } else { 4 };
 const SLOTS: usize = 1 << BITS;
 
 /// A place in a node; what its pointer leads to is told by its lowest bit.
-type Slot<V> = AtomicPtr<Entry<V>>;
+type Slot<V> = AtomicPtr<SlotTarget<V>>;
 
 /// The target of a slot.
 #[repr(align(8))]
-struct Entry<V> {
+struct SlotTarget<V> {
     key: u32,
     value: V,
 }
@@ -59,12 +59,12 @@ impl<V> Node<V> {
 }
 
 /// A pointer to a node, told from one to an entry by its lowest bit.
-fn tagged<V>(node: *mut Node<V>) -> *mut Entry<V> {
-    node.cast::<Entry<V>>().map_addr(|address| address | 1)
+fn tagged<V>(node: *mut Node<V>) -> *mut SlotTarget<V> {
+    node.cast::<SlotTarget<V>>().map_addr(|address| address | 1)
 }
 
 /// The node of a pointer that is tagged.
-fn node_of<V>(pointer: *mut Entry<V>) -> Option<*mut Node<V>> {
+fn node_of<V>(pointer: *mut SlotTarget<V>) -> Option<*mut Node<V>> {
     (pointer.addr() & 1 == 1).then(|| pointer.map_addr(|address| address & !1).cast())
 }
 
@@ -84,7 +84,7 @@ impl<V> Trie<V> {
     #[inline]
     pub(super) fn get(&self, key: u32, new: impl Fn() -> V) -> &V {
         let (mut node, mut depth) = (&*self.root, 0);
-        let mut made: Option<Box<Entry<V>>> = None;
+        let mut made: Option<Box<SlotTarget<V>>> = None;
         loop {
             let slot = node.slot(key, depth);
             // Acquire: pairs with the Release of the thread that put it there; the entry is seen
@@ -97,7 +97,7 @@ impl<V> Trie<V> {
                 depth += 1;
             } else if found.is_null() {
                 let entry = Box::into_raw(
-                    made.take().unwrap_or_else(|| Box::new(Entry { key, value: new() })),
+                    made.take().unwrap_or_else(|| Box::new(SlotTarget { key, value: new() })),
                 );
                 // Release: publishes the entry. Relaxed on failure: the slot is read again before
                 // it is followed.
@@ -148,7 +148,7 @@ impl<V> Trie<V> {
 
 /// Puts a node where an entry is, and the entry into the node. A thread that was faster has done
 /// the same, or put more there.
-fn part<V>(slot: &Slot<V>, found: *mut Entry<V>, key: u32, depth: u32) {
+fn part<V>(slot: &Slot<V>, found: *mut SlotTarget<V>, key: u32, depth: u32) {
     let node = Box::new(Node::new());
     // Relaxed: published by the Release below.
     node.slot(key, depth + 1).store(found, Ordering::Relaxed);

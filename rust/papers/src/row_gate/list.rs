@@ -8,7 +8,7 @@ use tidegate_sync::atomic::Arc;
 use super::node::Node;
 use super::reader::Reader;
 use super::reclaim::GateState;
-use super::source::{Place, Source};
+use super::source::{ListPlace, Source};
 use tidegate_structures::gate::promise::PromiseCell;
 use tidegate_structures::gate::{Handles, TooManySources};
 use tidegate_structures::gate::{Key, MAX_SOURCES, RowId};
@@ -71,7 +71,7 @@ impl ScaleGate {
         // A reader first: it holds the head while the other handles are made.
         let seed = Reader::seed(&shared, &cells);
         let readers = (0..readers).map(|_| seed.fork()).collect();
-        let place = Place::at(shared.head());
+        let place = ListPlace::at(shared.head());
         let sources = cells
             .into_iter()
             .enumerate()

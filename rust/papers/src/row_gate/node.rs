@@ -249,7 +249,7 @@ impl<T> Drop for Segment<T> {
 }
 
 /// The end of a source's chain of segments at which nodes are given out; the source has it.
-pub(super) struct Arena<T> {
+pub(super) struct ChainEnd<T> {
     segment: *mut Segment<T>,
     used_links: usize,
 }
@@ -260,15 +260,15 @@ pub(super) struct PassedNodes<T> {
 }
 
 // SAFETY: an arena is the one end of a chain of nodes, whose payloads it hands to other threads.
-unsafe impl<T: Send + Sync> Send for Arena<T> {}
-// SAFETY: as for `Arena`; payloads are dropped through it on whatever thread has it.
+unsafe impl<T: Send + Sync> Send for ChainEnd<T> {}
+// SAFETY: as for `ChainEnd`; payloads are dropped through it on whatever thread has it.
 unsafe impl<T: Send + Sync> Send for PassedNodes<T> {}
 
-impl<T> Arena<T> {
+impl<T> ChainEnd<T> {
     /// A chain of one segment of `nodes` nodes, and its two ends.
     pub(super) fn new(nodes: usize, charge: Charge) -> (Self, PassedNodes<T>) {
         let segment = Segment::allocate(nodes, charge);
-        (Arena { segment, used_links: 0 }, PassedNodes { oldest: segment })
+        (ChainEnd { segment, used_links: 0 }, PassedNodes { oldest: segment })
     }
 
     fn segment(&self) -> &Segment<T> {

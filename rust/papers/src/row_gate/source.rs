@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use tidegate_sync::OnceLink;
 use tidegate_sync::atomic::Arc;
 
-use super::node::{Arena, Hold, LEVELS, Node, NodePtr, PassedNodes, Segment};
+use super::node::{ChainEnd, Hold, LEVELS, Node, NodePtr, PassedNodes, Segment};
 use super::reclaim::GateState;
 use tidegate_structures::gate::promise::{Fork, PromiseCell};
 use tidegate_structures::gate::{Key, MAX_SOURCES, NotSync, Rank, RowId};
@@ -18,7 +18,7 @@ use tidegate_structures::gate::{Rejection, TooManySources};
 const NODES_OF_A_SOURCE: usize = 16;
 
 /// Where a source stands in the list.
-pub(super) struct Place<T> {
+pub(super) struct ListPlace<T> {
     /// The time that the source has promised.
     promised: i64,
     /// Levels on which the source has a finger.
@@ -28,10 +28,10 @@ pub(super) struct Place<T> {
     fingers: [Finger<T>; LEVELS],
 }
 
-impl<T> Place<T> {
+impl<T> ListPlace<T> {
     /// At the head of the list.
     pub(super) fn at(head: NodePtr<T>) -> Self {
-        Place { promised: i64::MIN, levels: LEVELS, fingers: [Finger::at(head); LEVELS] }
+        ListPlace { promised: i64::MIN, levels: LEVELS, fingers: [Finger::at(head); LEVELS] }
     }
 
     fn top(&self) -> NodePtr<T> {
@@ -63,13 +63,13 @@ impl<T> Clone for Finger<T> {
 
 impl<T> Copy for Finger<T> {}
 
-impl<T> Clone for Place<T> {
+impl<T> Clone for ListPlace<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Place<T> {}
+impl<T> Copy for ListPlace<T> {}
 
 /// A feeder of the gate. Dropping it closes it.
 ///
@@ -78,7 +78,7 @@ pub struct Source<T: Send + Sync> {
     shared: Arc<GateState<T>>,
     number: u16,
     position: u64,
-    place: Place<T>,
+    place: ListPlace<T>,
     /// Stands at `held`.
     hold: Arc<Hold<T>>,
     /// Where the topmost finger was at the end of the last `find`.
@@ -86,7 +86,7 @@ pub struct Source<T: Send + Sync> {
     cell: Arc<PromiseCell>,
     last_fork: Option<Arc<Fork>>,
     /// Made with the first row.
-    arena: Option<Arena<T>>,
+    arena: Option<ChainEnd<T>>,
     heights: Heights,
     not_sync: NotSync,
 }
@@ -99,7 +99,7 @@ impl<T: Send + Sync> Source<T> {
         shared: &Arc<GateState<T>>,
         number: u16,
         cell: Arc<PromiseCell>,
-        place: Place<T>,
+        place: ListPlace<T>,
     ) -> Self {
         let hold = shared.hold(place.top(), PassedNodes::none());
         Source {
@@ -217,7 +217,7 @@ impl<T: Send + Sync> Source<T> {
             arena.grow(nodes, charge);
             return Ok(());
         }
-        let (arena, passed) = Arena::new(nodes, charge);
+        let (arena, passed) = ChainEnd::new(nodes, charge);
         self.arena = Some(arena);
         // The reclaimer gets to know the segments with a new hold; the old one is given up after.
         let hold = self.shared.hold(self.held, passed);

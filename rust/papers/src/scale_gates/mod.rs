@@ -56,7 +56,7 @@ use tidegate_sync::atomic::Arc;
 
 use crate::threads::Workers;
 pub use pipes::{Entry, Exit, Passage, Process, WorkerMatches, pipes};
-use share::{Figures, Item, Piece, Processor};
+use share::{Item, Piece, Processor, ThreadFigures};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::predicate::{Operand, Term};
 use tidegate_operators::rows::{
@@ -119,7 +119,7 @@ pub struct GatedScaleJoin {
     last: Option<i64>,
     /// The rows on their way, after some whose results were given.
     pieces: VecDeque<Arc<Piece>>,
-    figures: Arc<Vec<Figures>>,
+    figures: Arc<Vec<ThreadFigures>>,
     workers: Workers,
 }
 
@@ -145,8 +145,8 @@ impl GatedScaleJoin {
         pin: bool,
     ) -> std::io::Result<Self> {
         let extent = Extent::new(retention);
-        let figures: Arc<Vec<Figures>> =
-            Arc::new((0..threads).map(|_| Figures::default()).collect());
+        let figures: Arc<Vec<ThreadFigures>> =
+            Arc::new((0..threads).map(|_| ThreadFigures::default()).collect());
         let (entry, parts, exit, crew) = pipes(threads);
         let work = parts.into_iter().enumerate().map(|(id, part)| {
             let processor = Processor::new(extent, id, threads, &terms, figures.clone());

@@ -81,7 +81,7 @@ pub(super) enum Item {
 
 /// Figures of a processing thread.
 #[derive(Debug, Default)]
-pub(super) struct Figures {
+pub(super) struct ThreadFigures {
     pub(super) compared: Counter,
     pub(super) memory: Counter,
 }
@@ -97,7 +97,7 @@ pub(super) struct Processor {
     /// The numbers of the stored rows of both sides, those that are gone included.
     terms: Vec<Term>,
     halves: [Half; 2],
-    figures: Arc<Vec<Figures>>,
+    figures: Arc<Vec<ThreadFigures>>,
     compared: usize,
 }
 
@@ -123,7 +123,7 @@ impl Processor {
         id: usize,
         processors: usize,
         terms: &[Term],
-        figures: Arc<Vec<Figures>>,
+        figures: Arc<Vec<ThreadFigures>>,
     ) -> Self {
         let half = |side| Half {
             moved: 0,

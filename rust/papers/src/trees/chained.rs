@@ -29,12 +29,12 @@ pub struct ChainedIndex {
     /// The row that came last.
     last: u32,
     /// Full ones with their last rows, oldest first.
-    archived: VecDeque<(Part, u32)>,
+    archived: VecDeque<(TreePart, u32)>,
     len: usize,
 }
 
 #[derive(Debug)]
-enum Part {
+enum TreePart {
     BPlus(BPlusTree),
     Immutable(CssTree),
 }
@@ -60,7 +60,7 @@ impl ChainedIndex {
     fn archive(&mut self) {
         let full = std::mem::take(&mut self.active);
         let part = match self.archive {
-            Archive::BPlus => Part::BPlus(full),
+            Archive::BPlus => TreePart::BPlus(full),
             Archive::Immutable => {
                 let mut rows = Vec::with_capacity(full.len());
                 full.for_each(|key, row| rows.push(Entry { key, row }));
@@ -68,7 +68,11 @@ impl ChainedIndex {
                     .iter()
                     .map(|entry| entry.row)
                     .reduce(|one, other| if is_live(one, other) { other } else { one });
-                Part::Immutable(CssTree::default().merge(&rows, oldest.unwrap_or(0), rows.len()))
+                TreePart::Immutable(CssTree::default().merge(
+                    &rows,
+                    oldest.unwrap_or(0),
+                    rows.len(),
+                ))
             }
         };
         self.archived.push_back((part, self.last));
@@ -95,8 +99,8 @@ impl WindowIndex for ChainedIndex {
     fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
         for (part, _) in &self.archived {
             match part {
-                Part::BPlus(tree) => tree.find(probe, found),
-                Part::Immutable(tree) => tree.find(probe, found),
+                TreePart::BPlus(tree) => tree.find(probe, found),
+                TreePart::Immutable(tree) => tree.find(probe, found),
             }
         }
         self.active.find(probe, found);
@@ -107,9 +111,9 @@ impl WindowIndex for ChainedIndex {
     }
 
     fn memory(&self) -> usize {
-        let of_part = |(part, _): &(Part, u32)| match part {
-            Part::BPlus(tree) => tree.memory(),
-            Part::Immutable(tree) => tree.memory(),
+        let of_part = |(part, _): &(TreePart, u32)| match part {
+            TreePart::BPlus(tree) => tree.memory(),
+            TreePart::Immutable(tree) => tree.memory(),
         };
         self.active.memory() + self.archived.iter().map(of_part).sum::<usize>()
     }

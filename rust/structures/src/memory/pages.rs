@@ -28,7 +28,7 @@ const LARGE: usize = 1 << 20;
 
 /// An array of `len` values of a plain type.
 pub struct Pages<T> {
-    block: Block,
+    block: PageBlock,
     len: usize,
     values: PhantomData<T>,
 }
@@ -63,7 +63,7 @@ impl<T: AnyBitPattern + NoUninit> UnwrittenPages<T> {
 
     /// Whether the memory is large and has been used before, so that it is mapped but in no cache.
     pub fn is_warm(&self) -> bool {
-        matches!(&self.0.block, Block::Mapped(extent) if extent.len() > LARGE && extent.is_used())
+        matches!(&self.0.block, PageBlock::Mapped(extent) if extent.len() > LARGE && extent.is_used())
     }
 }
 
@@ -154,7 +154,7 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
     /// values they have written.
     pub(crate) fn arbitrary(len: usize) -> Self {
         let bytes = len.saturating_mul(size_of::<T>());
-        let mut block = Block::take(bytes).unwrap_or_else(|error| error.raise());
+        let mut block = PageBlock::take(bytes).unwrap_or_else(|error| error.raise());
         if cfg!(debug_assertions) {
             // Nobody gets away with reading what was not written.
             block.bytes_mut().fill(NOTHING);
@@ -199,7 +199,9 @@ impl<T> fmt::Debug for Pages<T> {
 
 impl<T> Drop for Pages<T> {
     fn drop(&mut self) {
-        if let Block::Mapped(extent) = std::mem::replace(&mut self.block, Block::Heap(Vec::new())) {
+        if let PageBlock::Mapped(extent) =
+            std::mem::replace(&mut self.block, PageBlock::Heap(Vec::new()))
+        {
             extent.give_back();
         }
     }
@@ -215,32 +217,32 @@ unsafe impl bytemuck::Zeroable for Line {}
 // SAFETY: as above, and every bit pattern is a value.
 unsafe impl bytemuck::Pod for Line {}
 
-enum Block {
+enum PageBlock {
     Heap(Vec<Line>),
     Mapped(Extent),
 }
 
-impl Block {
-    fn take(bytes: usize) -> Result<Block, OutOfMemory> {
+impl PageBlock {
+    fn take(bytes: usize) -> Result<PageBlock, OutOfMemory> {
         if bytes < SMALL {
-            return Ok(Block::Heap(vec![Line([0; 64]); bytes.div_ceil(size_of::<Line>())]));
+            return Ok(PageBlock::Heap(vec![Line([0; 64]); bytes.div_ceil(size_of::<Line>())]));
         }
-        Extent::take(bytes, true).map(Block::Mapped)
+        Extent::take(bytes, true).map(PageBlock::Mapped)
     }
 
     #[inline]
     fn bytes(&self) -> &[u8] {
         match self {
-            Block::Heap(lines) => bytemuck::cast_slice(lines),
-            Block::Mapped(extent) => extent.bytes(),
+            PageBlock::Heap(lines) => bytemuck::cast_slice(lines),
+            PageBlock::Mapped(extent) => extent.bytes(),
         }
     }
 
     #[inline]
     fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
-            Block::Heap(lines) => bytemuck::cast_slice_mut(lines),
-            Block::Mapped(extent) => extent.bytes_mut(),
+            PageBlock::Heap(lines) => bytemuck::cast_slice_mut(lines),
+            PageBlock::Mapped(extent) => extent.bytes_mut(),
         }
     }
 }

@@ -301,14 +301,14 @@ pub(super) fn primitive<T: ArrowPrimitiveType>(
 where
     T::Native: AnyBitPattern + NoUninit,
 {
-    let buffer = Buffer::from(Bytes::from_owner(Memory(values)));
+    let buffer = Buffer::from(Bytes::from_owner(ValueBytes(values)));
     Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(buffer, 0, rows), nulls))
 }
 
 /// Values as bytes.
-struct Memory<T>(Pages<T>);
+struct ValueBytes<T>(Pages<T>);
 
-impl<T: AnyBitPattern + NoUninit> AsRef<[u8]> for Memory<T> {
+impl<T: AnyBitPattern + NoUninit> AsRef<[u8]> for ValueBytes<T> {
     fn as_ref(&self) -> &[u8] {
         bytemuck::cast_slice(&self.0)
     }

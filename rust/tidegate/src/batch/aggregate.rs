@@ -18,7 +18,7 @@ use crate::aggregate::values::FunctionValues;
 use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::query::aggregate::Aggregation;
-use crate::query::aggregate::plan::{AggregatePlan, Span};
+use crate::query::aggregate::plan::{AggregatePlan, WindowSpan};
 use crate::query::published::{aggregate_by, multiway_design};
 use crate::{Error, Result};
 
@@ -131,14 +131,14 @@ impl Aggregation {
         let aggregates = columns.aggregates();
         let design = self.algorithm.and_then(multiway_design);
         let parts = match (&plan.span, design) {
-            (Span::Sessions(gap), _) => {
+            (WindowSpan::Sessions(gap), _) => {
                 aggregate_sessions(&sources, key_count, *gap, &aggregates, driver, announce, take)
             }
-            (Span::Windows(windows), None) => {
+            (WindowSpan::Windows(windows), None) => {
                 let windows = &windows.that_end(ends.after, ends.upto);
                 aggregate(&sources, key_count, windows, &aggregates, driver, announce, take)
             }
-            (Span::Windows(windows), Some(design)) => aggregate_by(
+            (WindowSpan::Windows(windows), Some(design)) => aggregate_by(
                 design,
                 &sources,
                 key_count,

@@ -7,7 +7,7 @@ use tidegate_sync::Stop;
 
 use super::condition::Condition;
 use super::join::{Candidates, FoundPairs, Join};
-use super::sides::Sides;
+use super::sides::TableSides;
 use crate::Result;
 use crate::columns::expression::Predicate;
 use crate::columns::table::Table;
@@ -56,8 +56,11 @@ pub(crate) fn partners(
             time::times(right, plan.times.1, plan.unit)?,
         ),
     };
-    let sides =
-        Sides { left: left_ts, right: right_ts, keys: plan.join.encode_keys(left, right, driver)? };
+    let sides = TableSides {
+        left: left_ts,
+        right: right_ts,
+        keys: plan.join.encode_keys(left, right, driver)?,
+    };
     let (key_method, key_count) = (sides.key_method(), sides.key_count());
     let (left_side, right_side) = sides.columns();
     let (matches, condition_method) = match &plan.join.predicate {

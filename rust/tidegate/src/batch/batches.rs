@@ -32,7 +32,7 @@ pub struct Batches {
 
 #[derive(Debug)]
 struct ReaderState {
-    state: Mutex<State>,
+    state: Mutex<BatchState>,
     /// Signalled when the reader has something to look at.
     filled: Condvar,
     /// Signalled when there is room for a piece, or nobody reads any more.
@@ -41,7 +41,7 @@ struct ReaderState {
 }
 
 #[derive(Debug)]
-struct State {
+struct BatchState {
     /// The number of the piece at the front of `pieces`.
     first: u64,
     /// Pieces that have been made, in order, with gaps where one is still being made.
@@ -57,7 +57,7 @@ struct State {
 impl ReaderState {
     /// The state, which is whole between any two statements, so that a panic elsewhere does not
     /// spoil it.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,7 +108,7 @@ impl ReaderState {
 impl Batches {
     /// A reader of all batches of `join`.
     pub(crate) fn new(join: Join) -> Self {
-        let state = State {
+        let state = BatchState {
             first: 0,
             pieces: VecDeque::new(),
             current: VecDeque::new(),
@@ -259,7 +259,7 @@ mod tests {
             rows: 0,
             left_rows_done: 0,
         };
-        let state = State {
+        let state = BatchState {
             first: 0,
             pieces: VecDeque::new(),
             current: VecDeque::new(),

@@ -7,7 +7,7 @@ use tidegate_sync::Stop;
 use super::join::{Candidates, FoundPairs, Join};
 use super::partners::{FoundPartners, PartnerPlaces, TimedPartners};
 use super::row_ends;
-use super::sides::Sides;
+use super::sides::TableSides;
 use crate::Result;
 use crate::columns::table::Table;
 use crate::columns::time;
@@ -64,7 +64,7 @@ impl IntervalJoin {
 }
 
 /// The times and keys of two tables.
-fn sides(plan: &IntervalPlan, left: &Table, right: &Table, driver: &Driver) -> Result<Sides> {
+fn sides(plan: &IntervalPlan, left: &Table, right: &Table, driver: &Driver) -> Result<TableSides> {
     let (left_ts, right_ts) = match &plan.ends {
         IntervalEnds::Fixed(interval) => {
             let ends = [interval.lower, interval.upper].into_iter().flatten().map(i128::from);
@@ -76,5 +76,9 @@ fn sides(plan: &IntervalPlan, left: &Table, right: &Table, driver: &Driver) -> R
             time::times(right, plan.times.1, plan.unit)?,
         ),
     };
-    Ok(Sides { left: left_ts, right: right_ts, keys: plan.join.encode_keys(left, right, driver)? })
+    Ok(TableSides {
+        left: left_ts,
+        right: right_ts,
+        keys: plan.join.encode_keys(left, right, driver)?,
+    })
 }

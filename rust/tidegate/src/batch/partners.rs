@@ -17,7 +17,7 @@ use tidegate_operators::rows::Interval;
 use tidegate_sync::Stop;
 
 use super::join::{Candidates, FoundPairs, Join};
-use super::sides::{Sides, take_one_sided};
+use super::sides::{TableSides, take_one_sided};
 use crate::Result;
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::streams::Streams;
@@ -46,14 +46,14 @@ pub(super) enum PartnerPlaces {
 /// The right rows of each left row's key in its interval. They are found once they are asked for.
 #[derive(Debug)]
 pub(super) struct TimedPartners {
-    sides: Sides,
+    sides: TableSides,
     interval: Interval,
     with_prevailing: bool,
     found: OnceLock<Partners>,
 }
 
 impl TimedPartners {
-    pub(super) fn new(sides: Sides, interval: Interval, with_prevailing: bool) -> Self {
+    pub(super) fn new(sides: TableSides, interval: Interval, with_prevailing: bool) -> Self {
         TimedPartners { sides, interval, with_prevailing, found: OnceLock::new() }
     }
 

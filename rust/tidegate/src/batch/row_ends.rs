@@ -25,7 +25,7 @@ use tidegate_sync::Stop;
 
 use super::join::{Candidates, FoundPairs};
 use super::overlap::{self, Intervals};
-use super::sides::{Sides, take_one_sided};
+use super::sides::{TableSides, take_one_sided};
 use crate::Result;
 use crate::columns::expression::Origin;
 use crate::columns::row_ends::{RowEnd, RowEnds};
@@ -45,7 +45,7 @@ const BLOCK_ROWS: usize = 1 << 13;
 pub(super) fn find(
     ends: &RowEnds,
     plan: &mut JoinPlan,
-    mut rows: Sides,
+    mut rows: TableSides,
     (left, right): (&Table, &Table),
     are_counted: bool,
     driver: &Driver,
@@ -137,7 +137,7 @@ impl QueryPlan {
 /// The pairs where all ends that are computed are of the left side.
 fn of_left_rows(
     left: &Table,
-    rows: &Sides,
+    rows: &TableSides,
     endpoints: [Endpoint<'_>; 2],
     driver: &Driver,
 ) -> Result<Matches> {

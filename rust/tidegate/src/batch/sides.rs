@@ -50,13 +50,13 @@ pub(super) fn take_one_sided(
 
 /// The columns of two tables that decide who matches whom.
 #[derive(Debug)]
-pub(super) struct Sides {
+pub(super) struct TableSides {
     pub(super) left: Int64s,
     pub(super) right: Int64s,
     pub(super) keys: Option<Keys>,
 }
 
-impl Sides {
+impl TableSides {
     /// The columns of the left and of the right side.
     pub(super) fn columns(&self) -> (JoinColumns<'_>, JoinColumns<'_>) {
         let keys = self.keys.as_ref();

@@ -9,7 +9,7 @@ use tidegate_sync::Stop;
 
 use super::join::{Candidates, FoundPairs, Join};
 use super::partners::{FoundPartners, PartnerPlaces, TimedPartners};
-use super::sides::Sides;
+use super::sides::TableSides;
 use super::sliding;
 use crate::Result;
 use crate::columns::table::Table;
@@ -69,14 +69,24 @@ impl WindowJoin {
 }
 
 /// The times and keys of two tables.
-fn sides(plan: &WindowJoinPlan, left: &Table, right: &Table, driver: &Driver) -> Result<Sides> {
+fn sides(
+    plan: &WindowJoinPlan,
+    left: &Table,
+    right: &Table,
+    driver: &Driver,
+) -> Result<TableSides> {
     let (left_ts, right_ts) = plan.windows.times(left, right)?;
     let keys = plan.join.encode_keys(left, right, driver)?;
-    Ok(Sides { left: left_ts, right: right_ts, keys })
+    Ok(TableSides { left: left_ts, right: right_ts, keys })
 }
 
 /// The pairs in windows of these numbers of rows.
-fn in_counts(sides: &Sides, left: u64, right: u64, driver: &Driver) -> Result<Matches, Stopped> {
+fn in_counts(
+    sides: &TableSides,
+    left: u64,
+    right: u64,
+    driver: &Driver,
+) -> Result<Matches, Stopped> {
     let counts = Counts { left: left as usize, right: right as usize };
     let (left, right) = sides.columns();
     count_window_join(left, right, sides.key_count(), counts, driver)

@@ -38,10 +38,10 @@ const BLOCK_ROWS: usize = 256;
 /// The rows of a batch.
 pub(super) struct BatchRows<'a> {
     /// Columns whose values have one length, and where in a row each begins.
-    fixed: Vec<(usize, Box<dyn Column + 'a>)>,
+    fixed: Vec<(usize, Box<dyn DigestColumn + 'a>)>,
     /// Their lengths together.
     width: usize,
-    others: Vec<Box<dyn Column + 'a>>,
+    others: Vec<Box<dyn DigestColumn + 'a>>,
 }
 
 impl<'a> BatchRows<'a> {
@@ -105,7 +105,7 @@ impl ValueSlots<'_> {
 }
 
 /// A column whose values can be written as bytes.
-trait Column: Send + Sync {
+trait DigestColumn: Send + Sync {
     /// The length of each value, if all have one length.
     fn width(&self) -> Option<usize>;
 
@@ -124,7 +124,7 @@ trait Column: Send + Sync {
 }
 
 /// The bytes of the values of an array.
-fn column<'a>(array: &'a dyn Array) -> Box<dyn Column + 'a> {
+fn column<'a>(array: &'a dyn Array) -> Box<dyn DigestColumn + 'a> {
     use DataType::*;
     let nanoseconds = |unit: &TimeUnit| match unit {
         TimeUnit::Second => 1_000_000_000,
@@ -302,7 +302,7 @@ struct PlainColumn<'a, A: ArrowPrimitiveType, F, const W: usize> {
     encode: F,
 }
 
-impl<A, F, const W: usize> Column for PlainColumn<'_, A, F, W>
+impl<A, F, const W: usize> DigestColumn for PlainColumn<'_, A, F, W>
 where
     A: ArrowPrimitiveType,
     F: Fn(A::Native) -> [u8; W] + Send + Sync,
@@ -337,26 +337,26 @@ where
 fn plain<'a, A: ArrowPrimitiveType, const W: usize>(
     array: &'a dyn Array,
     encode: impl Fn(A::Native) -> [u8; W] + Send + Sync + 'a,
-) -> Box<dyn Column + 'a> {
+) -> Box<dyn DigestColumn + 'a> {
     Box::new(PlainColumn { array: array.as_primitive::<A>(), encode })
 }
 
 fn integers<'a, A: ArrowPrimitiveType<Native: Into<i64>>>(
     array: &'a dyn Array,
-) -> Box<dyn Column + 'a> {
+) -> Box<dyn DigestColumn + 'a> {
     plain::<A, 9>(array, |value| whole(value.into()))
 }
 
 fn floats<'a, A: ArrowPrimitiveType<Native: Into<f64>>>(
     array: &'a dyn Array,
-) -> Box<dyn Column + 'a> {
+) -> Box<dyn DigestColumn + 'a> {
     plain::<A, 9>(array, |value| marked(1, canonical(value.into()).to_bits().to_le_bytes()))
 }
 
 fn times<'a, A: ArrowPrimitiveType<Native: Into<i64>>>(
     array: &'a dyn Array,
     nanoseconds: i64,
-) -> Box<dyn Column + 'a> {
+) -> Box<dyn DigestColumn + 'a> {
     // Times are times of a day. What Arrow calls one and is none is still a function of the value.
     plain::<A, 9>(array, move |value| whole(value.into().wrapping_mul(nanoseconds)))
 }
@@ -364,7 +364,7 @@ fn times<'a, A: ArrowPrimitiveType<Native: Into<i64>>>(
 fn instants<'a, A: ArrowPrimitiveType<Native: Into<i128>>>(
     array: &'a dyn Array,
     nanoseconds: i128,
-) -> Box<dyn Column + 'a> {
+) -> Box<dyn DigestColumn + 'a> {
     plain::<A, 17>(array, move |value| {
         let mut bytes = [1; 17];
         bytes[1..].copy_from_slice(&(value.into() * nanoseconds).to_le_bytes());
@@ -375,13 +375,13 @@ fn instants<'a, A: ArrowPrimitiveType<Native: Into<i128>>>(
 fn decimals<'a, A: ArrowPrimitiveType<Native: Into<i256>>>(
     array: &'a dyn Array,
     scale: i8,
-) -> Box<dyn Column + 'a> {
+) -> Box<dyn DigestColumn + 'a> {
     plain::<A, 35>(array, move |value| decimal(value.into(), scale))
 }
 
 struct Nulls;
 
-impl Column for Nulls {
+impl DigestColumn for Nulls {
     fn width(&self) -> Option<usize> {
         Some(1)
     }
@@ -391,7 +391,7 @@ impl Column for Nulls {
     }
 }
 
-impl Column for &BooleanArray {
+impl DigestColumn for &BooleanArray {
     fn width(&self) -> Option<usize> {
         Some(2)
     }
@@ -409,7 +409,7 @@ struct Bytes<'a, A, F> {
     value: F,
 }
 
-impl<A: Sync, F: Fn(&A, usize) -> &[u8] + Send + Sync> Column for Bytes<'_, A, F> {
+impl<A: Sync, F: Fn(&A, usize) -> &[u8] + Send + Sync> DigestColumn for Bytes<'_, A, F> {
     fn width(&self) -> Option<usize> {
         None
     }
@@ -428,17 +428,17 @@ fn bytes<'a, A: Sync, F: Fn(&A, usize) -> &[u8] + Send + Sync + 'a>(
     array: &'a dyn Array,
     values: &'a A,
     value: F,
-) -> Box<dyn Column + 'a> {
+) -> Box<dyn DigestColumn + 'a> {
     Box::new(Bytes { array, values, value })
 }
 
 /// Values that lie elsewhere: of a dictionary, of runs.
 struct IndirectColumn<'a, F> {
     place: F,
-    values: Box<dyn Column + 'a>,
+    values: Box<dyn DigestColumn + 'a>,
 }
 
-impl<F: Fn(usize) -> Option<usize> + Send + Sync> Column for IndirectColumn<'_, F> {
+impl<F: Fn(usize) -> Option<usize> + Send + Sync> DigestColumn for IndirectColumn<'_, F> {
     fn width(&self) -> Option<usize> {
         self.values.width()
     }
@@ -454,7 +454,7 @@ impl<F: Fn(usize) -> Option<usize> + Send + Sync> Column for IndirectColumn<'_, 
 fn chosen<'a>(
     place: impl Fn(usize) -> Option<usize> + Send + Sync + 'a,
     values: &'a dyn Array,
-) -> Box<dyn Column + 'a> {
+) -> Box<dyn DigestColumn + 'a> {
     Box::new(IndirectColumn { place, values: column(values) })
 }
 
@@ -481,11 +481,11 @@ fn keys<'a>(keys: &'a dyn Array) -> Box<dyn Fn(usize) -> Option<usize> + Send + 
 /// Lists of items; `bounds` says where the items of a row lie.
 struct Items<'a, F> {
     array: &'a dyn Array,
-    items: Box<dyn Column + 'a>,
+    items: Box<dyn DigestColumn + 'a>,
     bounds: F,
 }
 
-impl<F: Fn(usize) -> Range<usize> + Send + Sync> Column for Items<'_, F> {
+impl<F: Fn(usize) -> Range<usize> + Send + Sync> DigestColumn for Items<'_, F> {
     fn width(&self) -> Option<usize> {
         None
     }
@@ -504,17 +504,17 @@ fn items<'a>(
     array: &'a dyn Array,
     values: &'a dyn Array,
     bounds: impl Fn(usize) -> Range<usize> + Send + Sync + 'a,
-) -> Box<dyn Column + 'a> {
+) -> Box<dyn DigestColumn + 'a> {
     Box::new(Items { array, items: column(values), bounds })
 }
 
 /// Structs; entries of maps, which are never null.
 struct Tuple<'a> {
     array: Option<&'a dyn Array>,
-    fields: Vec<Box<dyn Column + 'a>>,
+    fields: Vec<Box<dyn DigestColumn + 'a>>,
 }
 
-impl Column for Tuple<'_> {
+impl DigestColumn for Tuple<'_> {
     fn width(&self) -> Option<usize> {
         None
     }
@@ -531,10 +531,10 @@ impl Column for Tuple<'_> {
 /// Unions.
 struct Variants<'a> {
     array: &'a UnionArray,
-    children: Vec<(i8, Box<dyn Column + 'a>)>,
+    children: Vec<(i8, Box<dyn DigestColumn + 'a>)>,
 }
 
-impl Column for Variants<'_> {
+impl DigestColumn for Variants<'_> {
     fn width(&self) -> Option<usize> {
         None
     }

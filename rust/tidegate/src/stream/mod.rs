@@ -19,6 +19,7 @@
 //! | `memory.rs` | the limit, and whose memory it is |
 //! | `times.rs` | the times of results, by which another operator takes them |
 //! | `readers.rs` | several readers of the results, each of which gets all |
+//! | `outcome.rs` | what a poll or a step came to, and the numbers that describe an operator |
 //! | `lateness.rs` | the lateness of each source |
 //! | `intake/` | from a source's rows to the rows that the gate gives |
 //! | `sides/` | what operators with a left and a right side share |
@@ -34,6 +35,7 @@ mod memory;
 mod merge;
 mod operator;
 mod options;
+mod outcome;
 mod partners;
 mod readers;
 mod recomputation;
@@ -51,8 +53,9 @@ pub use memory::Memory;
 pub use merge::streams::{MergeInput, MergeStreams};
 pub use merge::tables::{merge_tables, merged_schema};
 pub use merge::{MergeOptions, merge};
-pub use operator::{Figure, Operator, Poll, Stats, Step, WaitingRows};
+pub use operator::Operator;
 pub use options::StreamOptions;
+pub use outcome::{Figure, Poll, Stats, Step, WaitingRows};
 pub use partners::partner_aggregates;
 pub use readers::ResultReader;
 pub use times::{ResultTime, ResultTimes};

@@ -25,7 +25,7 @@ use tidegate_operators::driver::Driver;
 
 use super::intake::RestoredIntake;
 use super::intake::ready::{ReadyRuns, Rest};
-use super::operator::{Figure, Step};
+use super::outcome::{Figure, Step};
 use super::readers::ResultBatch;
 use super::state::snapshot::{Reader, Writer};
 use super::tactic::{Admit, Common, Effort, Tactic};

@@ -15,7 +15,7 @@ use super::intake::ready::{Rest, plan};
 use super::intake::rows::SourceRun;
 use super::intake::{Intake, RestoredIntake};
 use super::memory::Charge;
-use super::operator::{Figure, Step};
+use super::outcome::{Figure, Step};
 use super::readers::ResultBatch;
 use super::state::snapshot::{Reader, Writer};
 use super::times::ResultTimes;

@@ -16,7 +16,7 @@ use tidegate_operators::asof::{AsOf, Strategy};
 use tidegate_operators::rows::{How, Interval, Retention};
 
 use crate::columns::time::Unit;
-use crate::query::aggregate::plan::Span;
+use crate::query::aggregate::plan::WindowSpan;
 
 use crate::query::options::JoinPlan;
 use crate::query::output::OutputColumn;
@@ -58,10 +58,10 @@ impl ResultTimes {
     }
 
     /// Of windows.
-    pub(super) fn of_windows(span: &Span, unit: Unit) -> Self {
+    pub(super) fn of_windows(span: &WindowSpan, unit: Unit) -> Self {
         let start = match span {
-            Span::Windows(windows) => Some(windows.lengths().0),
-            Span::Sessions(_) => None,
+            WindowSpan::Windows(windows) => Some(windows.lengths().0),
+            WindowSpan::Sessions(_) => None,
         };
         let (columns, lags) = ([Some(0), Some(1)], [start, Some(0)]);
         ResultTimes { unit, columns, lags, is_alone: false, in_order: true }

@@ -109,12 +109,12 @@ impl WindowRows {
 #[derive(Debug)]
 pub struct WindowValues<'a> {
     rows: &'a WindowRows,
-    function: Function,
+    function: ValuesFunction,
     placed: ValuesByPlace,
 }
 
 #[derive(Debug)]
-enum Function {
+enum ValuesFunction {
     Quantile(Quantiles),
     Distinct,
     Rows,
@@ -129,9 +129,11 @@ impl<'a> WindowValues<'a> {
     ) -> Result<Self, Stopped> {
         let placed = function.placed(rows.rows.len(), |place| rows.place(place), driver)?;
         let function = match function {
-            AllValues::Quantile { quantile, .. } => Function::Quantile(Quantiles(vec![quantile])),
-            AllValues::Distinct(_) => Function::Distinct,
-            AllValues::Rows(_) => Function::Rows,
+            AllValues::Quantile { quantile, .. } => {
+                ValuesFunction::Quantile(Quantiles(vec![quantile]))
+            }
+            AllValues::Distinct(_) => ValuesFunction::Distinct,
+            AllValues::Rows(_) => ValuesFunction::Rows,
         };
         Ok(WindowValues { rows, function, placed })
     }
@@ -140,9 +142,11 @@ impl<'a> WindowValues<'a> {
     pub fn of(&self, page: &Page, driver: &Driver) -> Result<OutputColumn, Stopped> {
         let runs = self.rows.runs(page).into_iter();
         match &self.function {
-            Function::Quantile(quantile) => of_runs(quantile, &self.placed, runs, driver),
-            Function::Distinct => of_runs(&Distinct, &self.placed, runs, driver),
-            Function::Rows => Ok(lists(&self.placed, runs, |place| self.rows.rows[place as usize])),
+            ValuesFunction::Quantile(quantile) => of_runs(quantile, &self.placed, runs, driver),
+            ValuesFunction::Distinct => of_runs(&Distinct, &self.placed, runs, driver),
+            ValuesFunction::Rows => {
+                Ok(lists(&self.placed, runs, |place| self.rows.rows[place as usize]))
+            }
         }
     }
 }

@@ -4,7 +4,9 @@
 use super::kind::{AggregateKind, kind_of};
 use super::user::{UserAggregate, UserFunction};
 use crate::aggregate::inputs::columns::{Column, ColumnPairs, Mask, NumberColumns, Stream};
-use crate::aggregate::inputs::values::{Pairs, RowCandidates, RowCandidatesByValue, Rows};
+use crate::aggregate::inputs::values::{
+    CountedRows, RowCandidates, RowCandidatesByValue, ValuePairs,
+};
 use crate::aggregate::states::functions::{
     Count, Covariance, Extreme, Mean, Pick, Product, RowOfExtreme, Sum, Variance, WeightedMean,
 };
@@ -61,9 +63,9 @@ pub(in crate::aggregate) fn kind<'a>(
     first_rows: &'a [u32],
 ) -> Box<dyn AggregateKind + 'a> {
     let chosen = |masks: &'a [Mask<'a>]| RowCandidates { streams: rows, first_rows, masks };
-    let pairs = |of: &'a ColumnPairs<'a>| Pairs { values: &of.values, others: &of.others };
+    let pairs = |of: &'a ColumnPairs<'a>| ValuePairs { values: &of.values, others: &of.others };
     match aggregate {
-        Aggregate::Count(masks) => kind_of::<Count, _>(rows, Rows(masks)),
+        Aggregate::Count(masks) => kind_of::<Count, _>(rows, CountedRows(masks)),
         Aggregate::Sum(NumberColumns::Integers(columns)) => {
             kind_of::<Sum<i64>, _>(rows, &columns[..])
         }

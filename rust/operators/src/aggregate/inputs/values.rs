@@ -72,12 +72,12 @@ pub(in crate::aggregate) fn address_of(mask: Mask<'_>) -> usize {
 }
 
 /// Values, each with another of the same row.
-pub(in crate::aggregate) struct Pairs<'a> {
+pub(in crate::aggregate) struct ValuePairs<'a> {
     pub(in crate::aggregate) values: &'a [Column<'a, f64>],
     pub(in crate::aggregate) others: &'a [Column<'a, f64>],
 }
 
-impl<F: Function<Input = (f64, f64)>> FunctionInput<F> for Pairs<'_> {
+impl<F: Function<Input = (f64, f64)>> FunctionInput<F> for ValuePairs<'_> {
     fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = (f64, f64)> + Send {
         let values = self.values[source].values[rows.clone()].iter().copied();
         values.zip(self.others[source].values[rows].iter().copied())
@@ -135,9 +135,9 @@ impl<F: Function<Input = ByValue>> FunctionInput<F> for RowCandidatesByValue<'_>
 }
 
 /// Rows that are only counted.
-pub(in crate::aggregate) struct Rows<'a>(pub(in crate::aggregate) &'a [Mask<'a>]);
+pub(in crate::aggregate) struct CountedRows<'a>(pub(in crate::aggregate) &'a [Mask<'a>]);
 
-impl FunctionInput<Count> for Rows<'_> {
+impl FunctionInput<Count> for CountedRows<'_> {
     fn values(&self, _source: usize, rows: Range<usize>) -> impl Iterator<Item = ()> + Send {
         rows.map(|_| ())
     }

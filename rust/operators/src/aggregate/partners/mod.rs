@@ -39,7 +39,7 @@ use std::ops::Range;
 use tidegate_structures::memory;
 
 use super::catalog::aggregate::{Aggregate, kind};
-use super::folds::partners::blocks::{Block, FoldedWord, OfBlocks};
+use super::folds::partners::blocks::{FoldedWord, OfBlocks, PartnerBlock};
 use super::folds::partners::listed::Lists;
 use super::folds::partners::panes::PaneFold;
 use super::folds::partners::passes::Passes;
@@ -141,7 +141,7 @@ impl<'a> PartnerAggregates<'a> {
             let left = start..left.end.min(start + BLOCK);
             let runs = |partners| Runs::new(partners, self.columns, left.clone());
             let runs = self.partners.map(runs);
-            let block = Block { left, runs, words: &self.words };
+            let block = PartnerBlock { left, runs, words: &self.words };
             results.iter_mut().for_each(|results| results.add(&block));
         }
         results.into_iter().map(|results| results.finish()).collect()

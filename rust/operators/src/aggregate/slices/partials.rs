@@ -15,7 +15,7 @@ pub(in crate::aggregate) const NOWHERE: u32 = 0;
 
 /// The partials of one source in one slice.
 #[derive(Clone, Debug)]
-pub(in crate::aggregate) struct Run {
+pub(in crate::aggregate) struct SourceRun {
     pub(in crate::aggregate) slice: Slice,
     pub(in crate::aggregate) source: usize,
     pub(in crate::aggregate) partials: Range<usize>,
@@ -39,7 +39,7 @@ pub(in crate::aggregate) fn number_rows(
     windows: &Windows,
     slots: &mut [u32],
     known: &mut Vec<u32>,
-    runs: &mut Vec<Run>,
+    runs: &mut Vec<SourceRun>,
     out: &mut [u32],
 ) {
     let Stream { ts, keys } = rows;
@@ -50,7 +50,7 @@ pub(in crate::aggregate) fn number_rows(
             continue;
         }
         if runs.last().is_none_or(|run| (run.slice, run.source) != (slice, source)) {
-            runs.push(Run { slice, source, partials: known.len()..known.len() });
+            runs.push(SourceRun { slice, source, partials: known.len()..known.len() });
         }
         let run = &mut runs.last_mut().expect("it is there").partials;
         match keys {

@@ -23,7 +23,7 @@ pub(in crate::aggregate) struct Step {
 
 /// Consecutive windows, and the keys that have results in them.
 #[derive(Debug, Default)]
-pub(in crate::aggregate) struct Steps {
+pub(in crate::aggregate) struct WindowSteps {
     pub(in crate::aggregate) steps: Vec<Step>,
     /// The windows that have results.
     pub(in crate::aggregate) windows: Vec<Window>,
@@ -31,7 +31,7 @@ pub(in crate::aggregate) struct Steps {
     pub(in crate::aggregate) keys: Vec<u32>,
 }
 
-impl Steps {
+impl WindowSteps {
     /// Appends a step to the window that begins with the slice `start`. `present` has keys in the
     /// order of results, and in how many slices of the window each has rows.
     pub(in crate::aggregate) fn push(

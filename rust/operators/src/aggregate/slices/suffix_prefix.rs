@@ -4,7 +4,7 @@
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Slot;
 
-use super::steps::Steps;
+use super::steps::WindowSteps;
 use crate::aggregate::states::functions::Function;
 
 /// The slices that windows are made of, by number, as one function has them.
@@ -36,7 +36,7 @@ impl<F: Function> SuffixPrefix<F> {
     /// Writes the results of the next windows, from row `first` of the page on.
     pub(in crate::aggregate) fn slide(
         &mut self,
-        steps: &Steps,
+        steps: &WindowSteps,
         slices: &impl SliceStates<F>,
         first: usize,
         page: &mut [Slot<F::Output>],

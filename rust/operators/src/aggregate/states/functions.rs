@@ -77,7 +77,7 @@ pub(in crate::aggregate) struct CountedValue<T> {
 }
 
 /// Numbers that are added up.
-pub(in crate::aggregate) trait Number:
+pub(in crate::aggregate) trait Summand:
     Copy + Send + Sync + 'static + OutputValue
 {
     const ORDER: RowOrder = RowOrder::Any;
@@ -89,7 +89,7 @@ pub(in crate::aggregate) trait Number:
     }
 }
 
-impl Number for i64 {
+impl Summand for i64 {
     const ZERO: i64 = 0;
 
     /// Modulo 2^64, for sums that are known to fit, be they signed or not.
@@ -104,7 +104,7 @@ impl Number for i64 {
     }
 }
 
-impl Number for i128 {
+impl Summand for i128 {
     const ZERO: i128 = 0;
 
     #[inline]
@@ -118,7 +118,7 @@ impl Number for i128 {
     }
 }
 
-impl Number for f64 {
+impl Summand for f64 {
     const ORDER: RowOrder = RowOrder::Source;
     const ZERO: f64 = 0.0;
 
@@ -141,7 +141,7 @@ impl Number for f64 {
 /// The sum of the values.
 pub(in crate::aggregate) struct Sum<T>(std::marker::PhantomData<T>);
 
-impl<T: Number> Function for Sum<T> {
+impl<T: Summand> Function for Sum<T> {
     type Input = T;
     type State = CountedValue<T>;
     type Output = T;
@@ -168,7 +168,7 @@ impl<T: Number> Function for Sum<T> {
 /// The sum of the values by their number.
 pub(in crate::aggregate) struct Mean<T>(std::marker::PhantomData<T>);
 
-impl<T: Number> Function for Mean<T> {
+impl<T: Summand> Function for Mean<T> {
     type Input = T;
     type State = CountedValue<T>;
     type Output = f64;

@@ -3,7 +3,7 @@
 
 use super::functions::{
     ByValue, Count, CountedValue, Covariance, Extreme, Function, JointMoments, Mean, Moments,
-    NO_ROW, Number, Pick, Product, RowOfExtreme, Sum, Variance, WeightedMean, WeightedSum,
+    NO_ROW, Pick, Product, RowOfExtreme, Sum, Summand, Variance, WeightedMean, WeightedSum,
 };
 
 /// Words of a state of a user's function.
@@ -76,7 +76,7 @@ impl StoredFunction for Count {
 }
 
 /// A number as two words.
-pub(in crate::aggregate) trait Words: Number {
+pub(in crate::aggregate) trait Words: Summand {
     fn to_words(self) -> [u64; 2];
     fn of_words(words: [u64; 2]) -> Self;
 

@@ -17,8 +17,8 @@ use crate::aggregate::folds::epochs::open::{
 use crate::aggregate::inputs::columns::Stream;
 use crate::aggregate::inputs::places::{MergedRows, Place};
 use crate::aggregate::output::Page;
-use crate::aggregate::slices::partials::Run;
-use crate::aggregate::slices::steps::Steps;
+use crate::aggregate::slices::partials::SourceRun;
+use crate::aggregate::slices::steps::WindowSteps;
 use crate::aggregate::slices::windows::{Slice, Windows};
 use crate::aggregate::states::functions::NO_ROW;
 use crate::aggregate::states::words::StateBounds;
@@ -157,7 +157,7 @@ impl StreamingAggregate {
     /// The partials of all sources with their states.
     fn partials(&self) -> OpenPartials {
         let source = |(source, open): (usize, &SourcePartials)| {
-            let slice = |run: &Run| {
+            let slice = |run: &SourceRun| {
                 let state = |partial: usize| {
                     self.lanes.iter().flat_map(move |lane| lane.words(source, partial)).collect()
                 };
@@ -324,7 +324,7 @@ impl StreamingWindows for StreamingAggregate {
             Some(position.steps(kept, *closed, windows, order.keys))
                 .filter(|steps| !steps.steps.is_empty())
         };
-        let planned: Vec<Steps> = std::iter::from_fn(next).take(pages).collect();
+        let planned: Vec<WindowSteps> = std::iter::from_fn(next).take(pages).collect();
         let (kept, keys) = (&self.kept, self.keys);
         let lanes = if planned.is_empty() { Vec::new() } else { self.lanes.iter_mut().collect() };
         let driver = driver.fit(planned.iter().map(|steps| steps.keys.len()).sum());
@@ -334,7 +334,7 @@ impl StreamingWindows for StreamingAggregate {
         self.kept.drain(..dropped);
         self.lanes.iter_mut().for_each(|lane| lane.drop_slices(dropped));
         let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
-        let page = |Steps { windows, keys, .. }: Steps| Page {
+        let page = |WindowSteps { windows, keys, .. }: WindowSteps| Page {
             rows: keys.len(),
             windows,
             keys: ranks(&keys, order.ranks),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use tidegate_structures::memory::pages::Pages;
 
 use crate::aggregate::folds::epochs::open::ClosedSlice;
-use crate::aggregate::slices::steps::{Present, Step, Steps};
+use crate::aggregate::slices::steps::{Present, Step, WindowSteps};
 use crate::aggregate::slices::windows::{Slice, Windows};
 
 /// About how many result rows a page has: enough that making it weighs little, few enough that it
@@ -39,9 +39,9 @@ impl Position {
         closed: Slice,
         windows: &Windows,
         order: &[u32],
-    ) -> Steps {
+    ) -> WindowSteps {
         self.present.make_room(order.iter().max().map_or(0, |&key| key as usize + 1));
-        let mut steps = Steps::default();
+        let mut steps = WindowSteps::default();
         while steps.keys.len() < PAGE_ROWS
             && self.step(kept, closed, windows, order, &mut steps).is_some()
         {}
@@ -55,7 +55,7 @@ impl Position {
         closed: Slice,
         windows: &Windows,
         order: &[u32],
-        steps: &mut Steps,
+        steps: &mut WindowSteps,
     ) -> Option<()> {
         let (length, stride) = (windows.length(), windows.stride());
         let before = |from: usize, slice: Slice| {

@@ -123,13 +123,13 @@ impl RowMatches {
 
 /// The candidates of the rows of one side that are looked for together.
 #[derive(Debug, Default)]
-struct Candidates {
+struct SideCandidates {
     numbers: Vec<u32>,
     /// For each row, where its candidates end.
     ends: Vec<u32>,
 }
 
-impl Candidates {
+impl SideCandidates {
     /// Looks for them in an index.
     fn find(&mut self, index: &impl WindowIndex, probes: &[Probe]) {
         self.numbers.clear();
@@ -167,7 +167,7 @@ impl Rows {
         let mut found = RowMatches { rows: rows.start..rows.start, ..RowMatches::default() };
         found.ends.reserve(rows.len());
         let mut together = FIRST_ROWS;
-        let mut candidates = [Candidates::default(), Candidates::default()];
+        let mut candidates = [SideCandidates::default(), SideCandidates::default()];
         while found.rows.end < rows.end && found.numbers.len() < MOST_MATCHES && !driver.is_paused()
         {
             let some = found.rows.end..rows.end.min(found.rows.end + together);
@@ -249,7 +249,7 @@ impl Rows {
 struct Merge<'a> {
     epoch: &'a Epoch,
     rows: Range<usize>,
-    candidates: &'a mut [Candidates; 2],
+    candidates: &'a mut [SideCandidates; 2],
     ordered: bool,
     found: &'a mut RowMatches,
 }
@@ -269,7 +269,7 @@ impl Work for Merge<'_> {
         let (mut next, mut begin) = ([0; 2], [0; 2]);
         for row in rows {
             let side = epoch.sides[row] as usize;
-            let Candidates { numbers, ends } = &candidates[side];
+            let SideCandidates { numbers, ends } = &candidates[side];
             let (from, end) = (begin[side], ends[next[side]] as usize);
             let (count, first) = (end - from, epoch.probe(row).from);
             if count <= SHORT {

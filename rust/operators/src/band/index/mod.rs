@@ -60,7 +60,7 @@ use epoch::Epoch;
 pub use find::{Find, MOST_MATCHES, PIECE, RowMatches};
 pub use rows::Rows;
 use rows::SIDES;
-use window::Edge;
+use window::WindowEdge;
 
 /// Pairs of which a thread makes the results by itself, about.
 const PIECE_PAIRS: usize = if cfg!(test) { 10 } else { 1 << 14 };
@@ -114,7 +114,7 @@ pub struct IndexJoin<F> {
     rows: Rows,
     finder: F,
     /// The oldest row of each side that a row of the epoch may match.
-    edges: Vec<Edge>,
+    edges: Vec<WindowEdge>,
     /// How many rows of the epoch have been looked for.
     next: usize,
     /// The matches of the rows that were looked for last.
@@ -176,7 +176,7 @@ impl<F: Find> IndexJoin<F> {
         assert!(columns > 0, "a column is indexed");
         let log = |&side: &Side| RowLog::new(side, how, CodeColumns::new(columns));
         let logs: Vec<_> = sides.iter().map(log).collect();
-        let edges = vec![Edge::default(); logs.len()];
+        let edges = vec![WindowEdge::default(); logs.len()];
         IndexJoin {
             window,
             how,

@@ -5,9 +5,9 @@ use crate::rows::{Retention, RowLog};
 
 /// The oldest row of a side that is in its window, which only rises.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Edge(pub(super) u64);
+pub(super) struct WindowEdge(pub(super) u64);
 
-impl Edge {
+impl WindowEdge {
     /// Moves up to the oldest row of `log` that a row at `now` may match when the side's next row
     /// is `next`.
     #[inline]

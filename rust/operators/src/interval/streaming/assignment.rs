@@ -84,7 +84,7 @@ struct Split {
 
 /// Who looks at a row.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Looks {
+pub(super) enum LookAssignment {
     None,
     One(usize),
     Several,
@@ -92,18 +92,18 @@ pub(super) enum Looks {
 
 /// The part that a replica has of a key.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Share {
+pub(super) enum KeyShare {
     /// Nothing.
     None,
     /// It stores all rows of the key, which is at home here: at this place among such keys.
     All(u32),
     /// It has a part of them.
-    Part(Part),
+    Part(KeyPart),
 }
 
 /// A replica's part of a key's rows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct KeyPart {
     /// The key's place among those at home here; none if it is at home elsewhere.
     pub(super) home: Option<u32>,
     /// Its place among the split keys.
@@ -113,7 +113,7 @@ pub(super) struct Part {
     degree: u32,
 }
 
-impl Part {
+impl KeyPart {
     /// Whether this replica is the one that stores the row of that number.
     pub(super) fn stores(self, number: u32) -> bool {
         self.place == Some(number / STORED_TOGETHER % self.degree)
@@ -306,15 +306,15 @@ impl Assignment {
     /// The part that replica `me` has of a row of `key` that goes by `route`. Part of the loop over
     /// rows, which is compiled for wider instructions: a call would not be inlined there by itself.
     #[inline(always)]
-    pub(super) fn share(&self, route: u16, key: u32, me: u16) -> Share {
+    pub(super) fn share(&self, route: u16, key: u32, me: u16) -> KeyShare {
         if self.stores_all() {
-            if route == NOWHERE { Share::None } else { Share::All(key) }
+            if route == NOWHERE { KeyShare::None } else { KeyShare::All(key) }
         } else if route == me {
-            Share::All(self.divisor.divide(key).0)
+            KeyShare::All(self.divisor.divide(key).0)
         } else if Self::is_split(route) {
-            self.part(route, key, me).map_or(Share::None, Share::Part)
+            self.part(route, key, me).map_or(KeyShare::None, KeyShare::Part)
         } else {
-            Share::None
+            KeyShare::None
         }
     }
 
@@ -336,13 +336,13 @@ impl Assignment {
     }
 
     #[inline(never)]
-    fn part(&self, route: u16, key: u32, me: u16) -> Option<Part> {
+    fn part(&self, route: u16, key: u32, me: u16) -> Option<KeyPart> {
         let split = &self.splits[usize::from(route - SPLIT)];
         let place =
             split.active.iter().position(|&replica| replica == me).map(|place| place as u32);
         let home = self.home_of(key, me).map(|home| home as u32);
         let is_here = place.is_some() || split.draining.contains(&me);
-        is_here.then_some(Part {
+        is_here.then_some(KeyPart {
             home,
             split: u32::from(route - SPLIT),
             place,
@@ -353,11 +353,11 @@ impl Assignment {
     /// Whether the row that goes by `route` is looked at by several replicas, or by which one; none
     /// without a key.
     #[inline]
-    pub(super) fn looks(route: u16) -> Looks {
+    pub(super) fn looks(route: u16) -> LookAssignment {
         match route {
-            NOWHERE => Looks::None,
-            route if Self::is_split(route) => Looks::Several,
-            replica => Looks::One(usize::from(replica)),
+            NOWHERE => LookAssignment::None,
+            route if Self::is_split(route) => LookAssignment::Several,
+            replica => LookAssignment::One(usize::from(replica)),
         }
     }
 

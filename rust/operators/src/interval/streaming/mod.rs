@@ -37,16 +37,16 @@ mod replica;
 use std::fmt;
 use std::ops::Range;
 
-use assignment::{Assignment, Looks};
+use assignment::{Assignment, LookAssignment};
 pub use assignment::{LOAD_FACTOR, Parallelism};
 use buffer::LANES;
 pub use buffer::NUMBER_BYTES;
 pub use chunks::Chunks;
 pub use epoch::KeyedEpoch;
 pub use key_rows::KeyRows;
-use pairs::Pairs;
+use pairs::PairResults;
 pub use pairs::keep_filtered;
-use replica::{Cursor, EpochInputs, Matches, Replica};
+use replica::{EpochInputs, Replica, ReplicaCursor, ReplicaMatches};
 
 use crate::driver::Driver;
 use crate::rows::{
@@ -307,7 +307,7 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
         let pair = |row: usize| {
             self.replicas.iter().map(|replica| replica.cursor(row).pair()).sum::<usize>()
         };
-        let mut pairs = Pairs::new(pair(rows.end) - pair(rows.start));
+        let mut pairs = PairResults::new(pair(rows.end) - pair(rows.start));
         let firsts = self.oldest();
         for_each_row(&self.replicas, &self.epoch, self.ordered, firsts, rows, |row, matches| {
             let side = self.epoch.sides[row];
@@ -416,9 +416,9 @@ fn for_each_row(
     ordered: bool,
     firsts: [u32; 2],
     rows: Range<usize>,
-    mut each: impl FnMut(usize, Matches<'_>),
+    mut each: impl FnMut(usize, ReplicaMatches<'_>),
 ) {
-    let mut cursors: Vec<Cursor<'_>> =
+    let mut cursors: Vec<ReplicaCursor<'_>> =
         replicas.iter().map(|replica| replica.cursor(rows.start)).collect();
     if !ordered {
         for cursor in &mut cursors {
@@ -431,9 +431,9 @@ fn for_each_row(
     let mut merged: Vec<u32> = Vec::new();
     for row in rows {
         match Assignment::looks(epoch.routes[row]) {
-            Looks::None => {}
-            Looks::One(replica) => each(row, cursors[replica].take(row)),
-            Looks::Several => {
+            LookAssignment::None => {}
+            LookAssignment::One(replica) => each(row, cursors[replica].take(row)),
+            LookAssignment::Several => {
                 let looked = cursors.iter_mut().filter(|cursor| cursor.peek() == Some(row));
                 let mut found =
                     looked.map(|cursor| cursor.take(row)).filter(|matches| matches.len() > 0);
@@ -451,7 +451,7 @@ fn for_each_row(
                     .for_each(|others| merge(&mut merged, others.numbers(), first));
                 let len = merged.len();
                 merged.resize(len + LANES, 0);
-                each(row, Matches::new(&merged, len));
+                each(row, ReplicaMatches::new(&merged, len));
             }
         }
     }

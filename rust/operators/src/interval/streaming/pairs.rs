@@ -4,7 +4,7 @@ use tidegate_structures::memory;
 
 use super::buffer::LANES;
 use super::epoch::KeyedEpoch;
-use super::replica::Matches;
+use super::replica::ReplicaMatches;
 use crate::rows::{Filter, FilterError, Results, Side};
 
 /// Candidates that are filtered together: their columns stay in a core's cache.
@@ -58,15 +58,15 @@ pub fn keep_filtered(
 
 /// Makes results of pairs alone, of which the number is known.
 #[derive(Debug)]
-pub(super) struct Pairs {
+pub(super) struct PairResults {
     /// Offsets of left and of right rows, and some more that may be written over.
     offsets: [Vec<u32>; 2],
     len: usize,
 }
 
-impl Pairs {
+impl PairResults {
     pub(super) fn new(pairs: usize) -> Self {
-        Pairs {
+        PairResults {
             offsets: [memory::filled(pairs + LANES, 0), memory::filled(pairs + LANES, 0)],
             len: 0,
         }
@@ -75,7 +75,7 @@ impl Pairs {
     /// Adds the pairs of the row at `offset` with the rows that match it. The row of number `first`
     /// has offset 0 among the rows of its side.
     #[inline]
-    pub(super) fn add(&mut self, side: Side, offset: u32, matches: Matches<'_>, first: u32) {
+    pub(super) fn add(&mut self, side: Side, offset: u32, matches: ReplicaMatches<'_>, first: u32) {
         let (from, to) = (self.len, self.len + matches.len());
         // A fixed number at once, even if there are fewer: the next row writes over the surplus.
         self.offsets[side as usize][from..from + LANES].fill(offset);

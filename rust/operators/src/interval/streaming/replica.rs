@@ -2,7 +2,7 @@
 
 use tidegate_structures::simd::wide::{Work, wide};
 
-use super::assignment::{Assignment, Share};
+use super::assignment::{Assignment, KeyShare};
 use super::buffer::{Buffer, Cells, FoundNumbers, LANES};
 use super::chunks::Chunks;
 use super::epoch::KeyedEpoch;
@@ -209,7 +209,7 @@ impl Replica {
 
     /// Forgets what was found for rows before `row`.
     pub(super) fn drop_before(&mut self, row: usize) {
-        let Cursor { rows, pair, .. } = self.cursor(row);
+        let ReplicaCursor { rows, pair, .. } = self.cursor(row);
         let dropped = self.rows.len() - rows.len();
         self.rows.drain(..dropped);
         self.pairs.drop_front(pair);
@@ -218,10 +218,10 @@ impl Replica {
 
     /// The rows looked at here from the epoch's row `from` on: where they begin among all, and
     /// where the first one's pairs do.
-    pub(super) fn cursor(&self, from: usize) -> Cursor<'_> {
+    pub(super) fn cursor(&self, from: usize) -> ReplicaCursor<'_> {
         let next = self.rows.partition_point(|&(row, _)| (row as usize) < from);
         let pair = next.checked_sub(1).map_or(0, |before| self.rows[before].1 as usize);
-        Cursor { rows: &self.rows[next..], pairs: self.pairs.padded(), pair }
+        ReplicaCursor { rows: &self.rows[next..], pairs: self.pairs.padded(), pair }
     }
 
     /// Forgets keys without rows.
@@ -302,13 +302,13 @@ impl Replica {
 fn buffers<'a>(
     home: &'a mut Vec<KeyState>,
     shared: &'a mut Vec<KeyState>,
-    share: Share,
+    share: KeyShare,
     number: u32,
 ) -> Option<(&'a mut KeyState, bool)> {
     match share {
-        Share::None => None,
-        Share::All(place) => Some((state_at(home, place), true)),
-        Share::Part(part) => {
+        KeyShare::None => None,
+        KeyShare::All(place) => Some((state_at(home, place), true)),
+        KeyShare::Part(part) => {
             let state = match part.home {
                 Some(place) => state_at(home, place),
                 None => state_at(shared, part.split),
@@ -339,13 +339,13 @@ fn make_states(states: &mut Vec<KeyState>, len: usize) {
 
 /// Reads what a replica has found, row by row.
 #[derive(Debug)]
-pub(super) struct Cursor<'a> {
+pub(super) struct ReplicaCursor<'a> {
     rows: &'a [(u32, u32)],
     pairs: &'a [u32],
     pair: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> ReplicaCursor<'a> {
     /// The next row.
     #[inline]
     pub(super) fn peek(&self) -> Option<usize> {
@@ -354,18 +354,19 @@ impl<'a> Cursor<'a> {
 
     /// The next row before `end`, and its pairs.
     #[inline]
-    pub(super) fn next(&mut self, end: usize) -> Option<(usize, Matches<'a>)> {
+    pub(super) fn next(&mut self, end: usize) -> Option<(usize, ReplicaMatches<'a>)> {
         let row = self.peek().filter(|&row| row < end)?;
         Some((row, self.take(row)))
     }
 
     /// The pairs of `row`, which is the next.
     #[inline]
-    pub(super) fn take(&mut self, row: usize) -> Matches<'a> {
+    pub(super) fn take(&mut self, row: usize) -> ReplicaMatches<'a> {
         let &(next, end) = self.rows.first().expect("the replica has looked at the row");
         debug_assert_eq!(next as usize, row, "rows are taken in order");
         self.rows = &self.rows[1..];
-        let matches = Matches { padded: &self.pairs[self.pair..], len: end as usize - self.pair };
+        let matches =
+            ReplicaMatches { padded: &self.pairs[self.pair..], len: end as usize - self.pair };
         self.pair = end as usize;
         matches
     }
@@ -378,15 +379,15 @@ impl<'a> Cursor<'a> {
 
 /// Numbers of rows that match one, earliest first.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Matches<'a> {
+pub(super) struct ReplicaMatches<'a> {
     padded: &'a [u32],
     len: usize,
 }
 
-impl<'a> Matches<'a> {
+impl<'a> ReplicaMatches<'a> {
     /// The first `len` of these, of which there are at least [`LANES`] more.
     pub(super) fn new(padded: &'a [u32], len: usize) -> Self {
-        Matches { padded, len }
+        ReplicaMatches { padded, len }
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use tidegate_sync::atomic::{Arc, into_inner};
 use tidegate_sync::{Counter, OnceLink};
 
 use super::lane::Piece;
-use super::log::{PushedRun, Record, Run};
+use super::log::{LogRecord, PushedRun, Run};
 use super::reader::BLOCK_ROWS;
 use super::scatter::Scatter;
 use crate::gate::key::{Key, RowId};
@@ -27,7 +27,7 @@ pub struct Block<R: Run> {
 /// Which rows a block has.
 pub(super) struct Plan<R> {
     /// The runs that contain the rows, ordered by rank and position.
-    pub(super) runs: Vec<Arc<Record<R>>>,
+    pub(super) runs: Vec<Arc<LogRecord<R>>>,
     /// The pieces, slab by slab. Within a slab, they are ordered by rank and position.
     pub(super) pieces: Vec<Piece>,
     /// Where each slab ends among the pieces and among the rows.

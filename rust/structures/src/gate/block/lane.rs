@@ -6,19 +6,19 @@ use std::ops::Range;
 
 use tidegate_sync::atomic::Arc;
 
-use super::log::{Entry, PushedRun, Record, Run};
+use super::log::{LogEntry, LogRecord, PushedRun, Run};
 use crate::gate::key::{Key, Rank, RowId};
 use crate::gate::promise::{Promise, Sources};
 
 /// One source.
 #[derive(Debug)]
-pub(super) struct Lane<R> {
+pub(super) struct SourceLane<R> {
     /// The last entry followed.
-    seen: Arc<Record<R>>,
+    seen: Arc<LogRecord<R>>,
     /// The promise of the source, up to there.
     promise: Promise,
     /// Runs with rows that are in no block yet, oldest first.
-    runs: VecDeque<Arc<Record<R>>>,
+    runs: VecDeque<Arc<LogRecord<R>>>,
     /// The first row of the oldest run that is in no block yet.
     start: usize,
     /// Where the block that is being made has come to; at the start when none is.
@@ -43,15 +43,15 @@ pub(super) struct Piece {
     pub(super) rows: usize,
 }
 
-impl<R> Clone for Lane<R> {
+impl<R> Clone for SourceLane<R> {
     fn clone(&self) -> Self {
-        Lane { seen: self.seen.clone(), runs: self.runs.clone(), ..*self }
+        SourceLane { seen: self.seen.clone(), runs: self.runs.clone(), ..*self }
     }
 }
 
-impl<R: Run> Lane<R> {
-    fn new(log: Arc<Record<R>>, promise: Promise) -> Self {
-        Lane {
+impl<R: Run> SourceLane<R> {
+    fn new(log: Arc<LogRecord<R>>, promise: Promise) -> Self {
+        SourceLane {
             seen: log,
             promise,
             runs: VecDeque::new(),
@@ -102,7 +102,7 @@ impl<R: Run> Lane<R> {
     }
 
     /// Runs with rows between the start and the cursor.
-    fn passed(&self) -> impl Iterator<Item = &Arc<Record<R>>> {
+    fn passed(&self) -> impl Iterator<Item = &Arc<LogRecord<R>>> {
         let Cursor { run, row } = self.cursor;
         let begun = usize::from(row > if run == 0 { self.start } else { 0 });
         self.runs.range(..run + begun)
@@ -168,7 +168,7 @@ fn lower_bound(ts: &[i64], likely: usize, below: impl Fn(i64) -> bool) -> usize 
 /// reached, except closed sources whose rows are all in blocks.
 #[derive(Debug)]
 pub(super) struct Lanes<R> {
-    by_rank: Vec<(Rank, Lane<R>)>,
+    by_rank: Vec<(Rank, SourceLane<R>)>,
 }
 
 impl<R> Clone for Lanes<R> {
@@ -178,20 +178,20 @@ impl<R> Clone for Lanes<R> {
 }
 
 impl<R: Run> Lanes<R> {
-    pub(super) fn new(logs: &[(Rank, Arc<Record<R>>)]) -> Self {
-        let lane = |(rank, log): &(Rank, Arc<Record<R>>)| {
-            (*rank, Lane::new(log.clone(), Promise::From(i64::MIN)))
+    pub(super) fn new(logs: &[(Rank, Arc<LogRecord<R>>)]) -> Self {
+        let lane = |(rank, log): &(Rank, Arc<LogRecord<R>>)| {
+            (*rank, SourceLane::new(log.clone(), Promise::From(i64::MIN)))
         };
         let mut by_rank: Vec<_> = logs.iter().map(lane).collect();
         by_rank.sort_by_key(|&(rank, _)| rank);
         Lanes { by_rank }
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Lane<R>> {
+    fn iter(&self) -> impl Iterator<Item = &SourceLane<R>> {
         self.by_rank.iter().map(|(_, lane)| lane)
     }
 
-    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Lane<R>> {
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut SourceLane<R>> {
         self.by_rank.iter_mut().map(|(_, lane)| lane)
     }
 
@@ -218,7 +218,7 @@ impl<R: Run> Lanes<R> {
 
     /// The smallest event time among the rows at the cursors.
     pub(super) fn first_ts(&self) -> Option<i64> {
-        self.iter().filter_map(Lane::head).min()
+        self.iter().filter_map(SourceLane::head).min()
     }
 
     /// How many rows from the cursors on sort no later than `last`, and how many of each source:
@@ -239,7 +239,7 @@ impl<R: Run> Lanes<R> {
 
     /// Returns the runs with rows between the starts and the cursors, ordered by rank and position.
     /// Updates `pieces` to refer to the runs by their index in the returned list.
-    pub(super) fn passed(&self, pieces: &mut [Piece]) -> Vec<Arc<Record<R>>> {
+    pub(super) fn passed(&self, pieces: &mut [Piece]) -> Vec<Arc<LogRecord<R>>> {
         let (mut runs, mut first_of_lane) = (Vec::new(), Vec::with_capacity(self.by_rank.len()));
         for lane in self.iter() {
             first_of_lane.push(runs.len());
@@ -253,12 +253,12 @@ impl<R: Run> Lanes<R> {
 
     /// The place of the last row before the cursors.
     pub(super) fn last_passed(&self) -> Option<Key> {
-        self.iter().filter_map(Lane::last_passed).max()
+        self.iter().filter_map(SourceLane::last_passed).max()
     }
 
     /// Gives up the rows before the cursors: a block has them.
     pub(super) fn commit(&mut self) {
-        self.iter_mut().for_each(Lane::commit);
+        self.iter_mut().for_each(SourceLane::commit);
         self.by_rank.retain(|(_, lane)| !lane.is_done());
     }
 
@@ -277,15 +277,15 @@ impl<R: Run> Sources for Lanes<R> {
         let mut forks = Vec::new();
         while let Some(record) = lane.seen.next.get() {
             match &record.entry {
-                Entry::Begin => unreachable!("a log begins once"),
-                Entry::Rows(pushed) => {
+                LogEntry::Begin => unreachable!("a log begins once"),
+                LogEntry::Rows(pushed) => {
                     lane.promise =
                         Promise::From(*pushed.run.ts().last().expect("an empty run is not pushed"));
                     lane.runs.push_back(record.clone());
                 }
-                Entry::Advance(ts) => lane.promise = Promise::From(*ts),
-                Entry::Fork { rank, from, log } => forks.push((*rank, *from, log.clone())),
-                Entry::Close => lane.promise = Promise::Closed,
+                LogEntry::Advance(ts) => lane.promise = Promise::From(*ts),
+                LogEntry::Fork { rank, from, log } => forks.push((*rank, *from, log.clone())),
+                LogEntry::Close => lane.promise = Promise::Closed,
             }
             lane.seen = record;
         }
@@ -293,7 +293,7 @@ impl<R: Run> Sources for Lanes<R> {
         for (rank, from, log) in forks {
             joined(from, rank);
             let at = self.find(rank).expect_err("a source begins once");
-            self.by_rank.insert(at, (rank, Lane::new(log, Promise::From(from))));
+            self.by_rank.insert(at, (rank, SourceLane::new(log, Promise::From(from))));
         }
         promise
     }

@@ -52,7 +52,7 @@ impl<R> PushedRun<R> {
 
 /// One thing that a source did.
 #[derive(Debug)]
-pub(super) enum Entry<R> {
+pub(super) enum LogEntry<R> {
     /// Nothing yet: where a log begins.
     Begin,
     /// It pushed a run.
@@ -60,35 +60,35 @@ pub(super) enum Entry<R> {
     /// It promised that no later row is below this.
     Advance(i64),
     /// Another source was forked from this one, starting with the promise `from`.
-    Fork { rank: Rank, from: i64, log: Arc<Record<R>> },
+    Fork { rank: Rank, from: i64, log: Arc<LogRecord<R>> },
     /// It closed.
     Close,
 }
 
 /// An entry and the link to the next one.
 #[derive(Debug)]
-pub(super) struct Record<R> {
-    pub(super) entry: Entry<R>,
+pub(super) struct LogRecord<R> {
+    pub(super) entry: LogEntry<R>,
     /// Written by the source.
-    pub(super) next: OnceLink<Record<R>>,
+    pub(super) next: OnceLink<LogRecord<R>>,
 }
 
-impl<R> Record<R> {
-    pub(super) fn new(entry: Entry<R>) -> Arc<Self> {
-        Arc::new(Record { entry, next: OnceLink::default() })
+impl<R> LogRecord<R> {
+    pub(super) fn new(entry: LogEntry<R>) -> Arc<Self> {
+        Arc::new(LogRecord { entry, next: OnceLink::default() })
     }
 
     /// The run of a record that is known to hold one.
     #[inline]
     pub(super) fn rows(&self) -> &PushedRun<R> {
         match &self.entry {
-            Entry::Rows(pushed) => pushed,
+            LogEntry::Rows(pushed) => pushed,
             _ => unreachable!("only records of runs are kept for their rows"),
         }
     }
 }
 
-impl<R> Drop for Record<R> {
+impl<R> Drop for LogRecord<R> {
     fn drop(&mut self) {
         self.next.unchain(|record| &mut record.next);
     }

@@ -33,7 +33,7 @@ use tidegate_sync::atomic::Arc;
 use tidegate_sync::{Budget, Counter};
 
 pub use self::block::{Block, Filler, PlannedBlock};
-use self::log::{Entry, Record};
+use self::log::{LogEntry, LogRecord};
 pub use self::log::{PushedRun, Run};
 pub use self::reader::BlockReader;
 pub use self::scatter::Slabs;
@@ -96,7 +96,7 @@ impl BlockGate {
         let shared =
             Arc::new(GateState { next_source: Counter::new(sources), budget: Budget::new(limit) });
         let ranks = tiers.zip(0..=u16::MAX).map(|(tier, number)| Rank::new(tier, number));
-        let logs: Vec<_> = ranks.map(|rank| (rank, Record::new(Entry::Begin))).collect();
+        let logs: Vec<_> = ranks.map(|rank| (rank, LogRecord::new(LogEntry::Begin))).collect();
         let seed = BlockReader::new(&logs, shared.budget.clone());
         let readers = (0..readers).map(|_| seed.fork()).collect();
         let source = |(rank, log)| BlockSource::new(shared.clone(), rank, i64::MIN, log);
@@ -120,12 +120,12 @@ pub struct BlockSource<R: Run> {
     next: RowId,
     promised: i64,
     /// The end of the log.
-    last: Arc<Record<R>>,
+    last: Arc<LogRecord<R>>,
     not_sync: NotSync,
 }
 
 impl<R: Run> BlockSource<R> {
-    fn new(shared: Arc<GateState>, rank: Rank, promised: i64, log: Arc<Record<R>>) -> Self {
+    fn new(shared: Arc<GateState>, rank: Rank, promised: i64, log: Arc<LogRecord<R>>) -> Self {
         BlockSource {
             shared,
             rank,
@@ -163,7 +163,7 @@ impl<R: Run> BlockSource<R> {
         if let Some(at) = first_descent(ts) {
             return Err(Rejection::Late { ts: ts[at], promised: ts[at - 1], row: run });
         }
-        self.append(Entry::Rows(PushedRun::new(self.next, run, charge)));
+        self.append(LogEntry::Rows(PushedRun::new(self.next, run, charge)));
         self.next = self.next.plus(rows);
         self.promised = last;
         Ok(())
@@ -173,15 +173,15 @@ impl<R: Run> BlockSource<R> {
     pub fn advance(&mut self, ts: i64) {
         if ts > self.promised {
             self.promised = ts;
-            self.append(Entry::Advance(ts));
+            self.append(LogEntry::Advance(ts));
         }
     }
 
     /// Lets the run that was pushed last go once all readers are done with it, which they are not
     /// else until the source does something.
     pub fn let_go(&mut self) {
-        if let Entry::Rows(_) = self.last.entry {
-            self.append(Entry::Advance(self.promised));
+        if let LogEntry::Rows(_) = self.last.entry {
+            self.append(LogEntry::Advance(self.promised));
         }
     }
 
@@ -212,13 +212,13 @@ impl<R: Run> BlockSource<R> {
             promised < Key::first_of(from, rank),
             "a source that begins at {from} could push rows before {promised:?}"
         );
-        let log = Record::new(Entry::Begin);
-        self.append(Entry::Fork { rank, from, log: log.clone() });
+        let log = LogRecord::new(LogEntry::Begin);
+        self.append(LogEntry::Fork { rank, from, log: log.clone() });
         Ok(BlockSource::new(self.shared.clone(), rank, from, log))
     }
 
-    fn append(&mut self, entry: Entry<R>) {
-        let record = Record::new(entry);
+    fn append(&mut self, entry: LogEntry<R>) {
+        let record = LogRecord::new(entry);
         self.last.next.set(record.clone()).ok().expect("a log is extended by its source alone");
         self.last = record;
     }
@@ -256,7 +256,7 @@ fn first_descent_by_any(ts: &[i64]) -> Option<usize> {
 
 impl<R: Run> Drop for BlockSource<R> {
     fn drop(&mut self) {
-        self.append(Entry::Close);
+        self.append(LogEntry::Close);
     }
 }
 

@@ -11,7 +11,7 @@ use tidegate_sync::atomic::Arc;
 
 use super::block::{Block, Filler, Plan, PlannedBlock};
 use super::lane::Lanes;
-use super::log::{PushedRun, Record, Run};
+use super::log::{LogRecord, PushedRun, Run};
 use super::scatter::MOST_ROWS;
 use crate::gate::Next;
 use crate::gate::key::{Key, NotSync, Rank};
@@ -50,7 +50,7 @@ pub struct BlockReader<R: Run> {
 }
 
 impl<R: Run> BlockReader<R> {
-    pub(super) fn new(logs: &[(Rank, Arc<Record<R>>)], budget: Budget) -> Self {
+    pub(super) fn new(logs: &[(Rank, Arc<LogRecord<R>>)], budget: Budget) -> Self {
         BlockReader {
             at: Arc::new(Block::new(Plan::default())),
             ahead: VecDeque::new(),

@@ -11,7 +11,7 @@
 use super::block::Neon;
 #[cfg(target_arch = "x86_64")]
 use super::block::{Avx2, Avx512};
-use super::block::{Block, Portable};
+use super::block::{BucketBlock, Portable};
 use super::directory::{Address, Directory, Pair};
 use crate::index::{Entry, Probe};
 use crate::memory::gather::prefetch;
@@ -101,13 +101,13 @@ pub(super) fn group<T>(of: &[T], nth: usize) -> &[T] {
 
 /// Asks for the blocks of rows.
 #[inline(always)]
-pub(super) fn ask(blocks: &[Block], addresses: &[Address]) {
+pub(super) fn ask(blocks: &[BucketBlock], addresses: &[Address]) {
     addresses.iter().for_each(|address| prefetch(blocks, address.block as usize));
 }
 
 /// Asks for the blocks of probes.
 #[inline(always)]
-pub(super) fn ask_pairs(blocks: &[Block], pairs: &[Pair]) {
+pub(super) fn ask_pairs(blocks: &[BucketBlock], pairs: &[Pair]) {
     for pair in pairs {
         prefetch(blocks, pair.first as usize);
         prefetch(blocks, pair.last as usize);
@@ -117,7 +117,7 @@ pub(super) fn ask_pairs(blocks: &[Block], pairs: &[Pair]) {
 /// Asks for the blocks that follow the blocks of probes. Most have none: nobody's block, which is
 /// always there, is asked for instead.
 #[inline(always)]
-pub(super) fn ask_more(blocks: &[Block], pairs: &[Pair]) {
+pub(super) fn ask_more(blocks: &[BucketBlock], pairs: &[Pair]) {
     for pair in pairs {
         prefetch(blocks, blocks[pair.first as usize].more as usize);
         prefetch(blocks, blocks[pair.last as usize].more as usize);

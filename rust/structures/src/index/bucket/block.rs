@@ -32,7 +32,7 @@ pub(super) type Bits = u16;
 /// keys of the block.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(super) struct Block {
+pub(super) struct BucketBlock {
     rows: [u32; ROWS],
     codes: [u16; ROWS],
     /// The block that has what finds no room here, or nobody's.
@@ -40,9 +40,9 @@ pub(super) struct Block {
 }
 
 // SAFETY: 40 + 20 + 4 bytes of plain numbers without padding; the alignment divides the size.
-unsafe impl bytemuck::Zeroable for Block {}
+unsafe impl bytemuck::Zeroable for BucketBlock {}
 // SAFETY: as above, and every bit pattern is a value.
-unsafe impl bytemuck::Pod for Block {}
+unsafe impl bytemuck::Pod for BucketBlock {}
 
 /// Codes that are looked for in a block, both ends included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,22 +55,22 @@ pub(super) struct Codes {
 /// How rows are compared: with wide instructions or without.
 pub(super) trait Kernel {
     /// A bit for each place whose row is not before `first`.
-    fn live(block: &Block, first: u32) -> Bits;
+    fn live(block: &BucketBlock, first: u32) -> Bits;
 
     /// A bit for each row whose code is among the codes and that the probe takes; and one for each
     /// of these whose code is the least or the greatest.
-    fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits);
+    fn matching(block: &BucketBlock, codes: Codes, probe: &Probe) -> (Bits, Bits);
 
     /// Writes the rows with a bit to the beginning of `out`; how many they are. What is behind them
     /// may change.
-    fn append(block: &Block, bits: Bits, out: &mut [u32; LANES]) -> usize;
+    fn append(block: &BucketBlock, bits: Bits, out: &mut [u32; LANES]) -> usize;
 }
 
-impl Block {
+impl BucketBlock {
     /// Without rows: each place has a number that is that of no row, since it is so long before the
     /// oldest one, `first`.
     pub(super) fn empty(first: u32) -> Self {
-        Block { rows: [first.wrapping_sub(LONG_AGO); ROWS], codes: [0; ROWS], more: NOBODYS }
+        BucketBlock { rows: [first.wrapping_sub(LONG_AGO); ROWS], codes: [0; ROWS], more: NOBODYS }
     }
 
     /// Writes the codes and numbers of the rows that have not left to the beginning of `out`; how
@@ -108,12 +108,12 @@ pub(super) struct Portable;
 
 impl Kernel for Portable {
     #[inline(always)]
-    fn live(block: &Block, first: u32) -> Bits {
+    fn live(block: &BucketBlock, first: u32) -> Bits {
         (0..ROWS).fold(0, |live, at| live | Bits::from(is_live(block.rows[at], first)) << at)
     }
 
     #[inline(always)]
-    fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
+    fn matching(block: &BucketBlock, codes: Codes, probe: &Probe) -> (Bits, Bits) {
         let (mut taken, mut ends) = (0, 0);
         for at in 0..ROWS {
             let code = block.codes[at];
@@ -125,7 +125,7 @@ impl Kernel for Portable {
     }
 
     #[inline(always)]
-    fn append(block: &Block, mut bits: Bits, out: &mut [u32; LANES]) -> usize {
+    fn append(block: &BucketBlock, mut bits: Bits, out: &mut [u32; LANES]) -> usize {
         let mut len = 0;
         while bits != 0 {
             out[len] = block.row_of(bits);
@@ -148,7 +148,7 @@ impl Avx512 {
     /// Sixteen lanes, of which the first ten are the rows' numbers.
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn rows(block: &Block) -> __m512i {
+    fn rows(block: &BucketBlock) -> __m512i {
         // SAFETY: the block's 64 bytes, all of them plain numbers.
         unsafe { _mm512_loadu_si512(std::ptr::from_ref(block).cast()) }
     }
@@ -157,10 +157,10 @@ impl Avx512 {
     /// one of the two.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     #[inline]
-    fn inside(block: &Block, codes: Codes) -> (Bits, Bits) {
+    fn inside(block: &BucketBlock, codes: Codes) -> (Bits, Bits) {
         /// Lanes before the codes in the second half of a block.
         const BEFORE: usize = 4;
-        const { assert!(std::mem::offset_of!(Block, codes) == 32 + BEFORE * size_of::<u16>()) };
+        const { assert!(std::mem::offset_of!(BucketBlock, codes) == 32 + BEFORE * size_of::<u16>()) };
         // SAFETY: the second half of the block's 64 bytes, all of them plain numbers.
         let there =
             unsafe { _mm256_loadu_si256(std::ptr::from_ref(block).cast::<__m256i>().add(1)) };
@@ -175,14 +175,14 @@ impl Avx512 {
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn live(block: &Block, first: u32) -> Bits {
+    fn live(block: &BucketBlock, first: u32) -> Bits {
         let ages = _mm512_sub_epi32(Self::rows(block), _mm512_set1_epi32(first.cast_signed()));
         _mm512_mask_cmpge_epi32_mask(Self::PLACES, ages, _mm512_setzero_si512())
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     #[inline]
-    fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
+    fn matching(block: &BucketBlock, codes: Codes, probe: &Probe) -> (Bits, Bits) {
         let (inside, ends) = Self::inside(block, codes);
         let distances =
             _mm512_sub_epi32(Self::rows(block), _mm512_set1_epi32(probe.from.cast_signed()));
@@ -193,7 +193,7 @@ impl Avx512 {
 
     #[target_feature(enable = "avx512f,popcnt")]
     #[inline]
-    fn append(block: &Block, bits: Bits, out: &mut [u32; LANES]) -> usize {
+    fn append(block: &BucketBlock, bits: Bits, out: &mut [u32; LANES]) -> usize {
         // SAFETY: `out` has sixteen numbers.
         unsafe {
             _mm512_storeu_si512(
@@ -208,21 +208,21 @@ impl Avx512 {
 #[cfg(target_arch = "x86_64")]
 impl Kernel for Avx512 {
     #[inline(always)]
-    fn live(block: &Block, first: u32) -> Bits {
+    fn live(block: &BucketBlock, first: u32) -> Bits {
         debug_assert!(super::instructions::has_avx512());
         // SAFETY: nothing is called where the processor has not the instructions.
         unsafe { Self::live(block, first) }
     }
 
     #[inline(always)]
-    fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
+    fn matching(block: &BucketBlock, codes: Codes, probe: &Probe) -> (Bits, Bits) {
         debug_assert!(super::instructions::has_avx512());
         // SAFETY: as above.
         unsafe { Self::matching(block, codes, probe) }
     }
 
     #[inline(always)]
-    fn append(block: &Block, bits: Bits, out: &mut [u32; LANES]) -> usize {
+    fn append(block: &BucketBlock, bits: Bits, out: &mut [u32; LANES]) -> usize {
         debug_assert!(super::instructions::has_avx512());
         // SAFETY: as above.
         unsafe { Self::append(block, bits, out) }
@@ -258,7 +258,7 @@ impl Avx2 {
     /// The numbers of eight rows, and of the last two.
     #[target_feature(enable = "avx2")]
     #[inline]
-    fn rows(block: &Block) -> (__m256i, __m128i) {
+    fn rows(block: &BucketBlock) -> (__m256i, __m128i) {
         let from = std::ptr::from_ref(block).cast::<u32>();
         // SAFETY: 40 of the block's 64 bytes, all of them plain numbers.
         unsafe { (_mm256_loadu_si256(from.cast()), _mm_loadl_epi64(from.add(8).cast())) }
@@ -275,10 +275,10 @@ impl Avx2 {
     /// As [`Avx512::inside`].
     #[target_feature(enable = "avx2")]
     #[inline]
-    fn inside(block: &Block, codes: Codes) -> (Bits, Bits) {
+    fn inside(block: &BucketBlock, codes: Codes) -> (Bits, Bits) {
         /// Lanes before the codes in the second half of a block.
         const BEFORE: usize = 4;
-        const { assert!(std::mem::offset_of!(Block, codes) == 32 + BEFORE * size_of::<u16>()) };
+        const { assert!(std::mem::offset_of!(BucketBlock, codes) == 32 + BEFORE * size_of::<u16>()) };
         // SAFETY: the second half of the block's 64 bytes, all of them plain numbers.
         let there =
             unsafe { _mm256_loadu_si256(std::ptr::from_ref(block).cast::<__m256i>().add(1)) };
@@ -301,7 +301,7 @@ impl Avx2 {
 
     #[target_feature(enable = "avx2")]
     #[inline]
-    fn live(block: &Block, first: u32) -> Bits {
+    fn live(block: &BucketBlock, first: u32) -> Bits {
         let (eight, two) = Self::rows(block);
         let eight = _mm256_sub_epi32(eight, _mm256_set1_epi32(first.cast_signed()));
         let two = _mm_sub_epi32(two, _mm_set1_epi32(first.cast_signed()));
@@ -311,7 +311,7 @@ impl Avx2 {
 
     #[target_feature(enable = "avx2")]
     #[inline]
-    fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
+    fn matching(block: &BucketBlock, codes: Codes, probe: &Probe) -> (Bits, Bits) {
         let (inside, ends) = Self::inside(block, codes);
         let (eight, two) = Self::rows(block);
         // Less half of the range, unsigned numbers compare as signed ones.
@@ -329,7 +329,7 @@ impl Avx2 {
 
     #[target_feature(enable = "avx2,popcnt")]
     #[inline]
-    fn append(block: &Block, bits: Bits, out: &mut [u32; LANES]) -> usize {
+    fn append(block: &BucketBlock, bits: Bits, out: &mut [u32; LANES]) -> usize {
         let (eight, _) = Self::rows(block);
         let set = bits & 0xff;
         // SAFETY: the lanes of a set are eight bytes, and `out` has sixteen numbers.
@@ -350,21 +350,21 @@ impl Avx2 {
 #[cfg(target_arch = "x86_64")]
 impl Kernel for Avx2 {
     #[inline(always)]
-    fn live(block: &Block, first: u32) -> Bits {
+    fn live(block: &BucketBlock, first: u32) -> Bits {
         debug_assert!(super::instructions::has_avx2());
         // SAFETY: nothing is called where the processor has not the instructions.
         unsafe { Self::live(block, first) }
     }
 
     #[inline(always)]
-    fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
+    fn matching(block: &BucketBlock, codes: Codes, probe: &Probe) -> (Bits, Bits) {
         debug_assert!(super::instructions::has_avx2());
         // SAFETY: as above.
         unsafe { Self::matching(block, codes, probe) }
     }
 
     #[inline(always)]
-    fn append(block: &Block, bits: Bits, out: &mut [u32; LANES]) -> usize {
+    fn append(block: &BucketBlock, bits: Bits, out: &mut [u32; LANES]) -> usize {
         debug_assert!(super::instructions::has_avx2());
         // SAFETY: as above.
         unsafe { Self::append(block, bits, out) }
@@ -387,7 +387,7 @@ impl Neon {
     /// lanes behind these two have no meaning.
     #[target_feature(enable = "neon")]
     #[inline]
-    fn since(block: &Block, number: u32) -> [uint32x4_t; 3] {
+    fn since(block: &BucketBlock, number: u32) -> [uint32x4_t; 3] {
         let number = vdupq_n_u32(number);
         let from = std::ptr::from_ref(block).cast::<u32>();
         // SAFETY: 48 of the block's 64 bytes, all of them plain numbers.
@@ -422,15 +422,15 @@ impl Neon {
 
     #[target_feature(enable = "neon")]
     #[inline]
-    fn live(block: &Block, first: u32) -> Bits {
+    fn live(block: &BucketBlock, first: u32) -> Bits {
         let [a, b, c] = Self::since(block, first).map(|ages| vreinterpretq_s32_u32(ages));
         Self::bits(Self::narrowed([vcgezq_s32(a), vcgezq_s32(b), vcgezq_s32(c)]))
     }
 
     #[target_feature(enable = "neon")]
     #[inline]
-    fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
-        const { assert!(std::mem::offset_of!(Block, codes) + 16 + 8 == size_of::<Block>()) };
+    fn matching(block: &BucketBlock, codes: Codes, probe: &Probe) -> (Bits, Bits) {
+        const { assert!(std::mem::offset_of!(BucketBlock, codes) + 16 + 8 == size_of::<BucketBlock>()) };
         let from = std::ptr::from_ref(block).cast::<u16>();
         // SAFETY: the last 24 of the block's 64 bytes, all of them plain numbers.
         let (a, b) = unsafe { (vld1q_u16(from.add(20)), vld1_u16(from.add(28))) };
@@ -455,14 +455,14 @@ impl Neon {
 #[cfg(target_arch = "aarch64")]
 impl Kernel for Neon {
     #[inline(always)]
-    fn live(block: &Block, first: u32) -> Bits {
+    fn live(block: &BucketBlock, first: u32) -> Bits {
         debug_assert!(super::instructions::has_neon());
         // SAFETY: nothing is called where the processor has not the instructions.
         unsafe { Self::live(block, first) }
     }
 
     #[inline(always)]
-    fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
+    fn matching(block: &BucketBlock, codes: Codes, probe: &Probe) -> (Bits, Bits) {
         debug_assert!(super::instructions::has_neon());
         // SAFETY: as above.
         unsafe { Self::matching(block, codes, probe) }
@@ -470,7 +470,7 @@ impl Kernel for Neon {
 
     /// Row by row: NEON has no instruction that moves the lanes with a bit to the front.
     #[inline(always)]
-    fn append(block: &Block, bits: Bits, out: &mut [u32; LANES]) -> usize {
+    fn append(block: &BucketBlock, bits: Bits, out: &mut [u32; LANES]) -> usize {
         Portable::append(block, bits, out)
     }
 }
@@ -479,8 +479,8 @@ impl Kernel for Neon {
 mod tests {
     use super::*;
 
-    fn block(codes: &[u16]) -> Block {
-        let mut block = Block::empty(u32::MAX - 50);
+    fn block(codes: &[u16]) -> BucketBlock {
+        let mut block = BucketBlock::empty(u32::MAX - 50);
         for (at, &code) in codes.iter().enumerate() {
             let live = Portable::live(&block, u32::MAX - 50);
             assert!(block.put(live, code, (at as u32).wrapping_sub(2)));

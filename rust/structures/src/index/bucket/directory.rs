@@ -7,7 +7,7 @@ mod wide;
 use std::ops::{Range, RangeInclusive};
 
 use super::block::{Codes, NOBODYS};
-use super::store::Store;
+use super::store::BlockStore;
 use crate::index::{Entry, Probe};
 
 /// Rows of a block above which a cell is divided further.
@@ -114,7 +114,7 @@ struct Place {
 
 /// A cell that has blocks.
 #[derive(Clone, Copy)]
-pub(super) struct Leaf {
+pub(super) struct BlockCell {
     cell: Cell,
     /// Where the cell is.
     at: usize,
@@ -124,7 +124,7 @@ pub(super) struct Leaf {
     start: u64,
 }
 
-impl Leaf {
+impl BlockCell {
     /// Its blocks, the first and the one behind the last.
     pub(super) fn blocks(&self) -> Range<u32> {
         self.cell.base..self.cell.base + self.cell.blocks()
@@ -167,7 +167,7 @@ pub(super) struct Margins {
 /// What a directory is made with: where it takes blocks from, how many rows these are to have, and
 /// the oldest row.
 pub(super) struct Maker<'a> {
-    pub(super) store: &'a mut Store,
+    pub(super) store: &'a mut BlockStore,
     pub(super) rows_of_block: usize,
     pub(super) first: u32,
 }
@@ -371,9 +371,9 @@ impl Directory {
     }
 
     /// The cell at a distance from the first key.
-    pub(super) fn leaf(&self, distance: u64) -> Leaf {
+    pub(super) fn leaf(&self, distance: u64) -> BlockCell {
         let Place { cell, at, shift, .. } = self.place(distance);
-        Leaf { cell, at, shift, start: distance >> shift << shift }
+        BlockCell { cell, at, shift, start: distance >> shift << shift }
     }
 
     /// Notes that the cell of a key has got one more block, or one less. Says whether the cell has
@@ -386,24 +386,24 @@ impl Directory {
     }
 
     /// The cell of a key, if it has got so many more blocks that it should be made anew.
-    pub(super) fn crowded(&self, key: i64) -> Option<Leaf> {
+    pub(super) fn crowded(&self, key: i64) -> Option<BlockCell> {
         let leaf = self.leaf(self.distance(key));
         (self.more[leaf.at] * 4 > leaf.cell.blocks()).then_some(leaf)
     }
 
     /// The cells that have the blocks of a cell of the root.
-    pub(super) fn leaves(&self, nth: usize) -> Vec<Leaf> {
+    pub(super) fn leaves(&self, nth: usize) -> Vec<BlockCell> {
         let first = (nth as u64) << self.shift;
         let last = first + ((1 << self.shift) - 1);
-        let next = |leaf: &Leaf| (leaf.last() < last).then(|| self.leaf(leaf.last() + 1));
+        let next = |leaf: &BlockCell| (leaf.last() < last).then(|| self.leaf(leaf.last() + 1));
         std::iter::successors(Some(self.leaf(first)), next).collect()
     }
 
     /// A cell of the root, unless it has cells of its own.
-    pub(super) fn root_leaf(&self, nth: usize) -> Option<Leaf> {
+    pub(super) fn root_leaf(&self, nth: usize) -> Option<BlockCell> {
         let cell = self.cells[nth];
         let (shift, start) = (self.shift, (nth as u64) << self.shift);
-        (cell.kind() != NODE).then_some(Leaf { cell, at: nth, shift, start })
+        (cell.kind() != NODE).then_some(BlockCell { cell, at: nth, shift, start })
     }
 
     /// Moves up by some cells of the root, or down: the lowest ones go, whose blocks have been
@@ -435,21 +435,21 @@ impl Directory {
     /// before; the cell, if that divides them well.
     pub(super) fn resize(
         &mut self,
-        leaf: &Leaf,
+        leaf: &BlockCell,
         rows: &[(u16, u32)],
         maker: &mut Maker<'_>,
-    ) -> Option<Leaf> {
+    ) -> Option<BlockCell> {
         let blocks = rows.len().div_ceil(maker.rows_of_block) as u32;
         if leaf.cell.kind() != EVEN || is_crowded(rows.iter().map(|row| row.0), blocks) {
             return None;
         }
         let cell = maker.cell(rows.len(), EVEN);
         (self.cells[leaf.at], self.more[leaf.at]) = (cell, 0);
-        Some(Leaf { cell, ..*leaf })
+        Some(BlockCell { cell, ..*leaf })
     }
 
     /// Makes a cell anew for its keys, which are in order.
-    pub(super) fn refit(&mut self, leaf: &Leaf, keys: &[i64], maker: &mut Maker<'_>) {
+    pub(super) fn refit(&mut self, leaf: &BlockCell, keys: &[i64], maker: &mut Maker<'_>) {
         self.cells[leaf.at] = self.fit(keys, leaf.start, leaf.shift, maker);
         self.more.resize(self.cells.len(), 0);
         self.more[leaf.at] = 0;

@@ -2,7 +2,7 @@
 
 use super::BucketIndex;
 use super::ask::{GROUP, Groups, Lookup, UNDER_WAY, ask_more, ask_pairs, group};
-use super::block::{Bits, Block, Codes, Kernel, LANES, NOBODYS};
+use super::block::{Bits, BucketBlock, Codes, Kernel, LANES, NOBODYS};
 use super::directory::Pair;
 use crate::index::{Probe, WindowIndex};
 
@@ -22,7 +22,7 @@ impl BucketIndex {
     #[inline(always)]
     fn find_pair<K: Kernel>(
         &self,
-        blocks: &[Block],
+        blocks: &[BucketBlock],
         pair: &Pair,
         probe: &Probe,
         out: &mut [u32; ROWS_OF_PAIR],
@@ -52,7 +52,7 @@ impl BucketIndex {
     #[inline(always)]
     fn find_two<K: Kernel>(
         &self,
-        two: [&Block; 2],
+        two: [&BucketBlock; 2],
         bits: [Bits; 2],
         pair: &Pair,
         probe: &Probe,
@@ -125,7 +125,7 @@ impl BucketIndex {
 
     /// Which of the rows with a bit have keys that the probe does not take.
     #[inline(never)]
-    fn wrong(&self, block: &Block, mut bits: Bits, probe: &Probe) -> Bits {
+    fn wrong(&self, block: &BucketBlock, mut bits: Bits, probe: &Probe) -> Bits {
         let mut wrong = 0;
         while bits != 0 {
             let key = self.key(block.row_of(bits));
@@ -146,7 +146,7 @@ impl BucketIndex {
         ends: &mut Vec<u32>,
         find_run: impl Fn(&Probe, &mut Vec<u32>),
     ) {
-        let blocks: &[Block] = &self.store.blocks;
+        let blocks: &[BucketBlock] = &self.store.blocks;
         let mut groups: Groups<Pair> = Default::default();
         let (mut out, mut len) = ([0; ROWS_OF_GROUP], 0);
         let count = probes.len().div_ceil(GROUP);

@@ -1,8 +1,8 @@
 //! Rebuilds the directory, or one of its cells.
 
 use super::block::{Kernel, MOST_LEFT, NOBODYS, Portable, ROWS};
-use super::directory::{Directory, Leaf, Maker};
-use super::store::Store;
+use super::directory::{BlockCell, Directory, Maker};
+use super::store::BlockStore;
 use super::{BucketIndex, SMALL, TOGETHER};
 use crate::index::{Entry, WindowIndex, is_live};
 
@@ -30,8 +30,8 @@ impl BucketIndex {
         self.margins.below = margin(self.margins.below, below, self.made_for);
         self.margins.above = margin(self.margins.above, above, self.made_for);
         // The memory of the blocks there were is taken again.
-        self.store = Store::new(0);
-        self.store = Store::new(3 * self.len / ROWS_OF_BLOCK + SMALL);
+        self.store = BlockStore::new(0);
+        self.store = BlockStore::new(3 * self.len / ROWS_OF_BLOCK + SMALL);
         let mut maker =
             Maker { store: &mut self.store, rows_of_block: ROWS_OF_BLOCK, first: self.first };
         self.directory = Directory::new(&self.sorted, self.margins, &mut maker);
@@ -101,7 +101,7 @@ impl BucketIndex {
     }
 
     /// Whether a cell has rows that have not left.
-    fn has_rows(&self, leaf: &Leaf) -> bool {
+    fn has_rows(&self, leaf: &BlockCell) -> bool {
         leaf.blocks().any(|mut at| {
             while at != NOBODYS {
                 let block = &self.store.blocks[at as usize];
@@ -166,7 +166,7 @@ impl BucketIndex {
     }
 
     /// Makes a cell anew, for the rows there are.
-    fn refit(&mut self, leaf: &Leaf, rows_of_block: usize) {
+    fn refit(&mut self, leaf: &BlockCell, rows_of_block: usize) {
         self.moved.clear();
         leaf.blocks().for_each(|at| self.take_out(at));
         self.give_back(leaf);
@@ -178,7 +178,7 @@ impl BucketIndex {
     }
 
     /// Puts the rows that have been taken out of a cell into its new blocks. They keep their codes.
-    fn put_moved(&mut self, leaf: &Leaf) {
+    fn put_moved(&mut self, leaf: &BlockCell) {
         let moved = std::mem::take(&mut self.moved);
         for &(code, row) in &moved {
             let at = leaf.block(code);
@@ -192,7 +192,7 @@ impl BucketIndex {
     }
 
     /// Makes a cell anew for the rows that have been taken out of it, as their keys ask for.
-    fn divide(&mut self, leaf: &Leaf, rows_of_block: usize) {
+    fn divide(&mut self, leaf: &BlockCell, rows_of_block: usize) {
         let mut rows: Vec<Entry> =
             self.moved.iter().map(|&(_, row)| Entry { key: self.key(row), row }).collect();
         rows.sort_unstable_by_key(|row| row.key);
@@ -202,7 +202,7 @@ impl BucketIndex {
         self.put(&rows);
     }
 
-    fn give_back(&mut self, leaf: &Leaf) {
+    fn give_back(&mut self, leaf: &BlockCell) {
         for at in leaf.blocks() {
             let mut more = self.store.blocks[at as usize].more;
             while more != NOBODYS {
@@ -243,7 +243,7 @@ impl BucketIndex {
         }
     }
 
-    fn rows_of(&self, leaf: &Leaf) -> usize {
+    fn rows_of(&self, leaf: &BlockCell) -> usize {
         let blocks = &self.store.blocks[leaf.blocks().start as usize..leaf.blocks().end as usize];
         blocks.iter().map(|block| block.live_rows(self.first, &mut [(0, 0); ROWS])).sum()
     }

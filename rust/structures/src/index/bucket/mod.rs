@@ -15,13 +15,13 @@ use ask::{GROUP, Groups, Lookup, UNDER_WAY, ask, group};
 use block::Neon;
 #[cfg(target_arch = "x86_64")]
 use block::{Avx2, Avx512};
-use block::{Block, Kernel, NOBODYS, Portable};
+use block::{BucketBlock, Kernel, NOBODYS, Portable};
 use directory::{Address, Directory, Margins};
 #[cfg(target_arch = "aarch64")]
 use instructions::has_neon;
 #[cfg(target_arch = "x86_64")]
 use instructions::{has_avx2, has_avx512};
-use store::Store;
+use store::BlockStore;
 
 use super::{BPlusTree, Entry, Probe, WindowIndex};
 use crate::memory::gather::prefetch;
@@ -51,7 +51,7 @@ const SMALL: usize = 64;
 /// may be skewed, and may move.
 pub struct BucketIndex {
     directory: Directory,
-    store: Store,
+    store: BlockStore,
     /// Rows whose keys are beyond all cells, and how many have come since the directory was made,
     /// below and above.
     beyond: BPlusTree,
@@ -103,7 +103,7 @@ impl BucketIndex {
     pub fn new() -> Self {
         let mut index = BucketIndex {
             directory: Directory::default(),
-            store: Store::new(0),
+            store: BlockStore::new(0),
             beyond: BPlusTree::new(),
             came_beyond: (0, 0),
             slide_at: 0,
@@ -193,7 +193,7 @@ impl BucketIndex {
     #[inline(always)]
     fn put_each<K: Kernel + Lookup>(&mut self, rows: &[Entry]) {
         let (directory, first) = (&self.directory, self.first);
-        let blocks: &mut [Block] = &mut self.store.blocks;
+        let blocks: &mut [BucketBlock] = &mut self.store.blocks;
         let mut groups: Groups<Address> = Default::default();
         let count = rows.len().div_ceil(GROUP);
         for step in 0..count + UNDER_WAY - 1 {

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::block::Block;
+use super::block::BucketBlock;
 use crate::memory::pages::Pages;
 
 /// Blocks, in runs that are taken and given back.
-pub(super) struct Store {
+pub(super) struct BlockStore {
     /// Written where they have been taken.
-    pub(super) blocks: Pages<Block>,
+    pub(super) blocks: Pages<BucketBlock>,
     /// Blocks from here on have never been taken.
     used: u32,
     /// Runs that were given back, by how many blocks they have.
@@ -19,19 +19,19 @@ pub(super) struct Store {
     pub(super) has_grown: bool,
 }
 
-impl Store {
+impl BlockStore {
     /// A store with room for a number of blocks.
     pub(super) fn new(room: usize) -> Self {
         let mut blocks = Pages::arbitrary(1 + room);
-        blocks[0] = Block::empty(0);
-        Store { blocks, used: 1, free: BTreeMap::new(), taken: 0, has_grown: false }
+        blocks[0] = BucketBlock::empty(0);
+        BlockStore { blocks, used: 1, free: BTreeMap::new(), taken: 0, has_grown: false }
     }
 
     /// Takes a run of blocks without rows. Rows before `first` have left.
     pub(super) fn take(&mut self, len: u32, first: u32) -> u32 {
         let base = self.find(len);
         self.taken += len as usize;
-        self.blocks[base as usize..][..len as usize].fill(Block::empty(first));
+        self.blocks[base as usize..][..len as usize].fill(BucketBlock::empty(first));
         base
     }
 

@@ -5,7 +5,9 @@ use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, Schema, TimeUnit};
 
-use super::bound::{Bound, Operation, ZeroDivisor, any_can_fail, boolean, cast, float, scalar};
+use super::bound::{
+    Operation, TypedOperation, ZeroDivisor, any_can_fail, boolean, cast, float, scalar,
+};
 use super::evaluate::{BlockPairs, arithmetic_kernel};
 use super::types::{
     comparison_type, computed, hint, is_text, is_text_or_binary, leaf, literal_type,
@@ -22,7 +24,7 @@ use crate::{Error, Result, shown};
 /// An expression that was checked against the schemas of two tables and yields a boolean.
 #[derive(Clone, Debug)]
 pub struct Predicate {
-    root: Bound,
+    root: TypedOperation,
     left: Vec<usize>,
     right: Vec<usize>,
     types: Vec<DataType>,
@@ -47,7 +49,7 @@ impl Predicate {
     }
 
     /// A condition that was bound.
-    fn of_bound(root: Bound, binder: Binder<'_>) -> Self {
+    fn of_bound(root: TypedOperation, binder: Binder<'_>) -> Self {
         let Binder { left, right, left_columns, right_columns } = binder;
         let of = |schema: &Schema, columns: &[usize]| -> Vec<DataType> {
             columns.iter().map(|&i| schema.field(i).data_type().clone()).collect()
@@ -115,12 +117,12 @@ impl Predicate {
     }
 
     /// The expression that yields the boolean.
-    pub(super) fn root(&self) -> &Bound {
+    pub(super) fn root(&self) -> &TypedOperation {
         &self.root
     }
 
     /// The predicate that is a part of this one, and reads no other columns than that part.
-    pub(super) fn of_part(&self, mut root: Bound) -> Self {
+    pub(super) fn of_part(&self, mut root: TypedOperation) -> Self {
         let mut slots = Vec::new();
         root.collect_slots(&mut slots);
         slots.sort_unstable();
@@ -203,7 +205,7 @@ pub(super) fn bind_value(
     expr: &Expr,
     left: &Schema,
     right: &Schema,
-) -> Result<(Bound, Vec<usize>, Vec<usize>)> {
+) -> Result<(TypedOperation, Vec<usize>, Vec<usize>)> {
     let mut binder = Binder { left, right, left_columns: Vec::new(), right_columns: Vec::new() };
     binder.collect(expr)?;
     Ok((binder.bind(expr)?, binder.left_columns, binder.right_columns))
@@ -230,7 +232,7 @@ pub(super) fn bind_with_ends(
         let can_fail = value.can_fail;
         let text = format!("{}: {}", end.argument, value.text);
         let operation = Operation::End(rule, side, Box::new([own, value]));
-        let end = Bound { operation, data_type: DataType::Int64, text, can_fail };
+        let end = TypedOperation { operation, data_type: DataType::Int64, text, can_fail };
         let (sign, order) = match rule.is_start(side) {
             true => (">=", Comparison::GreaterOrEqual),
             false => ("<=", Comparison::LessOrEqual),
@@ -240,12 +242,12 @@ pub(super) fn bind_with_ends(
     });
     let condition = condition.map(|condition| binder.condition(condition));
     let all = within.chain(condition).collect::<Result<Vec<_>>>()?;
-    let root = all.into_iter().reduce(Bound::and).expect("at least one end");
+    let root = all.into_iter().reduce(TypedOperation::and).expect("at least one end");
     Ok(Predicate::of_bound(root, binder))
 }
 
 /// The times of a column as steps of a unit, which they are known to fit.
-fn steps(time: Bound, unit: Option<TimeUnit>) -> Result<Bound> {
+fn steps(time: TypedOperation, unit: Option<TimeUnit>) -> Result<TypedOperation> {
     let time = match (&time.data_type, unit) {
         (DataType::Timestamp(_, zone), Some(unit)) => {
             let finer = DataType::Timestamp(unit, zone.clone());
@@ -331,7 +333,7 @@ impl Binder<'_> {
         }
     }
 
-    fn bind(&self, expr: &Expr) -> Result<Bound> {
+    fn bind(&self, expr: &Expr) -> Result<TypedOperation> {
         let text = expr.to_string();
         match expr {
             Expr::Column(side, name) => self.column(*side, name, text),
@@ -383,7 +385,7 @@ impl Binder<'_> {
     /// A function, `CASE` or `CAST`. Apart from [`bind`](Self::bind), whose frame is on the stack
     /// once for each level of an expression.
     #[inline(never)]
-    fn called(&self, expr: &Expr, text: String) -> Result<Bound> {
+    fn called(&self, expr: &Expr, text: String) -> Result<TypedOperation> {
         match expr {
             Expr::Cast(value, to) => casts::bind(self.bind(value)?, *to, text),
             Expr::Extract(part, time) => functions::extract(*part, self.bind(time)?, text),
@@ -413,7 +415,7 @@ impl Binder<'_> {
         }
     }
 
-    fn column(&self, side: Origin, name: &str, text: String) -> Result<Bound> {
+    fn column(&self, side: Origin, name: &str, text: String) -> Result<TypedOperation> {
         let index = self.index(side, name)?;
         let found = |columns: &[usize]| {
             columns.binary_search(&index).expect("`collect` found every column")
@@ -423,7 +425,8 @@ impl Binder<'_> {
             Origin::Right => self.left_columns.len() + found(&self.right_columns),
         };
         let data_type = self.schema(side).field(index).data_type().clone();
-        let column = Bound { operation: Operation::Column(slot), data_type, text, can_fail: false };
+        let column =
+            TypedOperation { operation: Operation::Column(slot), data_type, text, can_fail: false };
         match &column.data_type {
             // The kernels compare these without unpacking them.
             DataType::Dictionary(_, values) if is_text_or_binary(values) => Ok(column),
@@ -439,7 +442,7 @@ impl Binder<'_> {
         }
     }
 
-    fn unary(&self, operator: Unary, operand: &Expr, text: String) -> Result<Bound> {
+    fn unary(&self, operator: Unary, operand: &Expr, text: String) -> Result<TypedOperation> {
         match operator {
             Unary::Not => Ok(boolean(text, Operation::Not(Box::new(self.condition(operand)?)))),
             Unary::IsNull => Ok(boolean(text, Operation::IsNull(Box::new(self.bind(operand)?)))),
@@ -464,7 +467,7 @@ impl Binder<'_> {
                 } else {
                     Operation::Negate(operand)
                 };
-                Ok(Bound { operation, data_type, text, can_fail })
+                Ok(TypedOperation { operation, data_type, text, can_fail })
             }
         }
     }
@@ -475,14 +478,18 @@ impl Binder<'_> {
         left: &Expr,
         right: &Expr,
         text: String,
-    ) -> Result<Bound> {
+    ) -> Result<TypedOperation> {
         let [left, right] = self.side_by_side(left, right)?;
         if let Some(unit) = multiplied_duration(operator, &left, &right) {
             let operands =
                 Box::new([cast(left, &DataType::Int64)?, cast(right, &DataType::Int64)?]);
             let operation = Operation::Arithmetic(operator, operands);
-            let steps =
-                Bound { operation, data_type: DataType::Int64, text: text.clone(), can_fail: true };
+            let steps = TypedOperation {
+                operation,
+                data_type: DataType::Int64,
+                text: text.clone(),
+                can_fail: true,
+            };
             return cast(steps, &DataType::Duration(unit));
         }
         let types = operand_types(operator, leaf(&left.data_type), leaf(&right.data_type));
@@ -490,7 +497,9 @@ impl Binder<'_> {
             return Err(mismatch(&text, "compute", &left, &right));
         };
         if operator == Arithmetic::Divide {
-            let whole = |bound: &Bound| computed(leaf(&bound.data_type)) != Some(DataType::Float64);
+            let whole = |bound: &TypedOperation| {
+                computed(leaf(&bound.data_type)) != Some(DataType::Float64)
+            };
             let zero = if whole(&left) && whole(&right) {
                 ZeroDivisor::IsAnError
             } else {
@@ -500,7 +509,7 @@ impl Binder<'_> {
                 Box::new([float(cast(left, &left_type)?)?, float(cast(right, &right_type)?)?]);
             let can_fail = zero == ZeroDivisor::IsAnError || any_can_fail(&*operands);
             let operation = Operation::Divide(operands, zero);
-            return Ok(Bound { operation, data_type: DataType::Float64, text, can_fail });
+            return Ok(TypedOperation { operation, data_type: DataType::Float64, text, can_fail });
         }
         let operands = Box::new([cast(left, &left_type)?, cast(right, &right_type)?]);
         // The kernel itself says what type it gives.
@@ -513,7 +522,7 @@ impl Binder<'_> {
         .data_type()
         .clone();
         let can_fail = data_type != DataType::Float64 || any_can_fail(&*operands);
-        Ok(Bound {
+        Ok(TypedOperation {
             operation: Operation::Arithmetic(operator, operands),
             data_type,
             text,
@@ -522,7 +531,7 @@ impl Binder<'_> {
     }
 
     /// Two operands, a literal in the type that suits the other.
-    fn side_by_side(&self, left: &Expr, right: &Expr) -> Result<[Bound; 2]> {
+    fn side_by_side(&self, left: &Expr, right: &Expr) -> Result<[TypedOperation; 2]> {
         let (left_bound, right_bound) = (self.bind(left)?, self.bind(right)?);
         Ok(match (left, right) {
             (Expr::Literal(literal), _) => [
@@ -538,7 +547,7 @@ impl Binder<'_> {
     }
 
     /// Operands in one type, in which they compare.
-    fn comparable(&self, text: &str, operands: &[&Expr]) -> Result<Vec<Bound>> {
+    fn comparable(&self, text: &str, operands: &[&Expr]) -> Result<Vec<TypedOperation>> {
         let mut bound =
             operands.iter().map(|operand| self.bind(operand)).collect::<Result<Vec<_>>>()?;
         let is_literal = |operand: &&Expr| matches!(operand, Expr::Literal(_));
@@ -558,12 +567,12 @@ impl Binder<'_> {
         bound.into_iter().map(|operand| cast(operand, &common)).collect()
     }
 
-    fn condition(&self, expr: &Expr) -> Result<Bound> {
+    fn condition(&self, expr: &Expr) -> Result<TypedOperation> {
         as_condition(self.bind(expr)?)
     }
 }
 
-fn as_condition(bound: Bound) -> Result<Bound> {
+fn as_condition(bound: TypedOperation) -> Result<TypedOperation> {
     match bound.data_type {
         DataType::Boolean => Ok(bound),
         DataType::Null => cast(bound, &DataType::Boolean),
@@ -576,7 +585,11 @@ fn as_condition(bound: Bound) -> Result<Bound> {
 }
 
 /// The unit of a duration that is multiplied by an integer that fits 64 bits.
-fn multiplied_duration(operator: Arithmetic, left: &Bound, right: &Bound) -> Option<TimeUnit> {
+fn multiplied_duration(
+    operator: Arithmetic,
+    left: &TypedOperation,
+    right: &TypedOperation,
+) -> Option<TimeUnit> {
     let is_integer = |data_type: &DataType| computed(data_type) == Some(DataType::Int64);
     match (operator, leaf(&left.data_type), leaf(&right.data_type)) {
         (Arithmetic::Multiply, DataType::Duration(unit), other)
@@ -597,7 +610,7 @@ fn table(side: Origin) -> &'static str {
     }
 }
 
-fn mismatch(text: &str, verb: &str, left: &Bound, right: &Bound) -> Error {
+fn mismatch(text: &str, verb: &str, left: &TypedOperation, right: &TypedOperation) -> Error {
     let hint = hint(leaf(&left.data_type), leaf(&right.data_type));
     Error::schema(format!(
         "where `{text}`: cannot {verb} `{}` of type {} with `{}` of type {}{hint}",
@@ -608,6 +621,6 @@ fn mismatch(text: &str, verb: &str, left: &Bound, right: &Bound) -> Error {
     ))
 }
 
-fn boxed<const N: usize>(operands: Vec<Bound>) -> Box<[Bound; N]> {
+fn boxed<const N: usize>(operands: Vec<TypedOperation>) -> Box<[TypedOperation; N]> {
     Box::new(operands.try_into().expect("as many operands come out as went in"))
 }

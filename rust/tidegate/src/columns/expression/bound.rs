@@ -20,7 +20,7 @@ use crate::{Error, Result};
 
 /// An operation whose type is known.
 #[derive(Clone, Debug)]
-pub(super) struct Bound {
+pub(super) struct TypedOperation {
     pub(super) operation: Operation,
     pub(super) data_type: DataType,
     /// The text that the user wrote, for errors.
@@ -35,33 +35,33 @@ pub(super) enum Operation {
     Column(usize),
     /// An array of one value.
     Scalar(ArrayRef),
-    Cast(Box<Bound>),
-    Negate(Box<Bound>),
-    Abs(Box<Bound>),
-    Not(Box<Bound>),
-    IsNull(Box<Bound>),
-    IsNotNull(Box<Bound>),
-    Arithmetic(Arithmetic, Box<[Bound; 2]>),
+    Cast(Box<TypedOperation>),
+    Negate(Box<TypedOperation>),
+    Abs(Box<TypedOperation>),
+    Not(Box<TypedOperation>),
+    IsNull(Box<TypedOperation>),
+    IsNotNull(Box<TypedOperation>),
+    Arithmetic(Arithmetic, Box<[TypedOperation; 2]>),
     /// A division in `float64`, and whether a divisor of zero is an error.
-    Divide(Box<[Bound; 2]>, ZeroDivisor),
+    Divide(Box<[TypedOperation; 2]>, ZeroDivisor),
     /// Where a comparison turns, which no user writes.
-    Turn(Turn, Box<[Bound; 2]>),
+    Turn(Turn, Box<[TypedOperation; 2]>),
     /// Where an interval ends, of a time of this side as `int64` and a value.
-    End(EndRule, Origin, Box<[Bound; 2]>),
-    Compare(Comparison, Box<[Bound; 2]>),
-    And(Box<[Bound; 2]>),
-    Or(Box<[Bound; 2]>),
+    End(EndRule, Origin, Box<[TypedOperation; 2]>),
+    Compare(Comparison, Box<[TypedOperation; 2]>),
+    And(Box<[TypedOperation; 2]>),
+    Or(Box<[TypedOperation; 2]>),
     /// Value, low, high.
-    Between(Box<[Bound; 3]>),
+    Between(Box<[TypedOperation; 3]>),
     /// The value and its items.
-    In(Box<Bound>, Vec<Bound>),
-    Match(Box<Bound>, Pattern),
+    In(Box<TypedOperation>, Vec<TypedOperation>),
+    Match(Box<TypedOperation>, Pattern),
     /// Conditions with their values, and the value of all other rows.
-    Case(Vec<(Bound, Bound)>, Box<Bound>),
-    Coalesce(Vec<Bound>),
-    Extract(TimePart, Box<Bound>),
-    Round(Rounding, Box<Bound>),
-    Call(TextFunction, Vec<Bound>),
+    Case(Vec<(TypedOperation, TypedOperation)>, Box<TypedOperation>),
+    Coalesce(Vec<TypedOperation>),
+    Extract(TimePart, Box<TypedOperation>),
+    Round(Rounding, Box<TypedOperation>),
+    Call(TextFunction, Vec<TypedOperation>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,19 +97,19 @@ pub(super) enum Toward {
     Nearest,
 }
 
-pub(super) fn any_can_fail(operands: &[Bound]) -> bool {
+pub(super) fn any_can_fail(operands: &[TypedOperation]) -> bool {
     operands.iter().any(|operand| operand.can_fail)
 }
 
-impl Bound {
+impl TypedOperation {
     /// Both of two conditions.
-    pub(super) fn and(self, other: Bound) -> Bound {
+    pub(super) fn and(self, other: TypedOperation) -> TypedOperation {
         let text = format!("{} AND {}", self.text, other.text);
         boolean(text, Operation::And(Box::new([self, other])))
     }
 }
 
-pub(super) fn boolean(text: String, operation: Operation) -> Bound {
+pub(super) fn boolean(text: String, operation: Operation) -> TypedOperation {
     let can_fail = match &operation {
         Operation::Not(x)
         | Operation::IsNull(x)
@@ -123,11 +123,11 @@ pub(super) fn boolean(text: String, operation: Operation) -> Bound {
         Operation::Call(_, operands) => any_can_fail(operands),
         _ => false,
     };
-    Bound { operation, data_type: DataType::Boolean, text, can_fail }
+    TypedOperation { operation, data_type: DataType::Boolean, text, can_fail }
 }
 
 /// For a division: durations by way of their whole numbers.
-pub(super) fn float(operand: Bound) -> Result<Bound> {
+pub(super) fn float(operand: TypedOperation) -> Result<TypedOperation> {
     match operand.data_type {
         DataType::Duration(_) => cast(cast(operand, &DataType::Int64)?, &DataType::Float64),
         _ => Ok(operand),
@@ -135,7 +135,7 @@ pub(super) fn float(operand: Bound) -> Result<Bound> {
 }
 
 /// The same values in another type; a scalar is cast here and now.
-pub(super) fn cast(operand: Bound, to: &DataType) -> Result<Bound> {
+pub(super) fn cast(operand: TypedOperation, to: &DataType) -> Result<TypedOperation> {
     let encoded = matches!(operand.data_type, DataType::RunEndEncoded(..));
     if !encoded && leaf(&operand.data_type) == to && is_text_or_binary(to)
         || operand.data_type == *to
@@ -149,7 +149,7 @@ pub(super) fn cast(operand: Bound, to: &DataType) -> Result<Bound> {
             // own unit.
             let (data_type, text) = (to.clone(), operand.text.clone());
             let operation = Operation::Cast(Box::new(operand));
-            return Ok(Bound { operation, data_type, text, can_fail: true });
+            return Ok(TypedOperation { operation, data_type, text, can_fail: true });
         }
         let value = exact(value, to).map_err(|_| {
             Error::schema(format!(
@@ -158,7 +158,11 @@ pub(super) fn cast(operand: Bound, to: &DataType) -> Result<Bound> {
                 TypeName(to)
             ))
         })?;
-        return Ok(Bound { operation: Operation::Scalar(value), data_type: to.clone(), ..operand });
+        return Ok(TypedOperation {
+            operation: Operation::Scalar(value),
+            data_type: to.clone(),
+            ..operand
+        });
     }
     if !can_cast_types(&operand.data_type, to) {
         return Err(Error::schema(format!(
@@ -173,7 +177,7 @@ pub(super) fn cast(operand: Bound, to: &DataType) -> Result<Bound> {
     let can_fail =
         operand.can_fail || !(to.is_integer() || to.is_floating() || is_text_or_binary(to));
     let text = operand.text.clone();
-    Ok(Bound {
+    Ok(TypedOperation {
         operation: Operation::Cast(Box::new(operand)),
         data_type: to.clone(),
         text,
@@ -181,7 +185,7 @@ pub(super) fn cast(operand: Bound, to: &DataType) -> Result<Bound> {
     })
 }
 
-pub(super) fn scalar(literal: &Literal, data_type: &DataType) -> Result<Bound> {
+pub(super) fn scalar(literal: &Literal, data_type: &DataType) -> Result<TypedOperation> {
     let text = literal.to_string();
     let too_large = || {
         Error::schema(format!("where: the literal {text} does not fit {}", literal_type(literal)))
@@ -211,7 +215,7 @@ pub(super) fn scalar(literal: &Literal, data_type: &DataType) -> Result<Bound> {
         }
     };
     let data_type_on_its_own = value.data_type().clone();
-    let bound = Bound {
+    let bound = TypedOperation {
         operation: Operation::Scalar(value),
         data_type: data_type_on_its_own,
         text,

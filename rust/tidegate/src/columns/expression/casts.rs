@@ -4,13 +4,13 @@ use arrow_cast::can_cast_types;
 use arrow_schema::{DataType, TimeUnit};
 
 use super::CastType;
-use super::bound::{Bound, Operation};
+use super::bound::{Operation, TypedOperation};
 use super::types::{is_text, leaf};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
 /// The operand in another type. A value that the type does not hold is an error when it is met.
-pub(super) fn bind(operand: Bound, to: CastType, text: String) -> Result<Bound> {
+pub(super) fn bind(operand: TypedOperation, to: CastType, text: String) -> Result<TypedOperation> {
     let from = leaf(&operand.data_type).clone();
     let Some(data_type) = target(&from, to).filter(|to| can_cast_types(&from, to)) else {
         let hint = match (&from, to) {
@@ -32,11 +32,20 @@ pub(super) fn bind(operand: Bound, to: CastType, text: String) -> Result<Bound> 
 }
 
 /// The operand in exactly this type, which kernels rely on. Some values may not fit.
-pub(super) fn converted(operand: Bound, data_type: DataType, text: String) -> Bound {
+pub(super) fn converted(
+    operand: TypedOperation,
+    data_type: DataType,
+    text: String,
+) -> TypedOperation {
     if operand.data_type == data_type {
-        return Bound { text, ..operand };
+        return TypedOperation { text, ..operand };
     }
-    Bound { operation: Operation::Cast(Box::new(operand)), data_type, text, can_fail: true }
+    TypedOperation {
+        operation: Operation::Cast(Box::new(operand)),
+        data_type,
+        text,
+        can_fail: true,
+    }
 }
 
 /// The type that a value of a type is cast to, if it can be.

@@ -20,7 +20,7 @@ use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use arrow_select::merge::merge;
 use arrow_select::take::take;
 
-use super::bound::{Bound, Operation, ZeroDivisor};
+use super::bound::{Operation, TypedOperation, ZeroDivisor};
 use super::compare::{compare, compare_times};
 use super::functions::{case_values, first_values, part_values};
 use super::pattern;
@@ -109,7 +109,7 @@ enum Connective {
     Or,
 }
 
-impl Bound {
+impl TypedOperation {
     /// A boolean for each pair.
     pub(super) fn boolean(&self, rows: &BlockPairs) -> Result<BooleanArray> {
         Ok(self.evaluate(rows)?.booleans(rows.len()))
@@ -200,7 +200,7 @@ impl Bound {
 
     fn map(
         &self,
-        operand: &Bound,
+        operand: &TypedOperation,
         rows: &BlockPairs,
         kernel: impl FnOnce(&ArrayRef) -> Result<ArrayRef, ArrowError>,
     ) -> Result<Value> {
@@ -209,7 +209,7 @@ impl Bound {
         Ok(value.like(result))
     }
 
-    fn cast(&self, operand: &Bound, rows: &BlockPairs) -> Result<Value> {
+    fn cast(&self, operand: &TypedOperation, rows: &BlockPairs) -> Result<Value> {
         let value = operand.evaluate(rows)?;
         let (array, to) = (value.array(), &self.data_type);
         let result = cast(array, to).map_err(|error| match misfit(array, to) {
@@ -219,7 +219,12 @@ impl Bound {
         Ok(value.like(result))
     }
 
-    fn divide(&self, operands: &[Bound; 2], zero: ZeroDivisor, rows: &BlockPairs) -> Result<Value> {
+    fn divide(
+        &self,
+        operands: &[TypedOperation; 2],
+        zero: ZeroDivisor,
+        rows: &BlockPairs,
+    ) -> Result<Value> {
         let (left, right) = both(operands, rows)?;
         let quotient = numeric::div(&left, &right)?;
         let quotients = quotient.as_primitive::<Float64Type>();
@@ -247,14 +252,19 @@ impl Bound {
     }
 }
 
-fn both(operands: &[Bound; 2], rows: &BlockPairs) -> Result<(Value, Value)> {
+fn both(operands: &[TypedOperation; 2], rows: &BlockPairs) -> Result<(Value, Value)> {
     Ok((operands[0].evaluate(rows)?, operands[1].evaluate(rows)?))
 }
 
 /// Compares pairs of values and returns a boolean for each pair. Times and durations in different
 /// units are cast to the finer unit. If some values do not fit in 64 bits in that unit, all are
 /// compared in their original units.
-fn compared(operator: Comparison, left: &Bound, right: &Bound, rows: &BlockPairs) -> Result<Value> {
+fn compared(
+    operator: Comparison,
+    left: &TypedOperation,
+    right: &TypedOperation,
+    rows: &BlockPairs,
+) -> Result<Value> {
     let error = match (left.evaluate(rows), right.evaluate(rows)) {
         (Ok(left), Ok(right)) => {
             let result = compare(operator, &left, &right)?;
@@ -274,7 +284,7 @@ fn compared(operator: Comparison, left: &Bound, right: &Bound, rows: &BlockPairs
 
 /// Returns the expression for a time or duration before any cast to another unit, and its number of
 /// nanoseconds per step.
-fn in_own_unit(bound: &Bound) -> Option<(&Bound, i64)> {
+fn in_own_unit(bound: &TypedOperation) -> Option<(&TypedOperation, i64)> {
     let inner = match &bound.operation {
         Operation::Cast(inner) => inner,
         _ => bound,
@@ -339,7 +349,11 @@ fn abs(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 /// `left and right`, `left or right`. Where the right side can fail, it is evaluated only on the
 /// pairs that the left side leaves open: a guard keeps its promise, and whether a pair is an error
 /// does not depend on its block.
-fn connect(connective: Connective, operands: &[Bound; 2], rows: &BlockPairs) -> Result<Value> {
+fn connect(
+    connective: Connective,
+    operands: &[TypedOperation; 2],
+    rows: &BlockPairs,
+) -> Result<Value> {
     let [left, right] = operands;
     let left = left.boolean(rows)?;
     let right = if right.can_fail {
@@ -358,7 +372,7 @@ fn connect(connective: Connective, operands: &[Bound; 2], rows: &BlockPairs) -> 
 fn where_open(
     connective: Connective,
     left: &BooleanArray,
-    right: &Bound,
+    right: &TypedOperation,
     rows: &BlockPairs,
 ) -> Result<BooleanArray> {
     let open = BooleanArray::from(open(connective, left));
@@ -385,7 +399,7 @@ fn open(connective: Connective, left: &BooleanArray) -> BooleanBuffer {
     }
 }
 
-fn between(operands: &[Bound; 3], rows: &BlockPairs) -> Result<Value> {
+fn between(operands: &[TypedOperation; 3], rows: &BlockPairs) -> Result<Value> {
     let [value, low, high] = operands;
     let above = compared(Comparison::GreaterOrEqual, value, low, rows)?;
     let below = compared(Comparison::LessOrEqual, value, high, rows)?;
@@ -393,7 +407,7 @@ fn between(operands: &[Bound; 3], rows: &BlockPairs) -> Result<Value> {
     Ok(Value::Array(Arc::new(and_kleene(&above, &below)?)))
 }
 
-fn any_equal(value: &Bound, items: &[Bound], rows: &BlockPairs) -> Result<Value> {
+fn any_equal(value: &TypedOperation, items: &[TypedOperation], rows: &BlockPairs) -> Result<Value> {
     let mut found = BooleanArray::from(BooleanBuffer::new_unset(rows.len()));
     for item in items {
         let equal = compared(Comparison::Equal, value, item, rows)?;

@@ -12,7 +12,7 @@ use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use arrow_select::merge::merge;
 use arrow_string::like::{contains, ends_with, starts_with};
 
-use super::bound::{Bound, Operation, Rounding, TextFunction, Toward, any_can_fail};
+use super::bound::{Operation, Rounding, TextFunction, Toward, TypedOperation, any_can_fail};
 use super::casts::converted;
 use super::evaluate::{BlockPairs, Value};
 use super::types::{computed, is_text, leaf};
@@ -25,7 +25,11 @@ use crate::{Error, Result};
 const MOST_DIGITS: i64 = 15;
 
 /// A function of text, or a rounding, with its operands.
-pub(super) fn bind(function: ScalarFunction, operands: Vec<Bound>, text: String) -> Result<Bound> {
+pub(super) fn bind(
+    function: ScalarFunction,
+    operands: Vec<TypedOperation>,
+    text: String,
+) -> Result<TypedOperation> {
     let to = match function {
         ScalarFunction::Floor => Toward::Smaller,
         ScalarFunction::Ceil => Toward::Larger,
@@ -40,35 +44,48 @@ pub(super) fn bind(function: ScalarFunction, operands: Vec<Bound>, text: String)
 }
 
 /// The first value that is not null. The operands are in one type.
-pub(super) fn coalesce(operands: Vec<Bound>, text: String) -> Bound {
+pub(super) fn coalesce(operands: Vec<TypedOperation>, text: String) -> TypedOperation {
     let (data_type, can_fail) = (operands[0].data_type.clone(), any_can_fail(&operands));
-    Bound { operation: Operation::Coalesce(operands), data_type, text, can_fail }
+    TypedOperation { operation: Operation::Coalesce(operands), data_type, text, can_fail }
 }
 
 /// The value of the first condition that holds. The values are in one type.
-pub(super) fn case(branches: Vec<(Bound, Bound)>, otherwise: Bound, text: String) -> Bound {
+pub(super) fn case(
+    branches: Vec<(TypedOperation, TypedOperation)>,
+    otherwise: TypedOperation,
+    text: String,
+) -> TypedOperation {
     let of_branches = branches.iter().any(|(condition, x)| condition.can_fail || x.can_fail);
     let (data_type, can_fail) = (otherwise.data_type.clone(), of_branches || otherwise.can_fail);
-    Bound { operation: Operation::Case(branches, Box::new(otherwise)), data_type, text, can_fail }
+    TypedOperation {
+        operation: Operation::Case(branches, Box::new(otherwise)),
+        data_type,
+        text,
+        can_fail,
+    }
 }
 
 /// Operands in the one type that they compare in, unpacked.
-pub(super) fn in_one_type(operands: Vec<Bound>) -> Vec<Bound> {
+pub(super) fn in_one_type(operands: Vec<TypedOperation>) -> Vec<TypedOperation> {
     let Some(first) = operands.first() else { return operands };
     let to = match leaf(&first.data_type) {
         text if is_text(text) => DataType::Utf8View,
         other => other.clone(),
     };
-    let one = |operand: Bound| {
+    let one = |operand: TypedOperation| {
         let (text, can_fail) = (operand.text.clone(), operand.can_fail);
         // Text and binaries fit any layout, and all else has the type already.
-        Bound { can_fail, ..converted(operand, to.clone(), text) }
+        TypedOperation { can_fail, ..converted(operand, to.clone(), text) }
     };
     operands.into_iter().map(one).collect()
 }
 
 /// A part of a date or a time.
-pub(super) fn extract(part: TimePart, time: Bound, text: String) -> Result<Bound> {
+pub(super) fn extract(
+    part: TimePart,
+    time: TypedOperation,
+    text: String,
+) -> Result<TypedOperation> {
     let is_time = match leaf(&time.data_type) {
         DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => true,
         DataType::Time32(_) | DataType::Time64(_) => {
@@ -90,15 +107,15 @@ pub(super) fn extract(part: TimePart, time: Bound, text: String) -> Result<Bound
         }
         other => {
             let (other, text, can_fail) = (other.clone(), time.text.clone(), time.can_fail);
-            Bound { can_fail, ..converted(time, other, text) }
+            TypedOperation { can_fail, ..converted(time, other, text) }
         }
     };
     // Some instants are in years that no calendar here has.
     let operation = Operation::Extract(part, Box::new(time));
-    Ok(Bound { operation, data_type: DataType::Int64, text, can_fail: true })
+    Ok(TypedOperation { operation, data_type: DataType::Int64, text, can_fail: true })
 }
 
-fn digits_of(digits: &Bound, text: &str) -> Result<u8> {
+fn digits_of(digits: &TypedOperation, text: &str) -> Result<u8> {
     if let Operation::Scalar(value) = &digits.operation
         && *value.data_type() == DataType::Int64
         && let value = value.as_primitive::<Int64Type>().value(0)
@@ -112,10 +129,10 @@ fn digits_of(digits: &Bound, text: &str) -> Result<u8> {
     )))
 }
 
-fn rounded(value: Bound, rounding: Rounding, text: String) -> Result<Bound> {
+fn rounded(value: TypedOperation, rounding: Rounding, text: String) -> Result<TypedOperation> {
     let from = leaf(&value.data_type).clone();
     if from.is_integer() {
-        return Ok(Bound { text, ..value });
+        return Ok(TypedOperation { text, ..value });
     }
     let (operand_type, data_type) = match computed(&from) {
         Some(DataType::Float64) => (DataType::Float64, DataType::Float64),
@@ -123,7 +140,7 @@ fn rounded(value: Bound, rounding: Rounding, text: String) -> Result<Bound> {
             let kept = i8::try_from(rounding.digits).unwrap_or(i8::MAX);
             let operand = DataType::Decimal128(precision, scale);
             if scale <= kept {
-                return Ok(Bound { text, ..converted_to(value, operand) });
+                return Ok(TypedOperation { text, ..converted_to(value, operand) });
             }
             // One more digit than before the point, for 9.9 is rounded to 10.
             let whole = i16::from(precision) - i16::from(scale) + 1 + i16::from(kept);
@@ -140,16 +157,25 @@ fn rounded(value: Bound, rounding: Rounding, text: String) -> Result<Bound> {
     };
     let value = converted_to(value, operand_type);
     let can_fail = value.can_fail || data_type != DataType::Float64;
-    Ok(Bound { operation: Operation::Round(rounding, Box::new(value)), data_type, text, can_fail })
+    Ok(TypedOperation {
+        operation: Operation::Round(rounding, Box::new(value)),
+        data_type,
+        text,
+        can_fail,
+    })
 }
 
 /// A number in the type that it is computed in, which holds it.
-fn converted_to(value: Bound, data_type: DataType) -> Bound {
+fn converted_to(value: TypedOperation, data_type: DataType) -> TypedOperation {
     let (text, can_fail) = (value.text.clone(), value.can_fail);
-    Bound { can_fail, ..converted(value, data_type, text) }
+    TypedOperation { can_fail, ..converted(value, data_type, text) }
 }
 
-fn of_text(function: ScalarFunction, operands: Vec<Bound>, text: String) -> Result<Bound> {
+fn of_text(
+    function: ScalarFunction,
+    operands: Vec<TypedOperation>,
+    text: String,
+) -> Result<TypedOperation> {
     let (function, data_type) = match function {
         ScalarFunction::Lower => (TextFunction::Lower, DataType::Utf8View),
         ScalarFunction::Upper => (TextFunction::Upper, DataType::Utf8View),
@@ -179,7 +205,7 @@ fn of_text(function: ScalarFunction, operands: Vec<Bound>, text: String) -> Resu
     let operands = operands.collect::<Result<Vec<_>>>()?;
     // The length of a part may be negative.
     let can_fail = any_can_fail(&operands) || operands.len() == 3;
-    Ok(Bound { operation: Operation::Call(function, operands), data_type, text, can_fail })
+    Ok(TypedOperation { operation: Operation::Call(function, operands), data_type, text, can_fail })
 }
 
 impl TextFunction {
@@ -320,7 +346,7 @@ impl Rounding {
 }
 
 /// A value for each row: of the first operand that has one.
-pub(super) fn first_values(operands: &[Bound], rows: &BlockPairs) -> Result<ArrayRef> {
+pub(super) fn first_values(operands: &[TypedOperation], rows: &BlockPairs) -> Result<ArrayRef> {
     let (first, rest) = operands.split_first().expect("`coalesce` has a value");
     let values = first.values(rows)?;
     if rest.is_empty() || values.logical_null_count() == 0 {
@@ -337,8 +363,8 @@ pub(super) fn first_values(operands: &[Bound], rows: &BlockPairs) -> Result<Arra
 
 /// A value for each row: of the first branch whose condition holds.
 pub(super) fn case_values(
-    branches: &[(Bound, Bound)],
-    otherwise: &Bound,
+    branches: &[(TypedOperation, TypedOperation)],
+    otherwise: &TypedOperation,
     rows: &BlockPairs,
 ) -> Result<ArrayRef> {
     let Some(((condition, value), rest)) = branches.split_first() else {

@@ -23,15 +23,15 @@ use tidegate_operators::predicate::{Constraint, Order, Relation};
 use tidegate_operators::rows::Side;
 
 use super::Arithmetic;
-use super::bound::{Bound, Operation, cast};
+use super::bound::{Operation, TypedOperation, cast};
 use super::split::{Constant, Domain, Pushable, PushedComparison, column, domain, reads};
 use super::turn::Turn;
 
 /// `first <order> second` for all orders; `None` if a scan cannot make the comparison.
 pub(super) fn compared(
-    first: &Bound,
+    first: &TypedOperation,
     orders: &[Order],
-    second: &Bound,
+    second: &TypedOperation,
     left_columns: usize,
 ) -> Option<Pushable> {
     let mut forms = Forms { left_columns, found: Pushable::default() };
@@ -57,11 +57,16 @@ struct Forms {
 }
 
 impl Forms {
-    fn reads_both(&self, bound: &Bound) -> bool {
+    fn reads_both(&self, bound: &TypedOperation) -> bool {
         reads(bound, self.left_columns) == (true, true)
     }
 
-    fn whole(&mut self, first: &Bound, order: Order, second: &Bound) -> Option<()> {
+    fn whole(
+        &mut self,
+        first: &TypedOperation,
+        order: Order,
+        second: &TypedOperation,
+    ) -> Option<()> {
         self.watch(first);
         self.watch(second);
         match &second.operation {
@@ -73,7 +78,7 @@ impl Forms {
     }
 
     /// `form <order> than` in integers.
-    fn whole_form(&mut self, form: &Bound, order: Order, than: &Sum) -> Option<()> {
+    fn whole_form(&mut self, form: &TypedOperation, order: Order, than: &Sum) -> Option<()> {
         match &form.operation {
             Operation::Abs(inner) if self.reads_both(inner) => {
                 // `abs(x) > d` selects two ranges; a scan takes one.
@@ -117,13 +122,13 @@ impl Forms {
     }
 
     /// The parts of an expression in integers.
-    fn sum(&self, bound: &Bound) -> Option<Sum> {
+    fn sum(&self, bound: &TypedOperation) -> Option<Sum> {
         let mut sum = Sum::default();
         self.collect(bound, 1, &mut sum)?;
         Some(sum)
     }
 
-    fn collect(&self, bound: &Bound, factor: i64, into: &mut Sum) -> Option<()> {
+    fn collect(&self, bound: &TypedOperation, factor: i64, into: &mut Sum) -> Option<()> {
         if let Some(constant) = Constant::of(bound) {
             into.constant = into.constant.checked_add(constant.whole.checked_mul(factor)?)?;
             return Some(());
@@ -170,14 +175,19 @@ impl Forms {
     }
 
     /// Has an expression of both sides watched for overflow.
-    fn watch(&mut self, form: &Bound) {
+    fn watch(&mut self, form: &TypedOperation) {
         if self.reads_both(form) {
             self.found.watched.push(form.clone());
         }
     }
 
     /// `first <order> second` in floats, where one operand is a constant.
-    fn than_constant(&mut self, first: &Bound, order: Order, second: &Bound) -> Option<()> {
+    fn than_constant(
+        &mut self,
+        first: &TypedOperation,
+        order: Order,
+        second: &TypedOperation,
+    ) -> Option<()> {
         match Constant::of(second) {
             Some(than) => self.float(first, order, than.float),
             None => self.float(second, order.across(), Constant::of(first)?.float),
@@ -185,7 +195,7 @@ impl Forms {
     }
 
     /// `form <order> than` in floats.
-    fn float(&mut self, form: &Bound, order: Order, than: f64) -> Option<()> {
+    fn float(&mut self, form: &TypedOperation, order: Order, than: f64) -> Option<()> {
         match &form.operation {
             Operation::Abs(inner) if order.is_less() => {
                 self.float(inner, order, than)?;
@@ -211,7 +221,7 @@ impl Forms {
     fn float_step(
         &mut self,
         operator: Arithmetic,
-        operands: &[Bound; 2],
+        operands: &[TypedOperation; 2],
         order: Order,
         than: f64,
     ) -> Option<()> {
@@ -229,7 +239,7 @@ impl Forms {
     fn float_sum(
         &mut self,
         operator: Arithmetic,
-        (first, second): (&Bound, &Bound),
+        (first, second): (&TypedOperation, &TypedOperation),
         order: Order,
         than: f64,
     ) -> Option<()> {
@@ -258,7 +268,12 @@ impl Forms {
 
     /// `first <order> second` in floats, where one side has a single part. It is compared with a
     /// number of the other side.
-    fn turns(&mut self, first: &Bound, order: Order, second: &Bound) -> Option<()> {
+    fn turns(
+        &mut self,
+        first: &TypedOperation,
+        order: Order,
+        second: &TypedOperation,
+    ) -> Option<()> {
         let parts = [first, second].map(|bound| self.parts(bound));
         let [left, right] = [parts[0].0 + parts[1].0, parts[0].1 + parts[1].1];
         let (side, in_first) = match (left, right) {
@@ -273,7 +288,7 @@ impl Forms {
     }
 
     /// The number of parts of each side.
-    fn parts(&self, bound: &Bound) -> (usize, usize) {
+    fn parts(&self, bound: &TypedOperation) -> (usize, usize) {
         match reads(bound, self.left_columns) {
             (true, true) => bound
                 .operands()
@@ -285,7 +300,13 @@ impl Forms {
     }
 
     /// `form <order> than` in floats, where `form` has the only part of a side.
-    fn turn(&mut self, form: &Bound, order: Order, than: Bound, side: Side) -> Option<()> {
+    fn turn(
+        &mut self,
+        form: &TypedOperation,
+        order: Order,
+        than: TypedOperation,
+        side: Side,
+    ) -> Option<()> {
         if !self.reads_both(form) {
             return self.turned(form, order, than, side);
         }
@@ -307,7 +328,7 @@ impl Forms {
         let (inner, by) = if is_second { (second, first) } else { (first, second) };
         let turn = Turn { operator, is_second, order };
         let order = turn.order_found(Constant::of(by).map(|by| by.float))?;
-        let than = Bound {
+        let than = TypedOperation {
             text: format!("the end of {} {} {}", form.text, turn.order, than.text),
             operation: Operation::Turn(turn, Box::new([by.clone(), than])),
             data_type: DataType::Float64,
@@ -317,7 +338,13 @@ impl Forms {
     }
 
     /// `part <order> than` in floats, where `part` is of a side and `than` of the other one.
-    fn turned(&mut self, part: &Bound, order: Order, than: Bound, side: Side) -> Option<()> {
+    fn turned(
+        &mut self,
+        part: &TypedOperation,
+        order: Order,
+        than: TypedOperation,
+        side: Side,
+    ) -> Option<()> {
         let part = column(part, Domain::Float)?.clone();
         let (left, order, right) = match side {
             Side::Left => (part, order, than),
@@ -330,8 +357,8 @@ impl Forms {
     }
 }
 
-fn negated(bound: Bound) -> Bound {
-    Bound {
+fn negated(bound: TypedOperation) -> TypedOperation {
+    TypedOperation {
         text: format!("-({})", bound.text),
         data_type: DataType::Float64,
         can_fail: bound.can_fail,
@@ -342,7 +369,7 @@ fn negated(bound: Bound) -> Bound {
 /// An expression over one side, which is computed once a row, and its factor.
 #[derive(Clone)]
 struct Addend {
-    bound: Bound,
+    bound: TypedOperation,
     factor: i64,
 }
 
@@ -373,7 +400,7 @@ fn negate(parts: &mut [Addend]) -> Option<()> {
 }
 
 /// The expression that computes a sum of parts. The first part has a positive factor.
-fn number(parts: &[Addend]) -> Option<Bound> {
+fn number(parts: &[Addend]) -> Option<TypedOperation> {
     if let [Addend { bound, factor: 1 }] = parts {
         return column(bound, Domain::Whole).cloned();
     }
@@ -390,7 +417,7 @@ fn number(parts: &[Addend]) -> Option<Bound> {
 }
 
 /// A part times a positive factor.
-fn times(part: &Bound, factor: i64) -> Option<Bound> {
+fn times(part: &TypedOperation, factor: i64) -> Option<TypedOperation> {
     domain(&part.data_type).filter(|&domain| domain == Domain::Whole)?;
     let mut part = cast(part.clone(), &DataType::Int64).ok()?;
     if !is_column(&part) {
@@ -399,7 +426,7 @@ fn times(part: &Bound, factor: i64) -> Option<Bound> {
     if factor == 1 {
         return Some(part);
     }
-    let constant = Bound {
+    let constant = TypedOperation {
         operation: Operation::Scalar(Arc::new(Int64Array::from(vec![factor]))),
         data_type: DataType::Int64,
         text: factor.to_string(),
@@ -409,7 +436,7 @@ fn times(part: &Bound, factor: i64) -> Option<Bound> {
     Some(computed(Arithmetic::Multiply, [constant, part], text))
 }
 
-fn is_column(bound: &Bound) -> bool {
+fn is_column(bound: &TypedOperation) -> bool {
     match &bound.operation {
         Operation::Column(_) => true,
         Operation::Cast(inner) => is_column(inner),
@@ -417,13 +444,13 @@ fn is_column(bound: &Bound) -> bool {
     }
 }
 
-fn computed(operator: Arithmetic, operands: [Bound; 2], text: String) -> Bound {
+fn computed(operator: Arithmetic, operands: [TypedOperation; 2], text: String) -> TypedOperation {
     let operation = Operation::Arithmetic(operator, Box::new(operands));
-    Bound { operation, data_type: DataType::Int64, text, can_fail: true }
+    TypedOperation { operation, data_type: DataType::Int64, text, can_fail: true }
 }
 
 /// Whether it is a duration as its number of ticks, which is the number that it is kept as.
-pub(super) fn is_number_of_duration(bound: &Bound) -> bool {
+pub(super) fn is_number_of_duration(bound: &TypedOperation) -> bool {
     match &bound.operation {
         Operation::Cast(inner) => {
             bound.data_type == DataType::Int64 && matches!(inner.data_type, DataType::Duration(_))

@@ -1,10 +1,10 @@
 //! The parts of a bound expression.
 
-use super::bound::{Bound, Operation};
+use super::bound::{Operation, TypedOperation};
 
-impl Bound {
+impl TypedOperation {
     /// The expressions that the operation is applied to.
-    pub(super) fn operands(&self) -> Vec<&Bound> {
+    pub(super) fn operands(&self) -> Vec<&TypedOperation> {
         match &self.operation {
             Operation::Column(_) | Operation::Scalar(_) => Vec::new(),
             Operation::Cast(x)
@@ -33,7 +33,7 @@ impl Bound {
         }
     }
 
-    fn operands_mut(&mut self) -> Vec<&mut Bound> {
+    fn operands_mut(&mut self) -> Vec<&mut TypedOperation> {
         match &mut self.operation {
             Operation::Column(_) | Operation::Scalar(_) => Vec::new(),
             Operation::Cast(x)

@@ -12,7 +12,7 @@ use arrow_schema::DataType;
 use tidegate_operators::rows::Side;
 
 use super::Arithmetic;
-use super::bound::{Bound, Operation};
+use super::bound::{Operation, TypedOperation};
 use super::linear::is_number_of_duration;
 use super::split::{Constant, reads};
 use crate::columns::cast::cast;
@@ -24,14 +24,14 @@ type NumberRange = (i64, i64);
 /// one side.
 #[derive(Clone, Debug)]
 pub(super) struct Overflow {
-    form: Bound,
+    form: TypedOperation,
     left_columns: usize,
     /// In the order in which they are written; no ends where no row has had a number.
-    parts: Vec<(Bound, Option<NumberRange>)>,
+    parts: Vec<(TypedOperation, Option<NumberRange>)>,
 }
 
 impl Overflow {
-    pub(super) fn new(form: Bound, left_columns: usize) -> Self {
+    pub(super) fn new(form: TypedOperation, left_columns: usize) -> Self {
         let mut parts = Vec::new();
         collect(&form, left_columns, &mut parts);
         Overflow { form, left_columns, parts }
@@ -41,7 +41,7 @@ impl Overflow {
     /// overflow; `None` if a value cannot be had.
     pub(super) fn add(
         &mut self,
-        values: impl Fn(&Bound, Side) -> Option<ArrayRef>,
+        values: impl Fn(&TypedOperation, Side) -> Option<ArrayRef>,
     ) -> Option<bool> {
         for (part, ends) in &mut self.parts {
             let side = if reads(part, self.left_columns).0 { Side::Left } else { Side::Right };
@@ -59,7 +59,7 @@ impl Overflow {
     /// The ends of an expression, given the ends of its parts in order; none where it has no value.
     fn range(
         &self,
-        bound: &Bound,
+        bound: &TypedOperation,
         parts: &mut impl Iterator<Item = Option<NumberRange>>,
     ) -> Result<Option<NumberRange>, MayOverflow> {
         if let Some(constant) = Constant::of(bound) {
@@ -106,12 +106,16 @@ impl Overflow {
 /// Some pair may overflow.
 struct MayOverflow;
 
-fn is_part(bound: &Bound, left_columns: usize) -> bool {
+fn is_part(bound: &TypedOperation, left_columns: usize) -> bool {
     let (left, right) = reads(bound, left_columns);
     left != right
 }
 
-fn collect(bound: &Bound, left_columns: usize, into: &mut Vec<(Bound, Option<NumberRange>)>) {
+fn collect(
+    bound: &TypedOperation,
+    left_columns: usize,
+    into: &mut Vec<(TypedOperation, Option<NumberRange>)>,
+) {
     match is_part(bound, left_columns) {
         true => into.push((bound.clone(), None)),
         false => bound.operands().into_iter().for_each(|one| collect(one, left_columns, into)),

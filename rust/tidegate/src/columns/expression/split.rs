@@ -18,7 +18,7 @@ use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relatio
 use tidegate_operators::rows::Side;
 
 use super::bind::Predicate;
-use super::bound::{Bound, Operation};
+use super::bound::{Operation, TypedOperation};
 use super::evaluate::BlockPairs;
 use super::linear;
 use super::overflow::Overflow;
@@ -28,7 +28,7 @@ use crate::columns::cast::cast;
 /// A conjunct of a predicate.
 #[derive(Clone, Debug)]
 struct Conjunct {
-    whole: Bound,
+    whole: TypedOperation,
     /// What the conjunct is made of, if a scan can test it.
     pushable: Option<Pushable>,
 }
@@ -39,14 +39,14 @@ pub(super) struct Pushable {
     pub(super) pushed: Vec<PushedComparison>,
     /// Expressions of both sides in integers. None of the comparisons computes them as they are
     /// written, so overflow is watched for.
-    pub(super) watched: Vec<Bound>,
+    pub(super) watched: Vec<TypedOperation>,
 }
 
 /// A comparison between a number of each side, which is pushed down into a scan.
 #[derive(Clone, Debug)]
 pub(super) struct PushedComparison {
-    pub(super) left: Bound,
-    pub(super) right: Bound,
+    pub(super) left: TypedOperation,
+    pub(super) right: TypedOperation,
     pub(super) relation: Relation,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Scan {
 impl Scan {
     /// The pushed comparisons, between sides that have no rows yet.
     pub(crate) fn terms(&self) -> Vec<Term> {
-        let none = |bound: &Bound| Operand::new(no_numbers(&bound.data_type), None);
+        let none = |bound: &TypedOperation| Operand::new(no_numbers(&bound.data_type), None);
         let term = |one: &PushedComparison| {
             Term::new(none(&one.left), none(&one.right), one.relation.clone())
         };
@@ -134,8 +134,8 @@ impl Predicate {
     /// The same, if only some of the conjuncts are pushed that a scan can test.
     fn scan_of(&self, is_pushed: impl Fn(&Pushable) -> bool) -> Scan {
         let mut pushed: Vec<PushedComparison> = Vec::new();
-        let mut watched: Vec<Bound> = Vec::new();
-        let mut residual: Vec<Bound> = Vec::new();
+        let mut watched: Vec<TypedOperation> = Vec::new();
+        let mut residual: Vec<TypedOperation> = Vec::new();
         for Conjunct { whole, pushable } in self.conjuncts() {
             match pushable {
                 Some(pushable)
@@ -158,7 +158,8 @@ impl Predicate {
                 _ => residual.push(whole),
             }
         }
-        let residual = residual.into_iter().reduce(Bound::and).map(|part| self.of_part(part));
+        let residual =
+            residual.into_iter().reduce(TypedOperation::and).map(|part| self.of_part(part));
         let left_columns = self.columns(Origin::Left).len();
         let watched = watched.into_iter().map(|form| Overflow::new(form, left_columns)).collect();
         Scan { pushed, watched, residual }
@@ -188,7 +189,7 @@ impl Predicate {
     /// or may fail for a row that is in no pair.
     pub(crate) fn by_side(&self) -> Option<[Option<Predicate>; 2]> {
         let left_columns = self.columns(Origin::Left).len();
-        let mut sides: [Vec<Bound>; 2] = [Vec::new(), Vec::new()];
+        let mut sides: [Vec<TypedOperation>; 2] = [Vec::new(), Vec::new()];
         for Conjunct { whole, .. } in self.conjuncts() {
             match reads(&whole, left_columns) {
                 _ if whole.can_fail => return None,
@@ -197,7 +198,9 @@ impl Predicate {
                 (_, false) => sides[0].push(whole),
             }
         }
-        Some(sides.map(|side| side.into_iter().reduce(Bound::and).map(|part| self.of_part(part))))
+        Some(sides.map(|side| {
+            side.into_iter().reduce(TypedOperation::and).map(|part| self.of_part(part))
+        }))
     }
 
     /// The number of conjuncts that a scan can test, and the number of all conjuncts.
@@ -207,7 +210,7 @@ impl Predicate {
     }
 
     fn conjuncts(&self) -> Vec<Conjunct> {
-        fn collect(bound: &Bound, left_columns: usize, into: &mut Vec<Conjunct>) {
+        fn collect(bound: &TypedOperation, left_columns: usize, into: &mut Vec<Conjunct>) {
             match &bound.operation {
                 Operation::And(operands) => {
                     operands.iter().for_each(|operand| collect(operand, left_columns, into))
@@ -240,7 +243,7 @@ struct ColumnsOfSides<'a> {
 
 impl ColumnsOfSides<'_> {
     /// The values of an expression over one side, a value a row.
-    fn values(&self, bound: &Bound, side: Side) -> Option<ArrayRef> {
+    fn values(&self, bound: &TypedOperation, side: Side) -> Option<ArrayRef> {
         let columns: Vec<_> = self.left.arrays.iter().chain(&self.right.arrays).collect();
         if reads_any(bound, &|slot| columns[slot].is_none()) {
             return None;
@@ -256,7 +259,7 @@ impl ColumnsOfSides<'_> {
         (array.len() == len).then_some(array)
     }
 
-    fn numbers(&self, bound: &Bound, side: Side) -> Option<Operand> {
+    fn numbers(&self, bound: &TypedOperation, side: Side) -> Option<Operand> {
         let array = self.values(bound, side)?;
         let numbers = match number_type(array.data_type())? {
             DataType::Int32 => Numbers::I32(
@@ -320,7 +323,7 @@ pub(super) fn domain(data_type: &DataType) -> Option<Domain> {
 }
 
 /// The sides whose columns an expression reads.
-pub(super) fn reads(bound: &Bound, left_columns: usize) -> (bool, bool) {
+pub(super) fn reads(bound: &TypedOperation, left_columns: usize) -> (bool, bool) {
     match bound.operation {
         Operation::Column(slot) => (slot < left_columns, slot >= left_columns),
         _ => bound
@@ -332,7 +335,7 @@ pub(super) fn reads(bound: &Bound, left_columns: usize) -> (bool, bool) {
 }
 
 /// Returns whether an expression reads any of the columns that `is_meant` selects.
-fn reads_any(bound: &Bound, is_meant: &impl Fn(usize) -> bool) -> bool {
+fn reads_any(bound: &TypedOperation, is_meant: &impl Fn(usize) -> bool) -> bool {
     match bound.operation {
         Operation::Column(slot) => is_meant(slot),
         _ => bound.operands().into_iter().any(|operand| reads_any(operand, is_meant)),
@@ -340,7 +343,7 @@ fn reads_any(bound: &Bound, is_meant: &impl Fn(usize) -> bool) -> bool {
 }
 
 /// The comparisons that a conjunct is made of; `None` if a scan cannot test it.
-fn pushable(bound: &Bound, left_columns: usize) -> Option<Pushable> {
+fn pushable(bound: &TypedOperation, left_columns: usize) -> Option<Pushable> {
     match &bound.operation {
         Operation::Compare(comparison, operands) => {
             compared(*comparison, &operands[0], &operands[1], left_columns)
@@ -359,8 +362,8 @@ fn pushable(bound: &Bound, left_columns: usize) -> Option<Pushable> {
 
 fn compared(
     comparison: Comparison,
-    first: &Bound,
-    second: &Bound,
+    first: &TypedOperation,
+    second: &TypedOperation,
     left_columns: usize,
 ) -> Option<Pushable> {
     let domain = domain(&first.data_type)?;
@@ -381,7 +384,12 @@ fn compared(
 }
 
 /// `left [+ constant] <order> right [+ constant]`
-fn sums(left: &Bound, right: &Bound, orders: Vec<Order>, domain: Domain) -> Option<Pushable> {
+fn sums(
+    left: &TypedOperation,
+    right: &TypedOperation,
+    orders: Vec<Order>,
+    domain: Domain,
+) -> Option<Pushable> {
     let ((left, left_plus), (right, right_plus)) = (sum(left, domain)?, sum(right, domain)?);
     let relation = match domain {
         Domain::Whole => {
@@ -410,7 +418,7 @@ impl Constant {
     const ZERO: Constant = Constant { whole: 0, float: 0.0 };
 
     /// The value of an expression that reads no column; `None` for others.
-    pub(super) fn of(bound: &Bound) -> Option<Self> {
+    pub(super) fn of(bound: &TypedOperation) -> Option<Self> {
         if reads(bound, 0) != (false, false) {
             return None;
         }
@@ -439,7 +447,7 @@ impl Constant {
 }
 
 /// A number, and the constant that is added to it.
-fn sum(bound: &Bound, domain: Domain) -> Option<(&Bound, Constant)> {
+fn sum(bound: &TypedOperation, domain: Domain) -> Option<(&TypedOperation, Constant)> {
     let inner = match &bound.operation {
         // To another unit of time is no widening.
         Operation::Cast(inner)
@@ -467,7 +475,7 @@ fn sum(bound: &Bound, domain: Domain) -> Option<(&Bound, Constant)> {
 
 /// The expression that a number is read from. The cast to the type of the comparison is left out,
 /// because it keeps the order.
-pub(super) fn column(bound: &Bound, domain: Domain) -> Option<&Bound> {
+pub(super) fn column(bound: &TypedOperation, domain: Domain) -> Option<&TypedOperation> {
     let found = number_type(&bound.data_type)?;
     match &bound.operation {
         Operation::Cast(inner) => match (number_type(&inner.data_type), domain) {

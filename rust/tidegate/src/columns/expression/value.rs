@@ -5,7 +5,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema, TimeUnit};
 
 use super::bind::{Predicate, bind_value, bind_with_ends};
-use super::bound::Bound;
+use super::bound::TypedOperation;
 use super::end::EndRule;
 use super::evaluate::BlockPairs;
 use super::{Expr, Origin};
@@ -16,7 +16,7 @@ use crate::{Error, Result, shown};
 pub(crate) struct RowValue {
     /// The argument that it was given as, for errors.
     argument: &'static str,
-    root: Bound,
+    root: TypedOperation,
     side: Origin,
     columns: Vec<usize>,
 }

@@ -143,25 +143,25 @@ impl KeyColumns for WordColumn {
 
 /// The smallest and the largest key.
 #[derive(Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct KeySpan {
     low: i64,
     high: i64,
 }
 
-impl Span {
+impl KeySpan {
     /// Whether numbering by distance costs no more memory than a hash table of the rows would.
     pub(super) fn is_direct(self, rows: usize) -> bool {
         self.high.checked_sub(self.low).is_some_and(|width| (width as u64) < 2 * rows as u64 + 1024)
     }
 }
 
-pub(super) fn span(column: &WordColumn, driver: &Driver) -> Result<Option<Span>> {
+pub(super) fn span(column: &WordColumn, driver: &Driver) -> Result<Option<KeySpan>> {
     let parts = ranges(column.rows(), column.rows().div_ceil(PART_ROWS));
     let spans = driver.map(parts, |rows| {
-        let mut span: Option<Span> = None;
+        let mut span: Option<KeySpan> = None;
         let mut widen = |low: i64, high: i64| {
-            let wide = span.get_or_insert(Span { low, high });
-            *wide = Span { low: wide.low.min(low), high: wide.high.max(high) };
+            let wide = span.get_or_insert(KeySpan { low, high });
+            *wide = KeySpan { low: wide.low.min(low), high: wide.high.max(high) };
         };
         for (chunk, range) in column.starts.pieces(rows) {
             let (values, nulls) = &column.chunks[chunk];
@@ -178,7 +178,8 @@ pub(super) fn span(column: &WordColumn, driver: &Driver) -> Result<Option<Span>>
         }
         span
     })?;
-    let wider = |a: Span, b: Span| Span { low: a.low.min(b.low), high: a.high.max(b.high) };
+    let wider =
+        |a: KeySpan, b: KeySpan| KeySpan { low: a.low.min(b.low), high: a.high.max(b.high) };
     Ok(spans.into_iter().flatten().reduce(wider))
 }
 
@@ -186,7 +187,7 @@ pub(super) fn span(column: &WordColumn, driver: &Driver) -> Result<Option<Span>>
 pub(super) fn direct(
     left: &WordColumn,
     right: &WordColumn,
-    span: Span,
+    span: KeySpan,
     driver: &Driver,
 ) -> Result<Keys> {
     let width = span.high.abs_diff(span.low);

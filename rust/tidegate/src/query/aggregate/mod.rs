@@ -15,7 +15,7 @@ use super::plan::AggregationPlan;
 use crate::Result;
 use crate::columns::expression::Expr;
 use crate::columns::time::Bound;
-use plan::{AggregatePlan, Span};
+use plan::{AggregatePlan, WindowSpan};
 pub use udf::Udf;
 pub use user::{UserDefined, UserResult};
 
@@ -322,8 +322,8 @@ impl Aggregation {
             schema: plan.schema.clone(),
             reads: plan.tables.iter().map(|table| table.every()).collect(),
             windows: match plan.span {
-                Span::Windows(windows) => Some(windows.lengths()),
-                Span::Sessions(_) => None,
+                WindowSpan::Windows(windows) => Some(windows.lengths()),
+                WindowSpan::Sessions(_) => None,
             },
         })
     }

@@ -21,7 +21,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct AggregatePlan {
     pub(crate) unit: Unit,
-    pub(crate) span: Span,
+    pub(crate) span: WindowSpan,
     /// The key columns, by their places in the columns that functions read.
     pub(crate) by: Vec<KeyColumn>,
     pub(crate) functions: FunctionsPlan,
@@ -63,18 +63,18 @@ impl InputPlan {
 
 /// Windows in steps of the unit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Span {
+pub(crate) enum WindowSpan {
     Windows(Windows),
     /// Sessions that end so much after their last row.
     Sessions(i64),
 }
 
-impl Span {
+impl WindowSpan {
     /// Whether all windows that hold a time begin and end within 64 bits.
     pub(crate) fn fits(&self, ts: i64) -> bool {
         match self {
-            Span::Windows(windows) => windows.fit(ts, ts),
-            Span::Sessions(gap) => ts.checked_add(*gap).is_some(),
+            WindowSpan::Windows(windows) => windows.fit(ts, ts),
+            WindowSpan::Sessions(gap) => ts.checked_add(*gap).is_some(),
         }
     }
 }
@@ -202,11 +202,11 @@ impl AggregatePlan {
         let mut lines = self.describe(query);
         lines.insert(1, format!("  streams    {streams}"));
         let (algorithm, memory) = match self.span {
-            Span::Windows(_) => (
+            WindowSpan::Windows(_) => (
                 format!("{}; a result is one combination; O(rows + results)", design(query.algorithm)),
                 "8 bytes a row + 4 to 24 bytes an aggregate, slice and key",
             ),
-            Span::Sessions(_) => (
+            WindowSpan::Sessions(_) => (
                 "one pass over all rows in merged order for the sessions, one for each aggregate; O(n log n)"
                     .to_owned(),
                 "56 bytes a row + 4 to 24 bytes an aggregate and session",
@@ -227,11 +227,13 @@ impl AggregatePlan {
     pub(crate) fn describe(&self, query: &Aggregation) -> Vec<String> {
         let unit = self.unit.name();
         let windows = match &self.span {
-            Span::Windows(windows) => {
+            WindowSpan::Windows(windows) => {
                 let (size, advance, offset) = windows.lengths();
                 format!("[k * {advance} + {offset}, k * {advance} + {offset} + {size}) {unit}")
             }
-            Span::Sessions(gap) => format!("sessions that end {gap} ({unit}) after their last row"),
+            WindowSpan::Sessions(gap) => {
+                format!("sessions that end {gap} ({unit}) after their last row")
+            }
         };
         let aggregates: Vec<String> = query.aggregates.iter().map(show).collect();
         let mut lines = vec![
@@ -314,7 +316,7 @@ fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> 
     Ok(common)
 }
 
-fn span(query: &Aggregation, unit: Unit) -> Result<Span> {
+fn span(query: &Aggregation, unit: Unit) -> Result<WindowSpan> {
     let positive = |name: &str, bound| match time::steps(name, bound, unit)? {
         steps if steps > 0 => Ok(steps),
         steps => Err(Error::argument(format!(
@@ -326,10 +328,10 @@ fn span(query: &Aggregation, unit: Unit) -> Result<Span> {
         super::Windows::Sliding { size, advance, offset } => {
             let size = positive("size", size)?;
             let advance = advance.map_or(Ok(size), |advance| positive("advance", advance))?;
-            Span::Windows(Windows::new(size, advance, time::steps("offset", offset, unit)?))
+            WindowSpan::Windows(Windows::new(size, advance, time::steps("offset", offset, unit)?))
         }
         super::Windows::Session(gap) if query.algorithm.is_none() => {
-            Span::Sessions(positive("session", gap)?)
+            WindowSpan::Sessions(positive("session", gap)?)
         }
         super::Windows::Session(_) => {
             return Err(Error::argument(

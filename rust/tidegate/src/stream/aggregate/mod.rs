@@ -37,7 +37,8 @@ use super::intake::stream::{CountedWindows, Stream};
 use super::intake::{Intake, Order, RestoredIntake};
 use super::lateness::Lateness;
 use super::memory::{Charge, Memory};
-use super::operator::{Figure, Operator, Step, with_room};
+use super::operator::{Operator, with_room};
+use super::outcome::{Figure, Step};
 use super::state::snapshot::{Reader, Writer};
 use super::tactic::{Admit, Common, Effort, Tactic};
 use super::times::ResultTimes;
@@ -49,7 +50,7 @@ use crate::background::lasting;
 use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::columns::time::Int64s;
-use crate::query::aggregate::plan::{AggregatePlan, Span, design};
+use crate::query::aggregate::plan::{AggregatePlan, WindowSpan, design};
 use crate::query::aggregate::{Aggregation, Design};
 use crate::query::published::{multiway_design, streaming_aggregate_by};
 use crate::{Error, Result};
@@ -501,17 +502,17 @@ pub(super) fn state_bytes(
 
 /// The windows of a query.
 fn streaming_windows(
-    span: &Span,
+    span: &WindowSpan,
     sources: usize,
     aggregates: &[tidegate_operators::aggregate::Aggregate<'_>],
     algorithm: Design,
 ) -> Box<dyn StreamingWindows> {
     match span {
-        Span::Windows(windows) => Box::new(match multiway_design(algorithm) {
+        WindowSpan::Windows(windows) => Box::new(match multiway_design(algorithm) {
             None => StreamingAggregate::new(*windows, sources, aggregates),
             Some(design) => streaming_aggregate_by(design, *windows, sources, aggregates),
         }),
-        Span::Sessions(gap) => Box::new(StreamingSessions::new(*gap, aggregates)),
+        WindowSpan::Sessions(gap) => Box::new(StreamingSessions::new(*gap, aggregates)),
     }
 }
 
@@ -535,12 +536,12 @@ fn explain(
 ) -> Explanation {
     let mut lines = plan.describe(query);
     let (algorithm, memory, order) = match plan.span {
-        Span::Windows(_) => (
+        WindowSpan::Windows(_) => (
             format!("{}; a result is one combination", design(query.algorithm)),
             "8 to 32 bytes an aggregate, key and slice of two windows, 4 bytes a source and key",
             "by window, then key, once no row can fall in it",
         ),
-        Span::Sessions(_) => (
+        WindowSpan::Sessions(_) => (
             "rows in merged order find their sessions; O(log sessions) for each gap that one lasts"
                 .to_owned(),
             "56 bytes and 8 to 32 bytes an aggregate for each session that goes on",

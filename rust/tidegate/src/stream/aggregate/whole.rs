@@ -44,7 +44,7 @@ use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::columns::table::batch_bytes;
 use crate::columns::time::{self, Unit};
-use crate::query::aggregate::plan::{AggregatePlan, Span};
+use crate::query::aggregate::plan::{AggregatePlan, WindowSpan};
 use crate::query::aggregate::{Aggregation, stream_names};
 use crate::results::gather::concat_rows;
 use crate::{Error, Result};
@@ -95,8 +95,8 @@ pub(super) fn operator(
 
 fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions) -> Explanation {
     let order = match plan.span {
-        Span::Windows(_) => "by window, then key, once no row can fall in it",
-        Span::Sessions(_) => "by the session's end, then key, once no row can extend it",
+        WindowSpan::Windows(_) => "by window, then key, once no row can fall in it",
+        WindowSpan::Sessions(_) => "by the session's end, then key, once no row can extend it",
     };
     let mut lines = plan.describe(query);
     lines.extend([
@@ -118,7 +118,7 @@ struct WindowJob {
     /// Without its condition on rows.
     query: Aggregation,
     predicate: Option<Predicate>,
-    span: Span,
+    span: WindowSpan,
     unit: Unit,
     /// The time column of the rows that are kept.
     on: usize,
@@ -191,13 +191,13 @@ impl TableJob for WindowJob {
     fn let_go(&mut self, _: &Common, open_from: Option<i64>, now: Watermark) -> Result<()> {
         match (now, &self.span) {
             (None, _) => self.clear(),
-            (Some(now), Span::Windows(windows)) => {
+            (Some(now), WindowSpan::Windows(windows)) => {
                 // A window that ends after now begins later than this.
                 let (size, ..) = windows.lengths();
                 let needed = now.checked_sub(size).map_or(i64::MIN, |start| start + 1);
                 self.drop_before(needed);
             }
-            (Some(_), Span::Sessions(_)) => {
+            (Some(_), WindowSpan::Sessions(_)) => {
                 if let Some(first) = open_from {
                     self.drop_before(first);
                 }
@@ -310,8 +310,10 @@ impl WindowJob {
         match (first, now, &self.span) {
             (None, ..) => false,
             (_, None, _) => true,
-            (Some(first), Some(now), Span::Sessions(gap)) => first.saturating_add(*gap) <= now,
-            (Some(first), Some(now), Span::Windows(windows)) => {
+            (Some(first), Some(now), WindowSpan::Sessions(gap)) => {
+                first.saturating_add(*gap) <= now
+            }
+            (Some(first), Some(now), WindowSpan::Windows(windows)) => {
                 // The next end of a window: those up to the last look have been made.
                 let (size, advance, offset) = windows.lengths();
                 let after = settled.flatten().map_or(first, |settled| settled.max(first));
@@ -336,7 +338,7 @@ impl WindowJob {
             names.iter().zip(&self.sources).map(|(name, rows)| rows.table(name, rows.len()));
         let tables = tables.collect::<Result<Vec<_>>>()?;
         let ends = Ends { after: settled.flatten(), upto: now };
-        let is_session = matches!(self.span, Span::Sessions(_));
+        let is_session = matches!(self.span, WindowSpan::Sessions(_));
         let note = |page: &Page| if is_session { ends_and_keys(page) } else { Vec::new() };
         let parts = self.query.run_on(driver, tables, ends, Some(&common.faults), note)?;
         let open_from = parts.iter().filter_map(|part| part.open_from).min();

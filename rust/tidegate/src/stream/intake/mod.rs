@@ -63,7 +63,7 @@ pub(super) struct Intake {
     /// The side of each source, if there are sides.
     pub(super) sides: Option<SourceSides>,
     /// What a source that is added may be.
-    kinds: Vec<Kind>,
+    kinds: Vec<SideKind>,
     /// The sources of the beginning.
     first: usize,
     /// Until the operator is closed.
@@ -72,7 +72,7 @@ pub(super) struct Intake {
 
 /// What all sources of a side have in common.
 #[derive(Debug)]
-struct Kind {
+struct SideKind {
     side: Option<Side>,
     stream: Stream,
     /// Whether they have one lateness, which is that of the stream.
@@ -481,12 +481,12 @@ impl Intake {
 }
 
 /// What the sources of each side have in common.
-fn kinds<'a>(streams: impl Iterator<Item = (Option<Side>, &'a Stream)>) -> Vec<Kind> {
-    let mut kinds: Vec<Kind> = Vec::new();
+fn kinds<'a>(streams: impl Iterator<Item = (Option<Side>, &'a Stream)>) -> Vec<SideKind> {
+    let mut kinds: Vec<SideKind> = Vec::new();
     for (side, stream) in streams {
         match kinds.iter_mut().find(|kind| kind.side == side) {
             Some(kind) => kind.is_alike &= kind.stream.lateness == stream.lateness,
-            None => kinds.push(Kind { side, stream: stream.clone(), is_alike: true }),
+            None => kinds.push(SideKind { side, stream: stream.clone(), is_alike: true }),
         }
     }
     kinds

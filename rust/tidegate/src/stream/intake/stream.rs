@@ -10,7 +10,7 @@ use crate::columns::metadata::check_extensions;
 use crate::columns::row_ends::Width;
 use crate::columns::time::Unit;
 use crate::columns::type_name::TypeName;
-use crate::query::aggregate::plan::Span;
+use crate::query::aggregate::plan::WindowSpan;
 use crate::{Error, Result};
 
 /// The description that the sources of one stream share.
@@ -36,7 +36,7 @@ pub(crate) struct Stream {
 /// An aggregation's windows, and the condition that selects their rows.
 #[derive(Clone, Debug)]
 pub(crate) struct CountedWindows {
-    pub(crate) span: Span,
+    pub(crate) span: WindowSpan,
     pub(crate) rows: Option<Predicate>,
 }
 

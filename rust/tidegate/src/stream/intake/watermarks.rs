@@ -37,12 +37,12 @@ struct SourceWatermarks {
 #[derive(Clone, Copy, Debug)]
 struct One {
     watermark: i64,
-    state: State,
+    state: WatermarkState,
     side: Option<Side>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum WatermarkState {
     Active,
     Idle,
     Closed,
@@ -85,14 +85,14 @@ impl Watermarks {
         if watermark > one.watermark {
             all.put(source, One { watermark, ..one });
         }
-        if one.state == State::Idle {
+        if one.state == WatermarkState::Idle {
             all.settle();
         }
     }
 
     /// The others go on without this source.
     pub(crate) fn idle(&self, source: u16) {
-        self.0.lock().change(source, State::Idle);
+        self.0.lock().change(source, WatermarkState::Idle);
     }
 
     /// Makes an idle source active again.
@@ -102,7 +102,7 @@ impl Watermarks {
         let floor = all.floor(source);
         let own = all.sources[usize::from(source)].watermark;
         all.move_to(source, floor);
-        all.change(source, State::Active);
+        all.change(source, WatermarkState::Active);
         Resumption { floor, own }
     }
 
@@ -110,12 +110,12 @@ impl Watermarks {
     pub(crate) fn take_back(&self, source: u16, resumed: Resumption) {
         let mut all = self.0.lock();
         all.move_to(source, resumed.own);
-        all.change(source, State::Idle);
+        all.change(source, WatermarkState::Idle);
     }
 
     /// A source has ended.
     pub(crate) fn close(&self, source: u16) {
-        self.0.lock().change(source, State::Closed);
+        self.0.lock().change(source, WatermarkState::Closed);
     }
 
     /// One more source. It has the watermark `since`, or the least that it can have, which is the
@@ -144,7 +144,7 @@ impl Watermarks {
     /// or it is idle and all others are, too.
     pub(crate) fn wait_for(&self, source: u16) -> bool {
         let all = self.0.lock();
-        let is_idle = all.sources[usize::from(source)].state == State::Idle;
+        let is_idle = all.sources[usize::from(source)].state == WatermarkState::Idle;
         let is_one_active = !all.active[Scope::All.number()].is_empty();
         match is_idle {
             true => !is_one_active,
@@ -177,7 +177,7 @@ impl Watermarks {
     /// The watermark that an idle source has promised itself; none of another source.
     pub(crate) fn own_of_idle(&self, source: u16) -> Option<i64> {
         let one = self.0.lock().sources[usize::from(source)];
-        (one.state == State::Idle).then_some(one.watermark)
+        (one.state == WatermarkState::Idle).then_some(one.watermark)
     }
 
     /// Returns how far all sources, left sources and right sources have advanced, each as a time
@@ -211,9 +211,9 @@ impl SourceWatermarks {
         Rank::new(tier(self.sources[usize::from(source)].side), source)
     }
 
-    fn change(&mut self, source: u16, state: State) {
+    fn change(&mut self, source: u16, state: WatermarkState) {
         // Where no source is idle, what was reached is not asked for.
-        let matters = state == State::Idle || !self.idle[Scope::All.number()].is_empty();
+        let matters = state == WatermarkState::Idle || !self.idle[Scope::All.number()].is_empty();
         if matters {
             self.settle();
         }
@@ -226,8 +226,8 @@ impl SourceWatermarks {
     /// Adds a source with this promise.
     fn add(&mut self, side: Option<Side>, watermark: i64) {
         let number = self.sources.len() as u16;
-        self.sources.push(One { watermark, state: State::Closed, side });
-        self.put(number, One { watermark, state: State::Active, side });
+        self.sources.push(One { watermark, state: WatermarkState::Closed, side });
+        self.put(number, One { watermark, state: WatermarkState::Active, side });
     }
 
     fn move_to(&mut self, source: u16, watermark: i64) {
@@ -248,11 +248,11 @@ impl SourceWatermarks {
         }
     }
 
-    fn open(&mut self, state: State, scope: Scope) -> Option<&mut BTreeSet<RankedTime>> {
+    fn open(&mut self, state: WatermarkState, scope: Scope) -> Option<&mut BTreeSet<RankedTime>> {
         match state {
-            State::Active => Some(&mut self.active[scope.number()]),
-            State::Idle => Some(&mut self.idle[scope.number()]),
-            State::Closed => None,
+            WatermarkState::Active => Some(&mut self.active[scope.number()]),
+            WatermarkState::Idle => Some(&mut self.idle[scope.number()]),
+            WatermarkState::Closed => None,
         }
     }
 

@@ -50,14 +50,14 @@ pub(super) fn check_shares(is_auto: bool) -> Result<()> {
 #[derive(Debug)]
 pub(super) struct ArrivalQueue {
     /// Rows that have been taken from the sources.
-    pending: VecDeque<Piece>,
+    pending: VecDeque<ArrivalPiece>,
     /// The promises that followed the rows that have been taken.
     promised: SideWatermarks,
 }
 
 /// Neighbouring rows of a push.
 #[derive(Debug)]
-struct Piece {
+struct ArrivalPiece {
     side: Side,
     ts: ScalarBuffer<i64>,
     rows: RecordBatch,
@@ -67,16 +67,16 @@ struct Piece {
     pushed: Instant,
 }
 
-impl Piece {
+impl ArrivalPiece {
     fn new(side: Side, run: SourceRun) -> Self {
         let SourceRun { ts, batch, pushed, charge } = run;
-        Piece { side, ts, rows: batch, bytes: charge.bytes(), charge, pushed }
+        ArrivalPiece { side, ts, rows: batch, bytes: charge.bytes(), charge, pushed }
     }
 
     /// The first `rows` rows; the others stay.
-    fn split(&mut self, rows: usize) -> Piece {
+    fn split(&mut self, rows: usize) -> ArrivalPiece {
         let each = self.bytes.div_ceil(self.ts.len().max(1));
-        let first = Piece {
+        let first = ArrivalPiece {
             side: self.side,
             ts: self.ts.slice(0, rows),
             rows: self.rows.slice(0, rows),
@@ -117,7 +117,7 @@ impl ArrivalQueue {
         let arrived = arrivals.take();
         let sides = common.intake.sides();
         let pieces = arrived.runs.into_iter();
-        let pieces = pieces.map(|(source, run)| Piece::new(sides.of(source), run));
+        let pieces = pieces.map(|(source, run)| ArrivalPiece::new(sides.of(source), run));
         self.pending.extend(pieces);
         let least = |side: Side| {
             let of_all = (0..).zip(&arrived.promises);
@@ -153,7 +153,7 @@ impl ArrivalQueue {
         Ok(Epoch { ts, sides, batches: [left_rows, right_rows], charges })
     }
 
-    fn take(&mut self) -> Vec<Piece> {
+    fn take(&mut self) -> Vec<ArrivalPiece> {
         let (mut taken, mut rows) = (Vec::new(), 0);
         while rows < EPOCH_ROWS
             && let Some(mut piece) = self.pending.pop_front()

@@ -31,9 +31,9 @@ use crate::query::asof::{AsofJoin, AsofPlan};
 use crate::stream::intake::Order;
 use crate::stream::operator::{Operator, with_room};
 use crate::stream::options::StreamOptions;
-use crate::stream::partners::kind::{FinalRows, Kind};
+use crate::stream::partners::kind::{FinalRows, PartnerKind};
 use crate::stream::partners::standing::with_standing;
-use crate::stream::partners::{Query, explain, operator};
+use crate::stream::partners::{PartnerQuery, explain, operator};
 use crate::stream::recomputation::{FinalResults, Watermark};
 use crate::stream::sides::maker::Maker;
 use crate::stream::sides::{JoinRequest, Sides};
@@ -138,7 +138,7 @@ fn join(
     let sides = Sides { left: &left, right: &right, times: plan.times, unit: plan.unit };
     let keys = plan.join.keys.clone();
     let kind = Box::new(AsOfTime { plan, how: query.options.how, of_sides });
-    operator(Query { kind, request, sides, keys }, options)
+    operator(PartnerQuery { kind, request, sides, keys }, options)
 }
 
 /// The as-of join.
@@ -150,7 +150,7 @@ struct AsOfTime {
     of_sides: Option<[Option<Predicate>; 2]>,
 }
 
-impl Kind for AsOfTime {
+impl PartnerKind for AsOfTime {
     fn settle(
         &self,
         left: &TimedRows,

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::columns::expression::{self, Predicate};
 use crate::query::options::JoinPlan;
 use crate::results::gather::Column;
-use crate::stream::operator::Figure;
+use crate::stream::outcome::Figure;
 use crate::stream::state::store::Store;
 
 /// Makes the values that a join of rows compares from the columns of rows: keys, codes or numbers.
@@ -208,13 +208,13 @@ impl<P: Prepare> Engine<P> {
 /// Reads the columns of kept rows.
 #[derive(Debug)]
 pub(in crate::stream) struct KeptRows<'a> {
-    condition: Option<Condition<'a>>,
+    condition: Option<EngineCondition<'a>>,
     /// The low bits of the number of the row of each side that has offset 0.
     first: [u32; 2],
 }
 
 #[derive(Debug)]
-struct Condition<'a> {
+struct EngineCondition<'a> {
     predicate: &'a Predicate,
     /// The columns of each side that it reads.
     columns: [Vec<Column>; 2],
@@ -225,7 +225,7 @@ impl<'a> KeptRows<'a> {
         let columns = |store: &Store, columns: &[usize]| {
             columns.iter().map(|&column| store.column(column)).collect()
         };
-        let condition = plan.predicate.as_ref().map(|predicate| Condition {
+        let condition = plan.predicate.as_ref().map(|predicate| EngineCondition {
             predicate,
             columns: [
                 columns(stores[0], predicate.columns(expression::Origin::Left)),
@@ -256,7 +256,7 @@ impl<'a> KeptRows<'a> {
         left: &[u32],
         right: &[u32],
     ) -> Result<Vec<bool>> {
-        let Condition { predicate: whole, columns } =
+        let EngineCondition { predicate: whole, columns } =
             self.condition.as_ref().expect("a part is of a whole");
         let gather = |side: Side, of: expression::Origin, numbers: &[u32]| {
             let first = self.first[side as usize];

@@ -19,8 +19,9 @@ use crate::query::options::JoinOptions;
 use crate::query::published;
 use crate::stream::explanation::{Method, explain};
 use crate::stream::intake::Order;
-use crate::stream::operator::{Figure, Operator, with_room};
+use crate::stream::operator::{Operator, with_room};
 use crate::stream::options::StreamOptions;
+use crate::stream::outcome::Figure;
 use crate::stream::state::keys::KeyNumbers;
 use crate::{Error, Result};
 

@@ -36,8 +36,9 @@ use tidegate_operators::rows::{How, Interval, Progress, Results, RowJoin, Side, 
 use super::explanation::Explanation;
 use super::intake::ready::{ReadyRuns, Rest};
 use super::intake::{Order, RestoredIntake};
-use super::operator::{Figure, Operator, Step};
+use super::operator::Operator;
 use super::options::StreamOptions;
+use super::outcome::{Figure, Step};
 use super::sides::late::LateSides;
 use super::sides::maker::{BATCH_ROWS, Maker, long_columns};
 use super::sides::{JoinRequest, Sides};

@@ -79,13 +79,13 @@ pub struct MergeStreams {
 /// A merge that several threads take results from.
 #[derive(Debug)]
 struct SharedMerge {
-    state: Mutex<State>,
+    state: Mutex<MergeState>,
     /// Signalled when streams are to be read, when they have been, and at the end.
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct MergeState {
     merge: Operator,
     /// The number of the time column.
     on: usize,
@@ -149,7 +149,7 @@ impl MergeStreams {
         };
         let merge = merge_of(schema, &options, |number| format!("streams[{number}]"))?;
         let schema = merge.schema().clone();
-        let state = State {
+        let state = MergeState {
             on: schema.index_of(on)?,
             merge,
             behind: (0..streams.len()).map(|number| Reverse((i64::MIN, number))).collect(),
@@ -243,7 +243,7 @@ impl MergeStreams {
     }
 
     /// Starts the thread that reads streams which may wait, if there are any.
-    fn begin(&self, state: &mut State) -> Result<()> {
+    fn begin(&self, state: &mut MergeState) -> Result<()> {
         if state.waits && !state.has_thread {
             let shared = self.shared.clone();
             in_background(move || read_on(&shared))?;
@@ -275,7 +275,7 @@ fn within_itself() -> Error {
 impl SharedMerge {
     /// The state, which is whole between any two statements, so that a panic elsewhere does not
     /// spoil it.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MergeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -336,7 +336,7 @@ fn failure(number: usize, error: ArrowError) -> Error {
     }
 }
 
-impl State {
+impl MergeState {
     /// Takes the streams that hold the others back.
     fn lowest(&mut self) -> Vec<(usize, MergeInput)> {
         let Reverse((lowest, _)) =

@@ -3,13 +3,8 @@
 //!
 //! All operators have one loop, which is here. A [`Tactic`] makes results of the ready rows, and
 //! says which part of its state belongs in a snapshot.
-//!
-//! | file | what is in it |
-//! | --- | --- |
-//! | `outcome.rs` | what a poll or a step came to, and the numbers that describe an operator |
-//! | `snapshot.rs` | the state as bytes, and back |
+//! `snapshot.rs` turns the state into bytes, and back.
 
-mod outcome;
 mod snapshot;
 
 use std::collections::VecDeque;
@@ -23,11 +18,10 @@ use tidegate_operators::rows::Side;
 use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
-pub use outcome::{Figure, Poll, Stats, Step, WaitingRows};
-
 use super::intake::news::News;
 use super::intake::source::Source;
 use super::memory::Memory;
+use super::outcome::{Figure, Poll, Stats, Step, WaitingRows};
 use super::readers::{Readers, ResultBatch, ResultReader};
 use super::state::snapshot::DIGESTED;
 use super::tactic::{Common, Effort, Tactic};

@@ -7,9 +7,9 @@ use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{How, Interval};
 
-use super::kind::{FinalRows, Kind};
+use super::kind::{FinalRows, PartnerKind};
 use super::standing::with_standing;
-use super::{Query, explain, operator};
+use super::{PartnerQuery, explain, operator};
 use crate::Result;
 use crate::columns::faults::Faults;
 use crate::columns::keys::KeyColumn;
@@ -132,7 +132,7 @@ fn join(
         faults,
     };
     let sides = Sides { left: &left, right: &right, times: plan.times, unit: plan.unit };
-    operator(Query { kind: Box::new(kind), request, sides, keys }, options)
+    operator(PartnerQuery { kind: Box::new(kind), request, sides, keys }, options)
 }
 
 /// Aggregates of partners.
@@ -147,7 +147,7 @@ struct OfPartners {
     faults: Faults,
 }
 
-impl Kind for OfPartners {
+impl PartnerKind for OfPartners {
     fn settle(
         &self,
         left: &TimedRows,

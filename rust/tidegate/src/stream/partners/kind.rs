@@ -12,7 +12,7 @@ use crate::stream::state::timed_rows::TimedRows;
 /// may need, and how its row is made.
 ///
 /// A time `now` is a [`Watermark`].
-pub(in crate::stream) trait Kind: Debug + Send {
+pub(in crate::stream) trait PartnerKind: Debug + Send {
     /// Makes the rows of the left rows that are final. `gone` left rows were final before. What
     /// comes out at a later time comes after what comes out now.
     fn settle(

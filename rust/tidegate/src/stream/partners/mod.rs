@@ -50,7 +50,7 @@ use crate::Result;
 use crate::columns::keys::KeyColumn;
 use crate::columns::time::Unit;
 pub use aggregates::partner_aggregates;
-use kind::{FinalRows, Kind};
+use kind::{FinalRows, PartnerKind};
 
 /// Pairs that may be looked at, of which the work is not done at once: it takes some milliseconds.
 const MANY_PAIRS: u64 = 1 << 20;
@@ -63,16 +63,16 @@ const SPARE_ROWS: usize = 1 << 10;
 const SPARE: usize = 8;
 
 /// The query of a join, as the operator needs it.
-pub(super) struct Query<'a> {
-    pub(super) kind: Box<dyn Kind>,
+pub(super) struct PartnerQuery<'a> {
+    pub(super) kind: Box<dyn PartnerKind>,
     pub(super) request: JoinRequest,
     pub(super) sides: Sides<'a>,
     pub(super) keys: Vec<KeyColumn>,
 }
 
 /// The operator of a query.
-pub(super) fn operator(query: Query<'_>, options: &StreamOptions) -> Result<Operator> {
-    let Query { kind, request, sides, keys } = query;
+pub(super) fn operator(query: PartnerQuery<'_>, options: &StreamOptions) -> Result<Operator> {
+    let PartnerQuery { kind, request, sides, keys } = query;
     let common = sides.common(request, options, 0)?;
     let job = PartnerJob {
         kind,
@@ -90,7 +90,7 @@ pub(super) fn operator(query: Query<'_>, options: &StreamOptions) -> Result<Oper
 /// Left rows until they are final, the right rows within their reach, and the join of tables.
 #[derive(Debug)]
 struct PartnerJob {
-    kind: Box<dyn Kind>,
+    kind: Box<dyn PartnerKind>,
     times: (usize, usize),
     unit: Unit,
     keys: Vec<KeyColumn>,

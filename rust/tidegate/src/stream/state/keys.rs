@@ -27,12 +27,12 @@ pub(crate) struct KeyNumbers {
     numbers: Numbers,
     /// Numbers that no key has.
     free: Vec<u32>,
-    nulls: Nulls,
+    nulls: KeyNulls,
 }
 
 /// The meaning of a null in a key.
 #[derive(Debug)]
-enum Nulls {
+enum KeyNulls {
     /// The key is none.
     NoKey,
     /// A value like any other; with the number of a key that is one null, if there is such a row.
@@ -61,13 +61,13 @@ impl KeyNumbers {
             hasher: RandomState::default(),
             numbers,
             free: Vec::new(),
-            nulls: Nulls::NoKey,
+            nulls: KeyNulls::NoKey,
         }
     }
 
     /// Numbers of groups: a key that holds a null is one, too. Keys are in columns of left rows.
     pub(crate) fn of_groups(columns: Vec<KeyColumn>) -> Self {
-        KeyNumbers { nulls: Nulls::Group(None), ..Self::new(columns) }
+        KeyNumbers { nulls: KeyNulls::Group(None), ..Self::new(columns) }
     }
 
     /// The number of each row's key, new keys getting one; [`NO_KEY`] for a key that holds a null.
@@ -138,7 +138,7 @@ impl KeyNumbers {
         let columns: Vec<(usize, &DataType)> =
             columns.iter().map(|column| (of_side(column), column.common_type())).collect();
         let keys = SideKeys::new(table, &columns)?;
-        let with_nulls = columns.len() > 1 && matches!(self.nulls, Nulls::Group(_));
+        let with_nulls = columns.len() > 1 && matches!(self.nulls, KeyNulls::Group(_));
         Ok(if with_nulls { keys.with_nulls() } else { keys })
     }
 
@@ -147,7 +147,7 @@ impl KeyNumbers {
         if found.contains(&UNKNOWN) {
             self.numbers.give(&self.hasher, &mut self.free, keys, &mut found)?;
         }
-        if let Nulls::Group(null) = &mut self.nulls
+        if let KeyNulls::Group(null) = &mut self.nulls
             && found.contains(&NO_KEY)
         {
             let free = &mut self.free;
@@ -192,7 +192,7 @@ impl KeyNumbers {
                 }
             }),
         }
-        if let Nulls::Group(null) = &mut self.nulls {
+        if let KeyNulls::Group(null) = &mut self.nulls {
             *null = null.filter(|null| !silent.contains(null));
         }
         self.free.extend_from_slice(silent);

@@ -7,8 +7,8 @@ use tidegate_structures::memory::pages::Pages;
 
 use super::open::{ClosedSlice, ClosingSlice, SlicePartials, SourcePartials};
 use crate::aggregate::output::{OutputColumn, OutputValue};
-use crate::aggregate::slices::partials::Run;
-use crate::aggregate::slices::steps::Steps;
+use crate::aggregate::slices::partials::SourceRun;
+use crate::aggregate::slices::steps::WindowSteps;
 use crate::aggregate::slices::suffix_prefix::{SliceStates, SuffixPrefix};
 use crate::aggregate::states::functions::Function;
 use crate::aggregate::states::words::{MAX_WORDS, StateBounds, StateWords, StoredFunction};
@@ -34,7 +34,7 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
     /// The results of the next windows, page by page.
     fn write(
         &mut self,
-        pages: &[Steps],
+        pages: &[WindowSteps],
         kept: &VecDeque<ClosedSlice>,
         keys: usize,
     ) -> Vec<OutputColumn>;
@@ -165,13 +165,13 @@ impl<F: StoredFunction> Lane for States<F> {
 
     fn write(
         &mut self,
-        pages: &[Steps],
+        pages: &[WindowSteps],
         kept: &VecDeque<ClosedSlice>,
         keys: usize,
     ) -> Vec<OutputColumn> {
         let States { cells, suffix_prefix, .. } = self;
         let slices = KeptCells::<F> { cells, kept, keys };
-        let page = |steps: &Steps| {
+        let page = |steps: &WindowSteps| {
             let mut values = Pages::<F::Output>::unwritten(steps.keys.len());
             let mut missing = Vec::new();
             suffix_prefix.slide(steps, &slices, 0, &mut values, &mut missing);
@@ -299,7 +299,7 @@ impl<F: StoredFunction> Lane for States<F> {
 
 /// The cells of a closed slice.
 fn combined<F: Function>(closing: &ClosingSlice, open: &[Vec<F::State>]) -> Vec<F::State> {
-    let partials = |run: &Run| &open[run.source][run.partials.clone()];
+    let partials = |run: &SourceRun| &open[run.source][run.partials.clone()];
     let Some(cell_of) = &closing.cell_of else { return partials(&closing.runs[0]).to_vec() };
     let mut cells = vec![F::EMPTY; closing.keys.len()];
     let states = closing.runs.iter().flat_map(partials);

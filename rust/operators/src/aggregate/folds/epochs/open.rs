@@ -1,7 +1,7 @@
 //! The slices that still get rows: the partials of each source, by slice and key.
 
 use crate::aggregate::inputs::columns::Stream;
-use crate::aggregate::slices::partials::{NOWHERE, Run, clear, number_from, number_rows};
+use crate::aggregate::slices::partials::{NOWHERE, SourceRun, clear, number_from, number_rows};
 use crate::aggregate::slices::windows::{Slice, Windows};
 
 /// The partials of one source in a slice: their keys, and the states of all functions, one after
@@ -19,7 +19,7 @@ pub(in crate::aggregate) struct SourcePartials {
     /// The key of each partial; the first partial is none.
     pub(in crate::aggregate) keys: Vec<u32>,
     /// Which partials are of which slice, in time order. Between epochs there is one run at most.
-    pub(in crate::aggregate) runs: Vec<Run>,
+    pub(in crate::aggregate) runs: Vec<SourceRun>,
     /// The partial of each row of the epoch.
     pub(in crate::aggregate) partial_of: Vec<u32>,
 }
@@ -84,7 +84,7 @@ impl SourcePartials {
                 self.slots[*key as usize] = self.keys.len() as u32;
                 self.keys.push(*key);
             }
-            self.runs.push(Run { slice: *slice, source, partials: first..self.keys.len() });
+            self.runs.push(SourceRun { slice: *slice, source, partials: first..self.keys.len() });
         }
     }
 
@@ -117,7 +117,7 @@ pub(in crate::aggregate) fn arrange(keys: &mut [u32], ranks: &[u32]) -> Vec<usiz
 pub(in crate::aggregate) struct ClosingSlice {
     pub(in crate::aggregate) slice: Slice,
     /// The sources' runs of partials, in source order.
-    pub(in crate::aggregate) runs: Vec<Run>,
+    pub(in crate::aggregate) runs: Vec<SourceRun>,
     /// The key of each cell.
     pub(in crate::aggregate) keys: Vec<u32>,
     /// The cell of each partial, run after run; `None` where there is one run, of which the cells
@@ -136,11 +136,11 @@ pub(in crate::aggregate) struct ClosedSlice {
 /// Finds the cells of a slice from the partials of its runs. `slots` has a slot for each key, and
 /// is left as it was.
 pub(in crate::aggregate) fn close(
-    runs: &[Run],
+    runs: &[SourceRun],
     open: &[SourcePartials],
     slots: &mut Vec<u32>,
 ) -> ClosingSlice {
-    let keys_of = |run: &Run| &open[run.source].keys[run.partials.clone()];
+    let keys_of = |run: &SourceRun| &open[run.source].keys[run.partials.clone()];
     let slice = runs[0].slice;
     if let [run] = runs {
         return ClosingSlice {

@@ -8,7 +8,7 @@ use super::runs::Runs;
 use crate::aggregate::output::{OutputColumn, OutputValue};
 
 /// Neighbouring left rows.
-pub(in crate::aggregate) struct Block<'a> {
+pub(in crate::aggregate) struct PartnerBlock<'a> {
     pub(in crate::aggregate) left: Range<usize>,
     /// Their partners, if a function is folded in panes.
     pub(in crate::aggregate) runs: Option<Runs<'a>>,
@@ -16,7 +16,7 @@ pub(in crate::aggregate) struct Block<'a> {
     pub(in crate::aggregate) words: &'a [FoldedWord],
 }
 
-impl<'a> Block<'a> {
+impl<'a> PartnerBlock<'a> {
     /// The partners, for functions that are folded in panes.
     pub(super) fn runs(&self) -> &Runs<'a> {
         self.runs.as_ref().expect("the partners of a function that is folded in panes")
@@ -26,12 +26,12 @@ impl<'a> Block<'a> {
 /// One function, whichever it is, whose right rows were folded.
 pub(in crate::aggregate) trait OfBlocks: Send + Sync {
     /// The results of a number of left rows, none of which is there yet.
-    fn results(&self, rows: usize) -> Box<dyn Results + '_>;
+    fn results(&self, rows: usize) -> Box<dyn PartnerResults + '_>;
 }
 
 /// The results of a function, which grow by the results of some left rows.
-pub(in crate::aggregate) trait Results {
-    fn add(&mut self, block: &Block<'_>);
+pub(in crate::aggregate) trait PartnerResults {
+    fn add(&mut self, block: &PartnerBlock<'_>);
     fn finish(self: Box<Self>) -> OutputColumn;
 }
 

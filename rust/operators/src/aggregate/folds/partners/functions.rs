@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-use super::blocks::{Block, OfBlocks, ResultColumn, Results};
+use super::blocks::{OfBlocks, PartnerBlock, PartnerResults, ResultColumn};
 use super::listed::Lists;
 use super::panes::{PaneFold, PaneFunction};
 use super::words::{Addition, OfWords, WordFunction};
@@ -266,13 +266,13 @@ impl InPanes for Count {
 struct Lengths;
 
 impl OfBlocks for Lengths {
-    fn results(&self, rows: usize) -> Box<dyn Results + '_> {
+    fn results(&self, rows: usize) -> Box<dyn PartnerResults + '_> {
         Box::new(ResultColumn::<Self, i64>::new(self, rows))
     }
 }
 
-impl Results for ResultColumn<'_, Lengths, i64> {
-    fn add(&mut self, block: &Block<'_>) {
+impl PartnerResults for ResultColumn<'_, Lengths, i64> {
+    fn add(&mut self, block: &PartnerBlock<'_>) {
         self.extend(block.runs().ends.iter().map(|ends| Some(i64::from(ends.partners))));
     }
 
@@ -306,13 +306,13 @@ impl<const LAST: bool> InPanes for Pick<LAST> {
 struct End<const LAST: bool>;
 
 impl<const LAST: bool> OfBlocks for End<LAST> {
-    fn results(&self, rows: usize) -> Box<dyn Results + '_> {
+    fn results(&self, rows: usize) -> Box<dyn PartnerResults + '_> {
         Box::new(ResultColumn::<Self, u32>::new(self, rows))
     }
 }
 
-impl<const LAST: bool> Results for ResultColumn<'_, End<LAST>, u32> {
-    fn add(&mut self, block: &Block<'_>) {
+impl<const LAST: bool> PartnerResults for ResultColumn<'_, End<LAST>, u32> {
+    fn add(&mut self, block: &PartnerBlock<'_>) {
         let chosen = |(first, last)| if LAST { last } else { first };
         self.extend(block.runs().edges().map(|edges| edges.map(chosen)));
     }

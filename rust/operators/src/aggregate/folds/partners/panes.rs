@@ -11,8 +11,8 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::gather::prefetch;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
-use super::blocks::{Block, OfBlocks, ResultColumn, Results};
-use super::runs::{AHEAD, Ends, states};
+use super::blocks::{OfBlocks, PartnerBlock, PartnerResults, ResultColumn};
+use super::runs::{AHEAD, RunEnds, states};
 use crate::aggregate::inputs::values::Memory;
 use crate::aggregate::output::{OutputColumn, OutputValue};
 use crate::driver::{Driver, Stopped};
@@ -41,7 +41,7 @@ pub(super) trait PaneFunction: Send + Sync + 'static {
 }
 
 /// The states of a function, each column with one more place, for no rows.
-struct Panes<S> {
+struct PaneStates<S> {
     /// From the first row of a pane to each row.
     prefixes: Pages<S>,
     /// From each row to the last row of its pane.
@@ -52,7 +52,7 @@ struct Panes<S> {
 
 /// A function and its states.
 struct FunctionPanes<P: PaneFunction> {
-    panes: Arc<Panes<P::State>>,
+    panes: Arc<PaneStates<P::State>>,
     function: PhantomData<P>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> PaneFold<'a> {
     ) -> Result<Box<dyn OfBlocks>, Stopped> {
         let id = memory.map(|memory| (TypeId::of::<Family>(), TypeId::of::<P::State>(), memory));
         let known = id.and_then(|id| self.states.get(&id)).cloned();
-        let panes = match known.and_then(|states| states.downcast::<Panes<P::State>>().ok()) {
+        let panes = match known.and_then(|states| states.downcast::<PaneStates<P::State>>().ok()) {
             Some(panes) => panes,
             None => {
                 let panes = Arc::new(self.panes::<P>(value)?);
@@ -99,7 +99,7 @@ impl<'a> PaneFold<'a> {
     fn panes<P: PaneFunction>(
         &self,
         value: impl Fn(usize) -> Option<P::Input> + Sync,
-    ) -> Result<Panes<P::State>, Stopped> {
+    ) -> Result<PaneStates<P::State>, Stopped> {
         let own = |row: usize| {
             let mut own = P::EMPTY;
             if let Some(value) = value(row) {
@@ -135,7 +135,7 @@ impl<'a> PaneFold<'a> {
             let state = |at| if at < count { own(row_at(at)) } else { P::EMPTY };
             Pages::collect((0..count + 1).map(state))
         });
-        Ok(Panes { prefixes: prefixes.written(), suffixes: suffixes.written(), alone })
+        Ok(PaneStates { prefixes: prefixes.written(), suffixes: suffixes.written(), alone })
     }
 }
 
@@ -298,13 +298,13 @@ fn cut(pane_starts: &[u32]) -> Vec<Range<usize>> {
 }
 
 impl<P: PaneFunction> OfBlocks for FunctionPanes<P> {
-    fn results(&self, rows: usize) -> Box<dyn Results + '_> {
+    fn results(&self, rows: usize) -> Box<dyn PartnerResults + '_> {
         Box::new(ResultColumn::<Self, P::Output>::new(self, rows))
     }
 }
 
-impl<P: PaneFunction> Results for ResultColumn<'_, FunctionPanes<P>, P::Output> {
-    fn add(&mut self, block: &Block<'_>) {
+impl<P: PaneFunction> PartnerResults for ResultColumn<'_, FunctionPanes<P>, P::Output> {
+    fn add(&mut self, block: &PartnerBlock<'_>) {
         let panes = &self.function.panes;
         let (prefixes, suffixes) = (&panes.prefixes[..], &panes.suffixes[..]);
         let ends = &block.runs().ends[..];
@@ -313,7 +313,7 @@ impl<P: PaneFunction> Results for ResultColumn<'_, FunctionPanes<P>, P::Output> 
                 prefetch(suffixes, next.suffix as usize);
                 prefetch(prefixes, next.prefix as usize);
             }
-            let Ends { suffix, prefix, .. } = ends[at];
+            let RunEnds { suffix, prefix, .. } = ends[at];
             P::combine(suffixes[suffix as usize], prefixes[prefix as usize])
         };
         match &panes.alone {

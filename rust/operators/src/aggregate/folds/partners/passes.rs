@@ -91,7 +91,7 @@ impl<'a> SideRows<'a> {
 
 /// Panes whose rows one thread folds in one direction, and the left rows whose intervals begin or
 /// end there.
-struct Task {
+struct PaneTask {
     is_forward: bool,
     panes: Range<usize>,
     left: Range<usize>,
@@ -216,7 +216,7 @@ impl<'a> Passes<'a> {
     }
 
     /// Cuts the work of one direction.
-    fn cut(&self, is_forward: bool) -> Vec<Task> {
+    fn cut(&self, is_forward: bool) -> Vec<PaneTask> {
         let (left, right) = (self.left.len(), self.right.len());
         // A task has about its share of the rows of both sides.
         let enough = (TASK as u64 * right as u64 / (left + right).max(1) as u64).max(1) as u32;
@@ -227,12 +227,12 @@ impl<'a> Passes<'a> {
             let rest = &self.borders[pane..panes];
             let next = pane + rest.partition_point(|border| border - start < enough);
             if next >= panes {
-                tasks.push(Task { is_forward, panes: pane..panes, left: first..left });
+                tasks.push(PaneTask { is_forward, panes: pane..panes, left: first..left });
                 return tasks;
             }
             let begin = pane_begin(self.right.ts[self.borders[next] as usize], self.length);
             let end = self.left.ts.partition_point(|&ts| self.is_before(is_forward, begin)(ts));
-            tasks.push(Task { is_forward, panes: pane..next, left: first..end });
+            tasks.push(PaneTask { is_forward, panes: pane..next, left: first..end });
             (pane, first) = (next, end);
         }
     }
@@ -317,7 +317,7 @@ struct PassFold<'a, const WORDS: usize> {
 impl<const WORDS: usize> PassFold<'_, WORDS> {
     fn run<const FORWARD: bool>(
         mut self,
-        task: Task,
+        task: PaneTask,
         mut found: LeftWords<'_, WORDS>,
     ) -> Result<(), Stopped> {
         let passes = self.passes;

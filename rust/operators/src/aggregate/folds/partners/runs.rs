@@ -13,7 +13,7 @@ pub(super) const AHEAD: usize = 64;
 
 /// The partners of a left row as indices of states. An index behind all states stands for no rows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ends {
+pub(super) struct RunEnds {
     /// The row that prevails before the interval.
     pub(super) before: u32,
     /// Where the suffix begins.
@@ -26,7 +26,7 @@ pub(super) struct Ends {
 
 /// The partners of some left rows.
 pub(in crate::aggregate) struct Runs<'a> {
-    pub(super) ends: Vec<Ends>,
+    pub(super) ends: Vec<RunEnds>,
     pub(super) partners: &'a Partners,
     left: Range<usize>,
 }
@@ -67,7 +67,7 @@ impl<'a> Runs<'a> {
                 }
                 let partners = run.len() as u32 + u32::from(before != NO_ROW);
                 let before = if before == NO_ROW { none } else { before };
-                Ends { before, suffix, prefix, partners }
+                RunEnds { before, suffix, prefix, partners }
             })),
             interval::Panes::OfRows(borders) => {
                 let mut pane = Pane { borders, rows: 0..0 };
@@ -85,7 +85,7 @@ impl<'a> Runs<'a> {
                     }
                     let partners = run.len() as u32 + u32::from(before != NO_ROW);
                     let before = if before == NO_ROW { none } else { row_at(before) };
-                    Ends { before, suffix, prefix, partners }
+                    RunEnds { before, suffix, prefix, partners }
                 }));
             }
         }

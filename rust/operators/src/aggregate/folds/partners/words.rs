@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::blocks::{Block, OfBlocks, ResultColumn, Results};
+use super::blocks::{OfBlocks, PartnerBlock, PartnerResults, ResultColumn};
 use crate::aggregate::inputs::columns::Mask;
 use crate::aggregate::inputs::places::Place;
 use crate::aggregate::inputs::values::{FunctionInput, Memory, address_of};
@@ -154,13 +154,13 @@ struct PassFunction<F> {
 }
 
 impl<F: OfWords> OfBlocks for PassFunction<F> {
-    fn results(&self, rows: usize) -> Box<dyn Results + '_> {
+    fn results(&self, rows: usize) -> Box<dyn PartnerResults + '_> {
         Box::new(ResultColumn::<Self, F::Output>::new(self, rows))
     }
 }
 
-impl<F: OfWords> Results for ResultColumn<'_, PassFunction<F>, F::Output> {
-    fn add(&mut self, block: &Block<'_>) {
+impl<F: OfWords> PartnerResults for ResultColumn<'_, PassFunction<F>, F::Output> {
+    fn add(&mut self, block: &PartnerBlock<'_>) {
         let word = |at: usize| block.words[self.function.places[at]].of(&block.left);
         let rows = word(F::OPERATIONS.len()).map(|(one, other)| one + other);
         let apply = |at: usize, (one, other)| F::OPERATIONS[at].apply(one, other);

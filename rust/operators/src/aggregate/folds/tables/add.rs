@@ -7,7 +7,7 @@ use tidegate_structures::memory;
 
 use super::cells::{Belongs, Partials};
 use super::in_order;
-use super::part::Part;
+use super::part::TimePart;
 use crate::aggregate::inputs::columns::{Mask, Stream};
 use crate::aggregate::inputs::values::FunctionInput;
 use crate::aggregate::slices::partials::each;
@@ -17,7 +17,7 @@ use crate::aggregate::states::functions::{Function, RowOrder};
 pub(in crate::aggregate) fn cells<F: Function, G: FunctionInput<F>>(
     input: &G,
     streams: &[Stream<'_>],
-    part: &Part,
+    part: &TimePart,
     belongs: &Belongs<'_>,
 ) -> Vec<F::State> {
     // A constant, so that this is compiled only for functions of merged order.
@@ -32,7 +32,7 @@ pub(in crate::aggregate) fn cells<F: Function, G: FunctionInput<F>>(
 
 fn of_partials<F: Function, G: FunctionInput<F>>(
     input: &G,
-    part: &Part,
+    part: &TimePart,
     of: &Partials<'_>,
 ) -> Vec<F::State> {
     let (mask, values) = (|source| input.mask(source), |source, rows| input.values(source, rows));

@@ -6,10 +6,10 @@ use tidegate_structures::memory;
 
 use super::add::{add_to_partials, cells};
 use super::cells::{Belongs, Partials};
-use super::part::Part;
+use super::part::TimePart;
 use crate::aggregate::inputs::columns::{Column, Stream};
 use crate::aggregate::inputs::values::{
-    FunctionInput, Pairs, RowCandidates, RowCandidatesByValue, Rows,
+    CountedRows, FunctionInput, RowCandidates, RowCandidatesByValue, ValuePairs,
 };
 use crate::aggregate::states::functions::{ByValue, Count, Edge, Function, NO_ROW, Pick};
 
@@ -25,7 +25,7 @@ pub(in crate::aggregate) trait CellStates<F: Function>:
     fn cells(
         &self,
         streams: &[Stream<'_>],
-        part: &Part,
+        part: &TimePart,
         belongs: &Belongs<'_>,
     ) -> Vec<<Self::OfCells as Function>::State>;
 }
@@ -33,15 +33,25 @@ pub(in crate::aggregate) trait CellStates<F: Function>:
 impl<F: Function> CellStates<F> for &[Column<'_, F::Input>] {
     type OfCells = F;
 
-    fn cells(&self, streams: &[Stream<'_>], part: &Part, belongs: &Belongs<'_>) -> Vec<F::State> {
+    fn cells(
+        &self,
+        streams: &[Stream<'_>],
+        part: &TimePart,
+        belongs: &Belongs<'_>,
+    ) -> Vec<F::State> {
         cells::<F, _>(self, streams, part, belongs)
     }
 }
 
-impl<F: Function<Input = (f64, f64)>> CellStates<F> for Pairs<'_> {
+impl<F: Function<Input = (f64, f64)>> CellStates<F> for ValuePairs<'_> {
     type OfCells = F;
 
-    fn cells(&self, streams: &[Stream<'_>], part: &Part, belongs: &Belongs<'_>) -> Vec<F::State> {
+    fn cells(
+        &self,
+        streams: &[Stream<'_>],
+        part: &TimePart,
+        belongs: &Belongs<'_>,
+    ) -> Vec<F::State> {
         cells::<F, _>(self, streams, part, belongs)
     }
 }
@@ -49,15 +59,20 @@ impl<F: Function<Input = (f64, f64)>> CellStates<F> for Pairs<'_> {
 impl<F: Function<Input = ByValue>> CellStates<F> for RowCandidatesByValue<'_> {
     type OfCells = F;
 
-    fn cells(&self, streams: &[Stream<'_>], part: &Part, belongs: &Belongs<'_>) -> Vec<F::State> {
+    fn cells(
+        &self,
+        streams: &[Stream<'_>],
+        part: &TimePart,
+        belongs: &Belongs<'_>,
+    ) -> Vec<F::State> {
         cells::<F, _>(self, streams, part, belongs)
     }
 }
 
-impl CellStates<Count> for Rows<'_> {
+impl CellStates<Count> for CountedRows<'_> {
     type OfCells = Count;
 
-    fn cells(&self, streams: &[Stream<'_>], part: &Part, belongs: &Belongs<'_>) -> Vec<u64> {
+    fn cells(&self, streams: &[Stream<'_>], part: &TimePart, belongs: &Belongs<'_>) -> Vec<u64> {
         match belongs {
             // They were counted to find the cells.
             Belongs::Keys(dense) if self.0.iter().all(Option::is_none) => dense.rows.clone(),
@@ -70,7 +85,7 @@ impl RowCandidates<'_> {
     /// The rows of cells. A source's rows come in time order, so the number alone says which is
     /// better: a partial has 4 bytes instead of 16, and only the times of the rows that partials
     /// have chosen are read.
-    fn of_partials<const LAST: bool>(&self, part: &Part, of: &Partials<'_>) -> Vec<(i64, u32)> {
+    fn of_partials<const LAST: bool>(&self, part: &TimePart, of: &Partials<'_>) -> Vec<(i64, u32)> {
         // Numbers within the source, by which their times are found.
         let numbers = |_: usize, rows: Range<usize>| rows.start as u32..rows.end as u32;
         let partials = add_to_partials::<Edge<LAST>, _>(of, |source| self.masks[source], numbers);
@@ -91,7 +106,7 @@ impl<const LAST: bool> CellStates<Pick<LAST>> for RowCandidates<'_> {
     /// Cells follow each other in time, so windows are made of 4 bytes a cell instead of 16.
     type OfCells = Edge<LAST>;
 
-    fn cells(&self, streams: &[Stream<'_>], part: &Part, belongs: &Belongs<'_>) -> Vec<u32> {
+    fn cells(&self, streams: &[Stream<'_>], part: &TimePart, belongs: &Belongs<'_>) -> Vec<u32> {
         let cells = match belongs {
             Belongs::Partials(partials) => self.of_partials::<LAST>(part, partials),
             Belongs::Keys(_) => cells::<Pick<LAST>, _>(self, streams, part, belongs),

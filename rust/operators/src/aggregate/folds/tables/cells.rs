@@ -5,9 +5,9 @@ use std::ops::Range;
 use tidegate_structures::memory;
 
 use super::dense::Dense;
-use super::part::{Part, SliceCells};
+use super::part::{SliceCells, TimePart};
 use crate::aggregate::inputs::columns::Stream;
-use crate::aggregate::slices::partials::{NOWHERE, Run, clear, number_from, number_rows};
+use crate::aggregate::slices::partials::{NOWHERE, SourceRun, clear, number_from, number_rows};
 use crate::aggregate::slices::windows::{Slice, Windows};
 use crate::driver::{Driver, Stopped};
 
@@ -39,7 +39,7 @@ pub(in crate::aggregate) struct Partials<'a> {
     /// One more than the largest partial.
     pub(in crate::aggregate) count: usize,
     /// The sources' runs of partials, by slice, then source.
-    pub(in crate::aggregate) runs: Vec<Run>,
+    pub(in crate::aggregate) runs: Vec<SourceRun>,
     /// The cell of each partial; `None` where it has the same number.
     pub(in crate::aggregate) cell_of: Option<Vec<u32>>,
 }
@@ -65,8 +65,8 @@ pub(in crate::aggregate) fn parts<R: Send>(
     key_count: usize,
     windows: &Windows,
     driver: &Driver,
-    fold: impl Fn(&Part, &Belongs<'_>) -> R + Sync,
-) -> Result<Vec<(Part, R)>, Stopped> {
+    fold: impl Fn(&TimePart, &Belongs<'_>) -> R + Sync,
+) -> Result<Vec<(TimePart, R)>, Stopped> {
     let cuts = cuts(streams, windows);
     // Where the parts end in each source.
     let ends: Vec<Vec<usize>> = streams
@@ -146,7 +146,7 @@ struct Builder<'a> {
     filled: usize,
     /// The key of each partial.
     keys: Vec<u32>,
-    runs: Vec<Run>,
+    runs: Vec<SourceRun>,
     source: usize,
 }
 
@@ -183,7 +183,7 @@ impl<'a> Builder<'a> {
         self.source += 1;
     }
 
-    fn finish(mut self, rows: Vec<Range<usize>>) -> (Part, Partials<'a>) {
+    fn finish(mut self, rows: Vec<Range<usize>>) -> (TimePart, Partials<'a>) {
         let count = self.keys.len();
         clear(&mut self.slots.partials, &self.keys);
         // A source's runs are in time order, so this merges as many sorted runs as there are
@@ -198,7 +198,7 @@ impl<'a> Builder<'a> {
                 .collect();
             let Builder { runs, keys, partial_of, .. } = self;
             return (
-                Part { keys, slices },
+                TimePart { keys, slices },
                 Partials { rows, partial_of, count, runs, cell_of: None },
             );
         }
@@ -221,6 +221,9 @@ impl<'a> Builder<'a> {
         }
         clear(&mut self.slots.cells, &keys);
         let Builder { runs, partial_of, .. } = self;
-        (Part { keys, slices }, Partials { rows, partial_of, count, runs, cell_of: Some(cell_of) })
+        (
+            TimePart { keys, slices },
+            Partials { rows, partial_of, count, runs, cell_of: Some(cell_of) },
+        )
     }
 }

@@ -12,7 +12,7 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::bits::BitSet;
 use tidegate_structures::memory::gather::prefetch_range;
 
-use super::part::{Part, SliceCells};
+use super::part::{SliceCells, TimePart};
 use crate::aggregate::inputs::columns::Stream;
 use crate::aggregate::inputs::values::FunctionInput;
 use crate::aggregate::slices::partials::slice_runs;
@@ -53,7 +53,7 @@ impl Dense {
         rows: &[Range<usize>],
         key_count: usize,
         windows: &Windows,
-    ) -> Option<(Part, Dense)> {
+    ) -> Option<(TimePart, Dense)> {
         let row_count: usize = rows.iter().map(ExactSizeIterator::len).sum();
         let enough = |runs: usize| runs.saturating_mul(key_count) <= KEYS_A_ROW * row_count;
         if key_count > MOST_KEYS || !enough(1) {
@@ -72,7 +72,7 @@ impl Dense {
         // A source's runs are in time order, so this merges as many sorted runs as there are
         // sources.
         runs.sort_by_key(|run| run.slice);
-        let mut part = Part { keys: Vec::new(), slices: Vec::new() };
+        let mut part = TimePart { keys: Vec::new(), slices: Vec::new() };
         let mut slices = Vec::new();
         let mut counts = memory::filled(key_count, 0_u64);
         let (mut rows_of, mut done) = (Vec::new(), 0);
@@ -117,7 +117,7 @@ impl Dense {
     pub(in crate::aggregate) fn fold<F: Function, G: FunctionInput<F>>(
         &self,
         input: &G,
-        part: &Part,
+        part: &TimePart,
         streams: &[Stream<'_>],
     ) -> Vec<F::State> {
         let mut states = memory::vec(part.keys.len());

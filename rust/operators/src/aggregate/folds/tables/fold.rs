@@ -5,8 +5,8 @@ use std::any::Any;
 
 use super::cell_states::CellStates;
 use super::cells::Belongs;
-use super::part::Part;
-use super::slide::{Cells, FunctionStates};
+use super::part::TimePart;
+use super::slide::{FunctionStates, SliceColumn};
 use crate::aggregate::inputs::values::WithInput;
 use crate::aggregate::states::functions::Function;
 
@@ -16,20 +16,20 @@ pub(in crate::aggregate) type PartStates = Box<dyn Any + Send>;
 /// The steps of the pass over tables, for a function and its input.
 pub(in crate::aggregate) trait Fold: Sync {
     /// The states of the cells of a part.
-    fn fold(&self, part: &Part, belongs: &Belongs<'_>) -> PartStates;
+    fn fold(&self, part: &TimePart, belongs: &Belongs<'_>) -> PartStates;
 
     /// Puts together the states that [`fold`](Self::fold) made of each part.
     fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn FunctionStates>;
 }
 
 impl<F: Function, G: CellStates<F>> Fold for WithInput<'_, F, G> {
-    fn fold(&self, part: &Part, belongs: &Belongs<'_>) -> PartStates {
+    fn fold(&self, part: &TimePart, belongs: &Belongs<'_>) -> PartStates {
         Box::new(self.input.cells(self.streams, part, belongs))
     }
 
     fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn FunctionStates> {
         let states =
             |part: PartStates| *part.downcast().expect("a function makes states of one type");
-        Box::new(Cells::<G::OfCells>(parts.into_iter().map(states).collect()))
+        Box::new(SliceColumn::<G::OfCells>(parts.into_iter().map(states).collect()))
     }
 }

@@ -8,7 +8,7 @@ use tidegate_structures::memory;
 
 use super::cells::{Belongs, Partials};
 use super::dense::Dense;
-use super::part::Part;
+use super::part::TimePart;
 use crate::aggregate::inputs::columns::Stream;
 use crate::aggregate::inputs::places::Place;
 use crate::aggregate::inputs::values::FunctionInput;
@@ -18,7 +18,7 @@ use crate::aggregate::states::functions::Function;
 pub(in crate::aggregate) fn cells<F: Function, G: FunctionInput<F>>(
     input: &G,
     streams: &[Stream<'_>],
-    part: &Part,
+    part: &TimePart,
     belongs: &Belongs<'_>,
 ) -> Vec<F::State> {
     let mut add = |mut rows: Vec<(Place, usize)>, states: &mut [F::State]| {
@@ -39,7 +39,11 @@ pub(in crate::aggregate) fn cells<F: Function, G: FunctionInput<F>>(
 /// Adds rows, each to its state.
 type Add<'a, F> = dyn FnMut(Vec<(Place, usize)>, &mut [<F as Function>::State]) + 'a;
 
-fn of_partials<F: Function>(part: &Part, of: &Partials<'_>, add: &mut Add<'_, F>) -> Vec<F::State> {
+fn of_partials<F: Function>(
+    part: &TimePart,
+    of: &Partials<'_>,
+    add: &mut Add<'_, F>,
+) -> Vec<F::State> {
     let cell_of = of.cell_of.as_ref().expect("several sources have cells of their own");
     let mut rows = Vec::new();
     for (source, range, partial_of) in of.sources() {
@@ -55,7 +59,7 @@ fn of_partials<F: Function>(part: &Part, of: &Partials<'_>, add: &mut Add<'_, F>
 
 fn of_keys<F: Function>(
     streams: &[Stream<'_>],
-    part: &Part,
+    part: &TimePart,
     dense: &Dense,
     add: &mut Add<'_, F>,
 ) -> Vec<F::State> {

@@ -7,7 +7,7 @@ use crate::aggregate::slices::windows::Slice;
 /// A part of the time that begins and ends with slices, and its cells: what all sources have of a
 /// key in a slice.
 #[derive(Debug)]
-pub(in crate::aggregate) struct Part {
+pub(in crate::aggregate) struct TimePart {
     /// The key of each cell.
     pub(in crate::aggregate) keys: Vec<u32>,
     pub(in crate::aggregate) slices: Vec<SliceCells>,

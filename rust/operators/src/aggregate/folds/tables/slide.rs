@@ -26,9 +26,9 @@ use std::ops::Range;
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, UnwrittenPages};
 
-use super::part::{Part, SliceCells};
+use super::part::{SliceCells, TimePart};
 use crate::aggregate::output::{OutputColumn, OutputValue, Page, Window};
-use crate::aggregate::slices::steps::{Present, Step, Steps};
+use crate::aggregate::slices::steps::{Present, Step, WindowSteps};
 use crate::aggregate::slices::suffix_prefix::{SliceStates, SuffixPrefix};
 use crate::aggregate::slices::windows::{Slice, Windows};
 use crate::aggregate::states::functions::Function;
@@ -55,22 +55,23 @@ impl Piece {
 
 /// Pieces that one thread makes, one after the other.
 #[derive(Debug, Default)]
-pub(in crate::aggregate) struct Task {
+pub(in crate::aggregate) struct PieceTask {
     pub(in crate::aggregate) pieces: Vec<Piece>,
     /// The most rows that can come of them.
     rows: u128,
 }
 
 /// All slices with cells, in time order.
-pub(in crate::aggregate) struct Slices<'a> {
-    parts: &'a [Part],
+pub(in crate::aggregate) struct CellSlices<'a> {
+    parts: &'a [TimePart],
     all: Vec<(usize, &'a SliceCells)>,
 }
 
-impl<'a> Slices<'a> {
-    pub(in crate::aggregate) fn new(parts: &'a [Part]) -> Self {
-        let of = |(at, part): (usize, &'a Part)| part.slices.iter().map(move |slice| (at, slice));
-        Slices { parts, all: parts.iter().enumerate().flat_map(of).collect() }
+impl<'a> CellSlices<'a> {
+    pub(in crate::aggregate) fn new(parts: &'a [TimePart]) -> Self {
+        let of =
+            |(at, part): (usize, &'a TimePart)| part.slices.iter().map(move |slice| (at, slice));
+        CellSlices { parts, all: parts.iter().enumerate().flat_map(of).collect() }
     }
 
     fn place(&self, slice: Slice) -> usize {
@@ -86,7 +87,11 @@ impl<'a> Slices<'a> {
 
     /// All windows that hold rows, in tasks of some size each. Tasks follow from the data, not from
     /// the threads.
-    pub(in crate::aggregate) fn tasks(&self, windows: &Windows, key_count: usize) -> Vec<Task> {
+    pub(in crate::aggregate) fn tasks(
+        &self,
+        windows: &Windows,
+        key_count: usize,
+    ) -> Vec<PieceTask> {
         let (length, stride) = (windows.length(), windows.stride());
         let made = windows.starting_slices();
         let mut blocks: Vec<i64> = Vec::new();
@@ -98,7 +103,7 @@ impl<'a> Slices<'a> {
         blocks.sort_unstable();
         blocks.dedup();
         let mut tasks = Vec::new();
-        let mut task = Task::default();
+        let mut task = PieceTask::default();
         for block in blocks {
             let border = |block: i64| {
                 let slice = i128::from(block) * i128::from(length);
@@ -190,7 +195,7 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
 }
 
 /// The cells that the windows of a piece are made of.
-pub(in crate::aggregate) struct Block {
+pub(in crate::aggregate) struct CellBlock {
     /// The keys that occur, ascending. Within the block a key goes by its place here.
     keys: Vec<u32>,
     slices: Vec<SlicePlace>,
@@ -207,10 +212,10 @@ struct SlicePlace {
     locals: Range<usize>,
 }
 
-impl Block {
+impl CellBlock {
     pub(in crate::aggregate) fn new(
         piece: &Piece,
-        slices: &Slices<'_>,
+        slices: &CellSlices<'_>,
         windows: &Windows,
         scratch: &mut Scratch,
     ) -> Self {
@@ -238,7 +243,7 @@ impl Block {
             }
         };
         let slices = cells().map(&mut place).collect();
-        Block { keys, slices, locals, suffix }
+        CellBlock { keys, slices, locals, suffix }
     }
 
     fn locals(&self, slice: &SlicePlace) -> &[u32] {
@@ -257,7 +262,10 @@ pub(in crate::aggregate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub(in crate::aggregate) fn new(task: &Task, functions: &'a [Box<dyn FunctionStates>]) -> Self {
+    pub(in crate::aggregate) fn new(
+        task: &PieceTask,
+        functions: &'a [Box<dyn FunctionStates>],
+    ) -> Self {
         let sliders = functions.iter().map(|function| function.slider()).collect();
         Writer {
             sliders,
@@ -273,7 +281,7 @@ impl<'a> Writer<'a> {
     pub(in crate::aggregate) fn write<E>(
         &mut self,
         piece: &Piece,
-        block: &Block,
+        block: &CellBlock,
         windows: &Windows,
         announce: &impl Fn(usize) -> Result<(), E>,
         take: &mut impl FnMut(Page) -> Result<(), E>,
@@ -285,7 +293,7 @@ impl<'a> Writer<'a> {
         block.slices[..block.suffix].iter().for_each(|slice| present.insert(block.locals(slice)));
         // The slices of the window: the ones that are left of the suffix, and the prefix.
         let (mut begin, mut end) = (0, block.suffix);
-        let mut steps = Steps::default();
+        let mut steps = WindowSteps::default();
         let mut start = (piece.windows.start + stride - 1).div_euclid(stride) * stride;
         while start < piece.windows.end {
             let next = |from: usize, slice: Slice| {
@@ -323,8 +331,8 @@ impl<'a> Writer<'a> {
     /// Writes the results of the steps behind those that are written.
     fn apply<E>(
         &mut self,
-        steps: &mut Steps,
-        block: &Block,
+        steps: &mut WindowSteps,
+        block: &CellBlock,
         announce: &impl Fn(usize) -> Result<(), E>,
     ) -> Result<(), E> {
         let rows = steps.keys.len();
@@ -334,7 +342,7 @@ impl<'a> Writer<'a> {
         self.sliders.iter_mut().for_each(|slider| slider.write(block, steps, self.filled));
         self.windows.append(&mut steps.windows);
         self.filled += rows;
-        *steps = Steps::default();
+        *steps = WindowSteps::default();
         Ok(())
     }
 
@@ -370,7 +378,7 @@ pub(in crate::aggregate) trait Slide {
     fn open(&mut self, rows: usize);
 
     /// Writes the results of the next windows from row `first` of the page on.
-    fn write(&mut self, block: &Block, steps: &Steps, first: usize);
+    fn write(&mut self, block: &CellBlock, steps: &WindowSteps, first: usize);
 
     /// Hands out the page.
     fn take(&mut self, rows: usize) -> OutputColumn;
@@ -382,9 +390,11 @@ pub(in crate::aggregate) trait FunctionStates: Send + Sync {
 }
 
 /// The states of one function's cells, part by part.
-pub(in crate::aggregate) struct Cells<F: Function>(pub(in crate::aggregate) Vec<Vec<F::State>>);
+pub(in crate::aggregate) struct SliceColumn<F: Function>(
+    pub(in crate::aggregate) Vec<Vec<F::State>>,
+);
 
-impl<F: Function> FunctionStates for Cells<F> {
+impl<F: Function> FunctionStates for SliceColumn<F> {
     fn slider(&self) -> Box<dyn Slide + '_> {
         Box::new(Slider::<F> {
             states: &self.0,
@@ -405,7 +415,7 @@ struct Slider<'a, F: Function> {
 /// The cells of a block, as one function has them.
 struct BlockCells<'a, F: Function> {
     states: &'a [Vec<F::State>],
-    block: &'a Block,
+    block: &'a CellBlock,
 }
 
 impl<F: Function> SliceStates<F> for BlockCells<'_, F> {
@@ -428,7 +438,7 @@ impl<F: Function> Slide for Slider<'_, F> {
         self.values = Pages::unwritten(rows);
     }
 
-    fn write(&mut self, block: &Block, steps: &Steps, first: usize) {
+    fn write(&mut self, block: &CellBlock, steps: &WindowSteps, first: usize) {
         let cells = BlockCells::<F> { states: self.states, block };
         self.suffix_prefix.slide(steps, &cells, first, &mut self.values, &mut self.missing);
     }

@@ -181,7 +181,7 @@ fn lanes(mut mask: __mmask8) -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{instructions::has_avx512, store::Store};
+    use super::super::super::{instructions::has_avx512, store::BlockStore};
     use super::super::{Maker, Margins};
     use super::*;
 
@@ -203,7 +203,7 @@ mod tests {
         }
         let all = keys();
         for keys in [&all[..], &all[1..all.len() - 1], &all[..2], &[], &[5]] {
-            let mut store = Store::new(10_000);
+            let mut store = BlockStore::new(10_000);
             let mut maker = Maker { store: &mut store, rows_of_block: 5, first: 0 };
             let directory = Directory::new(keys, Margins::default(), &mut maker);
             let ends: Vec<i64> = all
