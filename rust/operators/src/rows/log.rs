@@ -22,7 +22,6 @@ pub struct SavedRows {
 /// match. If matches are tracked, a row is kept until it is settled. In arrival order, no row is
 /// ever settled, because rows are emitted unmatched in a different order from the one in which they
 /// are dropped.
-/// of them settled: they come out alone in another order than they leave.
 #[derive(Debug)]
 pub struct RowLog<C> {
     side: Side,
@@ -206,7 +205,7 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// How many of the oldest rows can no longer be matched by a row at `now` or later.
+    /// The number of rows in front of the oldest row that a row at `now` or later may match.
     pub fn over(&self, extent: &Extent, now: SideWatermarks) -> usize {
         if let Some(arrival) = &self.arrival {
             return arrival.over(&self.columns, now);
